@@ -1,0 +1,1 @@
+"""The appliance: everything of Magpie that touches the world."""

@@ -1,0 +1,42 @@
+"""States and loss counters of a camera."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+CameraState = Literal["connecting", "live", "stalled", "reconnecting", "refused", "stopped"]
+CameraFault = Literal["unreachable", "refused", "not_found", "silent", "frozen", "ended", "damaged", "unsupported"]
+CAMERA_FAULTS: tuple[CameraFault, ...] = (
+    "unreachable", "refused", "not_found", "silent", "frozen", "ended", "damaged", "unsupported",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class CameraStatus:
+    """What is known of a camera's stream now; counters run since the worker started.
+
+    `frames_decoded` left the decoder; `frames_damaged` were flagged and not used; `frames_replaced` were overwritten in
+    the latest-frame slot before the consumer took them (its own loss); `frozen` counts stalls with identical pictures.
+    """
+
+    camera: str
+    state: CameraState
+    fault: CameraFault | None = None
+    message: str = ""
+    since_utc_s: float = 0.0
+    frames_decoded: int = 0
+    frames_damaged: int = 0
+    frames_replaced: int = 0
+    packets_dropped: int = 0
+    connects: int = 0
+    stalls: int = 0
+    fps: float = 0.0
+    delay_s: float = 0.0
+    width: int = 0
+    height: int = 0
+    codec: str = ""
+    retry_in_s: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)

@@ -1,0 +1,114 @@
+"""Errors that a caller can act on. Every message says what was wrong; `hint` says what to do about it.
+
+Domain errors know no HTTP: the web transport maps them to status codes.
+"""
+
+from __future__ import annotations
+
+
+class MagpieError(Exception):
+    """Base of all errors of the product. `str(error)` is fit to be shown to a user."""
+
+    code = "error"
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message, hint)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.hint})" if self.hint else self.message
+
+
+class InvalidValue(MagpieError, ValueError):
+    """A field has a value that is not allowed: `path` names it, `given` is what came, `allowed` what may come."""
+
+    code = "invalid_value"
+
+    def __init__(self, path: str, given: object, allowed: str) -> None:
+        shown = repr(given)
+        shown = shown if len(shown) <= 120 else shown[:117] + "..."
+        MagpieError.__init__(self, f"{path}: got {shown}, allowed: {allowed}")
+        self.path, self.given, self.allowed = path, given, allowed
+
+    def __reduce__(self) -> tuple[type[InvalidValue], tuple[str, object, str]]:
+        return type(self), (self.path, self.given, self.allowed)
+
+
+class NotFound(MagpieError):
+    """The named thing does not exist."""
+
+    code = "not_found"
+
+
+class Conflict(MagpieError):
+    """The request contradicts the present state (a name already taken, a pinned model, ...)."""
+
+    code = "conflict"
+
+
+class Unavailable(MagpieError):
+    """Something outside that is needed cannot be reached or used now."""
+
+    code = "unavailable"
+
+
+class CameraError(MagpieError):
+    """A camera cannot be read. `kind` is one of edge.core.camera.CameraFault; the message never holds a password."""
+
+    code = "camera"
+
+    def __init__(self, kind: str, message: str, hint: str = "") -> None:
+        super().__init__(message, hint)
+        self.kind = kind
+
+    def __reduce__(self) -> tuple[type[CameraError], tuple[str, str, str]]:
+        return type(self), (self.kind, self.message, self.hint)
+
+
+class WeightsError(MagpieError):
+    """A weight file is missing, unreadable, damaged or does not fit the model."""
+
+    code = "weights"
+
+
+class LabelError(MagpieError):
+    """Labels cannot be produced (a class the teacher does not know, no labelled frame, ...)."""
+
+    code = "labels"
+
+
+class WindowTooShort(MagpieError):
+    """The retraining window leaves no time after labelling and profiling."""
+
+    code = "window_too_short"
+
+
+class FloorUnreachable(MagpieError):
+    """No plan keeps the accuracy floor `a_min`; the message names the cameras and the best that can be kept."""
+
+    code = "floor_unreachable"
+
+
+class ShareError(MagpieError):
+    """A share cannot be enforced as asked."""
+
+    code = "share"
+
+
+class StoreError(MagpieError):
+    """The database or the model store cannot be read or written."""
+
+    code = "store"
+
+
+class DiskFull(StoreError):
+    """No space is left where Magpie writes. Serving goes on; recording stops until space is free."""
+
+    code = "disk_full"
+
+
+class WorkerFailed(MagpieError):
+    """A worker process died, hung or ran out of memory; only its own work is lost."""
+
+    code = "worker_failed"

@@ -1,0 +1,211 @@
+"""Events (past facts) that the window controller handles, and Instructions (orders) that the runtime carries out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from edge.core.profiles import InferenceProfile, RetrainingProfile
+from edge.core.window import WindowPlan, WindowProblem
+
+
+@dataclass(frozen=True)
+class Event:
+    """Base: `at_s` is the controller's time (seconds, monotonic within one run)."""
+
+    at_s: float
+
+
+@dataclass(frozen=True)
+class CameraJoined(Event):
+    """A camera was enabled, with its model's last known accuracy [0, 1] and its inference profile."""
+
+    camera: str
+    accuracy: float
+    inference: InferenceProfile
+    every_kth_window: int = 1
+    model_version: str = ""
+    retraining: bool = True
+
+
+@dataclass(frozen=True)
+class CameraLeft(Event):
+    """A camera was disabled or removed."""
+
+    camera: str
+
+
+@dataclass(frozen=True)
+class WindowSettingsChanged(Event):
+    """New settings; they take effect at the next boundary."""
+
+    window_s: float
+    a_min: float | None
+    policy: str
+    retraining_enabled: bool = True
+
+
+@dataclass(frozen=True)
+class BoundaryReached(Event):
+    """The clock says that a window is over (or that the first one begins)."""
+
+
+@dataclass(frozen=True)
+class SampleLabelled(Event):
+    """The closed sample of a camera is labelled: frames in train and held-out, realised accuracy of the window past."""
+
+    camera: str
+    window: int
+    train_frames: int
+    held_out_frames: int
+    realised_accuracy: float | None
+    inference: InferenceProfile | None = None
+
+
+@dataclass(frozen=True)
+class Profiled(Event):
+    """The micro-profiler is done with a camera (no profiles: nothing promising or not enough data)."""
+
+    camera: str
+    window: int
+    profiles: tuple[RetrainingProfile, ...]
+    start_accuracy: float | None = None
+    gpu_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class RetrainingProgressed(Event):
+    """A retraining reports: work done in GPU-seconds (at full share) of its profile's total, and held-out accuracy."""
+
+    camera: str
+    job: str
+    work_done: float
+    fraction: float
+    accuracy: float | None = None
+
+
+@dataclass(frozen=True)
+class RetrainingCompleted(Event):
+    """A retraining ended and was gated: `promoted` says whether the new model is in force."""
+
+    camera: str
+    job: str
+    promoted: bool
+    accuracy: float
+    model_version: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class RetrainingFailed(Event):
+    """A retraining's worker died or gave up; the old model stays."""
+
+    camera: str
+    job: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class CapacityChanged(Event):
+    """Devices left to cameras changed (serving took or gave some)."""
+
+    num_gpus: float
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """Base of what the controller orders."""
+
+
+@dataclass(frozen=True)
+class CloseSample(Instruction):
+    """Close the sample of the window that ended, finish labelling it, report SampleLabelled."""
+
+    camera: str
+    window: int
+
+
+@dataclass(frozen=True)
+class StartProfiling(Instruction):
+    """Micro-profile the named configurations (ids in the camera's space, already pruned) and report Profiled."""
+
+    camera: str
+    window: int
+
+
+@dataclass(frozen=True)
+class SetShares(Instruction):
+    """Shares by camera: inference share and retraining share, in devices."""
+
+    inference: dict[str, float]
+    retraining: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class StartRetraining(Instruction):
+    """Start a retraining of `camera` with `config` (an option's id) at `share`; report progress and completion."""
+
+    camera: str
+    job: str
+    config: str
+    share: float
+    window: int
+
+
+@dataclass(frozen=True)
+class StopRetraining(Instruction):
+    """End a running retraining without promotion."""
+
+    camera: str
+    job: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class RecordPlan(Instruction):
+    """Keep problem and plan (for the page, and for replay with other policies)."""
+
+    window: int
+    problem: WindowProblem
+    plan: WindowPlan
+    cause: str
+
+
+@dataclass(frozen=True)
+class ScheduleBoundary(Instruction):
+    """Send BoundaryReached at `at_s`."""
+
+    at_s: float
+    window: int
+
+
+@dataclass(frozen=True)
+class ScheduleReplan(Instruction):
+    """The plan's next segment begins at `at_s`: send a `SegmentDue` then."""
+
+    at_s: float
+    plan_number: int
+
+
+@dataclass(frozen=True)
+class SegmentDue(Event):
+    """The next segment of plan `plan_number` begins now."""
+
+    plan_number: int
+
+
+@dataclass(frozen=True)
+class Complain(Instruction):
+    """Something the operator must know (window too short, floor unreachable, ...)."""
+
+    code: str
+    message: str
+    camera: str | None = None
+
+
+@dataclass(frozen=True)
+class CloseWindow(Instruction):
+    """The window is over: record its results."""
+
+    window: int
+    details: dict[str, Any] = field(default_factory=dict)

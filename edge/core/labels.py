@@ -1,0 +1,158 @@
+"""Labelled data of a retraining window. Pictures stay on disk; these values name them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from edge.core import checks
+from edge.core.vision import Detections, Task
+
+
+@dataclass(frozen=True)
+class SampledFrame:
+    """A frame that the recorder kept, with what the student had answered at that instant (stale answers included).
+
+    `path` is a JPEG file. `answer` uses the camera's class list; `answer_age_s` is how old the answer was.
+    `frozen_answer` is what the frozen student (run in shadow) says of the same picture, where that is asked for.
+    """
+
+    camera: str
+    window: int
+    number: int
+    utc_s: float
+    path: Path
+    answer: Detections
+    answer_version: str
+    answer_age_s: float = 0.0
+    frozen_answer: Detections | None = None
+
+    @property
+    def id(self) -> str:
+        return f"{self.camera}/{self.window}/{self.number}"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "camera": self.camera,
+            "window": self.window,
+            "number": self.number,
+            "utc_s": self.utc_s,
+            "path": str(self.path),
+            "answer": self.answer.to_json(),
+            "answer_version": self.answer_version,
+            "answer_age_s": self.answer_age_s,
+            "frozen_answer": None if self.frozen_answer is None else self.frozen_answer.to_json(),
+        }
+
+    @staticmethod
+    def from_json(value: dict[str, Any]) -> SampledFrame:
+        frozen = value.get("frozen_answer")
+        return SampledFrame(
+            value["camera"],
+            value["window"],
+            value["number"],
+            value["utc_s"],
+            Path(value["path"]),
+            Detections.from_json(value["answer"]),
+            value["answer_version"],
+            value["answer_age_s"],
+            None if frozen is None else Detections.from_json(frozen),
+        )
+
+
+@dataclass(frozen=True)
+class LabelledFrame:
+    """A sampled frame with the golden model's labels, in the camera's class list, with confidence as scores."""
+
+    frame: SampledFrame
+    labels: Detections
+    teacher: str
+    weight: float = 1.0
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "frame": self.frame.to_json(),
+            "labels": self.labels.to_json(),
+            "teacher": self.teacher,
+            "weight": self.weight,
+        }
+
+    @staticmethod
+    def from_json(value: dict[str, Any]) -> LabelledFrame:
+        return LabelledFrame(
+            SampledFrame.from_json(value["frame"]),
+            Detections.from_json(value["labels"]),
+            value["teacher"],
+            value["weight"],
+        )
+
+
+@dataclass(frozen=True)
+class LabelledWindow:
+    """The labelled data of one camera at a window boundary: train and held-out split by time, plus exemplars.
+
+    Held-out frames are the latest of the window; exemplars are older frames kept so that old scenes are not forgotten.
+    """
+
+    camera: str
+    window: int
+    task: Task
+    classes: tuple[str, ...]
+    train: tuple[LabelledFrame, ...]
+    held_out: tuple[LabelledFrame, ...]
+    exemplars: tuple[LabelledFrame, ...] = ()
+
+    def __post_init__(self) -> None:
+        checks.not_empty("labelled_window.classes", self.classes)
+
+    @property
+    def all_sampled(self) -> tuple[LabelledFrame, ...]:
+        """Every labelled frame of the window itself: what realised accuracy is measured on."""
+        return self.train + self.held_out
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "camera": self.camera,
+            "window": self.window,
+            "task": self.task,
+            "classes": list(self.classes),
+            "train": [f.to_json() for f in self.train],
+            "held_out": [f.to_json() for f in self.held_out],
+            "exemplars": [f.to_json() for f in self.exemplars],
+        }
+
+    @staticmethod
+    def from_json(value: dict[str, Any]) -> LabelledWindow:
+        def frames(items: Iterable[dict[str, Any]]) -> tuple[LabelledFrame, ...]:
+            return tuple(LabelledFrame.from_json(i) for i in items)
+
+        return LabelledWindow(
+            value["camera"],
+            value["window"],
+            value["task"],
+            tuple(value["classes"]),
+            frames(value["train"]),
+            frames(value["held_out"]),
+            frames(value["exemplars"]),
+        )
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Accuracy of answers against labels over `frames` labelled frames and `objects` golden objects.
+
+    Classification: `value` = share of objects right. Detection: `value` = F1 at IoU 0.5 (the headline), with
+    F1 at IoU 0.3 and mAP at IoU 0.5 beside it.
+    """
+
+    value: float
+    frames: int
+    objects: int
+    f1_iou30: float | None = None
+    f1_iou50: float | None = None
+    map50: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {k: getattr(self, k) for k in self.__dataclass_fields__}

@@ -1,0 +1,46 @@
+"""Model versions and their lineage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from edge.core.configs import StudentSpec
+
+VersionState = Literal["candidate", "promoted", "rejected", "retired", "rolled_back"]
+
+
+@dataclass(frozen=True)
+class ModelVersion:
+    """One version of a camera's student. `blob` is the sha256 (hex) of its safetensors file in the model store.
+
+    Lineage: `parent` version id (None for the first), `window` whose data trained it, `config` the retraining
+    configuration's id, `scores` (held-out accuracy of itself and of its parent, ...), `decided_by` who or what decided
+    its present `state`, and `reason` in words.
+    """
+
+    id: str
+    camera: str
+    blob: str
+    spec: StudentSpec
+    created_utc_s: float
+    parent: str | None = None
+    window: int | None = None
+    config: str | None = None
+    scores: dict[str, float] = field(default_factory=dict)
+    state: VersionState = "candidate"
+    decided_by: str = ""
+    reason: str = ""
+    pinned: bool = False
+    frames: int = 0  # labelled frames it was trained on
+    gpu_seconds: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        out = {k: getattr(self, k) for k in self.__dataclass_fields__ if k != "spec"}
+        out["scores"] = dict(self.scores)
+        out["spec"] = self.spec.to_json()
+        return out
+
+    @staticmethod
+    def from_json(value: dict[str, Any]) -> ModelVersion:
+        return ModelVersion(**(value | {"spec": StudentSpec.from_json(value["spec"])}))

@@ -1,0 +1,117 @@
+"""Shares of a device: what a share kind can promise, what was granted, what was really used."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, Protocol
+
+from edge.core import checks
+
+ShareKind = Literal["mps", "mps+green", "cgroup", "coop"]
+Enforcement = Literal["reserve", "cap", "coop"]
+Role = Literal["inference", "retraining", "golden", "profiling"]
+
+
+@dataclass(frozen=True)
+class ShareCaps:
+    """What a share kind promises on one device, as its probe showed (never more)."""
+
+    kind: ShareKind
+    device: str  # "cpu" or a GPU / MIG UUID
+    enforced: Enforcement
+    resize: Literal["live", "respawn"]
+    min_share: float
+    step: float | None  # legal shares are multiples of it; None: continuous
+    units: float  # cores or SMs behind share 1.0
+    oversubscribe: bool
+    memory_limit: bool
+    fault_domain: Literal["worker", "device"]
+    evidence: str = ""  # what the probe measured, in words
+
+    def quantize(self, share: float) -> float:
+        """The largest share that can be granted and is not above `share` (0 if under the minimum)."""
+        checks.in_range("share", share, 0.0, 1.0)
+        granted = share if self.step is None else math.floor(share / self.step + 1e-9) * self.step
+        return round(granted, 6) if granted >= self.min_share - 1e-9 else 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Grant:
+    """A share given to a worker. `share` is what the device can grant, `asked` what was wished."""
+
+    worker: str
+    role: Role
+    asked: float
+    share: float
+
+
+@dataclass(frozen=True)
+class LaunchSpec:
+    """How a worker must be started for its grant: environment to set in the child before CUDA init, threads."""
+
+    env: Mapping[str, str] = field(default_factory=dict)
+    threads: int = 1
+    nice: int = 0
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a worker really used since `attach` or the last reset: device seconds and the share that makes."""
+
+    worker: str
+    asked: float
+    granted: float
+    used_share: float
+    device_seconds: float
+    wall_s: float
+    throttled_fraction: float = 0.0
+    visible_units: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Resize:
+    """The outcome of a resize: done live within `seconds`, or a respawn is needed (`reason`)."""
+
+    live: bool
+    seconds: float = 0.0
+    reason: str = ""
+
+
+class Partitioner(Protocol):
+    """Turns shares of one device into something real. All calls are safe to repeat; `close` leaves nothing behind."""
+
+    @property
+    def caps(self) -> ShareCaps:
+        """What the probe showed."""
+
+    def launch_spec(self, worker: str, role: Role, share: float) -> LaunchSpec:
+        """How to start `worker`; call before the process exists. Raises ShareError if it cannot be granted."""
+
+    def attach(self, worker: str, role: Role, pid: int, share: float) -> Grant:
+        """Put the running process under its share."""
+
+    def resize(self, worker: str, share: float) -> Resize:
+        """Change the share of an attached worker."""
+
+    def usage(self) -> tuple[Usage, ...]:
+        """What every attached worker used since its last `reset_usage`."""
+
+    def reset_usage(self) -> None:
+        """Start a new accounting period (a retraining window)."""
+
+    def detach(self, worker: str) -> None:
+        """Forget a worker that has ended; unknown workers are ignored."""
+
+    def healthy(self) -> str | None:
+        """None, or in words what is wrong with the device."""
+
+    def close(self) -> None:
+        """Undo everything; safe to call twice."""

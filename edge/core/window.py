@@ -1,0 +1,273 @@
+"""The window planning problem and its answer, as values and as files.
+
+"retrain-infer-window/1" and "retrain-infer-plan/1" are the file formats (docs/formats.md). Shares are in devices
+(GPUs, or the CPU set); work is in GPU-seconds at 100 % of one device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from edge.core import checks
+from edge.core.errors import InvalidValue
+from edge.core.profiles import InferenceProfile
+
+PROBLEM_FORMAT = "retrain-infer-window/1"
+PLAN_FORMAT = "retrain-infer-plan/1"
+
+
+def _required(value: Mapping[str, Any], key: str, path: str) -> Any:
+    if key not in value or value[key] is None:
+        raise InvalidValue(f"{path}.{key}" if path else key, None, "a value (the field is required)")
+    return value[key]
+
+
+@dataclass(frozen=True)
+class RetrainingOption:
+    """One candidate retraining of a stream: accuracy afterwards [0, 1] and work in GPU-seconds at full share.
+
+    `throughput` are measured (share, relative speed) points, increasing in both; empty means linear speed-up.
+    `details` carries whatever else the file said, untouched.
+    """
+
+    id: str
+    end_accuracy: float
+    gpu_seconds: float
+    curve: tuple[tuple[float, float], ...] = ()
+    throughput: tuple[tuple[float, float], ...] = ()
+    end_accuracy_low: float | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        checks.in_range(f"retrain_configs[{self.id}].end_accuracy", self.end_accuracy, 0.0, 1.0)
+        checks.in_range(f"retrain_configs[{self.id}].gpu_seconds", self.gpu_seconds, 0.0, 1e9)
+
+    def speed(self, share: float) -> float:
+        """GPU-seconds of work done per second at `share` (<= 1); linear where nothing was measured."""
+        if share <= 0:
+            return 0.0
+        if not self.throughput:
+            return share
+        x0, y0 = 0.0, 0.0
+        for x1, y1 in self.throughput:
+            if share <= x1:
+                return y0 + (y1 - y0) * (share - x0) / (x1 - x0)
+            x0, y0 = x1, y1
+        return y0
+
+
+@dataclass(frozen=True)
+class StreamProblem:
+    """One camera in a window problem. `start_accuracy` is that of the model in force, before the inference factor."""
+
+    id: str
+    start_accuracy: float
+    inference_profile: InferenceProfile
+    options: tuple[RetrainingOption, ...] = ()
+    model: str = ""
+    running: str | None = None  # option already being trained (replanning inside a window)
+    work_done: float = 0.0  # GPU-seconds already done on `running`
+
+    def __post_init__(self) -> None:
+        checks.in_range(f"streams[{self.id}].start_accuracy", self.start_accuracy, 0.0, 1.0)
+        checks.unique(f"streams[{self.id}].retrain_configs", [o.id for o in self.options])
+
+
+@dataclass(frozen=True)
+class WindowProblem:
+    """Everything a window policy may look at. `num_gpus` devices (may be a fraction: what serving leaves),
+    `window_s` seconds, shares in multiples of `delta`, floor `a_min` or None, `label_delay_s` taken off the start."""
+
+    name: str
+    num_gpus: float
+    window_s: float
+    streams: tuple[StreamProblem, ...]
+    delta: float = 0.1
+    a_min: float | None = None
+    label_delay_s: float = 0.0
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        checks.in_range("num_gpus", self.num_gpus, 0.0, 4096, low_open=True)
+        checks.in_range("window_s", self.window_s, 0.0, 1e7, low_open=True)
+        checks.in_range("delta", self.delta, 0.0, 1.0, low_open=True)
+        checks.in_range("label_delay_s", self.label_delay_s, 0.0, self.window_s)
+        if self.a_min is not None:
+            checks.in_range("a_min", self.a_min, 0.0, 1.0)
+        checks.not_empty("streams", self.streams)
+        checks.unique("streams[].id", [s.id for s in self.streams])
+
+    def to_json(self) -> dict[str, Any]:
+        streams = []
+        for s in self.streams:
+            configs = []
+            for o in s.options:
+                c: dict[str, Any] = dict(o.details) | {
+                    "id": o.id,
+                    "end_accuracy": o.end_accuracy,
+                    "gpu_seconds": o.gpu_seconds,
+                    "curve": [list(p) for p in o.curve],
+                }
+                if o.throughput:
+                    c["throughput"] = [list(p) for p in o.throughput]
+                if o.end_accuracy_low is not None:
+                    c["end_accuracy_low"] = o.end_accuracy_low
+                configs.append(c)
+            stream: dict[str, Any] = {
+                "id": s.id,
+                "start_accuracy": s.start_accuracy,
+                "model": s.model,
+                "inference_profile": s.inference_profile.to_json(),
+                "retrain_configs": configs,
+            }
+            if s.running is not None:
+                stream["running"], stream["work_done"] = s.running, s.work_done
+            streams.append(stream)
+        return {
+            "format": PROBLEM_FORMAT,
+            "name": self.name,
+            "seed": self.seed,
+            "num_gpus": self.num_gpus,
+            "window_s": self.window_s,
+            "delta": self.delta,
+            "a_min": self.a_min,
+            "label_delay_s": self.label_delay_s,
+            "streams": streams,
+        }
+
+    @staticmethod
+    def from_json(value: Any) -> WindowProblem:
+        """Reads "retrain-infer-window/1". Raises InvalidValue naming the field, what was given, what is allowed."""
+        if not isinstance(value, dict):
+            raise InvalidValue("(file)", type(value).__name__, "a JSON object")
+        allowed = {
+            "format", "name", "seed", "num_gpus", "window_s", "delta", "a_min", "label_delay_s", "streams",
+        }  # fmt: skip
+        checks.known_keys("", value.keys(), allowed)
+        checks.one_of("format", value.get("format"), (PROBLEM_FORMAT,))
+        raw = _required(value, "streams", "")
+        if not isinstance(raw, list):
+            raise InvalidValue("streams", raw, "a list")
+        return WindowProblem(
+            name=str(value.get("name") or ""),
+            num_gpus=_required(value, "num_gpus", ""),
+            window_s=_required(value, "window_s", ""),
+            streams=tuple(_stream_from_json(s, f"streams[{n}]") for n, s in enumerate(raw)),
+            delta=0.1 if value.get("delta") is None else value["delta"],
+            a_min=value.get("a_min"),
+            label_delay_s=value.get("label_delay_s") or 0.0,
+            seed=value.get("seed"),
+        )
+
+
+def _stream_from_json(value: Any, path: str) -> StreamProblem:
+    if not isinstance(value, dict):
+        raise InvalidValue(path, value, "an object")
+    allowed = {"id", "start_accuracy", "model", "inference_profile", "retrain_configs", "running", "work_done"}
+    checks.known_keys(path, value.keys(), allowed)
+    options = []
+    for n, c in enumerate(value.get("retrain_configs") or []):
+        where = f"{path}.retrain_configs[{n}]"
+        if not isinstance(c, dict):
+            raise InvalidValue(where, c, "an object")
+        own = {"id", "end_accuracy", "gpu_seconds", "curve", "throughput", "end_accuracy_low"}
+        options.append(
+            RetrainingOption(
+                id=str(_required(c, "id", where)),
+                end_accuracy=_required(c, "end_accuracy", where),
+                gpu_seconds=_required(c, "gpu_seconds", where),
+                curve=tuple((p[0], p[1]) for p in c.get("curve") or ()),
+                throughput=tuple((p[0], p[1]) for p in c.get("throughput") or ()),
+                end_accuracy_low=c.get("end_accuracy_low"),
+                details={k: v for k, v in c.items() if k not in own},
+            )
+        )
+    profile = InferenceProfile.from_json(_required(value, "inference_profile", path), f"{path}.inference_profile")
+    return StreamProblem(
+        id=str(_required(value, "id", path)),
+        start_accuracy=_required(value, "start_accuracy", path),
+        inference_profile=profile,
+        options=tuple(options),
+        model=str(value.get("model") or ""),
+        running=value.get("running"),
+        work_done=value.get("work_done") or 0.0,
+    )
+
+
+@dataclass(frozen=True)
+class StreamAllocation:
+    """Shares (in devices) of one stream in one segment, and the retraining configuration that runs, if any."""
+
+    inference_share: float
+    retraining_share: float = 0.0
+    retrain_config: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "inference_share": self.inference_share,
+            "retraining_share": self.retraining_share,
+            "retrain_config": self.retrain_config,
+        }
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Allocations that hold from `start_s` (seconds after the window's start) until the next segment or the end."""
+
+    start_s: float
+    streams: Mapping[str, StreamAllocation]
+
+    def to_json(self) -> dict[str, Any]:
+        return {"start_s": self.start_s, "streams": {k: v.to_json() for k, v in self.streams.items()}}
+
+
+@dataclass(frozen=True)
+class WindowPlan:
+    """A policy's answer: the predicted timeline of the whole window, its objective and why it was chosen.
+
+    `objective` is the mean over streams of the time-averaged inference accuracy, as the scoring rule computes it.
+    `reasons` maps a stream id (or "" for the whole) to words. `faults` are rules that could not be kept (floor).
+    """
+
+    policy: str
+    problem: str
+    objective: float
+    segments: tuple[Segment, ...]
+    decision_seconds: float = 0.0
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    faults: tuple[str, ...] = ()
+
+    def chosen(self) -> dict[str, str | None]:
+        """Per stream the retraining configuration that runs first, or None."""
+        out: dict[str, str | None] = {}
+        for segment in self.segments:
+            for stream, a in segment.streams.items():
+                if out.get(stream) is None:
+                    out[stream] = a.retrain_config
+        return out
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "format": PLAN_FORMAT,
+            "policy": self.policy,
+            "problem": self.problem,
+            "objective": self.objective,
+            "decision_seconds": self.decision_seconds,
+            "segments": [s.to_json() for s in self.segments],
+            "reasons": dict(self.reasons),
+            "faults": list(self.faults),
+        }
+
+    @staticmethod
+    def from_json(value: dict[str, Any]) -> WindowPlan:
+        """Inverse of `to_json`."""
+        segments = tuple(
+            Segment(s["start_s"], {k: StreamAllocation(**a) for k, a in s["streams"].items()})
+            for s in value["segments"]
+        )
+        return WindowPlan(
+            value["policy"], value["problem"], value["objective"], segments, value.get("decision_seconds", 0.0),
+            value.get("reasons", {}), tuple(value.get("faults", ())),
+        )  # fmt: skip

@@ -1,0 +1,19 @@
+"""Fixtures for all rooms."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+REPO = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def shared_dir() -> Path:
+    """The developers' shared data (problems, clips, detectors); tests that need it are skipped where it is absent."""
+    path = Path(os.environ.get("MAGPIE_SHARED", REPO.parent / "shared"))
+    if not (path / "data").is_dir():
+        pytest.skip("the developers' shared data folder is absent (set MAGPIE_SHARED)")
+    return path
