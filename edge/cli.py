@@ -1,0 +1,54 @@
+"""The `magpie` command. Subcommands are imported only when called, so that `magpie plan` starts without torch."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+from edge.core.errors import MagpieError
+
+#: name -> (module under edge.commands, one line of help)
+COMMANDS: dict[str, tuple[str, str]] = {
+    "demo": ("demo", "four street cameras, a teacher and the whole appliance, on this machine"),
+    "run": ("run", "run the appliance on a site configuration"),
+    "plan": ("plan", "answer a planning problem in a file"),
+    "simulate": ("simulate", "replay recorded windows under another policy"),
+    "doctor": ("doctor", "say what this machine can enforce, and why not more"),
+    "db": ("db", "create or upgrade the database"),
+    "schema": ("schema", "print a JSON schema of a file format"),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point; returns the exit code (0 done, 1 refused or failed, 2 wrong usage)."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    parser = argparse.ArgumentParser(prog="magpie", description="Edge continuous learning for video analytics.")
+    parser.add_argument("--version", action="store_true", help="print the version and end")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    for name, (_, text) in COMMANDS.items():
+        commands.add_parser(name, help=text, add_help=False)
+    known, rest = parser.parse_known_args(arguments)
+    if known.version:
+        from importlib.metadata import version
+
+        print("magpie", version("magpie-edge"))
+        return 0
+    if known.command is None:
+        parser.print_help()
+        return 2
+    module = importlib.import_module(f"edge.commands.{COMMANDS[known.command][0]}")
+    sub = argparse.ArgumentParser(prog=f"magpie {known.command}", description=COMMANDS[known.command][1])
+    module.add_arguments(sub)
+    try:
+        return int(module.run(sub.parse_args(rest)))
+    except MagpieError as error:
+        print(f"magpie {known.command}: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

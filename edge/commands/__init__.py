@@ -1,0 +1,1 @@
+"""One module per `magpie` subcommand: `HELP`, `add_arguments(parser)` and `run(args) -> exit code`."""
