@@ -6,7 +6,9 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 CameraState = Literal["connecting", "live", "stalled", "reconnecting", "refused", "stopped"]
-CameraFault = Literal["unreachable", "refused", "not_found", "silent", "frozen", "ended", "damaged", "unsupported"]
+CameraFault = Literal[
+    "unreachable", "refused", "not_found", "silent", "frozen", "ended", "damaged", "unsupported"
+]
 CAMERA_FAULTS: tuple[CameraFault, ...] = (
     "unreachable", "refused", "not_found", "silent", "frozen", "ended", "damaged", "unsupported",
 )  # fmt: skip

@@ -35,6 +35,19 @@ class InvalidValue(MagpieError, ValueError):
         return type(self), (self.path, self.given, self.allowed)
 
 
+class InvalidValues(MagpieError, ValueError):
+    """Several fields are wrong at once; `problems` lists them."""
+
+    code = "invalid_value"
+
+    def __init__(self, problems: list[InvalidValue]) -> None:
+        MagpieError.__init__(self, "; ".join(p.message for p in problems))
+        self.problems = problems
+
+    def __reduce__(self) -> tuple[type[InvalidValues], tuple[list[InvalidValue]]]:
+        return type(self), (self.problems,)
+
+
 class NotFound(MagpieError):
     """The named thing does not exist."""
 

@@ -43,11 +43,24 @@ class WindowSettingsChanged(Event):
     a_min: float | None
     policy: str
     retraining_enabled: bool = True
+    delta: float = 0.05
 
 
 @dataclass(frozen=True)
 class BoundaryReached(Event):
-    """The clock says that a window is over (or that the first one begins)."""
+    """The clock says that a window is over (or that the first one begins).
+
+    `retraining_allowed` is False in quiet hours: the window is measured, but nothing is retrained in it.
+    """
+
+    retraining_allowed: bool = True
+
+
+@dataclass(frozen=True)
+class DeadlinePassed(Event):
+    """Labelling and profiling of `window` have taken as long as they may."""
+
+    window: int
 
 
 @dataclass(frozen=True)
@@ -131,6 +144,7 @@ class StartProfiling(Instruction):
 
     camera: str
     window: int
+    share: float
 
 
 @dataclass(frozen=True)
@@ -154,11 +168,19 @@ class StartRetraining(Instruction):
 
 @dataclass(frozen=True)
 class StopRetraining(Instruction):
-    """End a running retraining without promotion."""
+    """End a running retraining. With `keep` its present weights are gated like a finished model's; else dropped."""
 
     camera: str
     job: str
     reason: str
+    keep: bool = False
+
+
+@dataclass(frozen=True)
+class StopProfiling(Instruction):
+    """End profiling that is still going on for `window`; what is known is reported already."""
+
+    window: int
 
 
 @dataclass(frozen=True)
@@ -174,6 +196,14 @@ class RecordPlan(Instruction):
 @dataclass(frozen=True)
 class ScheduleBoundary(Instruction):
     """Send BoundaryReached at `at_s`."""
+
+    at_s: float
+    window: int
+
+
+@dataclass(frozen=True)
+class ScheduleDeadline(Instruction):
+    """Send DeadlinePassed at `at_s`."""
 
     at_s: float
     window: int

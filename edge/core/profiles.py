@@ -97,7 +97,9 @@ class InferenceProfile:
         if self.kind == "subsampling":
             checks.not_empty("inference_profile.subsampling", self.subsampling)
             if len(self.subsampling) != len(self.factors):
-                raise InvalidValue("inference_profile.factor", len(self.factors), f"{len(self.subsampling)} numbers")
+                raise InvalidValue(
+                    "inference_profile.factor", len(self.factors), f"{len(self.subsampling)} numbers"
+                )
             if any(b <= a for a, b in zip(self.subsampling, self.subsampling[1:], strict=False)):
                 raise InvalidValue("inference_profile.subsampling", self.subsampling, "increasing numbers")
             for n, f in enumerate(self.factors):
@@ -139,7 +141,8 @@ class InferenceProfile:
             if key not in value:
                 raise InvalidValue(f"{path}.{key}", None, "a value (the field is required)")
         points = tuple(
-            InferencePoint(InferenceConfig(**p["config"]), p["share"], p["factor"]) for p in value.get("points", ())
+            InferencePoint(InferenceConfig(**p["config"]), p["share"], p["factor"])
+            for p in value.get("points", ())
         )
         return InferenceProfile(
             value["kind"],

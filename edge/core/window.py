@@ -165,7 +165,15 @@ class WindowProblem:
 def _stream_from_json(value: Any, path: str) -> StreamProblem:
     if not isinstance(value, dict):
         raise InvalidValue(path, value, "an object")
-    allowed = {"id", "start_accuracy", "model", "inference_profile", "retrain_configs", "running", "work_done"}
+    allowed = {
+        "id",
+        "start_accuracy",
+        "model",
+        "inference_profile",
+        "retrain_configs",
+        "running",
+        "work_done",
+    }
     checks.known_keys(path, value.keys(), allowed)
     options = []
     for n, c in enumerate(value.get("retrain_configs") or []):
@@ -184,7 +192,9 @@ def _stream_from_json(value: Any, path: str) -> StreamProblem:
                 details={k: v for k, v in c.items() if k not in own},
             )
         )
-    profile = InferenceProfile.from_json(_required(value, "inference_profile", path), f"{path}.inference_profile")
+    profile = InferenceProfile.from_json(
+        _required(value, "inference_profile", path), f"{path}.inference_profile"
+    )
     return StreamProblem(
         id=str(_required(value, "id", path)),
         start_accuracy=_required(value, "start_accuracy", path),

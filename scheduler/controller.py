@@ -1,0 +1,424 @@
+"""The window controller: a state machine that turns events into instructions. It reads no clock and calls nobody.
+
+The live appliance and the trace-driven simulator drive this same controller. One window goes
+boundary -> samples closed and labelled -> micro-profiled -> planned -> run (replanned on every completed retraining,
+thesis section 2.4.2, and when measured progress departs from the profile) -> next boundary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import singledispatchmethod
+
+from edge.core import events as ev
+from edge.core.profiles import InferenceProfile, RetrainingProfile
+from edge.core.window import RetrainingOption, StreamProblem, WindowPlan, WindowProblem
+
+PlanFunction = Callable[[str, WindowProblem], WindowPlan]
+
+#: Labelling and profiling may take this part of a window; what is not profiled by then is not retrained in it.
+PREPARATION_LIMIT = 0.4
+#: A running retraining whose measured speed is off by more than this part of the expected one is replanned.
+PROGRESS_TOLERANCE = 0.3
+#: Seconds between two early replans, as a part of the window.
+REPLAN_DWELL = 0.05
+
+
+@dataclass(frozen=True)
+class CameraView:
+    """What the controller knows of a camera. `accuracy` is that of the model in force, before the inference factor."""
+
+    accuracy: float
+    inference: InferenceProfile
+    every_kth_window: int = 1
+    retraining: bool = True
+
+
+@dataclass(frozen=True)
+class Job:
+    """A running retraining. `work_done` is in GPU-seconds at full share; `since_s` is when this share began."""
+
+    id: str
+    camera: str
+    option: RetrainingOption
+    share: float
+    since_s: float
+    work_at_since: float = 0.0
+    work_done: float = 0.0
+    last_report_s: float = 0.0
+
+
+@dataclass
+class ControllerState:
+    """All volatile state; touched by `WindowController.handle` only."""
+
+    settings: ev.WindowSettingsChanged
+    num_gpus: float
+    pending_settings: ev.WindowSettingsChanged | None = None
+    cameras: dict[str, CameraView] = field(default_factory=dict)
+    window: int = 0
+    window_start_s: float = 0.0
+    retraining_allowed: bool = True
+    phase: str = "idle"  # idle | preparing | running
+    awaiting_labels: set[str] = field(default_factory=set)
+    awaiting_profiles: set[str] = field(default_factory=set)
+    options: dict[str, tuple[RetrainingOption, ...]] = field(default_factory=dict)
+    jobs: dict[str, Job] = field(default_factory=dict)
+    shares: dict[str, float] = field(default_factory=dict)
+    plan: WindowPlan | None = None
+    plan_number: int = 0
+    next_segment: int = 0
+    last_replan_s: float = 0.0
+
+
+def option_from_profile(profile: RetrainingProfile) -> RetrainingOption:
+    """A planner's option from a micro-profile."""
+    return RetrainingOption(
+        id=profile.config.id,
+        end_accuracy=profile.end_accuracy.value,
+        gpu_seconds=profile.gpu_seconds.value,
+        curve=profile.curve,
+        throughput=profile.throughput if len(profile.throughput) > 1 else (),
+        end_accuracy_low=profile.end_accuracy.low,
+        details=profile.config.to_json(),
+    )
+
+
+class WindowController:
+    """`handle(event) -> instructions`. `plan` is the policy by name: it must be a pure function."""
+
+    def __init__(self, settings: ev.WindowSettingsChanged, num_gpus: float, plan: PlanFunction) -> None:
+        self.state = ControllerState(settings=settings, num_gpus=num_gpus)
+        self._plan = plan
+
+    def resume(self, window: int, start_s: float) -> None:
+        """Go on in window number `window` that began at `start_s` (after a restart), before any event."""
+        self.state.window, self.state.window_start_s, self.state.phase = window, start_s, "running"
+
+    # -- invariants
+
+    def check(self) -> None:
+        """Raises AssertionError if the state breaks an invariant (tests call it after every event)."""
+        s = self.state
+        assert s.phase in ("idle", "preparing", "running"), s.phase
+        total = sum(s.shares.values()) + sum(j.share for j in s.jobs.values())
+        assert total <= s.num_gpus + 1e-4, f"shares add up to {total} of {s.num_gpus}"
+        assert all(v >= -1e-9 for v in s.shares.values()), s.shares
+        assert set(s.jobs) <= set(s.cameras), "a retraining of a camera that is gone"
+        assert all(c == j.camera for c, j in s.jobs.items())
+        assert s.phase == "preparing" or not (s.awaiting_labels or s.awaiting_profiles)
+
+    # -- events
+
+    def handle(self, event: ev.Event) -> list[ev.Instruction]:
+        """Take one event in; returns what must be done, in order."""
+        return self._handle(event)
+
+    @singledispatchmethod
+    def _handle(self, event: ev.Event) -> list[ev.Instruction]:
+        raise TypeError(f"the window controller does not know {type(event).__name__}")
+
+    @_handle.register
+    def _(self, event: ev.WindowSettingsChanged) -> list[ev.Instruction]:
+        self.state.pending_settings = event
+        return []
+
+    @_handle.register
+    def _(self, event: ev.CapacityChanged) -> list[ev.Instruction]:
+        self.state.num_gpus = event.num_gpus
+        return self._replan(event.at_s, "capacity changed")
+
+    @_handle.register
+    def _(self, event: ev.CameraJoined) -> list[ev.Instruction]:
+        s = self.state
+        s.cameras[event.camera] = CameraView(
+            event.accuracy, event.inference, event.every_kth_window, event.retraining
+        )
+        return self._replan(event.at_s, f"camera {event.camera} joined")
+
+    @_handle.register
+    def _(self, event: ev.CameraLeft) -> list[ev.Instruction]:
+        s = self.state
+        out: list[ev.Instruction] = []
+        job = s.jobs.pop(event.camera, None)
+        if job is not None:
+            out.append(ev.StopRetraining(event.camera, job.id, "the camera was removed"))
+        s.cameras.pop(event.camera, None)
+        s.shares.pop(event.camera, None)
+        s.options.pop(event.camera, None)
+        s.awaiting_labels.discard(event.camera)
+        s.awaiting_profiles.discard(event.camera)
+        if s.phase == "preparing":
+            return out + self._plan_if_ready(event.at_s)
+        return out + self._replan(event.at_s, f"camera {event.camera} left")
+
+    @_handle.register
+    def _(self, event: ev.BoundaryReached) -> list[ev.Instruction]:
+        s = self.state
+        out: list[ev.Instruction] = []
+        for camera, job in sorted(s.jobs.items()):
+            out.append(ev.StopRetraining(camera, job.id, "the retraining window is over", keep=True))
+        s.jobs.clear()
+        closed = s.window
+        if closed:
+            out.append(ev.CloseWindow(closed))
+        if s.pending_settings is not None:
+            s.settings, s.pending_settings = s.pending_settings, None
+        s.window, s.window_start_s = closed + 1, event.at_s
+        s.retraining_allowed = event.retraining_allowed and s.settings.retraining_enabled
+        s.options.clear()
+        s.plan = None
+        out.append(ev.ScheduleBoundary(event.at_s + s.settings.window_s, s.window))
+        s.awaiting_profiles.clear()
+        s.awaiting_labels = set(s.cameras) if closed else set()
+        s.phase = "preparing" if s.awaiting_labels else "running"
+        if not s.awaiting_labels:
+            return out + self._replan(event.at_s, "first window: nothing to retrain on yet")
+        out += self._serve_only(event.at_s)
+        out += [ev.CloseSample(camera, closed) for camera in sorted(s.awaiting_labels)]
+        deadline = event.at_s + PREPARATION_LIMIT * s.settings.window_s
+        out.append(ev.ScheduleDeadline(deadline, s.window))
+        return out
+
+    @_handle.register
+    def _(self, event: ev.SampleLabelled) -> list[ev.Instruction]:
+        s = self.state
+        if event.camera not in s.cameras:
+            return []
+        view = s.cameras[event.camera]
+        if event.inference is not None:
+            view = replace(view, inference=event.inference)
+        if event.realised_accuracy is not None and event.held_out_frames + event.train_frames > 0:
+            factor = max(view.inference.factor(s.shares.get(event.camera, 0.0)), 1e-6)
+            view = replace(view, accuracy=min(1.0, event.realised_accuracy / max(factor, 0.2)))
+        s.cameras[event.camera] = view
+        if event.camera not in s.awaiting_labels or event.window != s.window - 1:
+            return []
+        s.awaiting_labels.discard(event.camera)
+        due = s.window % view.every_kth_window == 0
+        wanted = s.retraining_allowed and view.retraining and due
+        if wanted and event.train_frames > 0 and event.held_out_frames > 0:
+            s.awaiting_profiles.add(event.camera)
+            return [ev.StartProfiling(event.camera, event.window, self._spare_share())]
+        return self._plan_if_ready(event.at_s)
+
+    @_handle.register
+    def _(self, event: ev.Profiled) -> list[ev.Instruction]:
+        s = self.state
+        if event.camera not in s.awaiting_profiles or event.window != s.window - 1:
+            return []
+        s.awaiting_profiles.discard(event.camera)
+        s.options[event.camera] = tuple(option_from_profile(p) for p in event.profiles)
+        if event.start_accuracy is not None:
+            s.cameras[event.camera] = replace(s.cameras[event.camera], accuracy=event.start_accuracy)
+        return self._plan_if_ready(event.at_s)
+
+    @_handle.register
+    def _(self, event: ev.DeadlinePassed) -> list[ev.Instruction]:
+        s = self.state
+        if event.window != s.window or s.phase != "preparing":
+            return []
+        late = sorted(s.awaiting_labels | s.awaiting_profiles)
+        s.awaiting_labels.clear()
+        s.awaiting_profiles.clear()
+        spent = event.at_s - s.window_start_s
+        message = (
+            f"window {s.window}: labelling and profiling took {spent:.0f} s of {s.settings.window_s:.0f} s; "
+            f"not retrained in it: {', '.join(late)}. Lengthen the window or lower the label budget."
+        )
+        return [
+            ev.Complain("window_too_short", message),
+            ev.StopProfiling(s.window - 1),
+            *self._plan_if_ready(event.at_s),
+        ]
+
+    @_handle.register
+    def _(self, event: ev.RetrainingProgressed) -> list[ev.Instruction]:
+        s = self.state
+        job = s.jobs.get(event.camera)
+        if job is None or job.id != event.job:
+            return []
+        job = replace(job, work_done=max(job.work_done, event.work_done), last_report_s=event.at_s)
+        expected = job.option.speed(job.share) * (event.at_s - job.since_s)
+        done = job.work_done - job.work_at_since
+        enough = (
+            expected > 0.1 * job.option.gpu_seconds
+            and event.at_s - job.since_s > REPLAN_DWELL * s.settings.window_s
+        )
+        rested = event.at_s - s.last_replan_s > REPLAN_DWELL * s.settings.window_s
+        # The worker's own fraction tells the true amount of work, so correct the total with it.
+        if 0.05 < event.fraction < 1.0:
+            total = job.work_done / event.fraction
+            if abs(total - job.option.gpu_seconds) > PROGRESS_TOLERANCE * job.option.gpu_seconds:
+                job = replace(job, option=replace(job.option, gpu_seconds=total))
+                s.options[event.camera] = tuple(
+                    job.option if o.id == job.option.id else o for o in s.options.get(event.camera, ())
+                )
+                s.jobs[event.camera] = job
+                if rested:
+                    return self._replan(event.at_s, f"{event.camera}: the retraining costs {total:.0f} GPU-s")
+        s.jobs[event.camera] = job
+        if enough and rested and abs(done - expected) > PROGRESS_TOLERANCE * expected:
+            return self._replan(
+                event.at_s, f"{event.camera}: {done:.1f} GPU-s done where {expected:.1f} were expected"
+            )
+        return []
+
+    @_handle.register
+    def _(self, event: ev.RetrainingCompleted) -> list[ev.Instruction]:
+        s = self.state
+        if event.camera in s.cameras and event.promoted:
+            s.cameras[event.camera] = replace(s.cameras[event.camera], accuracy=event.accuracy)
+        job = s.jobs.get(event.camera)
+        if job is None or job.id != event.job:
+            return []
+        del s.jobs[event.camera]
+        s.options.pop(event.camera, None)
+        verdict = "promoted" if event.promoted else "not promoted"
+        return self._replan(event.at_s, f"{event.camera}: retraining completed, {verdict}")
+
+    @_handle.register
+    def _(self, event: ev.RetrainingFailed) -> list[ev.Instruction]:
+        s = self.state
+        job = s.jobs.get(event.camera)
+        if job is None or job.id != event.job:
+            return []
+        del s.jobs[event.camera]
+        s.options.pop(event.camera, None)
+        message = f"{event.camera}: retraining failed ({event.reason}); the model in force stays"
+        return [
+            ev.Complain("retraining_failed", message, event.camera),
+            *self._replan(event.at_s, f"{event.camera}: retraining failed"),
+        ]
+
+    @_handle.register
+    def _(self, event: ev.SegmentDue) -> list[ev.Instruction]:
+        s = self.state
+        if event.plan_number != s.plan_number or s.plan is None or s.phase != "running":
+            return []
+        segment = s.plan.segments[s.next_segment]
+        for camera, job in s.jobs.items():
+            allocation = segment.streams.get(camera)
+            if allocation is None or allocation.retrain_config != job.option.id:
+                # The plan thought that this retraining would be over by now: plan again with what is left of it.
+                return self._replan(event.at_s, f"{camera}: the retraining is later than planned")
+        return self._apply(s.next_segment, event.at_s)
+
+    # -- planning
+
+    def _serve_only(self, at_s: float) -> list[ev.Instruction]:
+        """Shares while labels and profiles are awaited: what each camera's inference can use, at most the fair part."""
+        s = self.state
+        fair = s.num_gpus / max(1, len(s.cameras))
+        s.shares = {c: round(min(v.inference.max_gpu, fair, 1.0), 6) for c, v in sorted(s.cameras.items())}
+        return [ev.SetShares(dict(s.shares))]
+
+    def _spare_share(self) -> float:
+        """What profiling may use: all that inference leaves, at most one device, at least a little."""
+        s = self.state
+        return round(max(0.05, min(1.0, s.num_gpus - sum(s.shares.values()))), 6)
+
+    def _plan_if_ready(self, at_s: float) -> list[ev.Instruction]:
+        s = self.state
+        if s.phase != "preparing" or s.awaiting_labels or s.awaiting_profiles:
+            return []
+        s.phase = "running"
+        return self._replan(at_s, "labels and profiles are in")
+
+    def problem(self, at_s: float) -> WindowProblem:
+        """The planning problem of what is left of the window at `at_s`."""
+        s = self.state
+        window_s = s.settings.window_s
+        streams = []
+        for name, view in sorted(s.cameras.items()):
+            options = s.options.get(name, ()) if view.retraining else ()
+            job = s.jobs.get(name)
+            streams.append(
+                StreamProblem(
+                    id=name,
+                    start_accuracy=round(min(1.0, max(0.0, view.accuracy)), 6),
+                    inference_profile=view.inference,
+                    options=options,
+                    running=None if job is None else job.option.id,
+                    work_done=0.0 if job is None else job.work_done,
+                )
+            )
+        elapsed = min(max(0.0, at_s - s.window_start_s), 0.999 * window_s)
+        return WindowProblem(
+            name=f"window-{s.window}",
+            num_gpus=s.num_gpus,
+            window_s=window_s,
+            streams=tuple(streams),
+            delta=s.settings.delta,
+            a_min=s.settings.a_min,
+            label_delay_s=round(elapsed, 3),
+        )
+
+    def _replan(self, at_s: float, cause: str) -> list[ev.Instruction]:
+        s = self.state
+        if not s.cameras or s.phase == "idle":
+            return []
+        if s.phase == "preparing":
+            return self._serve_only(at_s)
+        problem = self.problem(at_s)
+        plan = self._plan(s.settings.policy, problem)
+        s.plan, s.plan_number, s.last_replan_s = plan, s.plan_number + 1, at_s
+        out: list[ev.Instruction] = [ev.RecordPlan(s.window, problem, plan, cause)]
+        if plan.faults:
+            out.append(ev.Complain("floor_unreachable", "; ".join(plan.faults)))
+        return out + self._apply(0, at_s)
+
+    def _apply(self, number: int, at_s: float) -> list[ev.Instruction]:
+        """Carry out segment `number` of the plan in force."""
+        s = self.state
+        assert s.plan is not None
+        segment = s.plan.segments[number]
+        out: list[ev.Instruction] = []
+        for camera, job in sorted(s.jobs.items()):
+            allocation = segment.streams.get(camera)
+            if allocation is None or allocation.retrain_config != job.option.id:
+                out.append(
+                    ev.StopRetraining(camera, job.id, "the plan has a better use for its share", keep=True)
+                )
+                del s.jobs[camera]
+        starts: list[ev.Instruction] = []
+        shares: dict[str, float] = {}
+        retraining: dict[str, float] = {}
+        for camera, allocation in segment.streams.items():
+            if camera not in s.cameras:
+                continue
+            shares[camera] = allocation.inference_share
+            if allocation.retrain_config is None:
+                continue
+            current = s.jobs.get(camera)
+            if current is not None:
+                work = current.work_done
+                s.jobs[camera] = replace(
+                    current, share=allocation.retraining_share, since_s=at_s, work_at_since=work
+                )
+                retraining[camera] = allocation.retraining_share
+            elif allocation.retraining_share > 0:
+                option = next(
+                    (o for o in s.options.get(camera, ()) if o.id == allocation.retrain_config), None
+                )
+                if option is None:
+                    continue
+                job = Job(
+                    f"w{s.window}-{camera}-p{s.plan_number}",
+                    camera,
+                    option,
+                    allocation.retraining_share,
+                    at_s,
+                )
+                s.jobs[camera] = job
+                starts.append(ev.StartRetraining(camera, job.id, option.id, job.share, s.window - 1))
+        s.shares = shares
+        out.append(ev.SetShares(shares, retraining))
+        out += starts
+        s.next_segment = number + 1
+        if s.next_segment < len(s.plan.segments):
+            due = s.window_start_s + s.plan.segments[s.next_segment].start_s
+            if due < s.window_start_s + s.settings.window_s - 1e-6:
+                out.append(ev.ScheduleReplan(max(due, at_s), s.plan_number))
+        return out
