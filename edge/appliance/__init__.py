@@ -1,0 +1,1 @@
+"""Composition root: builds the parts from a site configuration and offers their services."""

@@ -1,0 +1,328 @@
+"""The site configuration: every field with its range, its default and what it means; unknown keys fail.
+
+The same models check the YAML file, REST bodies and what the store kept, so a value is refused in one place only.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from edge.core.configs import (
+    CLASSIFICATION_ARCHITECTURES,
+    DETECTION_ARCHITECTURES,
+    InferenceConfig,
+    RetrainingConfig,
+    StudentSpec,
+)
+from edge.core.errors import InvalidValue, InvalidValues, MagpieError
+
+Identifier = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$", description="lower-case name, 1-63 characters")]
+
+
+class Settings(BaseModel):
+    """Base: unknown keys fail, values do not change after they were checked."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True, allow_inf_nan=False)
+
+
+class StudentSettings(Settings):
+    """The camera's small model."""
+
+    architecture: Literal["ssdlite_mobilenet_v3", "resnet18", "mobilenet_v2", "shufflenet_v2"] | None = None
+    input_height: int = Field(0, ge=0, le=1080, description="pixels; 0: the architecture's usual size")
+    input_width: int = Field(0, ge=0, le=1920, description="pixels; 0: the architecture's usual size")
+    width: float = Field(0.5, ge=0.1, le=4.0, description="channel multiplier where the architecture allows it")
+    last_layer_width: int = Field(0, ge=0, le=4096, description="hidden layer before the output; 0: none")
+    weights: str = Field("", description="safetensors file to start from; empty: random weights")
+
+
+class InferenceSettings(Settings):
+    """The space of inference configurations lambda = (frame rate, resolution)."""
+
+    frame_rates: tuple[Annotated[float, Field(gt=0, le=60)], ...] = Field((5.0, 2.5, 1.0), min_length=1)
+    resolutions: tuple[Annotated[float, Field(ge=0.25, le=1)], ...] = Field((1.0,), min_length=1)
+    score_threshold: float = Field(0.4, gt=0, lt=1, description="detections below it are not answered")
+
+    def space(self) -> tuple[InferenceConfig, ...]:
+        """All combinations, the dearest first."""
+        return tuple(
+            InferenceConfig(f, r)
+            for r in sorted(set(self.resolutions), reverse=True)
+            for f in sorted(set(self.frame_rates), reverse=True)
+        )
+
+
+class CameraRetraining(Settings):
+    """What a camera may ask for itself."""
+
+    enabled: bool = True
+    every_kth_window: int = Field(1, ge=1, le=1000)
+    label_budget: int | None = Field(None, ge=4, le=5000, description="labelled frames per window; empty: the site's")
+
+
+class CameraSettings(Settings):
+    """One camera and its student."""
+
+    id: Identifier
+    name: str = Field("", max_length=120)
+    url: str = Field(min_length=1, max_length=2000, description="rtsp://, rtsps://, or a file or folder path")
+    transport: Literal["tcp", "udp"] = "tcp"
+    username: str = Field("", max_length=200)
+    password_from: str = Field("", description="env:NAME or file:/path[#key]; the password itself is never stored")
+    stall_timeout_s: float = Field(5.0, ge=0.5, le=300)
+    max_fps: float | None = Field(None, gt=0, le=120)
+    seconds_per_picture: float = Field(1.0, gt=0, le=86400, description="for a folder of stills")
+    enabled: bool = True
+    task: Literal["detection", "classification"] = "detection"
+    classes: tuple[Annotated[str, Field(min_length=1, max_length=60)], ...] = Field(min_length=1, max_length=200)
+    class_map: dict[str, tuple[str, ...]] = Field(
+        default_factory=dict, description="camera class -> teacher classes; a class not named maps to its own name"
+    )
+    student: StudentSettings = StudentSettings()
+    inference: InferenceSettings = InferenceSettings()
+    retraining: CameraRetraining = CameraRetraining()
+
+    @field_validator("url")
+    @classmethod
+    def _no_password_in_url(cls, value: str) -> str:
+        if re.match(r"^[a-z]+://[^/@]*:[^/@]*@", value):
+            raise ValueError("a password does not belong into the url: use username and password_from")
+        if "://" in value and not re.match(r"^(rtsp|rtsps|file)://", value):
+            raise ValueError("rtsp://, rtsps://, file:// or a path")
+        return value
+
+    @field_validator("password_from")
+    @classmethod
+    def _secret_reference(cls, value: str) -> str:
+        if value and not re.match(r"^(env:[A-Za-z_][A-Za-z0-9_]*|file:.+)$", value):
+            raise ValueError("env:NAME or file:/path[#key]")
+        return value
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> CameraSettings:
+        if len(set(self.classes)) != len(self.classes):
+            raise ValueError("classes: each class once")
+        for name in self.class_map:
+            if name not in self.classes:
+                raise ValueError(f"class_map.{name}: one of the camera's classes {', '.join(self.classes)}")
+        allowed = DETECTION_ARCHITECTURES if self.task == "detection" else CLASSIFICATION_ARCHITECTURES
+        if self.student.architecture is not None and self.student.architecture not in allowed:
+            raise ValueError(f"student.architecture: one of {', '.join(allowed)} for task {self.task}")
+        return self
+
+    def student_spec(self) -> StudentSpec:
+        """The student's specification with the architecture's usual sizes filled in."""
+        s = self.student
+        if self.task == "detection":
+            architecture, size = s.architecture or "ssdlite_mobilenet_v3", (192, 320)
+        else:
+            architecture, size = s.architecture or "shufflenet_v2", (64, 64)
+        size = (s.input_height or size[0], s.input_width or size[1])
+        return StudentSpec(self.task, architecture, self.classes, size, s.width, s.last_layer_width)
+
+
+class ConfigurationSpace(Settings):
+    """The space of retraining configurations gamma: the product of the lists (thesis section 2.3.1)."""
+
+    epochs: tuple[Annotated[int, Field(ge=1, le=1000)], ...] = Field((4, 10, 20), min_length=1)
+    batch_sizes: tuple[Annotated[int, Field(ge=1, le=1024)], ...] = Field((8,), min_length=1)
+    layers: tuple[Literal["head", "last_stage", "all"], ...] = Field(("head", "last_stage", "all"), min_length=1)
+    data_fractions: tuple[Annotated[float, Field(gt=0, le=1)], ...] = Field((0.5, 1.0), min_length=1)
+    learning_rates: tuple[Annotated[float, Field(gt=0, le=1)], ...] = Field((2e-3,), min_length=1)
+    last_layer_widths: tuple[Annotated[int, Field(ge=0, le=4096)], ...] = Field((0,), min_length=1)
+
+    def configs(self) -> tuple[RetrainingConfig, ...]:
+        """Every configuration of the space."""
+        return tuple(
+            RetrainingConfig(e, b, y, d, r, w)
+            for e, b, y, d, r, w in itertools.product(
+                self.epochs, self.batch_sizes, self.layers, self.data_fractions, self.learning_rates,
+                self.last_layer_widths,
+            )
+        )  # fmt: skip
+
+
+class RetrainingSettings(Settings):
+    """Retraining windows: changeable by REST at run time, in force from the next boundary."""
+
+    enabled: bool = True
+    window_s: float = Field(200.0, ge=10, le=86400, description="length of a retraining window in seconds")
+    policy: Literal[
+        "relay", "exact", "thief", "uniform", "uniform-heavy", "no-retraining", "fixed-resources", "fixed-config"
+    ] = "relay"
+    a_min: float | None = Field(None, ge=0, le=1, description="floor of the momentary inference accuracy")
+    delta: float = Field(0.05, gt=0, le=1, description="quantum of shares")
+    space: ConfigurationSpace = ConfigurationSpace()
+    label_budget: int = Field(48, ge=4, le=5000, description="frames per camera and window that the teacher labels")
+    held_out: float = Field(0.3, ge=0.1, le=0.5, description="latest part of the labelled frames, kept for the gate")
+    golden_share: float = Field(0.15, ge=0.01, le=0.9, description="share of the device that labelling may use")
+    profiling_budget: float = Field(0.15, gt=0, le=0.5, description="part of a window's device time for profiling")
+    exemplars: int = Field(64, ge=0, le=5000, description="older frames kept per camera so that nothing is forgotten")
+    gate_tolerance: float = Field(0.0, ge=0, le=0.2, description="a candidate may be worse by so much and still pass")
+    rollback_margin: float = Field(0.05, ge=0, le=1, description="roll back when live accuracy is so far under its parent's")
+    quiet_hours: tuple[Annotated[str, Field(pattern=r"^([01]\d|2[0-3]):[0-5]\d-([01]\d|2[0-3]):[0-5]\d$")], ...] = Field(
+        (), description="HH:MM-HH:MM in the box's time zone: nothing is retrained then"
+    )
+
+    def retraining_allowed(self, minute_of_day: int) -> bool:
+        """False inside quiet hours. `minute_of_day` 0-1439 in the box's time zone."""
+        if not self.enabled:
+            return False
+        for span in self.quiet_hours:
+            start, end = (int(p[:2]) * 60 + int(p[3:]) for p in span.split("-"))
+            inside = start <= minute_of_day < end if start <= end else minute_of_day >= start or minute_of_day < end
+            if inside:
+                return False
+        return True
+
+
+class RecordingSettings(Settings):
+    """The bounded sample on disk."""
+
+    max_frames: int = Field(400, ge=8, le=100000, description="per camera and window")
+    max_mb: float = Field(200, gt=0, le=1e6, description="per camera, all windows together")
+    keep_windows: int = Field(6, ge=2, le=10000)
+
+
+class RetentionSettings(Settings):
+    """How long history is kept."""
+
+    days: float = Field(30, gt=0, le=3650)
+    max_gb: float = Field(10, gt=0, le=1e5)
+
+
+class WebSettings(Settings):
+    """Where REST and the page listen."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(8080, ge=0, le=65535)
+
+
+class SiteSettings(Settings):
+    """The whole appliance."""
+
+    site: Identifier = "site"
+    data_dir: str = Field("data", min_length=1)
+    database_url: str = Field("", description="empty: SQLite in data_dir; else postgresql+psycopg://...")
+    teacher: str = Field("", description="YAML file of the golden model; empty: the demo's own")
+    device: str = Field("auto", description="auto, cpu, or a GPU's UUID")
+    cores: float | None = Field(None, gt=0, le=1024, description="CPU cores Magpie may use; empty: all")
+    share_kind: Literal["auto", "cgroup", "coop", "mps", "mps+green"] = "auto"
+    control_share: float = Field(0.08, ge=0, le=0.5, description="kept for the control process itself")
+    web: WebSettings = WebSettings()
+    retraining: RetrainingSettings = RetrainingSettings()
+    recording: RecordingSettings = RecordingSettings()
+    retention: RetentionSettings = RetentionSettings()
+    cameras: tuple[CameraSettings, ...] = ()
+
+    @model_validator(mode="after")
+    def _distinct_cameras(self) -> SiteSettings:
+        ids = [c.id for c in self.cameras]
+        for camera in ids:
+            if ids.count(camera) > 1:
+                raise ValueError(f"cameras[].id: {camera!r} is there twice; each id once")
+        return self
+
+    def database(self) -> str:
+        """The database URL with the default filled in."""
+        return self.database_url or f"sqlite:///{Path(self.data_dir).absolute() / 'magpie.db'}"
+
+
+M = TypeVar("M", bound=Settings)
+
+
+def _problems(error: ValidationError, prefix: str, model: type[BaseModel]) -> list[InvalidValue]:
+    out = []
+    for e in error.errors():
+        path = prefix
+        for part in e["loc"]:
+            path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
+        given = e.get("input")
+        if e["type"] == "extra_forbidden":
+            allowed = "no such field; known: " + ", ".join(sorted(_fields_at(model, e["loc"])))
+            given = e["loc"][-1]
+        elif e["type"] == "missing":
+            allowed, given = "a value (the field is required)", None
+        else:
+            allowed = e["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+        if "password" in path.lower():
+            given = "(not shown)"
+        out.append(InvalidValue(path or "(body)", given, allowed))
+    return out
+
+
+def _fields_at(model: type[BaseModel], loc: tuple[int | str, ...]) -> list[str]:
+    """Field names of the (nested) model that holds the last part of `loc`."""
+    current: Any = model
+    for part in loc[:-1]:
+        if isinstance(part, int):
+            continue
+        info = current.model_fields.get(part) if hasattr(current, "model_fields") else None
+        if info is None:
+            break
+        current = info.annotation
+        for inner in getattr(current, "__args__", ()):
+            if hasattr(inner, "model_fields"):
+                current = inner
+    return list(getattr(current, "model_fields", {}))
+
+
+def parse(model: type[M], value: Any, path: str = "") -> M:
+    """Check `value` against `model`. Raises InvalidValues with every problem's path, value and what is allowed."""
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        raise InvalidValues(_problems(error, path, model)) from None
+
+
+def merge(base: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    """JSON merge patch (RFC 7396) of plain dicts: null removes, objects merge, everything else replaces."""
+    out = dict(base)
+    for key, value in patch.items():
+        if value is None:
+            out[key] = None
+        elif isinstance(value, Mapping) and isinstance(out.get(key), Mapping):
+            out[key] = merge(out[key], value)
+        else:
+            out[key] = value
+    return out
+
+
+def read_site(path: Path) -> SiteSettings:
+    """Read a site configuration. Relative paths inside are taken from the file's folder.
+
+    Raises MagpieError (unreadable, not YAML) or InvalidValues.
+    """
+    try:
+        value = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise MagpieError(f"{path}: cannot be read: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise MagpieError(f"{path}: not a YAML file: {str(error).splitlines()[0]}") from None
+    if value is None:
+        value = {}
+    if not isinstance(value, dict):
+        raise InvalidValue(str(path), type(value).__name__, "a mapping of settings")
+    folder = path.absolute().parent
+
+    def absolute(text: str) -> str:
+        text = os.path.expandvars(text)
+        return text if not text or "://" in text or os.path.isabs(text) else str(folder / text)
+
+    for key in ("data_dir", "teacher"):
+        if isinstance(value.get(key), str):
+            value[key] = absolute(value[key])
+    site = parse(SiteSettings, value)
+    cameras = []
+    for camera in site.cameras:
+        student = camera.student.model_copy(update={"weights": absolute(camera.student.weights)})
+        cameras.append(camera.model_copy(update={"url": absolute(camera.url), "student": student}))
+    return site.model_copy(update={"cameras": tuple(cameras)})
