@@ -1,0 +1,106 @@
+"""What transports (REST, page) may ask of the appliance. Values are plain JSON; errors are edge.core.errors.
+
+Every coroutine runs on the control process's event loop. Times are UTC epoch seconds, shares are 0-1 of one device,
+accuracies 0-1, boxes normalised xyxy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class LivePicture:
+    """One encoded picture with the answers that belong to exactly it.
+
+    `header` is JSON: {"camera", "number", "utc_s", "width", "height", "model_version", "stale", "classes": [names],
+    "boxes": [[x1, y1, x2, y2]], "scores": [..], "labels": [class index], "delay_s", "state"}.
+    """
+
+    camera: str
+    header: Json
+    jpeg: bytes
+
+
+class ApplianceService(Protocol):
+    """The one inner service behind thin transports."""
+
+    # -- state
+    def health(self) -> Json:
+        """{"live": true, "ready": bool, "reasons": [{"code", "message", "camera"?}], "uptime_s", "version"}."""
+
+    def overview(self) -> Json:
+        """For the page, small and cheap: {"site", "window": {"number", "start_utc_s", "length_s", "phase"}, "policy",
+        "device": caps, "shares": {camera: {"inference", "retraining", "config"}}, "golden_share", "profiling_share",
+        "cameras": [camera state...], "jobs": [...], "complaints": [...], "workers": [...], "losses": {...}}."""
+
+    # -- cameras
+    def cameras(self) -> list[Json]:
+        """[{"id", "settings": {...}, "state": {...CameraStatus, "answers_per_s", "inference_ms", "lambda",
+        "model_version", "accuracy": last realised or null, "frozen_accuracy", "losses": {...}}}]."""
+
+    def camera(self, camera: str) -> Json:
+        """One of `cameras()`. Raises NotFound."""
+
+    async def add_camera(self, settings: Mapping[str, Any], by: str) -> Json:
+        """Raises InvalidValues, Conflict, LabelError (a class that the teacher cannot produce), WeightsError."""
+
+    async def change_camera(self, camera: str, patch: Mapping[str, Any], by: str) -> Json:
+        """JSON merge patch of the settings (id cannot change). Raises as `add_camera`, and NotFound."""
+
+    async def remove_camera(self, camera: str, by: str) -> None:
+        """Raises NotFound."""
+
+    async def test_camera(self, settings: Mapping[str, Any]) -> Json:
+        """Try to connect: {"ok", "width", "height", "fps", "codec", "message"}; raises InvalidValues."""
+
+    # -- retraining settings
+    def retraining(self) -> Json:
+        """{"current": settings in force, "next": settings from the next boundary on, "next_boundary_utc_s"}."""
+
+    async def change_retraining(self, patch: Mapping[str, Any], by: str) -> Json:
+        """JSON merge patch; in force from the next boundary; kept over restarts. Raises InvalidValues."""
+
+    # -- windows
+    def windows(self, limit: int, before: int | None) -> list[Json]:
+        """Newest first: number, start, length, policy, per-camera realised and frozen accuracy, state."""
+
+    def window(self, number: int) -> Json:
+        """One window with plans (problem, plan, cause, at), profiles, jobs, shares asked/given/used, losses, costs.
+        Raises NotFound."""
+
+    async def what_if(self, number: int, policy: str) -> Json:
+        """The window's problem answered by another policy: {"policy", "plan", "objective", "original_objective"}."""
+
+    # -- models
+    def models(self, camera: str) -> list[Json]:
+        """Versions of a camera's student, newest first. Raises NotFound."""
+
+    def lineage(self, version: str) -> list[Json]:
+        """The version and its ancestors up to the first. Raises NotFound."""
+
+    async def pin_model(self, version: str, pinned: bool, by: str) -> Json:
+        """A pinned model stays in force until unpinned: nothing is promoted over it. Raises NotFound, Conflict."""
+
+    async def roll_back(self, camera: str, version: str | None, by: str, reason: str) -> Json:
+        """Put an earlier version (default: the parent) in force now. Raises NotFound, Conflict."""
+
+    # -- history and live
+    def events(self, limit: int, before: int | None, camera: str | None, kind: str | None) -> list[Json]:
+        """The journal, newest first: {"id", "utc_s", "kind", "camera", "window", "data"}."""
+
+    def subscribe_events(self) -> AsyncIterator[Json]:
+        """Journal entries from now on. A slow reader loses its own entries and is told how many."""
+
+    def watch(self, cameras: tuple[str, ...], fps: float) -> AsyncIterator[LivePicture]:
+        """Live pictures of the named cameras (all if empty), at most `fps` each. Nothing is encoded unless watched."""
+
+    async def snapshot(self, camera: str, width: int | None) -> bytes:
+        """One JPEG of now. Raises NotFound, Unavailable (no picture yet)."""
+
+    def doctor(self) -> Json:
+        """What this machine can enforce, and why not more."""

@@ -1,0 +1,18 @@
+"""Loaded once into the forkserver, so that a worker starts in a fraction of a second and shares these pages.
+
+It runs no tensor operation (no OpenMP pool may exist before the fork) and never touches CUDA.
+"""
+
+import cv2
+import numpy
+import torch
+import torchvision.models.detection
+
+import edge.inference
+import edge.students
+import edge.training
+
+__all__ = ["cv2", "edge", "numpy", "torch", "torchvision"]
+
+torch.set_num_threads(1)
+cv2.setNumThreads(0)

@@ -1,0 +1,245 @@
+"""One worker process: started from the forkserver, spoken to by typed messages over a pipe, ended with certainty.
+
+Reading and writing pipes happens in threads of the control process, so that a stopped or slow worker never blocks it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import multiprocessing
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerContext
+from typing import Any
+
+from edge.core.errors import MagpieError
+from edge.core.shares import LaunchSpec
+
+#: Exit code of a worker that ran out of memory and said so.
+OUT_OF_MEMORY = 77
+#: Exit code of a worker that failed with an error that it could report.
+FAILED = 70
+
+_OUTBOX_LIMIT = 1000
+
+
+@dataclass(frozen=True)
+class Beat:
+    """The worker's main loop is alive."""
+
+
+@dataclass(frozen=True)
+class WorkerError:
+    """The worker gives up: `code` of the MagpieError or the exception's name, and the message for people."""
+
+    code: str
+    message: str
+
+
+def context() -> ForkServerContext:
+    """The forkserver context with torch and the student code preloaded."""
+    ctx = multiprocessing.get_context("forkserver")
+    ctx.set_forkserver_preload(["edge.runtime.preload"])
+    return ctx
+
+
+class Channel:
+    """The child's end: commands come in through a thread, messages go out under a lock.
+
+    When the control process is gone the child ends at once: nothing may go on without an owner.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._lock = threading.Lock()
+        self._inbox: queue.Queue[Any] = queue.Queue()
+        self._last_beat = 0.0
+        threading.Thread(target=self._receive, name="commands", daemon=True).start()
+
+    def _receive(self) -> None:
+        while True:
+            try:
+                self._inbox.put(self._connection.recv())
+            except (EOFError, OSError):
+                os._exit(0)
+
+    def send(self, message: Any) -> None:
+        """Send one message; ends the process if nobody listens any more."""
+        try:
+            with self._lock:
+                self._connection.send(message)
+        except (BrokenPipeError, OSError):
+            os._exit(0)
+
+    def beat(self) -> None:
+        """Call from the main loop; sends a heartbeat at most twice a second."""
+        now = time.monotonic()
+        if now - self._last_beat >= 0.5:
+            self._last_beat = now
+            self.send(Beat())
+
+    def receive(self, timeout_s: float = 0.0) -> Any | None:
+        """The next command, or None."""
+        try:
+            return self._inbox.get(timeout_s > 0, timeout_s) if timeout_s > 0 else self._inbox.get_nowait()
+        except queue.Empty:
+            return None
+
+
+WorkerMain = Callable[[Channel, Any], None]
+
+
+def _die_with_parent() -> None:
+    """Ask Linux to kill this process when the forkserver (and so the appliance) is gone."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
+def _child(connection: Connection, main: WorkerMain, argument: Any, launch: LaunchSpec, killable: bool) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    _die_with_parent()
+    for name, value in launch.env.items():
+        os.environ[name] = value
+    if launch.nice:
+        with contextlib.suppress(OSError):
+            os.nice(launch.nice)
+    if killable:
+        # When memory runs out the kernel shall take a retraining before a camera.
+        with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as f:
+            f.write("500")
+    import torch
+
+    torch.set_num_threads(max(1, launch.threads))
+    channel = Channel(connection)
+    code = 0
+    try:
+        main(channel, argument)
+    except MagpieError as error:
+        channel.send(WorkerError(error.code, str(error)))
+        code = FAILED
+    except MemoryError:
+        channel.send(WorkerError("out_of_memory", "the worker ran out of memory"))
+        code = OUT_OF_MEMORY
+    except Exception as error:
+        if type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error):
+            channel.send(WorkerError("out_of_memory", "the worker ran out of memory"))
+            code = OUT_OF_MEMORY
+        else:
+            # For the log of the box, not for users: they get the one-line message.
+            traceback.print_exc(file=sys.stderr)
+            channel.send(WorkerError(type(error).__name__, f"unexpected: {error}"))
+            code = FAILED
+    connection.close()
+    os._exit(code)
+
+
+class WorkerProcess:
+    """The owner's end of one process. `on_message(message)` and `on_exit(code)` are called from its reader thread."""
+
+    def __init__(
+        self,
+        name: str,
+        main: WorkerMain,
+        argument: Any,
+        launch: LaunchSpec,
+        on_message: Callable[[Any], None],
+        on_exit: Callable[[int | None], None],
+        killable: bool = False,
+    ) -> None:
+        self.name = name
+        self._on_message, self._on_exit = on_message, on_exit
+        ctx = context()
+        self._ours, theirs = ctx.Pipe()
+        self._process = ctx.Process(
+            target=_child, args=(theirs, main, argument, launch, killable), name=name, daemon=True
+        )
+        self._process.start()
+        theirs.close()
+        self._outbox: queue.Queue[Any] = queue.Queue(_OUTBOX_LIMIT)
+        self.messages_lost = 0
+        threading.Thread(target=self._read, name=f"{name}-reader", daemon=True).start()
+        threading.Thread(target=self._write, name=f"{name}-writer", daemon=True).start()
+
+    @property
+    def pid(self) -> int:
+        """Process id."""
+        return self._process.pid or 0
+
+    @property
+    def alive(self) -> bool:
+        """True while the process runs."""
+        return self._process.is_alive()
+
+    def send(self, message: Any) -> None:
+        """Queue a command; if the worker does not read, the command is lost and counted."""
+        try:
+            self._outbox.put_nowait(message)
+        except queue.Full:
+            self.messages_lost += 1
+
+    def kill(self, hard: bool = True) -> None:
+        """End it now. Safe to repeat."""
+        with contextlib.suppress(OSError, AttributeError, ValueError):
+            if hard:
+                self._process.kill()
+            else:
+                self._process.terminate()
+
+    def join(self, timeout_s: float) -> bool:
+        """Wait for its end; True if it ended."""
+        self._process.join(timeout_s)
+        return not self._process.is_alive()
+
+    def _read(self) -> None:
+        while True:
+            try:
+                message = self._ours.recv()
+            except (EOFError, OSError):
+                break
+            except Exception as error:
+                # A message that cannot be unpickled is the worker's fault; it is ended and started again.
+                self._on_message(WorkerError("bad_message", f"unreadable message: {error}"))
+                self.kill()
+                break
+            self._on_message(message)
+        self._process.join(5)
+        if self._process.is_alive():
+            self.kill()
+            self._process.join(5)
+        self._outbox.put(None) if not self._outbox.full() else None
+        self._on_exit(self._process.exitcode)
+
+    def _write(self) -> None:
+        while True:
+            message = self._outbox.get()
+            if message is None:
+                break
+            try:
+                self._ours.send(message)
+            except (BrokenPipeError, OSError):
+                break
+
+
+def describe_exit(code: int | None) -> str:
+    """An exit code in words."""
+    if code is None:
+        return "did not end"
+    if code == OUT_OF_MEMORY:
+        return "ran out of memory"
+    if code < 0:
+        name = signal.Signals(-code).name if -code in iter(signal.Signals) else str(-code)
+        extra = " (killed, perhaps for lack of memory)" if code == -signal.SIGKILL else ""
+        return f"ended by {name}{extra}"
+    return "ended" if code == 0 else f"failed with exit code {code}"
+
+
