@@ -1,0 +1,62 @@
+# `make help` lists what there is. Two commands set everything up on a fresh machine: `make demo` and `make test`.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+DEV_STAMP := $(VENV)/.installed-dev
+# Whatever pip needs to build or run; a change of one of these installs again.
+SOURCES := pyproject.toml constraints.txt hatch_build.py $(wildcard web/frontend/*.json web/frontend/src/*)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-all test-gpu lint format bench bench-gpu install dev system-packages clean
+
+help: ## list the commands
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
+
+$(VENV)/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed, this is %s" % sys.version.split()[0])'
+	$(PYTHON) -m venv $(VENV)
+
+$(STAMP): $(VENV)/bin/python $(SOURCES)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+$(DEV_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+install: $(STAMP) ## install Magpie into .venv
+
+dev: $(DEV_STAMP) ## install Magpie and what its tests need into .venv
+
+demo: $(STAMP) ## four street cameras, a teacher and the whole appliance on this machine
+	$(BIN)/magpie demo $(ARGS)
+
+system-packages: # a browser for the page's tests and a PostgreSQL for the store's, where we may install them
+	@bash .ci/system-packages
+
+test: $(DEV_STAMP) system-packages ## run the whole test suite (no GPU needed)
+	$(BIN)/python -m pytest $(ARGS)
+
+test-gpu: $(DEV_STAMP) ## run the tests that need an NVIDIA GPU
+	$(BIN)/python -m pytest tests/gpu -m gpu $(ARGS)
+
+lint: $(DEV_STAMP) ## style, types and import rules
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy edge golden microprofiler scheduler web
+	$(BIN)/lint-imports
+
+format: $(DEV_STAMP) ## format the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(DEV_STAMP) ## run every benchmark that needs no GPU (about an hour); results in benchmarks/results/
+	$(BIN)/python -m benchmarks.run_all $(ARGS)
+
+bench-gpu: $(DEV_STAMP) ## record GPU profiles into benchmarks/results/
+	$(BIN)/python -m benchmarks.bench_gpu $(ARGS)
+
+clean: ## remove what was installed and built (recorded data stays)
+	rm -rf $(VENV) web/static web/frontend/node_modules .pytest_cache .mypy_cache .ruff_cache
