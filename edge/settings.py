@@ -24,7 +24,7 @@ from edge.core.configs import (
 )
 from edge.core.errors import InvalidValue, InvalidValues, MagpieError
 
-Identifier = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$", description="lower-case name, 1-63 characters")]
+Identifier = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$", description="lower-case name")]
 
 
 class Settings(BaseModel):
@@ -166,8 +166,8 @@ class RetrainingSettings(Settings):
     golden_share: float = Field(0.15, ge=0.01, le=0.9, description="share of the device that labelling may use")
     profiling_budget: float = Field(0.15, gt=0, le=0.5, description="part of a window's device time for profiling")
     exemplars: int = Field(64, ge=0, le=5000, description="older frames kept per camera so that nothing is forgotten")
-    gate_tolerance: float = Field(0.0, ge=0, le=0.2, description="a candidate may be worse by so much and still pass")
-    rollback_margin: float = Field(0.05, ge=0, le=1, description="roll back when live accuracy is so far under its parent's")
+    gate_tolerance: float = Field(0.0, ge=0, le=0.2, description="a candidate may be so much worse and still pass")
+    rollback_margin: float = Field(0.05, ge=0, le=1, description="live accuracy so far under its parent rolls back")
     quiet_hours: tuple[Annotated[str, Field(pattern=r"^([01]\d|2[0-3]):[0-5]\d-([01]\d|2[0-3]):[0-5]\d$")], ...] = Field(
         (), description="HH:MM-HH:MM in the box's time zone: nothing is retrained then"
     )
