@@ -1,0 +1,39 @@
+"""Students: the small torchvision networks that watch the cameras. Imports edge.core only.
+
+`build(spec)` makes a network, `Student` answers pictures with it, `save_weights` and `load_student` keep it on disk,
+`detection_loss` and `classification_loss` are what it is trained with.
+"""
+
+from edge.students.classifier import ClassificationNet, classification_loss
+from edge.students.detector import DetectionNet, Matched, detection_loss, match_targets
+from edge.students.network import StudentNet, build, resize_last_layer
+from edge.students.pictures import (
+    cut_outs,
+    input_size_at,
+    pictures_to_tensor,
+    resize_picture,
+)
+from edge.students.student import ANSWER_SCORE, Student
+from edge.students.weights import load_student, save_weights, start_from, student_bytes
+
+__all__ = [
+    "ANSWER_SCORE",
+    "ClassificationNet",
+    "DetectionNet",
+    "Matched",
+    "Student",
+    "StudentNet",
+    "build",
+    "classification_loss",
+    "cut_outs",
+    "detection_loss",
+    "input_size_at",
+    "load_student",
+    "match_targets",
+    "pictures_to_tensor",
+    "resize_last_layer",
+    "resize_picture",
+    "save_weights",
+    "start_from",
+    "student_bytes",
+]

@@ -1,0 +1,86 @@
+"""What all student networks share: three parts that can be trained, or frozen and their activations kept."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from edge.core.configs import Layers, StudentSpec
+
+#: Activations handed from one part to the next; each (B, ...).
+Activations = tuple[Tensor, ...]
+
+
+class StudentNet(nn.Module):
+    """stem -> last stage -> head. `forward` is the three in a row.
+
+    A retraining configuration with `layers` "head" trains the head only, so that what `run_last_stage` gives can be
+    computed once; "last_stage" trains the last stage and the head; "all" trains everything.
+    """
+
+    spec: StudentSpec
+
+    @abstractmethod
+    def run_stem(self, x: Tensor) -> Activations:
+        """Normalised pictures (B, 3, h, w) to the activations that the last stage needs."""
+
+    @abstractmethod
+    def run_last_stage(self, stem: Activations) -> Activations:
+        """Activations of the stem to those that the head needs."""
+
+    @abstractmethod
+    def run_head(self, features: Activations) -> Activations:
+        """Activations of the last stage to the network's output."""
+
+    @abstractmethod
+    def parts(self, layers: Layers) -> Sequence[nn.Module]:
+        """The modules that a configuration with `layers` trains."""
+
+    def forward(self, x: Tensor) -> Activations:
+        return self.run_head(self.run_last_stage(self.run_stem(x)))
+
+    def freeze_all_but(self, layers: Layers) -> list[nn.Parameter]:
+        """Puts the parts that `layers` trains into training mode and everything else into eval mode without
+        gradients (a frozen BatchNorm keeps its statistics). Returns the parameters to train."""
+        self.eval()
+        for parameter in self.parameters():
+            parameter.requires_grad_(False)
+        chosen: list[nn.Parameter] = []
+        for part in self.parts(layers):
+            part.train()
+            for parameter in part.parameters():
+                parameter.requires_grad_(True)
+                chosen.append(parameter)
+        return chosen
+
+
+def build(spec: StudentSpec, seed: int = 0) -> StudentNet:
+    """A network for `spec` with fresh weights (the same for the same seed), in eval mode on the CPU."""
+    from edge.students.classifier import ClassificationNet
+    from edge.students.detector import DetectionNet
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        net: StudentNet = DetectionNet(spec) if spec.task == "detection" else ClassificationNet(spec)
+    return net.eval()
+
+
+def resize_last_layer(net: StudentNet, width: int, seed: int = 0) -> StudentNet:
+    """A new network like `net` whose hidden last layer is `width` wide: what still fits is copied, the layers that
+    change shape start afresh."""
+    other = build(replace(net.spec, last_layer_width=width), seed)
+    own = other.state_dict()
+    kept = {k: v for k, v in net.state_dict().items() if k in own and own[k].shape == v.shape}
+    other.load_state_dict(kept, strict=False)
+    device = next(net.parameters()).device
+    return other.to(device)
+
+
+def even(channels: float, step: int = 8) -> int:
+    """`channels` rounded to a multiple of `step`, at least one step."""
+    return max(step, math.floor(channels / step + 0.5) * step)

@@ -1,0 +1,118 @@
+"""A student: a network with its specification, ready to answer pictures."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+from torch.nn.utils.fusion import fuse_conv_bn_eval
+
+from edge.core.configs import StudentSpec
+from edge.core.errors import InvalidValue
+from edge.core.vision import Detections
+from edge.students.classifier import ClassificationNet
+from edge.students.detector import DetectionNet
+from edge.students.network import StudentNet, build
+from edge.students.pictures import cut_outs, input_size_at, pictures_to_tensor, resize_picture
+
+#: An object with at least this score counts as answered (F1); weaker ones only help the ranking (mAP).
+ANSWER_SCORE = 0.5
+
+
+class Student:
+    """`spec` and `module` belong together; `info` is what was stored beside the weights (JSON-able).
+
+    Inference runs without autograd; the module is in eval mode after every call that needs it.
+    """
+
+    def __init__(self, spec: StudentSpec, module: StudentNet | None = None, info: dict[str, Any] | None = None) -> None:
+        self.spec = spec
+        self.module: StudentNet = build(spec) if module is None else module
+        self.info: dict[str, Any] = dict(info or {})
+
+    @property
+    def device(self) -> str:
+        return str(next(self.module.parameters()).device)
+
+    @property
+    def background(self) -> int:
+        """The class index with which `name` says "no object of the camera's classes"."""
+        return len(self.spec.classes)
+
+    def copy(self) -> Student:
+        """An independent copy (weights included)."""
+        return Student(self.spec, copy.deepcopy(self.module), copy.deepcopy(self.info))
+
+    def for_inference(self) -> Student:
+        """A copy that only answers: BatchNorm folded into the convolutions, channels last; same answers, faster."""
+        module = _fold_batch_norms(copy.deepcopy(self.module).eval())
+        for parameter in module.parameters():
+            parameter.requires_grad_(False)
+        return Student(self.spec, module.to(memory_format=torch.channels_last), self.info)
+
+    def detect(
+        self, pictures: Sequence[NDArray[np.uint8]], resolution: float = 1.0, score: float = ANSWER_SCORE
+    ) -> list[Detections]:
+        """Objects in each picture (uint8 RGB (H, W, 3), any sizes) with a score of at least `score`, best first.
+
+        `resolution` (0-1] scales the input size. Raises InvalidValue if the student is not a detector.
+        """
+        if not isinstance(self.module, DetectionNet):
+            raise InvalidValue("student.task", self.spec.task, "detection, to find objects in a whole picture")
+        if not pictures:
+            return []
+        size = input_size_at(self.spec, resolution)
+        self.module.eval()
+        with torch.inference_mode():
+            x = pictures_to_tensor([resize_picture(p, size) for p in pictures], self.device)
+            return self.module.decode(self.module(x), size, score)
+
+    def name(
+        self, picture: NDArray[np.uint8], boxes: NDArray[np.float32], resolution: float = 1.0
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """What is in each of `boxes` (N, 4) of one picture: classes (N,) and scores (N,).
+
+        Class `background` (one past the last class) means that no object of the camera's classes is there.
+        Raises InvalidValue if the student is not a classifier.
+        """
+        if not isinstance(self.module, ClassificationNet):
+            raise InvalidValue("student.task", self.spec.task, "classification, to name cut-outs")
+        if len(boxes) == 0:
+            return np.zeros(0, np.int64), np.zeros(0, np.float32)
+        self.module.eval()
+        with torch.inference_mode():
+            cuts = cut_outs(picture, boxes, input_size_at(self.spec, resolution))
+            scores, classes = self.module(pictures_to_tensor(cuts, self.device))[0].float().softmax(-1).max(-1)
+        return classes.cpu().numpy().astype(np.int64), scores.cpu().numpy().astype(np.float32)
+
+    def features(self, pictures: Sequence[NDArray[np.uint8]]) -> NDArray[np.float32]:
+        """One feature vector per picture, (N, D): deepest activations, averaged over the picture. For exemplars."""
+        if not pictures:
+            return np.zeros((0, 0), np.float32)
+        self.module.eval()
+        size = input_size_at(self.spec)
+        with torch.inference_mode():
+            x = pictures_to_tensor([resize_picture(p, size) for p in pictures], self.device)
+            deepest = self.module.run_last_stage(self.module.run_stem(x))[-1]
+            vectors = deepest if deepest.ndim == 2 else deepest.mean((2, 3))
+        return vectors.float().cpu().numpy()
+
+
+def _fold_batch_norms(module: nn.Module) -> Any:
+    """Folds each BatchNorm that directly follows a convolution into it; registration order is order of execution in
+    all our blocks (conv, bn in sequences; conv1, bn1, conv2, bn2 in residual blocks)."""
+    for child in module.children():
+        _fold_batch_norms(child)
+    names = list(module._modules)
+    for first, second in itertools.pairwise(names):
+        conv, norm = module._modules[first], module._modules[second]
+        if isinstance(conv, nn.Conv2d) and isinstance(norm, nn.BatchNorm2d):
+            module._modules[first] = fuse_conv_bn_eval(conv, norm)
+            module._modules[second] = nn.Identity()
+    return module

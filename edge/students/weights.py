@@ -1,0 +1,154 @@
+"""Students on disk: one safetensors file that says what it is. Written whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save
+from torch import Tensor, nn
+
+from edge.core.configs import StudentSpec
+from edge.core.errors import DiskFull, InvalidValue, StoreError, WeightsError
+from edge.students.network import build
+from edge.students.student import Student
+
+FORMAT = "magpie-student/1"
+
+
+def student_bytes(
+    module: nn.Module, spec: StudentSpec, extra: Mapping[str, Any] | None = None, half: bool = False
+) -> bytes:
+    """The file's content. `half` stores weights as float16 (statistics of BatchNorm stay float32: they overflow)."""
+    tensors: dict[str, Tensor] = {}
+    for name, value in module.state_dict().items():
+        value = value.detach().cpu()
+        if half and value.dtype == torch.float32 and "running_" not in name:
+            value = value.half()
+        tensors[name] = value.contiguous()
+    metadata = {
+        "format": FORMAT,
+        "spec": json.dumps(spec.to_json(), sort_keys=True),
+        "extra": json.dumps(dict(extra or {}), sort_keys=True),
+    }
+    return save(tensors, metadata=metadata)
+
+
+def save_weights(
+    path: Path, module: nn.Module, spec: StudentSpec, extra: Mapping[str, Any] | None = None, half: bool = False
+) -> None:
+    """Write `module` to `path` (safetensors), whole or not at all: temporary name, fsync, rename.
+
+    Raises DiskFull or StoreError.
+    """
+    write_whole(path, student_bytes(module, spec, extra, half))
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file so that after a power loss there is the old one or the new one. Raises DiskFull, StoreError."""
+    path = Path(path)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise DiskFull(f"no space left to write {path.name}", "free space where Magpie keeps its data") from error
+        raise StoreError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def load_student(path: Path, device: str = "cpu") -> Student:
+    """Read a student. Raises WeightsError if the file is missing, damaged, no student, or does not fit its own spec."""
+    path = Path(path)
+    if not path.is_file():
+        raise WeightsError(f"weight file {path} does not exist", "check the path")
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+        tensors = load_file(path, device="cpu")
+    except (SafetensorError, OSError) as error:
+        raise WeightsError(f"weight file {path} is damaged or no safetensors file: {error}") from error
+    if metadata.get("format") != FORMAT:
+        raise WeightsError(f"weight file {path} holds no student (format {metadata.get('format')!r})")
+    try:
+        spec = StudentSpec.from_json(json.loads(metadata["spec"]))
+        extra = json.loads(metadata.get("extra", "{}"))
+    except (KeyError, TypeError, ValueError, InvalidValue) as error:
+        raise WeightsError(f"weight file {path} has an unreadable specification: {error}") from error
+    module = build(spec)
+    _fit(path, module, tensors)
+    return Student(spec, module.to(device), extra)
+
+
+def _fit(path: Path, module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    own = module.state_dict()
+    missing = sorted(own.keys() - tensors.keys())
+    unknown = sorted(tensors.keys() - own.keys())
+    shapes = sorted(k for k in own.keys() & tensors.keys() if own[k].shape != tensors[k].shape)
+    for what, names in (("lacks", missing), ("has unknown", unknown), ("has other shapes for", shapes)):
+        if names:
+            raise WeightsError(f"weight file {path} does not fit its student: it {what} {len(names)}, e.g. {names[0]}")
+    for name, value in tensors.items():
+        if value.is_floating_point() and not bool(torch.isfinite(value).all()):
+            raise WeightsError(f"weight file {path} is damaged: {name} holds numbers that are not finite")
+    module.load_state_dict({k: v.to(own[k].dtype) for k, v in tensors.items()})
+
+
+def start_from(student: Student, path: Path) -> int:
+    """Start a student's backbone from weights that torchvision published (local .pth or safetensors file).
+
+    Tensors are taken where name and shape fit; returns how many. Raises WeightsError if the file cannot be read or if
+    it fits less than half of the backbone (another architecture or width).
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise WeightsError(f"weight file {path} does not exist", "check the path")
+    try:
+        if path.suffix == ".safetensors":
+            given = load_file(path)
+        else:
+            given = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:
+        raise WeightsError(f"weight file {path} cannot be read: {error}") from error
+    if not isinstance(given, Mapping) or not all(isinstance(v, Tensor) for v in given.values()):
+        raise WeightsError(f"weight file {path} holds no table of tensors")
+    own = student.module.state_dict()
+    published = {_published_name(k): k for k in own}
+    backbone = [k for k in own if _published_name(k) != k or k.startswith("features.")]
+    taken = {
+        published[k]: v.to(own[published[k]].dtype)
+        for k, v in given.items()
+        if k in published and own[published[k]].shape == v.shape
+    }
+    if len(taken) * 2 < len(backbone):
+        raise WeightsError(
+            f"weight file {path} fits {len(taken)} of {len(backbone)} tensors of the backbone",
+            f"it must hold torchvision's weights of {student.spec.architecture} at the student's width",
+        )
+    student.module.load_state_dict(taken, strict=False)
+    return len(taken)
+
+
+def _published_name(name: str) -> str:
+    """torchvision's name of one of our tensors (our classifiers hold the same blocks in two parts)."""
+    for part in ("stem.", "last."):
+        if name.startswith(part):
+            rest = name[len(part) :]
+            return rest.replace("features_", "features.", 1) if rest.startswith("features_") else rest
+    return name
