@@ -21,8 +21,8 @@ from edge.students.detector import DetectionNet
 from edge.students.network import StudentNet, build
 from edge.students.pictures import cut_outs, input_size_at, pictures_to_tensor, resize_picture
 
-#: An object with at least this score counts as answered (F1); weaker ones only help the ranking (mAP).
-ANSWER_SCORE = 0.5
+#: An object with at least this score is answered, unless a camera's settings say otherwise.
+ANSWER_SCORE = 0.4
 
 
 class Student:
