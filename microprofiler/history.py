@@ -1,0 +1,147 @@
+"""What one camera's micro-profiler remembers between windows: a frozen value, kept by the store as JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from edge.core import checks
+from edge.core.errors import InvalidValue
+from edge.core.profiles import Estimate
+from microprofiler.pareto import PruningState
+from microprofiler.scaling import ExponentWeights
+
+#: Outcomes that are remembered.
+MEMORY = 40
+#: A mean of n residuals is multiplied by n / (n + SHRINK).
+SHRINK = 4.0
+#: A bias correction is never larger than this (accuracy).
+MOST_BIAS = 0.1
+#: |error| over half-width that an interval of 80 % should show: 9 quantiles of |normal|, worth that many outcomes.
+_PRIOR_RATIOS = (0.098, 0.198, 0.301, 0.409, 0.526, 0.657, 0.809, 1.0, 1.283)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What was said of a configuration before it ran; `raw` is the fit's value before any correction learnt here, and
+    `by_exponent` the same under each exponent of scaling.EXPONENTS."""
+
+    family: str
+    raw: float
+    half_width: float
+    gpu_seconds: float
+    by_exponent: tuple[float, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return {k: getattr(self, k) for k in self.__dataclass_fields__} | {"by_exponent": list(self.by_exponent)}
+
+    @staticmethod
+    def from_json(value: Mapping[str, Any]) -> Prediction:
+        return Prediction(**(dict(value) | {"by_exponent": tuple(value["by_exponent"])}))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A prediction that came true or not: accuracies [0, 1] on held-out data, costs in GPU-seconds at full share."""
+
+    family: str
+    predicted: float
+    half_width: float
+    achieved: float
+    predicted_gpu_seconds: float
+    gpu_seconds: float
+
+
+@dataclass(frozen=True)
+class ProfilerHistory:
+    """`pending` holds this window's predictions by configuration id; `trial_seconds` what a trial of each family cost
+    per frame last time; `outcomes` the latest completed retrainings."""
+
+    pruning: PruningState = field(default_factory=PruningState)
+    exponents: ExponentWeights = field(default_factory=ExponentWeights)
+    outcomes: tuple[Outcome, ...] = ()
+    pending: Mapping[str, Prediction] = field(default_factory=dict)
+    trial_seconds: Mapping[str, float] = field(default_factory=dict)
+
+    def learned(self, config_id: str, achieved: float, gpu_seconds: float) -> ProfilerHistory:
+        """After the retraining `config_id` of this window ended with `achieved` held-out accuracy for `gpu_seconds` of
+        work. A configuration that was not predicted in this window teaches nothing."""
+        checks.in_range("achieved", achieved, 0.0, 1.0)
+        checks.in_range("gpu_seconds", gpu_seconds, 0.0, 1e9)
+        p = self.pending.get(config_id)
+        if p is None:
+            return self
+        outcome = Outcome(p.family, p.raw, p.half_width, achieved, p.gpu_seconds, gpu_seconds)
+        return replace(
+            self,
+            exponents=self.exponents.learned(p.by_exponent, achieved),
+            outcomes=(*self.outcomes, outcome)[-MEMORY:],
+            pending={k: v for k, v in self.pending.items() if k != config_id},
+        )
+
+    def accuracy_bias(self, family: str) -> float:
+        """What to add to a fitted end accuracy: the shrunken mean error of all, then of the family's own."""
+        every = [o.achieved - o.predicted for o in self.outcomes]
+        overall = _shrunken(every)
+        own = _shrunken([o.achieved - o.predicted - overall for o in self.outcomes if o.family == family])
+        return min(MOST_BIAS, max(-MOST_BIAS, overall + own))
+
+    def width_scale(self) -> float:
+        """Factor on an interval's width so that four in five outcomes fall inside (1 before anything is known)."""
+        ratios = list(_PRIOR_RATIOS)
+        for o in self.outcomes:
+            error = abs(o.achieved - o.predicted - self.accuracy_bias(o.family))
+            ratios.append(error / max(o.half_width, 1e-3))
+        ratios.sort()
+        return min(4.0, max(0.5, ratios[math.ceil(0.8 * (len(ratios) + 1)) - 1]))
+
+    def cost_factor(self, family: str) -> float:
+        """Factor on a computed cost: geometric mean of measured over computed, shrunken like `accuracy_bias`."""
+        logs = [
+            (o.family, math.log(o.gpu_seconds / o.predicted_gpu_seconds))
+            for o in self.outcomes
+            if o.gpu_seconds > 0 and o.predicted_gpu_seconds > 0
+        ]
+        overall = _shrunken([v for _, v in logs])
+        own = _shrunken([v - overall for f, v in logs if f == family])
+        return math.exp(min(1.5, max(-1.5, overall + own)))
+
+    def corrected(self, family: str, estimate: Estimate) -> Estimate:
+        """`estimate` of an end accuracy after what was learnt."""
+        bias, scale = self.accuracy_bias(family), self.width_scale()
+        value = min(1.0, max(0.0, estimate.value + bias))
+        low = value - scale * (estimate.value - estimate.low)
+        high = value + scale * (estimate.high - estimate.value)
+        return Estimate(value, min(value, max(0.0, low)), max(value, min(1.0, high)))
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "pruning": self.pruning.to_json(),
+            "exponents": list(self.exponents.weights),
+            "outcomes": [{k: getattr(o, k) for k in o.__dataclass_fields__} for o in self.outcomes],
+            "pending": {k: p.to_json() for k, p in self.pending.items()},
+            "trial_seconds": dict(self.trial_seconds),
+        }
+
+    @staticmethod
+    def from_json(value: Any) -> ProfilerHistory:
+        """Inverse of `to_json`. Raises InvalidValue on unknown or missing keys."""
+        if not isinstance(value, Mapping):
+            raise InvalidValue("profiler_history", type(value).__name__, "a JSON object")
+        checks.known_keys("profiler_history", value.keys(), ProfilerHistory.__dataclass_fields__.keys())
+        for key in ProfilerHistory.__dataclass_fields__:
+            if key not in value:
+                raise InvalidValue(f"profiler_history.{key}", None, "a value (the field is required)")
+        return ProfilerHistory(
+            PruningState.from_json(value["pruning"]),
+            ExponentWeights(tuple(value["exponents"])),
+            tuple(Outcome(**o) for o in value["outcomes"]),
+            {k: Prediction.from_json(p) for k, p in value["pending"].items()},
+            dict(value["trial_seconds"]),
+        )
+
+
+def _shrunken(values: list[float]) -> float:
+    return sum(values) / (len(values) + SHRINK)
