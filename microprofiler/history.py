@@ -100,7 +100,7 @@ class ProfilerHistory:
     def cost_factor(self, family: str) -> float:
         """Factor on a computed cost: geometric mean of measured over computed, shrunken like `accuracy_bias`."""
         logs = [
-            (o.family, math.log(o.gpu_seconds / o.predicted_gpu_seconds))
+            (o.family, math.log(o.gpu_seconds) - math.log(o.predicted_gpu_seconds))
             for o in self.outcomes
             if o.gpu_seconds > 0 and o.predicted_gpu_seconds > 0
         ]
