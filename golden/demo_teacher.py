@@ -57,8 +57,13 @@ class TeacherSpec:
 
     def to_json(self) -> dict[str, Any]:
         """Inverse of `from_json`."""
-        return {"classes": list(self.classes), "width": self.width, "height": self.height,
-                "widths": list(self.widths), "score": self.score}
+        return {
+            "classes": list(self.classes),
+            "width": self.width,
+            "height": self.height,
+            "widths": list(self.widths),
+            "score": self.score,
+        }
 
 
 class _Backbone(nn.Module):
@@ -143,7 +148,7 @@ class DemoTeacher:
         self._device = torch.device(device)
         self._network.to(self._device)
         if self._device.type == "cpu":
-            self._network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+            self._network.to(memory_format=torch.channels_last)
 
     def label(self, picture: np.ndarray) -> Detections:
         """Objects on a picture (uint8 RGB (H, W, 3)) scored above the sidecar's threshold; classes index
@@ -177,6 +182,9 @@ def _load(weights: Path) -> tuple[TeacherSpec, FCOS]:
     network = build_network(spec)
     try:
         tensors = {name: tensor.float() for name, tensor in load_file(weights).items()}
+        damaged = [name for name, tensor in tensors.items() if not bool(torch.isfinite(tensor).all())]
+        if damaged:
+            raise WeightsError(f"{weights}: {damaged[0]} holds numbers that are not finite")
         state = network.state_dict()
         state.update(tensors)
         missing = [n for n in network.state_dict() if n not in tensors and not n.endswith("num_batches_tracked")]

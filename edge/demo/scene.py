@@ -63,7 +63,7 @@ class _Street:
         depth = camera.fy * camera.height_m / np.maximum(rows - horizon, 1.0)
         self._far = np.minimum(depth, 90.0)[:, None, None]
         self._ground = np.zeros((height, width, 1), np.float32)
-        self._ground[max(0, min(height, round(horizon + 1))):] = 1.0
+        self._ground[max(0, min(height, round(horizon + 1))) :] = 1.0
         self._road = np.zeros((height, width), np.uint8)
         albedo = np.empty((height, width, 3), np.float32)
         grass = np.array((96, 122, 70), np.float32) * (0.8 + 0.4 * rng.random())
@@ -71,8 +71,13 @@ class _Street:
         self._sky = np.zeros((height, width), np.uint8)
         self._sky[: max(0, round(horizon))] = 1
         asphalt = float(82 + 30 * rng.random())
-        paints = {"road": (asphalt, asphalt, asphalt + 4), "walk": (158, 150, 142), "mark": (226, 226, 220),
-                  "zebra": (230, 230, 226), "bike": (150, 92, 80)}
+        paints = {
+            "road": (asphalt, asphalt, asphalt + 4),
+            "walk": (158, 150, 142),
+            "mark": (226, 226, 220),
+            "zebra": (230, 230, 226),
+            "bike": (150, 92, 80),
+        }
         for area in layout.areas:
             polygon = self._ground_polygon(layout, area.points)
             if polygon is None:
@@ -130,8 +135,10 @@ class _Street:
                 self._tree(rng, layout, albedo, x, z)
         if layout.portal is not None:
             x0, x1, z = layout.portal
-            for (a, b, low, high), colour in (((x0 - 2.5, x1 + 2.5, 0.0, 7.2), (132, 128, 124)),
-                                              ((x0, x1, 0.0, 5.4), (24, 24, 26))):
+            for (a, b, low, high), colour in (
+                ((x0 - 2.5, x1 + 2.5, 0.0, 7.2), (132, 128, 124)),
+                ((x0, x1, 0.0, 5.4), (24, 24, 26)),
+            ):
                 corner = camera.project(np.array([(a, low, z), (b, high, z)], np.float32))
                 (px0, py1), (px1, py0) = corner.tolist()
                 self._rect(albedo, px0, py0, px1, py1, colour)
@@ -141,8 +148,9 @@ class _Street:
         lane = layout.lanes[0]
         return 1.0 if (lane.start[0] - lane.end[0]) * (lane.start[1] - lane.end[1]) > 0 else -1.0
 
-    def _rect(self, albedo: np.ndarray, x0: float, y0: float, x1: float, y1: float,
-              colour: tuple[float, float, float]) -> tuple[slice, slice]:
+    def _rect(
+        self, albedo: np.ndarray, x0: float, y0: float, x1: float, y1: float, colour: tuple[float, float, float]
+    ) -> tuple[slice, slice]:
         height, width = albedo.shape[:2]
         rows = slice(max(0, min(height, round(y0))), max(0, min(height, round(y1))))
         cols = slice(max(0, min(width, round(x0))), max(0, min(width, round(x1))))
@@ -164,7 +172,7 @@ class _Street:
         corner = layout.camera.project(np.array([(x - wide / 2, 0.0, z), (x + wide / 2, high, z)], np.float32))
         (px0, py1), (px1, py0) = corner.tolist()
         rows, cols = self._rect(albedo, px0, py0, px1, py1, (float(wall[0]), float(wall[1]), float(wall[2])))
-        self._roofs[rows.start:min(rows.stop, rows.start + max(2, int(0.06 * (py1 - py0)))), cols] = 1.0
+        self._roofs[rows.start : min(rows.stop, rows.start + max(2, int(0.06 * (py1 - py0)))), cols] = 1.0
         floors, columns = max(2, int(high / 3.0)), max(2, int(wide / 2.2))
         for i in range(floors):
             for j in range(columns):
@@ -271,16 +279,24 @@ class Scene:
     def _streak_texture(self, rng: np.random.Generator) -> np.ndarray:
         height, width = 2 * self.spec.height, 2 * self.spec.width
         drops = np.zeros((height, width), np.uint8)
-        for x, y, length in zip(rng.integers(0, width, 2600).tolist(), rng.integers(0, height, 2600).tolist(),
-                                (rng.integers(8, 26, 2600) * self._scale).tolist(), strict=True):
+        for x, y, length in zip(
+            rng.integers(0, width, 2600).tolist(),
+            rng.integers(0, height, 2600).tolist(),
+            (rng.integers(8, 26, 2600) * self._scale).tolist(),
+            strict=True,
+        ):
             cv2.line(drops, (x, y), (int(x + 0.22 * length), int(y + length)), int(120 + 100 * (length % 1)), 1)
         return cv2.cvtColor(cv2.GaussianBlur(drops, (3, 3), 0.6), cv2.COLOR_GRAY2RGB)
 
     def _flake_texture(self, rng: np.random.Generator) -> np.ndarray:
         height, width = 2 * self.spec.height, 2 * self.spec.width
         flakes = np.zeros((height, width), np.uint8)
-        for x, y, size in zip(rng.integers(0, width, 1700).tolist(), rng.integers(0, height, 1700).tolist(),
-                              rng.random(1700).tolist(), strict=True):
+        for x, y, size in zip(
+            rng.integers(0, width, 1700).tolist(),
+            rng.integers(0, height, 1700).tolist(),
+            rng.random(1700).tolist(),
+            strict=True,
+        ):
             cv2.circle(flakes, (x, y), max(1, round((0.7 + 1.9 * size * size) * self._scale)), 235, -1)
         return cv2.cvtColor(cv2.GaussianBlur(flakes, (3, 3), 0.7), cv2.COLOR_GRAY2RGB)
 
@@ -335,13 +351,19 @@ class Scene:
                 ground = (lane.start[0] + ux * along, lane.start[1] + uz * along)
                 track = hash64(self.spec.seed, self.spec.character, index, slot) >> 33
                 item = place(shape, class_index, track, ground, (ux, uz), along, camera, 2.0)
-                if item is not None and item.box[2] > 0 and item.box[0] < self.spec.width and item.box[1] < self.spec.height:
+                if (
+                    item is not None
+                    and item.box[2] > 0
+                    and item.box[0] < self.spec.width
+                    and item.box[1] < self.spec.height
+                ):
                     found.append(item)
         found.sort(key=lambda item: -item.depth)
         return found
 
-    def _add_glow(self, picture: np.ndarray, x: float, y: float, rx: float, ry: float,
-                  rgb: tuple[int, int, int]) -> None:
+    def _add_glow(
+        self, picture: np.ndarray, x: float, y: float, rx: float, ry: float, rgb: tuple[int, int, int]
+    ) -> None:
         half_x, half_y = max(2, round(rx)), max(2, round(ry))
         name = (half_x, half_y, *rgb)
         sprite = self._glow_sprites.get(name)
@@ -357,7 +379,7 @@ class Scene:
         down = min(sprite.shape[0], self.spec.height - y0)
         if right <= left or down <= up:
             return
-        target = picture[y0 + up:y0 + down, x0 + left:x0 + right]
+        target = picture[y0 + up : y0 + down, x0 + left : x0 + right]
         target[:] = cv2.add(target, sprite[up:down, left:right])
 
     def _draw_ground_marks(self, picture: np.ndarray, item: Placed, state: Conditions) -> None:
@@ -373,7 +395,7 @@ class Scene:
             low, high = max(0, y1), min(height, y1 + round(0.55 * (y1 - y0)))
             left, right = max(0, x0), min(width, x1)
             if high > low and right > left:
-                body = item.shape.colours[: 6].mean(axis=0) * np.array(state.light, np.float32) * 0.75
+                body = item.shape.colours[:6].mean(axis=0) * np.array(state.light, np.float32) * 0.75
                 target = picture[low:high, left:right]
                 share = 0.42 * state.rain
                 target[:] = (target * (1.0 - share) + body * share).astype(np.uint8)
@@ -404,16 +426,21 @@ class Scene:
         ox, oy = tick % width, (tick >> 20) % height
         if state.rain > 0.02:
             grey = 16.0 * state.rain * (0.3 + 0.7 * state.daylight)
-            picture = cv2.addWeighted(picture, 1.0 - 0.22 * state.rain, self._streaks[oy:oy + height, ox:ox + width],
-                                      0.42 * state.rain, grey)
+            picture = cv2.addWeighted(
+                picture,
+                1.0 - 0.22 * state.rain,
+                self._streaks[oy : oy + height, ox : ox + width],
+                0.42 * state.rain,
+                grey,
+            )
             if state.rain > 0.5:
                 picture = cv2.blur(picture, (3, 1))
         if state.snow > 0.05:
             shine = state.snow * (0.45 + 0.5 * state.daylight)
-            picture = cv2.addWeighted(picture, 1.0, self._flakes[oy:oy + height, ox:ox + width], shine, 0.0)
+            picture = cv2.addWeighted(picture, 1.0, self._flakes[oy : oy + height, ox : ox + width], shine, 0.0)
         noise = 0.05 + 0.2 * (1.0 - state.daylight)
         nx, ny = (tick >> 40) % 64, (tick >> 48) % 64
-        return cv2.addWeighted(picture, 1.0, self._noise[ny:ny + height, nx:nx + width], noise, -128.0 * noise)
+        return cv2.addWeighted(picture, 1.0, self._noise[ny : ny + height, nx : nx + width], noise, -128.0 * noise)
 
     def _truth(self, items: list[Placed]) -> list[SceneObject]:
         width, height = self.spec.width, self.spec.height
@@ -421,7 +448,10 @@ class Scene:
         cells: list[tuple[slice, slice]] = []
         for i, item in enumerate(items):  # far to near: the nearest writes last
             x0, y0, x1, y1 = item.box
-            area = (slice(max(0, round(y0 / 4)), max(0, round(y1 / 4))), slice(max(0, round(x0 / 4)), max(0, round(x1 / 4))))
+            area = (
+                slice(max(0, round(y0 / 4)), max(0, round(y1 / 4))),
+                slice(max(0, round(x0 / 4)), max(0, round(x1 / 4))),
+            )
             owner[area] = i
             cells.append(area)
         truth = []
@@ -436,8 +466,14 @@ class Scene:
             fraction = inside * seen
             if fraction < _MIN_VISIBLE:
                 continue
-            truth.append(SceneObject((cx0 / width, cy0 / height, cx1 / width, cy1 / height),
-                                     CLASSES[item.class_index], min(1.0, fraction), item.track_id))
+            truth.append(
+                SceneObject(
+                    (cx0 / width, cy0 / height, cx1 / width, cy1 / height),
+                    CLASSES[item.class_index],
+                    min(1.0, fraction),
+                    item.track_id,
+                )
+            )
         return truth
 
     def render(self, t_s: float) -> tuple[np.ndarray, list[SceneObject]]:

@@ -142,8 +142,9 @@ class Layout:
 _MOTOR, _BIKE, _WALK, _HEAVY = (0, 1, 2), (3,), (4,), (0, 1, 2)
 
 
-def _strip(kind: Literal["road", "walk", "mark", "zebra", "bike"], a: tuple[float, float], b: tuple[float, float],
-           half: float) -> Area:
+def _strip(
+    kind: Literal["road", "walk", "mark", "zebra", "bike"], a: tuple[float, float], b: tuple[float, float], half: float
+) -> Area:
     length = math.hypot(b[0] - a[0], b[1] - a[1])
     nx, nz = -(b[1] - a[1]) / length * half, (b[0] - a[0]) / length * half
     return Area(kind, ((a[0] + nx, a[1] + nz), (b[0] + nx, b[1] + nz), (b[0] - nx, b[1] - nz), (a[0] - nx, a[1] - nz)))
@@ -155,7 +156,9 @@ def _dashes(a: tuple[float, float], b: tuple[float, float], step: float = 6.0) -
     marks = []
     for i in range(int(length // step)):
         s = i * step
-        marks.append(_strip("mark", (a[0] + ux * s, a[1] + uz * s), (a[0] + ux * (s + 2.4), a[1] + uz * (s + 2.4)), 0.09))
+        marks.append(
+            _strip("mark", (a[0] + ux * s, a[1] + uz * s), (a[0] + ux * (s + 2.4), a[1] + uz * (s + 2.4)), 0.09)
+        )
     return marks
 
 
@@ -169,8 +172,12 @@ def _highway() -> tuple[list[Lane], list[Area], tuple[float, float, float] | Non
         Lane((-10.0, 40.0), (-10.0, 12.0), 3.6, 12.0, (3, 4), 0.45),
         Lane((9.6, 12.0), (9.6, 40.0), 1.6, 9.0, (3, 4), 0.35),
     ]
-    areas = [_strip("road", (0, 4), (0, 70), 7.6), _strip("bike", (-10.0, 4), (-10.0, 70), 1.2),
-             _strip("bike", (9.6, 4), (9.6, 70), 1.2), _strip("walk", (0, 4), (0, 70), 0.3)]
+    areas = [
+        _strip("road", (0, 4), (0, 70), 7.6),
+        _strip("bike", (-10.0, 4), (-10.0, 70), 1.2),
+        _strip("bike", (9.6, 4), (9.6, 70), 1.2),
+        _strip("walk", (0, 4), (0, 70), 0.3),
+    ]
     areas += _dashes((-3.8, 5), (-3.8, 66)) + _dashes((3.8, 5), (3.8, 66))
     return lanes, areas, (-9.0, 9.0, 46.5)
 
@@ -189,9 +196,14 @@ def _junction() -> tuple[list[Lane], list[Area], tuple[float, float, float] | No
         Lane((4.6, 8.0), (4.6, 42.0), 4.2, 14.0, _BIKE, 0.6),
         Lane((20.0, cross + 5.4), (-20.0, cross + 5.4), 4.0, 15.0, _BIKE, 0.6),
     ]
-    areas = [_strip("walk", (0, 4), (0, 60), 7.6), _strip("walk", (-45, cross), (45, cross), 9.0),
-             _strip("road", (0, 4), (0, 60), 3.9), _strip("road", (-45, cross), (45, cross), 4.6),
-             _strip("bike", (4.6, 4), (4.6, 17), 0.7), _strip("bike", (-45, cross + 5.4), (45, cross + 5.4), 0.7)]
+    areas = [
+        _strip("walk", (0, 4), (0, 60), 7.6),
+        _strip("walk", (-45, cross), (45, cross), 9.0),
+        _strip("road", (0, 4), (0, 60), 3.9),
+        _strip("road", (-45, cross), (45, cross), 4.6),
+        _strip("bike", (4.6, 4), (4.6, 17), 0.7),
+        _strip("bike", (-45, cross + 5.4), (45, cross + 5.4), 0.7),
+    ]
     areas += _dashes((0, 5), (0, 14), 5.0) + _dashes((0, 32), (0, 58), 5.0)
     areas += _dashes((-40, cross), (-6, cross)) + _dashes((6, cross), (40, cross))
     areas += [_strip("zebra", (x, zebra - 0.9), (x, zebra + 2.2), 0.25) for x in np.arange(-3.4, 3.6, 0.95).tolist()]
@@ -212,8 +224,11 @@ def _residential() -> tuple[list[Lane], list[Area], tuple[float, float, float] |
         Lane(at(5.6, 7.0), at(5.6, 40.0), 1.35, 8.0, _WALK, 0.5),
         Lane(at(-4.6, 40.0), at(-4.6, 7.0), 3.8, 14.0, _BIKE, 0.7),
     ]
-    areas = [_strip("walk", at(-1.0, 2), at(-1.0, 60), 7.6), _strip("road", at(-0.7, 2), at(-0.7, 60), 4.9),
-             _strip("bike", at(-4.6, 2), at(-4.6, 60), 0.7)]
+    areas = [
+        _strip("walk", at(-1.0, 2), at(-1.0, 60), 7.6),
+        _strip("road", at(-0.7, 2), at(-0.7, 60), 4.9),
+        _strip("bike", at(-4.6, 2), at(-4.6, 60), 0.7),
+    ]
     areas += _dashes(at(-1.0, 4), at(-1.0, 58))
     return lanes, areas, None
 
@@ -229,8 +244,12 @@ def _boulevard() -> tuple[list[Lane], list[Area], tuple[float, float, float] | N
         Lane((-12.0, 10.5), (12.0, 10.5), 1.3, 8.5, _WALK, 0.45),
         Lane((-24.0, 31.5), (24.0, 31.5), 1.4, 9.0, _WALK, 0.5),
     ]
-    areas = [_strip("walk", (-60, 21), (60, 21), 14.0), _strip("bike", (-60, 13.2), (60, 13.2), 0.8),
-             _strip("road", (-60, 21.8), (60, 21.8), 7.5), _strip("walk", (-60, 21.7), (60, 21.7), 0.5)]
+    areas = [
+        _strip("walk", (-60, 21), (60, 21), 14.0),
+        _strip("bike", (-60, 13.2), (60, 13.2), 0.8),
+        _strip("road", (-60, 21.8), (60, 21.8), 7.5),
+        _strip("walk", (-60, 21.7), (60, 21.7), 0.5),
+    ]
     areas += _dashes((-40, 17.7), (40, 17.7)) + _dashes((-40, 25.8), (40, 25.8))
     return lanes, areas, None
 
@@ -238,11 +257,16 @@ def _boulevard() -> tuple[list[Lane], list[Area], tuple[float, float, float] | N
 def build_layout(spec: SceneSpec) -> Layout:
     """The view of a camera: its character's street, varied by the seed (pose, mirroring, timing)."""
     lanes, areas, portal = {
-        "highway": _highway, "junction": _junction, "residential": _residential, "boulevard": _boulevard,
+        "highway": _highway,
+        "junction": _junction,
+        "residential": _residential,
+        "boulevard": _boulevard,
     }[spec.layout]()
     focal, height_m, horizon = {
-        "highway": (430.0, 7.6, 6.0), "junction": (430.0, 6.8, 26.0),
-        "residential": (420.0, 5.6, 34.0), "boulevard": (360.0, 5.6, 66.0),
+        "highway": (430.0, 7.6, 6.0),
+        "junction": (430.0, 6.8, 26.0),
+        "residential": (420.0, 5.6, 34.0),
+        "boulevard": (360.0, 5.6, 66.0),
     }[spec.layout]
     key = (spec.seed, spec.character, 77)
     sx, sy = spec.width / 512.0, spec.height / 288.0
@@ -258,8 +282,13 @@ def build_layout(spec: SceneSpec) -> Layout:
     pace = 0.85 + 0.3 * unit(*key, 6)
     shift = 24.0 * unit(*key, 7)
     lanes = [
-        replace(lane, start=(sign * lane.start[0], lane.start[1]), end=(sign * lane.end[0], lane.end[1]),
-                speed=lane.speed * pace, offset_s=lane.offset_s + shift)
+        replace(
+            lane,
+            start=(sign * lane.start[0], lane.start[1]),
+            end=(sign * lane.end[0], lane.end[1]),
+            speed=lane.speed * pace,
+            offset_s=lane.offset_s + shift,
+        )
         for lane in lanes
     ]
     areas = [Area(area.kind, tuple((sign * x, z) for x, z in area.points)) for area in areas]

@@ -18,10 +18,26 @@ _CORNERS = 8  # every polygon is padded to this many corners
 _SHIFT = 3  # cv2 sub-pixel bits
 
 # body colours of the old and the new generation of vehicles (RGB)
-_OLD_PAINT = ((196, 198, 202), (232, 232, 232), (120, 124, 130), (150, 34, 34), (38, 62, 128), (86, 100, 84),
-              (172, 160, 136), (60, 62, 66))
-_NEW_PAINT = ((28, 28, 34), (242, 140, 24), (20, 150, 140), (160, 214, 40), (104, 48, 150), (236, 214, 40),
-              (40, 40, 90), (206, 60, 120))
+_OLD_PAINT = (
+    (196, 198, 202),
+    (232, 232, 232),
+    (120, 124, 130),
+    (150, 34, 34),
+    (38, 62, 128),
+    (86, 100, 84),
+    (172, 160, 136),
+    (60, 62, 66),
+)
+_NEW_PAINT = (
+    (28, 28, 34),
+    (242, 140, 24),
+    (20, 150, 140),
+    (160, 214, 40),
+    (104, 48, 150),
+    (236, 214, 40),
+    (40, 40, 90),
+    (206, 60, 120),
+)
 _SUMMER = ((214, 70, 60), (240, 240, 236), (70, 130, 210), (246, 190, 60), (80, 170, 90), (236, 140, 170))
 _WINTER = ((36, 38, 48), (62, 50, 44), (50, 66, 60), (88, 30, 40), (30, 44, 84), (104, 100, 96))
 _SKIN = ((224, 182, 150), (176, 124, 88), (112, 76, 54), (240, 204, 176))
@@ -34,8 +50,8 @@ _TYRE = (26, 26, 28)
 class Shape:
     """Polygons of one object in its own frame (metres): a forward, b right, c up.
 
-    points (n, 8, 3); colours (n, 3) 0-255; `cull` (n,) bool: only seen from outside (corners are
-    counter-clockwise as seen from outside); `top` (n,) 0-1: how much snow stays on it; `glow` (n, 3): light of its own at night;
+    points (n, 8, 3); colours (n, 3) 0-255; `cull` (n,) bool: only seen from outside (corners are counter-clockwise
+    as seen from outside); `top` (n,) 0-1: how much snow stays on it; `glow` (n, 3): light of its own at night;
     `swing` (n, 8): how far a corner moves forward with each step (metres); `facing`: always turned to the camera.
     """
 
@@ -55,22 +71,43 @@ class _Builder:
     def __init__(self) -> None:
         self._rows: list[tuple[np.ndarray, tuple[float, ...], bool, float, tuple[float, ...], np.ndarray]] = []
 
-    def poly(self, points: list[tuple[float, float, float]], colour: tuple[float, ...], *, cull: bool = True,
-             top: float = 0.0, glow: tuple[float, ...] = (0, 0, 0), swing: list[float] | None = None) -> None:
+    def poly(
+        self,
+        points: list[tuple[float, float, float]],
+        colour: tuple[float, ...],
+        *,
+        cull: bool = True,
+        top: float = 0.0,
+        glow: tuple[float, ...] = (0, 0, 0),
+        swing: list[float] | None = None,
+    ) -> None:
         padded = np.array(points + [points[-1]] * (_CORNERS - len(points)), np.float32)
         moves = [0.0] * len(points) if swing is None else swing
-        self._rows.append((padded, colour, cull, top, glow,
-                           np.array(moves + [moves[-1]] * (_CORNERS - len(moves)), np.float32)))
+        self._rows.append(
+            (padded, colour, cull, top, glow, np.array(moves + [moves[-1]] * (_CORNERS - len(moves)), np.float32))
+        )
 
-    def box(self, a: tuple[float, float], b: tuple[float, float], c: tuple[float, float], colour: tuple[float, ...],
-            *, taper: tuple[float, float, float] = (0, 0, 0), roof: tuple[float, ...] | None = None,
-            skip_front: bool = False) -> None:
+    def box(
+        self,
+        a: tuple[float, float],
+        b: tuple[float, float],
+        c: tuple[float, float],
+        colour: tuple[float, ...],
+        *,
+        taper: tuple[float, float, float] = (0, 0, 0),
+        roof: tuple[float, ...] | None = None,
+        skip_front: bool = False,
+    ) -> None:
         """A block; `taper` pulls the top in at (front, rear, sides) by metres."""
         (a0, a1), (b0, b1), (c0, c1) = a, b, c
         front, rear, side = taper
         lo = {"fl": (a1, b0, c0), "fr": (a1, b1, c0), "rl": (a0, b0, c0), "rr": (a0, b1, c0)}
-        hi = {"fl": (a1 - front, b0 + side, c1), "fr": (a1 - front, b1 - side, c1),
-              "rl": (a0 + rear, b0 + side, c1), "rr": (a0 + rear, b1 - side, c1)}
+        hi = {
+            "fl": (a1 - front, b0 + side, c1),
+            "fr": (a1 - front, b1 - side, c1),
+            "rl": (a0 + rear, b0 + side, c1),
+            "rr": (a0 + rear, b1 - side, c1),
+        }
         shade = [tuple(x * k for x in colour) for k in (0.78, 0.70, 0.92, 1.06)]
         if not skip_front:
             self.poly([lo["fr"], lo["fl"], hi["fl"], hi["fr"]], shade[0])
@@ -79,22 +116,43 @@ class _Builder:
         self.poly([lo["rr"], lo["fr"], hi["fr"], hi["rr"]], tuple(x * 0.84 for x in colour))
         self.poly([hi["fl"], hi["rl"], hi["rr"], hi["fr"]], shade[3] if roof is None else roof, top=1.0)
 
-    def band(self, a: tuple[float, float], half: float, c: tuple[float, float], colour: tuple[float, ...],
-             glow: tuple[float, ...] = (0, 0, 0), lean: float = 0.0) -> None:
+    def band(
+        self,
+        a: tuple[float, float],
+        half: float,
+        c: tuple[float, float],
+        colour: tuple[float, ...],
+        glow: tuple[float, ...] = (0, 0, 0),
+        lean: float = 0.0,
+    ) -> None:
         """The same strip on both long sides (windows, stripes); `lean` moves its top inwards."""
         (a0, a1), (c0, c1) = a, c
         out, inn = half + 0.015, half + 0.015 - lean
         self.poly([(a1, -out, c0), (a0, -out, c0), (a0, -inn, c1), (a1, -inn, c1)], colour, glow=glow)
         self.poly([(a0, out, c0), (a1, out, c0), (a1, inn, c1), (a0, inn, c1)], colour, glow=glow)
 
-    def front(self, at: float, b: tuple[float, float], c: tuple[float, float], colour: tuple[float, ...],
-              glow: tuple[float, ...] = (0, 0, 0), lean: float = 0.0) -> None:
+    def front(
+        self,
+        at: float,
+        b: tuple[float, float],
+        c: tuple[float, float],
+        colour: tuple[float, ...],
+        glow: tuple[float, ...] = (0, 0, 0),
+        lean: float = 0.0,
+    ) -> None:
         (b0, b1), (c0, c1) = b, c
         at += 0.015
         self.poly([(at, b1, c0), (at, b0, c0), (at - lean, b0, c1), (at - lean, b1, c1)], colour, glow=glow)
 
-    def rear(self, at: float, b: tuple[float, float], c: tuple[float, float], colour: tuple[float, ...],
-             glow: tuple[float, ...] = (0, 0, 0), lean: float = 0.0) -> None:
+    def rear(
+        self,
+        at: float,
+        b: tuple[float, float],
+        c: tuple[float, float],
+        colour: tuple[float, ...],
+        glow: tuple[float, ...] = (0, 0, 0),
+        lean: float = 0.0,
+    ) -> None:
         (b0, b1), (c0, c1) = b, c
         at -= 0.015
         self.poly([(at, b0, c0), (at, b1, c0), (at + lean, b1, c1), (at + lean, b0, c1)], colour, glow=glow)
@@ -106,19 +164,28 @@ class _Builder:
             self.poly([(x, half + 0.02, z) for x, z in ring], _TYRE)
             self.poly([(x, -half - 0.02, z) for x, z in reversed(ring)], _TYRE)
 
-    def done(self, *, facing: bool, length_m: float,
-             lamps: tuple[tuple[float, float, float, bool], ...] = ()) -> Shape:
+    def done(self, *, facing: bool, length_m: float, lamps: tuple[tuple[float, float, float, bool], ...] = ()) -> Shape:
         columns = list(zip(*self._rows, strict=True))
         return Shape(
-            points=np.stack(columns[0]), colours=np.array(columns[1], np.float32), cull=np.array(columns[2], bool),
-            top=np.array(columns[3], np.float32), glow=np.array(columns[4], np.float32), swing=np.stack(columns[5]),
-            facing=facing, length_m=length_m, lamps=lamps,
+            points=np.stack(columns[0]),
+            colours=np.array(columns[1], np.float32),
+            cull=np.array(columns[2], bool),
+            top=np.array(columns[3], np.float32),
+            glow=np.array(columns[4], np.float32),
+            swing=np.stack(columns[5]),
+            facing=facing,
+            length_m=length_m,
+            lamps=lamps,
         )
 
 
 def _lamps(half_length: float, side: float, height: float) -> tuple[tuple[float, float, float, bool], ...]:
-    return ((half_length, -side, height, True), (half_length, side, height, True),
-            (-half_length, -side, height + 0.15, False), (-half_length, side, height + 0.15, False))
+    return (
+        (half_length, -side, height, True),
+        (half_length, side, height, True),
+        (-half_length, -side, height + 0.15, False),
+        (-half_length, side, height + 0.15, False),
+    )
 
 
 _WHITE_GLOW, _RED_GLOW = (255.0, 250.0, 225.0), (255.0, 30.0, 20.0)
@@ -165,7 +232,9 @@ def _car(key: tuple[int, ...], new: bool) -> Shape:
 def _truck(key: tuple[int, ...], new: bool) -> Shape:
     paints = _NEW_PAINT if new else _OLD_PAINT
     cab = paints[int(unit(*key, 11) * len(paints))]
-    cargo_paints = ((70, 70, 76), (196, 120, 40), (60, 110, 70)) if new else ((225, 222, 214), (202, 206, 212), (188, 170, 130))
+    cargo_paints = (
+        ((70, 70, 76), (196, 120, 40), (60, 110, 70)) if new else ((225, 222, 214), (202, 206, 212), (188, 170, 130))
+    )
     cargo = cargo_paints[int(unit(*key, 13) * len(cargo_paints))]
     half = 2.9 + 1.2 * unit(*key, 14)
     width = 1.15
@@ -178,8 +247,14 @@ def _truck(key: tuple[int, ...], new: bool) -> Shape:
             build.box((-half, nose - 0.3), (-width, width), (0.75, 1.0), (60, 58, 56))
             build.box((-half + 0.4, nose - 0.7), (-width + 0.2, width - 0.2), (1.0, 1.9), cargo)
         elif new:  # tipper: a body that widens upwards
-            build.box((-half, nose - 0.25), (-width + 0.25, width - 0.25), (0.8, 2.5), cargo, taper=(-0.35, -0.3, -0.25),
-                      roof=(92, 80, 66))
+            build.box(
+                (-half, nose - 0.25),
+                (-width + 0.25, width - 0.25),
+                (0.8, 2.5),
+                cargo,
+                taper=(-0.35, -0.3, -0.25),
+                roof=(92, 80, 66),
+            )
         else:
             build.box((-half, nose - 0.2), (-width, width), (0.75, 3.05), cargo)
             if kind == 1:
@@ -220,8 +295,16 @@ def _bus(key: tuple[int, ...], new: bool) -> Shape:
     return build.done(facing=False, length_m=2 * half, lamps=_lamps(half, 0.95, 0.7))
 
 
-def _figure(build: _Builder, key: tuple[int, ...], *, winter: bool, base: float, stride: float, scale: float,
-            sitting: bool = False) -> None:
+def _figure(
+    build: _Builder,
+    key: tuple[int, ...],
+    *,
+    winter: bool,
+    base: float,
+    stride: float,
+    scale: float,
+    sitting: bool = False,
+) -> None:
     """A person's polygons in the plane (right, up), legs from `base` upwards."""
     clothes = _WINTER if winter else _SUMMER
     coat = clothes[int(unit(*key, 21) * len(clothes))]
@@ -235,23 +318,57 @@ def _figure(build: _Builder, key: tuple[int, ...], *, winter: bool, base: float,
     if not sitting:
         for sign in (-1.0, 1.0):
             foot = sign * 0.09 * scale
-            build.poly([(0, foot - thick, base), (0, foot + thick, base), (0, sign * 0.1 * scale + thick, hip),
-                        (0, sign * 0.1 * scale - thick, hip)], skin if bare else legs, cull=False,
-                       swing=[sign * stride, sign * stride, 0.0, 0.0])
-    build.poly([(0, -wide * 0.8, hem), (0, wide * 0.8, hem), (0, wide, neck - 0.12 * scale), (0, wide * 0.6, neck),
-                (0, -wide * 0.6, neck), (0, -wide, neck - 0.12 * scale)], coat, cull=False, top=0.15)
+            build.poly(
+                [
+                    (0, foot - thick, base),
+                    (0, foot + thick, base),
+                    (0, sign * 0.1 * scale + thick, hip),
+                    (0, sign * 0.1 * scale - thick, hip),
+                ],
+                skin if bare else legs,
+                cull=False,
+                swing=[sign * stride, sign * stride, 0.0, 0.0],
+            )
+    build.poly(
+        [
+            (0, -wide * 0.8, hem),
+            (0, wide * 0.8, hem),
+            (0, wide, neck - 0.12 * scale),
+            (0, wide * 0.6, neck),
+            (0, -wide * 0.6, neck),
+            (0, -wide, neck - 0.12 * scale),
+        ],
+        coat,
+        cull=False,
+        top=0.15,
+    )
     arm = tuple(0.85 * x for x in coat)
     for sign in (-1.0, 1.0):
-        build.poly([(0, sign * wide, neck - 0.1 * scale), (0, sign * (wide + 0.1 * scale), neck - 0.15 * scale),
-                    (0, sign * (wide + 0.08 * scale), hip), (0, sign * (wide - 0.02 * scale), hip)], arm, cull=False,
-                   swing=[0.0, 0.0, -sign * stride * 0.5, -sign * stride * 0.5])
+        build.poly(
+            [
+                (0, sign * wide, neck - 0.1 * scale),
+                (0, sign * (wide + 0.1 * scale), neck - 0.15 * scale),
+                (0, sign * (wide + 0.08 * scale), hip),
+                (0, sign * (wide - 0.02 * scale), hip),
+            ],
+            arm,
+            cull=False,
+            swing=[0.0, 0.0, -sign * stride * 0.5, -sign * stride * 0.5],
+        )
     turn = np.linspace(0.0, 2.0 * np.pi, 8, endpoint=False)
     head = neck + 0.15 * scale
     radius = 0.135 * scale
     build.poly([(0, radius * float(np.cos(k)), head + 1.1 * radius * float(np.sin(k))) for k in turn], skin, cull=False)
     hair = coat if winter else ((40, 30, 24), (110, 74, 40), (170, 160, 150), (20, 20, 22))[int(unit(*key, 25) * 4)]
-    build.poly([(0, radius * 1.05 * float(np.cos(k)), head + 0.25 * radius + radius * float(np.sin(k)))
-                for k in np.linspace(0.0, np.pi, 6)], hair, cull=False, top=0.3)
+    build.poly(
+        [
+            (0, radius * 1.05 * float(np.cos(k)), head + 0.25 * radius + radius * float(np.sin(k)))
+            for k in np.linspace(0.0, np.pi, 6)
+        ],
+        hair,
+        cull=False,
+        top=0.3,
+    )
 
 
 def _person(key: tuple[int, ...], new: bool, raining: bool) -> Shape:
@@ -261,11 +378,25 @@ def _person(key: tuple[int, ...], new: bool, raining: bool) -> Shape:
     if raining and unit(*key, 13) < 0.8:
         colour = _UMBRELLA[int(unit(*key, 14) * len(_UMBRELLA))]
         rim, crown = 1.72 * scale, 2.25 * scale
-        build.poly([(0, 0.68, rim), (0, 0.55, rim + 0.28), (0, 0.22, crown), (0, -0.22, crown),
-                    (0, -0.55, rim + 0.28), (0, -0.68, rim)], colour, cull=False, top=0.4)
+        build.poly(
+            [
+                (0, 0.68, rim),
+                (0, 0.55, rim + 0.28),
+                (0, 0.22, crown),
+                (0, -0.22, crown),
+                (0, -0.55, rim + 0.28),
+                (0, -0.68, rim),
+            ],
+            colour,
+            cull=False,
+            top=0.4,
+        )
     elif unit(*key, 15) < 0.3:
-        build.poly([(0, 0.1, 0.9 * scale), (0, 0.34, 0.9 * scale), (0, 0.34, 1.4 * scale), (0, 0.1, 1.4 * scale)],
-                   (150, 90, 40), cull=False)
+        build.poly(
+            [(0, 0.1, 0.9 * scale), (0, 0.34, 0.9 * scale), (0, 0.34, 1.4 * scale), (0, 0.1, 1.4 * scale)],
+            (150, 90, 40),
+            cull=False,
+        )
     return build.done(facing=True, length_m=0.8)
 
 
@@ -274,14 +405,30 @@ def _bicycle(key: tuple[int, ...], new: bool, raining: bool) -> Shape:
     frame = ((200, 40, 40), (30, 30, 34), (40, 90, 190), (220, 220, 220))[int(unit(*key, 12) * 4)]
     turn = np.linspace(0.0, 2.0 * np.pi, 8, endpoint=False)
     for at in (-0.62, 0.62):  # wheels: dark disc, lighter inside, so that a ring is left
-        build.poly([(at + 0.4 * float(np.cos(k)), 0, 0.4 + 0.4 * float(np.sin(k))) for k in turn], (22, 22, 24), cull=False)
-        build.poly([(at + 0.29 * float(np.cos(k)), 0, 0.4 + 0.29 * float(np.sin(k))) for k in turn], (128, 130, 132), cull=False)
+        build.poly(
+            [(at + 0.4 * float(np.cos(k)), 0, 0.4 + 0.4 * float(np.sin(k))) for k in turn], (22, 22, 24), cull=False
+        )
+        build.poly(
+            [(at + 0.29 * float(np.cos(k)), 0, 0.4 + 0.29 * float(np.sin(k))) for k in turn],
+            (128, 130, 132),
+            cull=False,
+        )
         build.poly([(at, -0.06, 0.0), (at, 0.06, 0.0), (at, 0.06, 0.8), (at, -0.06, 0.8)], (22, 22, 24), cull=False)
-    for a, b in (((-0.62, 0.4), (-0.12, 0.95)), ((-0.12, 0.95), (0.5, 0.92)), ((0.5, 1.08), (0.62, 0.4)),
-                 ((0.0, 0.4), (-0.12, 0.95)), ((0.0, 0.4), (0.5, 0.92))):
-        build.poly([(a[0] - 0.05, 0, a[1]), (a[0] + 0.05, 0, a[1]), (b[0] + 0.05, 0, b[1]), (b[0] - 0.05, 0, b[1])],
-                   frame, cull=False)
-    build.poly([(0.48, -0.32, 1.08), (0.48, 0.32, 1.08), (0.48, 0.32, 1.16), (0.48, -0.32, 1.16)], (30, 30, 34), cull=False)
+    for a, b in (
+        ((-0.62, 0.4), (-0.12, 0.95)),
+        ((-0.12, 0.95), (0.5, 0.92)),
+        ((0.5, 1.08), (0.62, 0.4)),
+        ((0.0, 0.4), (-0.12, 0.95)),
+        ((0.0, 0.4), (0.5, 0.92)),
+    ):
+        build.poly(
+            [(a[0] - 0.05, 0, a[1]), (a[0] + 0.05, 0, a[1]), (b[0] + 0.05, 0, b[1]), (b[0] - 0.05, 0, b[1])],
+            frame,
+            cull=False,
+        )
+    build.poly(
+        [(0.48, -0.32, 1.08), (0.48, 0.32, 1.08), (0.48, 0.32, 1.16), (0.48, -0.32, 1.16)], (30, 30, 34), cull=False
+    )
     length = 2.04
     if new:  # cargo bikes: a box in front of the rider
         box = _NEW_PAINT[int(unit(*key, 16) * len(_NEW_PAINT))]
@@ -291,14 +438,25 @@ def _bicycle(key: tuple[int, ...], new: bool, raining: bool) -> Shape:
     coat = clothes[int(unit(*key, 21) * len(clothes))]
     trousers = (40, 44, 60)
     for sign in (-1.0, 1.0):  # legs seen from the side and from the front
-        build.poly([(-0.2, sign * 0.14, 0.95), (-0.02, sign * 0.14, 1.0), (0.14, sign * 0.16, 0.3), (0.0, sign * 0.08, 0.3)],
-                   trousers, cull=False, swing=[0.0, 0.0, sign * 0.16, sign * 0.16])
+        build.poly(
+            [(-0.2, sign * 0.14, 0.95), (-0.02, sign * 0.14, 1.0), (0.14, sign * 0.16, 0.3), (0.0, sign * 0.08, 0.3)],
+            trousers,
+            cull=False,
+            swing=[0.0, 0.0, sign * 0.16, sign * 0.16],
+        )
     half = 0.27 if new else 0.22
     build.poly([(-0.24, 0, 0.9), (0.0, 0, 0.92), (0.26, 0, 1.5), (0.06, 0, 1.6)], coat, cull=False)
-    build.poly([(-0.08, -half * 0.8, 0.92), (-0.08, half * 0.8, 0.92), (0.14, half, 1.48), (0.14, -half, 1.48)], coat,
-               cull=False, top=0.15)
-    build.poly([(0.16, -0.02, 1.5), (0.2, 0.02, 1.38), (0.52, 0.02, 1.1), (0.46, -0.02, 1.12)],
-               tuple(0.85 * x for x in coat), cull=False)
+    build.poly(
+        [(-0.08, -half * 0.8, 0.92), (-0.08, half * 0.8, 0.92), (0.14, half, 1.48), (0.14, -half, 1.48)],
+        coat,
+        cull=False,
+        top=0.15,
+    )
+    build.poly(
+        [(0.16, -0.02, 1.5), (0.2, 0.02, 1.38), (0.52, 0.02, 1.1), (0.46, -0.02, 1.12)],
+        tuple(0.85 * x for x in coat),
+        cull=False,
+    )
     skin = _SKIN[int(unit(*key, 22) * len(_SKIN))]
     helmet = (230, 230, 60) if unit(*key, 26) < 0.5 else (40, 40, 44)
     head = [(0.14 * float(np.cos(k)), 1.74 + 0.15 * float(np.sin(k))) for k in turn]
@@ -308,9 +466,10 @@ def _bicycle(key: tuple[int, ...], new: bool, raining: bool) -> Shape:
         build.poly([(0.24, x, z) for x, z in ring], colour, cull=False)
     if raining:
         build.poly([(-0.5, 0, 0.85), (0.42, 0, 0.98), (0.3, 0, 1.55), (-0.05, 0, 1.62)], (216, 204, 60), cull=False)
-        build.poly([(0.1, -0.4, 0.85), (0.1, 0.4, 0.85), (0.15, 0.22, 1.6), (0.15, -0.22, 1.6)], (216, 204, 60), cull=False)
-    return build.done(facing=False, length_m=length,
-                      lamps=((0.75, 0.0, 0.85, True), (-0.85, 0.0, 0.7, False)))
+        build.poly(
+            [(0.1, -0.4, 0.85), (0.1, 0.4, 0.85), (0.15, 0.22, 1.6), (0.15, -0.22, 1.6)], (216, 204, 60), cull=False
+        )
+    return build.done(facing=False, length_m=length, lamps=((0.75, 0.0, 0.85, True), (-0.85, 0.0, 0.7, False)))
 
 
 def build_shape(class_index: int, key: tuple[int, ...], entered: Conditions) -> Shape:
@@ -348,8 +507,16 @@ class Placed:
     """Lamps turned to the camera: x, y, pixels per metre, is white."""
 
 
-def place(shape: Shape, class_index: int, track_id: int, ground: tuple[float, float], heading: tuple[float, float],
-          along: float, camera: Camera, min_depth: float) -> Placed | None:
+def place(
+    shape: Shape,
+    class_index: int,
+    track_id: int,
+    ground: tuple[float, float],
+    heading: tuple[float, float],
+    along: float,
+    camera: Camera,
+    min_depth: float,
+) -> Placed | None:
     """Projects an object that stands on `ground` (X, Z) and looks along `heading` (a unit vector in X, Z).
 
     None when a part of it would come nearer than `min_depth` metres: it is then under the picture anyway.
@@ -389,11 +556,25 @@ def place(shape: Shape, class_index: int, track_id: int, ground: tuple[float, fl
         out = 1.0 if white else -1.0
         if (hx * out) * lx + (hz * out) * lz < -0.25 * float(np.hypot(lx, lz)):  # lamp looks back at the camera
             scale = camera.fy / max(lz, 0.8)
-            lamps.append((camera.cx + camera.fx * lx / max(lz, 0.8), camera.horizon + (camera.height_m - up) * scale,
-                          scale, white))
-    return Placed(shape, class_index, track_id, ground[1], corners, visible,
-                  (float(x.min()), float(y.min()), float(x.max()), float(y.max())),
-                  camera.project(flat), tuple(lamps))
+            lamps.append(
+                (
+                    camera.cx + camera.fx * lx / max(lz, 0.8),
+                    camera.horizon + (camera.height_m - up) * scale,
+                    scale,
+                    white,
+                )
+            )
+    return Placed(
+        shape,
+        class_index,
+        track_id,
+        ground[1],
+        corners,
+        visible,
+        (float(x.min()), float(y.min()), float(x.max()), float(y.max())),
+        camera.project(flat),
+        tuple(lamps),
+    )
 
 
 def draw(picture: np.ndarray, placed: Placed, state: Conditions, fog_rgb: np.ndarray, fog_share: float) -> None:
