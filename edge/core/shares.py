@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 
 from edge.core import checks
 
-ShareKind = Literal["mps", "mps+green", "cgroup", "coop"]
+ShareKind = Literal["mps", "mps+green", "cgroup", "cgroup+coop", "coop"]
 Enforcement = Literal["reserve", "cap", "coop"]
 Role = Literal["inference", "retraining", "golden", "profiling"]
 
@@ -61,7 +61,12 @@ class LaunchSpec:
 
 @dataclass(frozen=True)
 class Usage:
-    """What a worker really used since `attach` or the last reset: device seconds and the share that makes."""
+    """What a worker really used since `attach` or the last reset: device seconds and the share that makes.
+
+    `asked` and `granted` are means over the period, weighted by time, so that resizes inside it count rightly.
+    `given_share` is what the worker may have used: what it used plus what it was offered and left for want of work
+    (None: this share kind cannot tell). A worker is `demand_limited` when it left more than it was held back.
+    """
 
     worker: str
     asked: float
@@ -69,8 +74,12 @@ class Usage:
     used_share: float
     device_seconds: float
     wall_s: float
-    throttled_fraction: float = 0.0
+    throttled_fraction: float = 0.0  # of the time, held back by the kernel
     visible_units: float | None = None
+    given_share: float | None = None
+    waited_fraction: float = 0.0  # of the time, waiting for its share between batches
+    demand_limited: bool = False
+    running: bool = True  # False: the worker has ended in this period
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -102,13 +111,16 @@ class Partitioner(Protocol):
         """Change the share of an attached worker."""
 
     def usage(self) -> tuple[Usage, ...]:
-        """What every attached worker used since its last `reset_usage`."""
+        """What every worker attached in this period used (since the last `reset_usage`), ended ones too."""
 
     def reset_usage(self) -> None:
         """Start a new accounting period (a retraining window)."""
 
+    def before_kill(self, worker: str) -> None:
+        """Make it safe to kill a stuck worker (CUDA MPS must drop the client first); unknown workers are ignored."""
+
     def detach(self, worker: str) -> None:
-        """Forget a worker that has ended; unknown workers are ignored."""
+        """A worker has ended: its usage stays until `reset_usage`; unknown workers are ignored."""
 
     def healthy(self) -> str | None:
         """None, or in words what is wrong with the device."""
