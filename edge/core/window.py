@@ -78,7 +78,10 @@ class StreamProblem:
 @dataclass(frozen=True)
 class WindowProblem:
     """Everything a window policy may look at. `num_gpus` devices (may be a fraction: what serving leaves),
-    `window_s` seconds, shares in multiples of `delta`, floor `a_min` or None, `label_delay_s` taken off the start."""
+    `window_s` seconds, shares in multiples of `delta`, floor `a_min` or None, `label_delay_s` taken off the start.
+
+    `share_step` is the finest share that can be granted (devices); None: not known, any share may be asked for.
+    """
 
     name: str
     num_gpus: float
@@ -88,8 +91,11 @@ class WindowProblem:
     a_min: float | None = None
     label_delay_s: float = 0.0
     seed: int | None = None
+    share_step: float | None = None
 
     def __post_init__(self) -> None:
+        if self.share_step is not None:
+            checks.in_range("share_step", self.share_step, 0.0, 1.0, low_open=True)
         checks.in_range("num_gpus", self.num_gpus, 0.0, 4096, low_open=True)
         checks.in_range("window_s", self.window_s, 0.0, 1e7, low_open=True)
         checks.in_range("delta", self.delta, 0.0, 1.0, low_open=True)
@@ -192,9 +198,7 @@ def _stream_from_json(value: Any, path: str) -> StreamProblem:
                 details={k: v for k, v in c.items() if k not in own},
             )
         )
-    profile = InferenceProfile.from_json(
-        _required(value, "inference_profile", path), f"{path}.inference_profile"
-    )
+    profile = InferenceProfile.from_json(_required(value, "inference_profile", path), f"{path}.inference_profile")
     return StreamProblem(
         id=str(_required(value, "id", path)),
         start_accuracy=_required(value, "start_accuracy", path),

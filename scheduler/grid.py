@@ -1,0 +1,202 @@
+"""The window problem as arrays over a grid of shares, and the exact knapsack that splits a capacity over streams.
+
+Index conventions: i stream, l level (0 = the model in force, 1.. = after option l-1), k share in quanta.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edge.core.window import RetrainingOption, StreamProblem, WindowProblem
+from scheduler.timeline import remaining_work
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+#: Shares are compared to floors and capacities with this slack (accuracy points and devices alike).
+SLACK = 1e-9
+#: Accuracy under the floor costs this much per point where the floor cannot be kept (keeps it lexicographic).
+SHORTFALL_PENALTY = 100.0
+#: Policies that may use finer shares than `delta` count in about this part of a device ...
+FINE_SHARE = 0.01
+#: ... and in no less than `delta` divided by this.
+FINE_PARTS = 10
+
+
+def quanta(amount: float, quantum: float) -> int:
+    """How many whole quanta fit into `amount`."""
+    return max(0, math.floor(amount / quantum + 1e-6))
+
+
+def share_quantum(problem: WindowProblem) -> float:
+    """The share that finer policies count in: `delta`, or a whole part of it, about FINE_SHARE of a device.
+
+    Where the problem names a `share_step`, it is the multiple of that step next to it (never finer than the step).
+    """
+    fine = problem.delta / max(1, min(FINE_PARTS, round(problem.delta / FINE_SHARE)))
+    if problem.share_step is None:
+        return fine
+    return problem.share_step * max(1, round(fine / problem.share_step))
+
+
+def as_share(k: int | np.integer, quantum: float) -> float:
+    """`k` quanta as a share, free of binary dust (1e-9)."""
+    return round(int(k) * quantum, 9)
+
+
+def fits(problem: WindowProblem) -> float:
+    """Seconds of the window that are left after the label delay."""
+    return problem.window_s - problem.label_delay_s
+
+
+def useful_options(stream: StreamProblem, time_s: float) -> tuple[RetrainingOption, ...]:
+    """Options that gain accuracy, can end in `time_s` on a full device, and are not dominated by another.
+
+    Dominated: another costs no more remaining work, ends no less accurate and is no slower at any share. Dropping
+    them loses nothing: whatever a plan does with a dominated option, the dominating one does no later and no worse.
+    """
+    candidates = [
+        (remaining_work(stream, o), o)
+        for o in stream.options
+        if o.end_accuracy > stream.start_accuracy and remaining_work(stream, o) <= o.speed(1.0) * time_s + SLACK
+    ]
+    candidates.sort(key=lambda c: (c[0], -c[1].end_accuracy))
+    kept: list[tuple[float, RetrainingOption]] = []
+    for work, option in candidates:
+        dominated = any(
+            k.end_accuracy >= option.end_accuracy and k.throughput == option.throughput and w <= work for w, k in kept
+        )
+        if not dominated:
+            kept.append((work, option))
+    return tuple(o for _, o in kept)
+
+
+@dataclass(frozen=True)
+class Floors:
+    """The floor per stream. Where it cannot be kept it is soft: each point below it costs SHORTFALL_PENALTY.
+
+    `level` (N,) accuracy to keep (0: none); `hard` (N,) whether every plan must keep it; `faults` say in words which
+    streams cannot keep it and what the best is.
+    """
+
+    level: FloatArray
+    hard: NDArray[np.bool_]
+    faults: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Arrays of one problem on shares that are multiples of `quantum`.
+
+    `total` quanta of all devices; `device` quanta of one device (no job has more); `time_s` what is left of the
+    window; `factor` (N, K+1) accuracy factor at k quanta; `hold` (N, K+1) fewest quanta, at most k, with the best
+    factor; `options[i][l-1]`; `accuracy` (N, L+1) and `work` (N, L+1, GPU-seconds still to do) by level; `valid`
+    (N, L+1) marks real levels.
+    """
+
+    problem: WindowProblem
+    quantum: float
+    total: int
+    device: int
+    time_s: float
+    factor: FloatArray
+    hold: IntArray
+    options: tuple[tuple[RetrainingOption, ...], ...]
+    accuracy: FloatArray
+    work: FloatArray
+    valid: NDArray[np.bool_]
+    floors: Floors
+
+    def value(self, i: int, accuracy: float) -> FloatArray:
+        """(K+1,) momentary worth of stream `i` with a model of `accuracy` at k quanta; -inf under a hard floor."""
+        momentary: FloatArray = accuracy * self.factor[i]
+        floor = self.floors.level[i]
+        if floor <= 0:
+            return momentary
+        under = momentary < floor - SLACK
+        if self.floors.hard[i]:
+            return np.where(under, -np.inf, momentary)
+        missing: FloatArray = np.maximum(0.0, floor - momentary)
+        return momentary - SHORTFALL_PENALTY * missing
+
+
+def build_grid(problem: WindowProblem, quantum: float) -> Grid:
+    """Arrays for `problem` on multiples of `quantum` devices."""
+    streams = problem.streams
+    total = quanta(problem.num_gpus, quantum)
+    device = min(total, quanta(1.0, quantum))
+    shares = [as_share(k, quantum) for k in range(device + 1)]
+    factor = np.array([[s.inference_profile.factor(x) for x in shares] for s in streams])
+    # A stream may leave a part of its share unused, so no share above the one with the best factor is of use.
+    hold = np.array([[int(np.argmax(row[: k + 1])) for k in range(device + 1)] for row in factor], np.int64)
+    time_s = fits(problem)
+    options = tuple(useful_options(s, time_s) for s in streams)
+    width = 1 + max(len(o) for o in options)
+    accuracy = np.zeros((len(streams), width))
+    work = np.zeros((len(streams), width))
+    valid = np.zeros((len(streams), width), np.bool_)
+    for i, stream in enumerate(streams):
+        accuracy[i, 0], valid[i, 0] = stream.start_accuracy, True
+        for n, option in enumerate(options[i], 1):
+            accuracy[i, n], work[i, n], valid[i, n] = option.end_accuracy, remaining_work(stream, option), True
+    floors = find_floors(problem, factor, total, quantum)
+    return Grid(
+        problem, quantum, total, device, time_s, factor, hold, options, accuracy, work, valid, floors
+    )  # fmt: skip
+
+
+def find_floors(problem: WindowProblem, factor: FloatArray, total: int, quantum: float) -> Floors:
+    """Which streams can keep `a_min` at the first instant, all devices given to inference: the best that any plan can.
+
+    The first instant decides: later a plan can always go on with the first split. Streams outside the least total
+    shortfall keep a hard floor, the others a soft one (so that the shortfall over the whole window is smallest).
+    """
+    n = len(problem.streams)
+    if not problem.a_min:
+        return Floors(np.zeros(n), np.ones(n, np.bool_), ())
+    level = np.full(n, problem.a_min)
+    start = np.array([s.start_accuracy for s in problem.streams])
+    shortfall = np.maximum(0.0, level[:, None] - start[:, None] * factor)
+    shortfall[shortfall <= SLACK] = 0.0
+    _, split = split_capacity([-row for row in shortfall], total)
+    missing = shortfall[np.arange(n), split]
+    faults = []
+    for i in np.flatnonzero(missing > 0):
+        best = start[i] * factor[i, split[i]]
+        faults.append(
+            f"{problem.streams[i].id}: the floor of {problem.a_min:.2f} cannot be kept; the best at the start is "
+            f"{best:.3f}, with {as_share(split[i], quantum):g} of a device for inference"
+        )
+    return Floors(level, missing <= 0, tuple(faults))
+
+
+def split_capacity(values: Sequence[FloatArray], capacity: int) -> tuple[float, IntArray]:
+    """The exact multiple-choice knapsack: quanta per stream that make the sum of `values[i][k_i]` largest.
+
+    `values[i]` (K_i+1,) may hold -inf (not allowed). At most `capacity` quanta together. Returns the best sum (-inf
+    when nothing is allowed) and the quanta per stream; ties take the fewest quanta. Time: O(streams x capacity x K).
+    """
+    best = np.zeros(capacity + 1)
+    picks: list[IntArray] = []
+    for value in values:
+        width = min(len(value), capacity + 1)
+        padded = np.concatenate((np.full(width - 1, -np.inf), best))
+        # windows[c, j] = best[c - k] for k = width - 1 - j, so reversed columns run over k.
+        windows = np.lib.stride_tricks.sliding_window_view(padded, width)[:, ::-1]
+        sums = windows + value[None, :width]
+        pick = np.argmax(sums, axis=1)
+        best = sums[np.arange(capacity + 1), pick]
+        picks.append(pick)
+    chosen = np.zeros(len(values), np.int64)
+    if not np.isfinite(best[capacity]):
+        return float("-inf"), chosen
+    left = capacity
+    for i in range(len(values) - 1, -1, -1):
+        chosen[i] = picks[i][left]
+        left -= int(chosen[i])
+    return float(best[capacity]), chosen

@@ -1,0 +1,289 @@
+"""Policy `relay` (the default): retrainings one after another, the one with the most gain per GPU-second first.
+
+With nearly linear speed-up, finishing retrainings one after another never delays the last and brings the earlier ones
+forward: the window is a weighted-completion-time problem, so the order is Smith's (gain per remaining GPU-second), on
+a training budget; the rest of the devices is inference, split by an exact knapsack in each phase. Options, order,
+budget by phase and (where speed-up is measured to be sub-linear) how many run side by side are searched together.
+The better of this and the best static plan is the answer, so `relay` is never worse than `exact`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from edge.core.window import Segment, StreamAllocation, WindowPlan, WindowProblem
+from scheduler.exact import best_static
+from scheduler.grid import Grid, IntArray, as_share, build_grid, share_quantum, split_capacity
+from scheduler.race import Race, Schedules
+from scheduler.static import SAME_INSTANT_S, first_starts, make_plan, static_segments
+from scheduler.timeline import evaluate
+
+#: Training budgets tried at first, and how many are kept after each sweep over the streams.
+BUDGETS = 14
+KEPT_AFTER_SWEEP = (5, 3, 2)
+#: Most improvement steps of the final local search.
+LOCAL_STEPS = 40
+#: Most quanta of a job that are tried where speed-up is sub-linear, as parts of a device.
+CAP_PARTS = (1.0, 0.75, 0.5, 0.35, 0.25, 0.18, 0.12, 0.08)
+#: Budget changes that the local search tries, in quanta.
+BUDGET_STEPS = (1, 2, 4, 8, 16, 32)
+
+
+class RelayPolicy:
+    """Retrain one after another in Smith's order; never worse than `exact`."""
+
+    name = "relay"
+
+    def plan(self, problem: WindowProblem) -> WindowPlan:
+        """The best plan found. Shares are multiples of the problem's share step (unknown: of a part of `delta`)."""
+        grid = build_grid(problem, share_quantum(problem))
+        coarse = build_grid(problem, problem.delta)
+        plans = [static_segments(problem, best_static(coarse))]
+        if grid.total > 0:
+            plans += [realise(grid, s) for s in search(Race(grid))]
+        best = max(plans, key=lambda p: closeness(grid, p))
+        return make_plan(self.name, problem, best, grid.floors.faults, {"": _overview(best, best is plans[0])})
+
+
+def _overview(segments: Sequence[Segment], is_static: bool) -> str:
+    """The plan in one sentence."""
+    jobs = len(first_starts(segments))
+    if jobs == 0:
+        return "nothing is retrained: no retraining would pay off in what is left of the window"
+    if is_static:
+        return f"{jobs} retrainings side by side at fixed shares: better here than one after another"
+    budget = sum(a.retraining_share for a in segments[0].streams.values())
+    return (
+        f"{jobs} retrainings, the most gain per remaining GPU-second first, on {budget:.3g} devices at the start; "
+        "inference has the rest, split anew whenever one ends"
+    )
+
+
+def closeness(grid: Grid, segments: Sequence[Segment]) -> tuple[float, float]:
+    """How good a plan is: first how little it stays under floors, then its objective.
+
+    A stream that can keep the floor counts with its lowest instant (no plan may be under it), one that cannot with
+    the time that it is under it.
+    """
+    problem = grid.problem
+    outcome = evaluate(problem, segments)
+    if not problem.a_min:
+        return 0.0, outcome.objective
+    missing = 0.0
+    for stream, level, hard in zip(problem.streams, grid.floors.level, grid.floors.hard, strict=True):
+        if hard:
+            under = level - outcome.lowest[stream.id]
+            missing += 1e6 if under > 1e-7 else 0.0
+        else:
+            steps = (s for s in outcome.steps[stream.id] if s.start_s >= problem.label_delay_s - SAME_INSTANT_S)
+            missing += sum(max(0.0, level - s.momentary) * (s.end_s - s.start_s) for s in steps)
+    return -round(missing, 6), outcome.objective
+
+
+# -- search
+
+
+def search(race: Race) -> list[Schedules]:
+    """Promising schedules (one row each): coordinate ascent for many budgets at once, then local search."""
+    kept = _sweeps(race, _start(race))
+    best = _local(race, kept.row(0))
+    return [best, *(kept.row(n) for n in range(len(kept.levels)))]
+
+
+def _start(race: Race) -> Schedules:
+    """One schedule without retraining for each budget (and, where speed-up is sub-linear, each cap)."""
+    grid, n = race.grid, race.streams
+    idle = max(0, grid.total - int(grid.hold.max(axis=1).sum()))
+    budgets = np.unique(np.linspace(max(1, idle), grid.total, BUDGETS).astype(np.int64))
+    # Small budgets matter most where devices are scarce, so the lower half is tried more finely.
+    budgets = np.unique(np.concatenate((budgets, np.linspace(max(1, idle), budgets.mean(), BUDGETS).astype(np.int64))))
+    parts = (1.0,) if race.linear else CAP_PARTS
+    caps = np.unique(np.maximum(1, np.round(np.array(parts) * grid.device))).astype(np.int64)
+    grid_b, grid_c = (a.ravel() for a in np.meshgrid(budgets, caps))
+    count = len(grid_b)
+    levels = np.zeros((count, n), np.int64)
+    # The running retraining goes on unless the search finds better: its work is paid already.
+    levels[:] = race.running
+    return Schedules(
+        levels,
+        race.smith_order(levels),
+        np.repeat(grid_b[:, None], n + 1, axis=1),
+        np.repeat(grid_c[:, None], n, axis=1),
+    )
+
+
+def _sweeps(race: Race, s: Schedules) -> Schedules:
+    """Coordinate ascent over the streams' options in Smith's order; the best budgets are kept. Best first."""
+    grid = race.grid
+    value = race.value(s)
+    for keep in KEPT_AFTER_SWEEP:
+        before = value.max()
+        for i in range(race.streams):
+            choices = np.flatnonzero(grid.valid[i])
+            count, width = len(s.levels), len(choices)
+            if width == 1:
+                continue
+            rows = np.repeat(np.arange(count), width)
+            trial = s.rows(rows)
+            levels = trial.levels.copy()
+            levels[:, i] = np.tile(choices, count)
+            trial = Schedules(levels, race.smith_order(levels), trial.budget, trial.caps)
+            values = race.value(trial).reshape(count, width)
+            pick = values.argmax(axis=1)
+            s = trial.rows(np.arange(count) * width + pick)
+            value = values[np.arange(count), pick]
+        top = np.argsort(-value, kind="stable")[:keep]
+        s, value = s.rows(top), value[top]
+        if value[0] <= before + 1e-9:
+            break
+    return s
+
+
+def _local(race: Race, s: Schedules) -> Schedules:
+    """Steepest ascent from one schedule over options, order, budgets by phase, and caps."""
+    value = float(race.value(s)[0])
+    for _ in range(LOCAL_STEPS):
+        trial = _neighbours(race, s)
+        values = race.value(trial)
+        n = int(values.argmax())
+        if values[n] <= value + 1e-7 * race.grid.time_s:
+            break
+        s, value = trial.row(n), float(values[n])
+    return s
+
+
+def _neighbours(race: Race, s: Schedules) -> Schedules:
+    """Every schedule one move away from `s`."""
+    grid, n = race.grid, race.streams
+    levels, order, budget, caps = s.levels[0], s.order[0], s.budget[0], s.caps[0]
+    out_levels: list[IntArray] = []
+    out_order: list[IntArray] = []
+    out_budget: list[IntArray] = []
+    out_caps: list[IntArray] = []
+
+    def add(
+        new_levels: IntArray = levels,
+        new_order: IntArray = order,
+        new_budget: IntArray = budget,
+        new_caps: IntArray = caps,
+    ) -> None:
+        out_levels.append(new_levels)
+        out_order.append(new_order)
+        out_budget.append(new_budget)
+        out_caps.append(new_caps)
+
+    for i in range(n):
+        for level in np.flatnonzero(grid.valid[i]):
+            if level == levels[i]:
+                continue
+            changed = levels.copy()
+            changed[i] = level
+            add(changed)
+            # The same with the stream at the place that its new index asks for.
+            others = [int(j) for j in order if j != i]
+            place = sum(race.index[j, changed[j]] >= race.index[i, level] for j in others)
+            add(changed, np.array([*others[:place], i, *others[place:]], np.int64))
+    jobs = int((levels > 0).sum())
+    for a in range(n):
+        if levels[order[a]] == 0:
+            continue
+        rest = np.delete(order, a)
+        for b in range(min(n, jobs + 1)):
+            if b != a:
+                add(new_order=np.insert(rest, b, order[a]))
+    for step in BUDGET_STEPS:
+        for signed in (step, -step):
+            for phase in range(jobs + 1):
+                one, later = budget.copy(), budget.copy()
+                one[phase] += signed
+                later[phase:] += signed
+                add(new_budget=np.clip(one, 0, grid.total))
+                add(new_budget=np.clip(later, 0, grid.total))
+    if not race.linear:
+        for i in range(n):
+            for part in CAP_PARTS:
+                new = caps.copy()
+                new[i] = max(1, round(part * grid.device))
+                add(new_caps=new)
+    return Schedules(np.array(out_levels), np.array(out_order), np.array(out_budget), np.array(out_caps))
+
+
+# -- from a schedule to segments
+
+
+@dataclass
+class _Job:
+    stream: int
+    level: int
+    left: float
+
+
+def realise(grid: Grid, s: Schedules) -> tuple[Segment, ...]:
+    """The segments of schedule `s` (one row): the same phases, with inference split by the exact knapsack."""
+    race_order = [int(i) for i in s.order[0]]
+    problem = grid.problem
+    jobs = [_Job(i, int(s.levels[0, i]), float(grid.work[i, s.levels[0, i]])) for i in race_order if s.levels[0, i] > 0]
+    accuracy = grid.accuracy[:, 0].copy()
+    begun = {j.stream for j in jobs if problem.streams[j.stream].running == grid.options[j.stream][j.level - 1].id}
+    now, segments, phase = problem.label_delay_s, [], 0
+    while now < problem.window_s - SAME_INSTANT_S:
+        quanta = _phase_quanta(grid, s, jobs, begun, int(s.budget[0, min(phase, s.budget.shape[1] - 1)]))
+        spare = grid.total - sum(quanta)
+        values = [grid.value(i, float(a)) for i, a in enumerate(accuracy)]
+        useful = int(grid.hold.max(axis=1).sum())
+        _, split = split_capacity(values, max(0, min(spare, useful)))
+        idle = max(0, spare - int(split.sum()))
+        for n in range(len(jobs)):  # what inference has no use for
+            more = min(idle, grid.device - quanta[n])
+            quanta[n], idle = quanta[n] + more, idle - more
+        begun |= {j.stream for j, k in zip(jobs, quanta, strict=True) if k > 0}
+        segments.append(_segment(grid, now, jobs, quanta, split))
+        speeds = [
+            grid.options[j.stream][j.level - 1].speed(as_share(k, grid.quantum))
+            for j, k in zip(jobs, quanta, strict=True)
+        ]
+        needs = [j.left / v if v > 0 else float("inf") for j, v in zip(jobs, speeds, strict=True)]
+        step = min(needs, default=float("inf"))
+        if now + step >= problem.window_s:
+            break
+        remaining = []
+        for job, need, speed in zip(jobs, needs, speeds, strict=True):
+            if need <= step + SAME_INSTANT_S:
+                accuracy[job.stream] = grid.accuracy[job.stream, job.level]
+            else:
+                job.left -= speed * step
+                remaining.append(job)
+        jobs, now, phase = remaining, now + step, phase + 1
+    return tuple(segments)
+
+
+def _phase_quanta(grid: Grid, s: Schedules, jobs: list[_Job], begun: set[int], budget: int) -> list[int]:
+    """Quanta of the waiting jobs in order; the same rule as `Race.job_quanta`."""
+    given, left = [], budget
+    for job in jobs:
+        k = max(0, min(left, int(s.caps[0, job.stream])))
+        given.append(k)
+        left -= int(s.caps[0, job.stream])
+    for n in range(len(jobs)):
+        if left <= 0:
+            break
+        more = min(left, grid.device - given[n])
+        given[n], left = given[n] + more, left - more
+    return [1 if k == 0 and j.stream in begun else k for k, j in zip(given, jobs, strict=True)]
+
+
+def _segment(grid: Grid, now: float, jobs: list[_Job], quanta: list[int], split: IntArray) -> Segment:
+    training = {j.stream: (j, k) for j, k in zip(jobs, quanta, strict=True) if k > 0}
+    allocations = {}
+    for i, stream in enumerate(grid.problem.streams):
+        inference = as_share(split[i], grid.quantum)
+        if i in training:
+            job, k = training[i]
+            name = grid.options[i][job.level - 1].id
+            allocations[stream.id] = StreamAllocation(inference, as_share(k, grid.quantum), name)
+        else:
+            allocations[stream.id] = StreamAllocation(inference)
+    return Segment(now, allocations)

@@ -1,0 +1,111 @@
+"""Plans made of one fixed allocation per stream, and how any allocation becomes segments and a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from edge.core.window import Segment, StreamAllocation, StreamProblem, WindowPlan, WindowProblem
+from scheduler.timeline import evaluate, remaining_work
+
+#: Two instants closer than this (seconds) are one.
+SAME_INSTANT_S = 1e-7
+
+
+@dataclass(frozen=True)
+class StreamChoice:
+    """A stream's fixed choice: shares in devices, the configuration (None: no retraining), inference share after."""
+
+    inference_share: float
+    retraining_share: float = 0.0
+    retrain_config: str | None = None
+    inference_share_after: float | None = None  # None: as before
+
+
+def option_of(stream: StreamProblem, name: str) -> int:
+    """Position of the option called `name`."""
+    return next(n for n, o in enumerate(stream.options) if o.id == name)
+
+
+def static_segments(problem: WindowProblem, choices: Mapping[str, StreamChoice]) -> tuple[Segment, ...]:
+    """Segments of fixed choices: each stream changes once, when its own retraining ends (if it ends in the window)."""
+    ends: dict[str, float] = {}
+    for stream in problem.streams:
+        choice = choices[stream.id]
+        if choice.retrain_config is None:
+            continue
+        option = stream.options[option_of(stream, choice.retrain_config)]
+        speed = option.speed(choice.retraining_share)
+        if speed > 0:
+            ends[stream.id] = problem.label_delay_s + remaining_work(stream, option) / speed
+    starts = [problem.label_delay_s]
+    for end in sorted(ends.values()):
+        if end < problem.window_s and end > starts[-1] + SAME_INSTANT_S:
+            starts.append(end)
+    segments = []
+    for start in starts:
+        allocations: dict[str, StreamAllocation] = {}
+        for stream in problem.streams:
+            c = choices[stream.id]
+            if c.retrain_config is None:
+                allocations[stream.id] = StreamAllocation(c.inference_share)
+            elif ends.get(stream.id, float("inf")) > start + SAME_INSTANT_S:
+                allocations[stream.id] = StreamAllocation(c.inference_share, c.retraining_share, c.retrain_config)
+            else:
+                after = c.inference_share if c.inference_share_after is None else c.inference_share_after
+                allocations[stream.id] = StreamAllocation(after)
+        segments.append(Segment(start, allocations))
+    return tuple(segments)
+
+
+def describe(problem: WindowProblem, segments: Sequence[Segment]) -> dict[str, str]:
+    """Words per stream: what is retrained, what it brings and costs, and what the inference share keeps."""
+    order = first_starts(segments)
+    reasons = {}
+    for stream in problem.streams:
+        first = segments[0].streams[stream.id]
+        kept = stream.inference_profile.factor(first.inference_share)
+        serve = f"inference share {first.inference_share:.3g} keeps {kept:.2f} of the accuracy"
+        config = next((s.streams[stream.id].retrain_config for s in segments if _trains(s, stream.id)), None)
+        if config is None:
+            gains = any(o.end_accuracy > stream.start_accuracy for o in stream.options)
+            why = "no retraining pays off in what is left of the window" if gains else "no retraining would gain"
+            reasons[stream.id] = f"{why}; {serve}"
+            continue
+        option = stream.options[option_of(stream, config)]
+        work = remaining_work(stream, option)
+        verb = "go on with" if stream.running == config else "retrain"
+        points = 100 * (option.end_accuracy - stream.start_accuracy)
+        rate = f"{points / work:.2f} points per GPU-s" if work > 0 else "nothing left to pay"
+        place = f"number {order.index(stream.id) + 1} of {len(order)} to start" if len(order) > 1 else "the only one"
+        reasons[stream.id] = f"{verb} {config}: {points:+.1f} points for {work:.1f} GPU-s, {place} ({rate}); {serve}"
+    return reasons
+
+
+def first_starts(segments: Sequence[Segment]) -> list[str]:
+    """Streams that are retrained, in the order in which their retraining begins (larger share first on ties)."""
+    begun: list[str] = []
+    for segment in segments:
+        fresh = [(-a.retraining_share, s) for s, a in segment.streams.items() if s not in begun and _trains(segment, s)]
+        begun += [s for _, s in sorted(fresh)]
+    return begun
+
+
+def _trains(segment: Segment, stream: str) -> bool:
+    a = segment.streams[stream]
+    return a.retrain_config is not None and a.retraining_share > 0
+
+
+def make_plan(
+    policy: str,
+    problem: WindowProblem,
+    segments: Sequence[Segment],
+    faults: Sequence[str] = (),
+    reasons: Mapping[str, str] | None = None,
+) -> WindowPlan:
+    """A plan with its objective under the scoring rule. `decision_seconds` is the caller's to fill: no clock here."""
+    words = describe(problem, segments)
+    if reasons:
+        words.update(reasons)
+    outcome = evaluate(problem, segments)
+    return WindowPlan(policy, problem.name, outcome.objective, tuple(segments), 0.0, words, tuple(faults))

@@ -1,0 +1,131 @@
+"""What a plan is worth: a list of segments played under the scoring rule.
+
+The rule is that of "retrain-infer-window/1" (docs/formats.md): mean over streams of the time average over the window
+of accuracy(t) x factor(inference share(t)). Work on a configuration adds up over segments at the option's speed at
+its share (equal to the share where no throughput was measured); when it reaches `gpu_seconds` the accuracy becomes
+`end_accuracy` at that instant. Extensions: measured throughput curves, and work that was done before (`running`).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from edge.core.errors import InvalidValue
+from edge.core.window import RetrainingOption, Segment, StreamAllocation, StreamProblem, WindowProblem
+
+#: GPU-seconds that still count as done; the same tolerance as the scoring rule's.
+EPSILON = 1e-6
+
+_IDLE = StreamAllocation(0.0)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One stretch of a stream's predicted timeline: constant share, factor and model accuracy."""
+
+    start_s: float
+    end_s: float
+    accuracy: float
+    factor: float
+
+    @property
+    def momentary(self) -> float:
+        """Inference accuracy in this stretch."""
+        return self.accuracy * self.factor
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a plan is predicted to bring.
+
+    `objective` in [0, 1]; `by_stream` the time average per stream; `lowest` the smallest momentary accuracy per
+    stream from the first segment on; `completed` per stream (configuration, seconds after the window's start);
+    `steps` the whole predicted timeline per stream.
+    """
+
+    objective: float
+    by_stream: Mapping[str, float]
+    lowest: Mapping[str, float]
+    completed: Mapping[str, tuple[tuple[str, float], ...]]
+    steps: Mapping[str, tuple[Step, ...]]
+
+
+def remaining_work(stream: StreamProblem, option: RetrainingOption) -> float:
+    """GPU-seconds at full share that `option` still needs; only the running one has anything done."""
+    done = stream.work_done if stream.running == option.id else 0.0
+    return max(0.0, option.gpu_seconds - done)
+
+
+def evaluate(problem: WindowProblem, segments: Sequence[Segment]) -> Outcome:
+    """Play `segments` (ordered by `start_s`; the first at the label delay) from the window's start to its end.
+
+    Raises InvalidValue for no segments, segments out of order, or a configuration that the stream does not have.
+    """
+    if not segments:
+        raise InvalidValue("segments", [], "at least one segment")
+    for a, b in itertools.pairwise(segments):
+        if b.start_s < a.start_s - EPSILON:
+            raise InvalidValue("segments[].start_s", b.start_s, f"at least {a.start_s:g}, that of the one before")
+    window_s, delay_s = problem.window_s, problem.label_delay_s
+    fair = problem.num_gpus / len(problem.streams)
+    by_stream: dict[str, float] = {}
+    lowest: dict[str, float] = {}
+    completed: dict[str, tuple[tuple[str, float], ...]] = {}
+    timeline: dict[str, tuple[Step, ...]] = {}
+    for stream in problem.streams:
+        steps, low, done = _play(stream, segments, window_s)
+        if delay_s > 0:
+            before = Step(0.0, delay_s, stream.start_accuracy, stream.inference_profile.factor(fair))
+            steps = [before, *steps]
+        total = sum(s.momentary * (s.end_s - s.start_s) for s in steps)
+        by_stream[stream.id] = total / window_s
+        lowest[stream.id], completed[stream.id], timeline[stream.id] = low, tuple(done), tuple(steps)
+    return Outcome(sum(by_stream.values()) / len(by_stream), by_stream, lowest, completed, timeline)
+
+
+def _play(
+    stream: StreamProblem, segments: Sequence[Segment], window_s: float
+) -> tuple[list[Step], float, list[tuple[str, float]]]:
+    """One stream's steps, its lowest momentary accuracy and its completions."""
+    options = {o.id: o for o in stream.options}
+    work: dict[str, float] = {}
+    if stream.running is not None:
+        work[stream.running] = stream.work_done
+    accuracy, lowest = stream.start_accuracy, 1.0
+    done: list[tuple[str, float]] = []
+    finished: set[str] = set()
+    steps: list[Step] = []
+    for n, segment in enumerate(segments):
+        start = segment.start_s
+        if start >= window_s:
+            break
+        end = min(segments[n + 1].start_s if n + 1 < len(segments) else window_s, window_s)
+        allocation = segment.streams.get(stream.id, _IDLE)
+        name, share = allocation.retrain_config, allocation.retraining_share
+        factor = stream.inference_profile.factor(allocation.inference_share)
+        completion: float | None = None
+        if name is not None:
+            if name not in options:
+                raise InvalidValue(f"segments[{n}].streams.{stream.id}.retrain_config", name, "an id of the stream")
+            if name not in finished:
+                speed = options[name].speed(share)
+                left = options[name].gpu_seconds - work.get(name, 0.0)
+                if share > EPSILON and speed > 0 and left <= speed * (end - start) + EPSILON:
+                    completion = start + max(0.0, left) / speed
+                work[name] = work.get(name, 0.0) + speed * (end - start)
+        if end > start:
+            lowest = min(lowest, accuracy * factor)
+        if completion is None or completion >= end:
+            steps.append(Step(start, max(start, end), accuracy, factor))
+        else:
+            steps.append(Step(start, completion, accuracy, factor))
+        if completion is not None and name is not None:
+            accuracy = options[name].end_accuracy
+            done.append((name, completion))
+            finished.add(name)
+            if completion < end:
+                steps.append(Step(completion, end, accuracy, factor))
+                lowest = min(lowest, accuracy * factor)
+    return steps, lowest, done
