@@ -34,6 +34,7 @@ class ModelVersion:
     pinned: bool = False
     frames: int = 0  # labelled frames it was trained on
     gpu_seconds: float = 0.0
+    blob_kept: bool = True  # False: retention deleted the blob, only the record is left
 
     def to_json(self) -> dict[str, Any]:
         out = {k: getattr(self, k) for k in self.__dataclass_fields__ if k != "spec"}

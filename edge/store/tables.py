@@ -1,0 +1,260 @@
+"""The database's tables (SQLAlchemy Core). The migrations build the same; a test compares the two.
+
+Times are UTC epoch seconds. `window` columns hold the window's number. Rows of a window go when the window goes.
+JSON documents are stored as text that is never searched inside, so that both databases treat them alike.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+metadata = sa.MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+#: SQLite numbers rows by itself only in a column called INTEGER.
+_serial = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+
+
+def _of_window(nullable: bool = False) -> sa.Column[int]:
+    key = sa.ForeignKey("windows.id", ondelete="CASCADE")
+    return sa.Column("window", sa.BigInteger, key, nullable=nullable)
+
+
+settings = sa.Table(
+    "settings",
+    metadata,
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("revision", sa.BigInteger, nullable=False),
+    sa.Column("value", sa.JSON, nullable=False),
+    sa.Column("changed_by", sa.Text, nullable=False),
+    sa.Column("changed_utc_s", sa.Double, nullable=False),
+)
+
+cameras = sa.Table(
+    "cameras",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("settings", sa.JSON, nullable=False),
+    sa.Column("enabled", sa.Boolean, nullable=False),
+    sa.Column("revision", sa.BigInteger, nullable=False),
+    sa.Column("created_utc_s", sa.Double, nullable=False),
+    sa.Column("changed_utc_s", sa.Double, nullable=False),
+)
+
+# Who changed what, and when: one row for every change of a setting or a camera ("settings/NAME", "camera/ID").
+audit = sa.Table(
+    "audit",
+    metadata,
+    sa.Column("id", _serial, primary_key=True, autoincrement=True),
+    sa.Column("at_utc_s", sa.Double, nullable=False),
+    sa.Column("subject", sa.Text, nullable=False),
+    sa.Column("action", sa.Text, nullable=False),
+    sa.Column("revision", sa.BigInteger, nullable=False),
+    sa.Column("changed_by", sa.Text, nullable=False),
+    sa.Column("value", sa.JSON(none_as_null=True)),
+    sa.Index("ix_audit_subject_id", "subject", "id"),
+    sqlite_autoincrement=True,
+)
+
+windows = sa.Table(
+    "windows",
+    metadata,
+    sa.Column("id", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("start_utc_s", sa.Double, nullable=False),
+    sa.Column("length_s", sa.Double, nullable=False),
+    sa.Column("policy", sa.Text, nullable=False),
+    sa.Column("settings", sa.JSON, nullable=False),
+    sa.Column("open", sa.Boolean, nullable=False),
+    sa.Column("closed_utc_s", sa.Double),
+    sa.Column("outcome", sa.Text, nullable=False),
+    sa.Column("details", sa.JSON, nullable=False),
+    sa.Index("ix_windows_start_utc_s", "start_utc_s"),
+)
+# At most one window is open: the one that a restart goes on with.
+sa.Index(
+    "uq_windows_open",
+    windows.c.open,
+    unique=True,
+    sqlite_where=windows.c.open.is_(sa.true()),
+    postgresql_where=windows.c.open.is_(sa.true()),
+)
+
+camera_windows = sa.Table(
+    "camera_windows",
+    metadata,
+    _of_window(),
+    sa.Column("camera", sa.Text, nullable=False),
+    sa.Column("model_version", sa.Text),
+    sa.Column("realised", sa.JSON(none_as_null=True)),
+    sa.Column("frozen", sa.JSON(none_as_null=True)),
+    sa.Column("frames_sampled", sa.BigInteger, nullable=False),
+    sa.Column("frames_labelled", sa.BigInteger, nullable=False),
+    sa.Column("objects_labelled", sa.BigInteger, nullable=False),
+    sa.Column("labelling_delay_s", sa.Double),
+    sa.Column("profiling_delay_s", sa.Double),
+    sa.Column("losses", sa.JSON, nullable=False),
+    sa.Column("manifest", sa.Text),
+    sa.Column("picture_bytes", sa.BigInteger, nullable=False),
+    sa.Column("pictures_dropped", sa.Boolean, nullable=False),
+    sa.Column("details", sa.JSON, nullable=False),
+    sa.PrimaryKeyConstraint("window", "camera"),
+    sa.Index("ix_camera_windows_camera_window", "camera", "window"),
+)
+
+plans = sa.Table(
+    "plans",
+    metadata,
+    sa.Column("id", _serial, primary_key=True, autoincrement=True),
+    _of_window(),
+    sa.Column("at_utc_s", sa.Double, nullable=False),
+    sa.Column("cause", sa.Text, nullable=False),
+    sa.Column("policy", sa.Text, nullable=False),
+    sa.Column("objective", sa.Double, nullable=False),
+    sa.Column("problem", sa.JSON, nullable=False),
+    sa.Column("plan", sa.JSON, nullable=False),
+    sa.Index("ix_plans_window_id", "window", "id"),
+    sqlite_autoincrement=True,
+)
+
+profiles = sa.Table(
+    "profiles",
+    metadata,
+    sa.Column("id", _serial, primary_key=True, autoincrement=True),
+    _of_window(),
+    sa.Column("camera", sa.Text, nullable=False),
+    sa.Column("config", sa.Text, nullable=False),
+    sa.Column("at_utc_s", sa.Double, nullable=False),
+    sa.Column("profile", sa.JSON, nullable=False),
+    sa.Index("ix_profiles_window_id", "window", "id"),
+    sa.Index("ix_profiles_camera_window", "camera", "window"),
+    sqlite_autoincrement=True,
+)
+
+jobs = sa.Table(
+    "jobs",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    _of_window(),
+    sa.Column("camera", sa.Text, nullable=False),
+    sa.Column("config", sa.Text, nullable=False),
+    sa.Column("share", sa.Double, nullable=False),
+    sa.Column("state", sa.Text, nullable=False),
+    sa.Column("attempt", sa.Integer, nullable=False),
+    sa.Column("started_utc_s", sa.Double, nullable=False),
+    sa.Column("ended_utc_s", sa.Double),
+    sa.Column("fraction", sa.Double, nullable=False),
+    sa.Column("gpu_seconds", sa.Double, nullable=False),
+    sa.Column("accuracy_before", sa.Double),
+    sa.Column("accuracy_after", sa.Double),
+    sa.Column("promoted", sa.Boolean, nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("model_version", sa.Text),
+    sa.Index("ix_jobs_window", "window"),
+    sa.Index("ix_jobs_camera_started_utc_s", "camera", "started_utc_s"),
+    sa.Index("ix_jobs_state", "state"),
+)
+
+share_usage = sa.Table(
+    "share_usage",
+    metadata,
+    sa.Column("id", _serial, primary_key=True, autoincrement=True),
+    _of_window(),
+    sa.Column("at_utc_s", sa.Double, nullable=False),
+    sa.Column("worker", sa.Text, nullable=False),
+    sa.Column("role", sa.Text, nullable=False),
+    sa.Column("camera", sa.Text),
+    sa.Column("asked", sa.Double, nullable=False),
+    sa.Column("granted", sa.Double, nullable=False),
+    sa.Column("used", sa.Double, nullable=False),
+    sa.Column("device_seconds", sa.Double, nullable=False),
+    sa.Column("wall_s", sa.Double, nullable=False),
+    sa.Column("throttled_fraction", sa.Double, nullable=False),
+    sa.Index("ix_share_usage_window_id", "window", "id"),
+    sqlite_autoincrement=True,
+)
+
+costs = sa.Table(
+    "costs",
+    metadata,
+    sa.Column("id", _serial, primary_key=True, autoincrement=True),
+    _of_window(),
+    sa.Column("camera", sa.Text),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("gpu_seconds", sa.Double, nullable=False),
+    sa.Column("wall_s", sa.Double, nullable=False),
+    sa.Index("ix_costs_window_id", "window", "id"),
+    sqlite_autoincrement=True,
+)
+
+versions = sa.Table(
+    "versions",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("camera", sa.Text, nullable=False),
+    sa.Column("blob", sa.String(64), nullable=False),
+    sa.Column("spec", sa.JSON, nullable=False),
+    sa.Column("created_utc_s", sa.Double, nullable=False),
+    sa.Column("parent", sa.Text, sa.ForeignKey("versions.id")),
+    sa.Column("window", sa.BigInteger),  # no key: a version outlives the window that trained it
+    sa.Column("config", sa.Text),
+    sa.Column("scores", sa.JSON, nullable=False),
+    sa.Column("state", sa.Text, nullable=False),
+    sa.Column("decided_by", sa.Text, nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("pinned", sa.Boolean, nullable=False),
+    sa.Column("frames", sa.BigInteger, nullable=False),
+    sa.Column("gpu_seconds", sa.Double, nullable=False),
+    sa.Column("blob_kept", sa.Boolean, nullable=False),
+    sa.CheckConstraint("state IN ('candidate', 'promoted', 'rejected', 'retired', 'rolled_back')", name="state_known"),
+    sa.Index("ix_versions_camera_created_utc_s", "camera", "created_utc_s"),
+    sa.Index("ix_versions_parent", "parent"),
+    sa.Index("ix_versions_blob", "blob"),
+)
+sa.Index(
+    "uq_versions_promoted",
+    versions.c.camera,
+    unique=True,
+    sqlite_where=versions.c.state == sa.literal_column("'promoted'"),
+    postgresql_where=versions.c.state == sa.literal_column("'promoted'"),
+)
+
+# Every change of a version's state (or pin), in order: who or what decided, and why.
+decisions = sa.Table(
+    "decisions",
+    metadata,
+    sa.Column("id", _serial, primary_key=True, autoincrement=True),
+    sa.Column("version", sa.Text, sa.ForeignKey("versions.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("camera", sa.Text, nullable=False),
+    sa.Column("at_utc_s", sa.Double, nullable=False),
+    sa.Column("action", sa.Text, nullable=False),
+    sa.Column("decided_by", sa.Text, nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Index("ix_decisions_version_id", "version", "id"),
+    sa.Index("ix_decisions_camera_id", "camera", "id"),
+    sqlite_autoincrement=True,
+)
+
+# The event journal. Ids only grow, so a reader can go on after the last id that it saw.
+journal = sa.Table(
+    "journal",
+    metadata,
+    sa.Column("id", _serial, primary_key=True, autoincrement=True),
+    sa.Column("at_utc_s", sa.Double, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("camera", sa.Text),
+    sa.Column("window", sa.BigInteger),
+    sa.Column("data", sa.JSON, nullable=False),
+    sa.Column("bytes", sa.Integer, nullable=False),
+    sa.Index("ix_journal_kind_id", "kind", "id"),
+    sa.Index("ix_journal_camera_id", "camera", "id"),
+    sa.Index("ix_journal_window_id", "window", "id"),
+    sa.Index("ix_journal_at_utc_s", "at_utc_s"),
+    sqlite_autoincrement=True,
+)

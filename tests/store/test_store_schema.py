@@ -1,0 +1,220 @@
+"""Schema upgrades, and databases that cannot be used."""
+
+from __future__ import annotations
+
+import socket
+import sqlite3
+import threading
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from store_helpers import add, chain
+
+from edge import cli
+from edge.core.errors import Conflict, InvalidValue, StoreError, Unavailable
+from edge.store import database as db
+from edge.store.database import Database
+from edge.store.store import Store, default_url
+from edge.store.tables import metadata
+
+
+def test_the_migrations_build_what_the_tables_say(url: str) -> None:
+    database = Database(url)
+    with database.read() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, metadata) == []
+        found = sa.inspect(connection)
+        for table in metadata.sorted_tables:  # what the comparison leaves out
+            for key in table.foreign_keys:
+                (same,) = [
+                    f for f in found.get_foreign_keys(table.name) if f["constrained_columns"] == [key.parent.name]
+                ]
+                assert same["options"].get("ondelete") == key.ondelete
+            checks = {c["name"] for c in found.get_check_constraints(table.name)}
+            assert checks == {c.name for c in table.constraints if isinstance(c, sa.CheckConstraint)}
+    database.close()
+
+
+def test_unique_rules_hold_in_the_database_itself(url: str) -> None:
+    """Not only in our code: one promoted version per camera, one open window."""
+    database = Database(url)
+    with database.read() as connection:
+        indexes = {
+            index["name"]: index["unique"]
+            for table in ("versions", "windows")
+            for index in sa.inspect(connection).get_indexes(table)
+        }
+    database.close()
+    assert indexes["uq_versions_promoted"]
+    assert indexes["uq_windows_open"]
+
+
+def test_upgrade_from_nothing_and_again(empty_url: str) -> None:
+    database = Database(empty_url)
+    assert db.current(database) is None
+    assert db.upgrade(database) == (None, db.head())
+    assert db.upgrade(database) == (db.head(), db.head())
+    assert db.current(database) == db.head()
+    database.close()
+
+
+def test_two_upgrades_at_once_are_one(empty_url: str) -> None:
+    done: list[object] = []
+
+    def run() -> None:
+        database = Database(empty_url)
+        try:
+            done.append(db.upgrade(database)[0])
+        except Exception as error:
+            done.append(error)
+        database.close()
+
+    threads = [threading.Thread(target=run) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(done, key=str) == [db.head(), db.head(), None]
+
+
+def test_a_failed_upgrade_leaves_nothing(empty_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    database = Database(empty_url)
+    with database.write() as connection:
+        connection.execute(sa.text("CREATE TABLE journal (id INTEGER)"))  # in the migration's way
+    with pytest.raises(StoreError):
+        db.upgrade(database)
+    with database.read() as connection:
+        assert sa.inspect(connection).get_table_names() == ["journal"]
+    database.close()
+
+
+def test_a_newer_schema_is_refused_and_left_alone(url: str, tmp_path: Path) -> None:
+    database = Database(url)
+    with database.write() as connection:
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
+    with pytest.raises(StoreError, match=r"written by a newer Magpie \(schema 9999; this one knows up to 0001\)"):
+        Store(url, tmp_path)
+    assert db.current(database) == "9999"
+    database.close()
+    Store(None, tmp_path).close()  # the folder was given back
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("mysql://root:secret@host/db", "got 'mysql://...'"),
+        ("nonsense secret", "not a database address"),
+        ("sqlite://", "a SQLite file"),
+        ("sqlite:///:memory:", "a SQLite file"),
+        ("postgresql://ann:secret@host:port/db", "not a database address"),
+    ],
+)
+def test_an_unusable_address_is_refused_without_its_password(address: str, said: str) -> None:
+    with pytest.raises(InvalidValue, match=r"store\.url") as caught:
+        Database(address)
+    assert said in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_server_that_is_not_there_is_unavailable(tmp_path: Path) -> None:
+    with socket.socket() as held:  # bound and not listening: connecting is refused
+        held.bind(("127.0.0.1", 0))
+        port = held.getsockname()[1]
+        address = f"postgresql://zoe:secret@127.0.0.1:{port}/magpie?password=secret2"
+        with pytest.raises(Unavailable, match=f"postgresql://127.0.0.1:{port}/magpie") as caught:
+            Store(address, tmp_path)
+    assert "secret" not in str(caught.value)
+    assert "zoe" not in str(caught.value)
+
+
+def test_a_damaged_database_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "magpie.db").write_bytes(b"not a database, but long enough to look like one" * 100)
+    with pytest.raises(StoreError, match=r"magpie\.db.*damaged"):
+        Store(None, tmp_path)
+
+
+def test_a_file_where_the_folder_should_be_is_named(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("")
+    with pytest.raises(StoreError, match="data"):
+        Store(None, tmp_path / "data")
+
+
+def test_a_locked_database_is_unavailable_and_usable_afterwards(lite: Store, data_dir: Path) -> None:
+    lite.close()
+    store = Store(None, data_dir, busy_timeout_ms=20)
+    other = sqlite3.connect(data_dir / "magpie.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(Unavailable, match="locked by another process"):
+        store.append("note")
+    assert store.events() == ()  # reading goes on
+    other.execute("ROLLBACK")
+    other.close()
+    store.append("note")
+    store.close()
+
+
+def test_commits_on_sqlite_are_durable(lite: Store) -> None:
+    with lite.database.read() as connection:
+
+        def pragma(name: str) -> object:
+            return connection.execute(sa.text(f"PRAGMA {name}")).scalar()
+
+        assert (pragma("journal_mode"), pragma("synchronous"), pragma("foreign_keys")) == ("wal", 2, 1)
+
+
+def test_a_folder_belongs_to_one_appliance(lite: Store, data_dir: Path) -> None:
+    with pytest.raises(Conflict, match="is in use by another Magpie"):
+        Store(None, data_dir)
+    Store(None, data_dir, owner=False).close()  # to look is allowed
+    lite.close()
+    Store(None, data_dir).close()
+
+
+def test_health_says_what_is_wrong(lite: Store, data_dir: Path) -> None:
+    fine = lite.health()
+    assert (fine.schema, fine.fault, fine.code) == (db.head(), None, None)
+    assert fine.free_bytes > 0
+    add(lite, "v0")
+    assert lite.health().model_bytes == 2
+    lite.database.close()
+    (data_dir / "magpie.db").write_bytes(b"x" * 5000)
+    for more in ("-wal", "-shm"):
+        (data_dir / f"magpie.db{more}").unlink(missing_ok=True)
+    broken = lite.health()
+    assert (broken.code, broken.schema) == ("store", None)
+    assert broken.fault is not None
+    assert "damaged" in broken.fault
+
+
+# --- the command ----------------------------------------------------------------------------------------------------
+
+
+def test_db_upgrade_and_current(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    where = ["--data-dir", str(tmp_path / "new")]
+    assert cli.main(["db", "current", *where]) == 1
+    assert "schema none (empty), newest known 0001" in capsys.readouterr().out
+    assert not (tmp_path / "new").exists()  # looking creates nothing
+    assert cli.main(["db", "upgrade", *where]) == 0
+    assert "schema 0001, was empty" in capsys.readouterr().out
+    assert cli.main(["db", "upgrade", *where]) == 0
+    assert "schema 0001 (no change)" in capsys.readouterr().out
+    assert cli.main(["db", "current", "--url", default_url(tmp_path / "new")]) == 0
+
+
+def test_db_check_names_the_damaged_model(lite: Store, data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chain(lite, "v0", "v1")
+    where = ["--data-dir", str(data_dir)]
+    assert cli.main(["db", "check", *where]) == 0  # while the appliance runs
+    assert "2 model files checked, 0 damaged" in capsys.readouterr().out
+    current = lite.promoted("gate")
+    assert current is not None
+    lite.blobs.path(current.blob).write_bytes(b"")
+    assert cli.main(["db", "check", *where]) == 1
+    assert "DAMAGED v1 (camera gate, promoted)" in capsys.readouterr().out
+    assert cli.main(["db", "check", "--data-dir", str(data_dir / "none")]) == 1
+    assert "there is no database here" in capsys.readouterr().err
+    assert cli.main(["db", "upgrade", "--url", "mysql://x"]) == 1
+    assert "store.url" in capsys.readouterr().err
