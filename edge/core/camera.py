@@ -6,9 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 CameraState = Literal["connecting", "live", "stalled", "reconnecting", "refused", "stopped"]
-CameraFault = Literal[
-    "unreachable", "refused", "not_found", "silent", "frozen", "ended", "damaged", "unsupported"
-]
+CameraFault = Literal["unreachable", "refused", "not_found", "silent", "frozen", "ended", "damaged", "unsupported"]
 CAMERA_FAULTS: tuple[CameraFault, ...] = (
     "unreachable", "refused", "not_found", "silent", "frozen", "ended", "damaged", "unsupported",
 )  # fmt: skip
@@ -19,7 +17,9 @@ class CameraStatus:
     """What is known of a camera's stream now; counters run since the worker started.
 
     `frames_decoded` left the decoder; `frames_damaged` were flagged and not used; `frames_replaced` were overwritten in
-    the latest-frame slot before the consumer took them (its own loss); `frozen` counts stalls with identical pictures.
+    the latest-frame slot before the consumer took them (its own loss); `packets_dropped` were skipped to catch up;
+    `stalls` counts times without a picture for the stall time, `freezes` times with the same picture for that long;
+    `attempts_hanging` are abandoned connections whose threads have not ended yet.
     """
 
     camera: str
@@ -39,6 +39,8 @@ class CameraStatus:
     height: int = 0
     codec: str = ""
     retry_in_s: float = 0.0
+    freezes: int = 0
+    attempts_hanging: int = 0
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

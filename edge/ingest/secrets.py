@@ -1,0 +1,109 @@
+"""Passwords: where they come from, and how they are kept out of logs, errors and answers."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from urllib.parse import quote
+
+from edge.core.errors import InvalidValue
+
+MASK = "***"
+_URL_CREDENTIALS = re.compile(r"(?P<scheme>\b[A-Za-z][A-Za-z0-9+.-]*://)[^/\s'\"]*@")
+
+
+class Secret:
+    """A text that does not show itself: `str`, `repr` and formatting give `***`; `reveal()` gives the text."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str = "") -> None:
+        self._text = text
+
+    def reveal(self) -> str:
+        return self._text
+
+    def __bool__(self) -> bool:
+        return bool(self._text)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._text == self._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    def __repr__(self) -> str:
+        return MASK if self._text else "''"
+
+    __str__ = __repr__
+
+
+def redact(text: object, secrets: Iterable[str | Secret] = ()) -> str:
+    """`text` without credentials: `user:password@` in any URL, and every given secret (plain or percent-encoded)."""
+    out = _URL_CREDENTIALS.sub(rf"\g<scheme>{MASK}@", str(text))
+    for secret in secrets:
+        plain = secret.reveal() if isinstance(secret, Secret) else secret
+        for form in {plain, quote(plain, safe="")}:
+            if form:
+                out = out.replace(form, MASK)
+    return out
+
+
+def resolve_secret(reference: str, path: str = "password_from", environment: Mapping[str, str] | None = None) -> Secret:
+    """The secret that `reference` names: `env:NAME`, `file:/path` (the whole file), `file:/path#key` (one entry).
+
+    A file with entries is a JSON object, or lines of `key=value` or `key: value`; `#` begins a comment line.
+    An empty reference is an empty secret.
+
+    :raises InvalidValue: the reference is malformed, or what it names is absent. The message names the reference
+        (unless it might itself be a password), never the secret.
+    """
+    if not reference:
+        return Secret()
+    kind, _, name = reference.partition(":")
+    if kind == "env" and name:
+        value = (os.environ if environment is None else environment).get(name)
+        if value is None:
+            raise InvalidValue(path, reference, "the name of an environment variable that is set")
+        return Secret(value)
+    if kind == "file" and name:
+        return _from_file(reference, name, path)
+    # Somebody may have put the password itself here: do not repeat it.
+    raise InvalidValue(
+        path, f"a text of {len(reference)} characters (hidden)", "env:NAME, file:/path or file:/path#key"
+    )
+
+
+def _from_file(reference: str, name: str, path: str) -> Secret:
+    file, _, key = name.partition("#")
+    try:
+        text = Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not text"
+        raise InvalidValue(path, reference, f"a file that can be read ({reason})") from None
+    if not key:
+        return Secret(text.strip())
+    entries = _entries(text)
+    if key not in entries:
+        raise InvalidValue(path, reference, f"a file that has an entry {key!r}")
+    return Secret(entries[key])
+
+
+def _entries(text: str) -> dict[str, str]:
+    if text.lstrip().startswith("{"):
+        try:
+            loaded = json.loads(text)
+        except json.JSONDecodeError:
+            return {}
+        return {str(k): str(v) for k, v in loaded.items() if isinstance(v, (str, int))}
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        match = re.match(r"\s*([^#=:\s][^=:]*?)\s*[=:]\s?(.*?)\s*$", line)
+        if match:
+            value = match[2]
+            quoted = len(value) >= 2 and value[0] == value[-1] and value[0] in "'\""
+            found[match[1]] = value[1:-1] if quoted else value
+    return found

@@ -1,0 +1,173 @@
+"""Pure timing rules of a reader: when to try again, how far behind we are, when a picture was taken, when it froze.
+
+Nothing here reads a clock or sleeps: times come in.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class BackOff:
+    """Delays between attempts: `first_s` once, then `min_s` doubling up to `max_s`, each shortened by up to 20 %.
+
+    The jitter keeps cameras that were lost together (one switch) from coming back in one burst; no delay after the
+    first is shorter than `min_s`.
+    """
+
+    def __init__(self, first_s: float, min_s: float, max_s: float, rng: random.Random) -> None:
+        self._first_s, self._min_s, self._max_s, self._rng = first_s, min_s, max_s, rng
+        self._tries = 0
+
+    def next(self) -> float:
+        """Seconds to wait before the next attempt."""
+        self._tries += 1
+        if self._tries == 1:
+            return self._first_s
+        full = min(self._max_s, self._min_s * 2.0 ** min(self._tries - 2, 30))
+        return max(self._min_s, full * (1.0 - 0.2 * self._rng.random()))
+
+    def reset(self) -> None:
+        """The stream was good for a while: the next failure begins anew."""
+        self._tries = 0
+
+
+class LagMeter:
+    """How many seconds of stream we are behind what could be had, from stream times and arrival times alone.
+
+    Lag is `(now - stream time)` against the smallest such difference seen on this connection, so it needs no
+    camera clock. The reference forgets at 0.1 %, which covers the drift of a cheap clock. Where the reader had to
+    *wait* for eight packets in a row nothing is queued: what remains is the network's own delay, and becomes the new
+    reference.
+    """
+
+    DRIFT = 0.001
+    WAITS = 8
+
+    def __init__(self, waited_s: float = 0.01) -> None:
+        self._waited_s = waited_s
+        self._reference: float | None = None
+        self._at = 0.0
+        self._waits = 0
+
+    def packet(self, now_s: float, stream_s: float, waited_s: float) -> float:
+        """Lag in seconds (>= 0) at this packet, which the reader waited `waited_s` for."""
+        gap = now_s - stream_s
+        if self._reference is None:
+            self._reference, self._at = gap, now_s
+        self._reference += max(0.0, now_s - self._at) * self.DRIFT
+        self._at = now_s
+        self._reference = min(self._reference, gap)
+        self._waits = self._waits + 1 if waited_s >= self._waited_s else 0
+        if self._waits >= self.WAITS:
+            self._reference = gap
+        return gap - self._reference
+
+
+class KeyFrameSkipper:
+    """Which packets to decode: all while `lag <= limit_s`; beyond it none up to the next key frame.
+
+    A key frame is always decoded, so that a reader that never catches up still sees one picture per key interval.
+    """
+
+    def __init__(self, limit_s: float = 1.0) -> None:
+        self._limit_s = limit_s
+        self._skipping = False
+
+    def take(self, lag_s: float, key: bool) -> bool:
+        """True: decode this packet; False: drop it (and count it)."""
+        if key:
+            self._skipping = False
+        elif lag_s > self._limit_s:
+            self._skipping = True
+        return not self._skipping
+
+
+@dataclass(frozen=True)
+class FrameTime:
+    """Both times of a frame and how long it was on its way (0 where the camera does not say)."""
+
+    monotonic_s: float
+    utc_s: float
+    delay_s: float
+
+
+class CaptureClock:
+    """Times of frames: the camera's own wall clock where it is within `tolerance_s` of ours, else arrival.
+
+    Both times go strictly forward per connection and over reconnections, whatever the camera's clock does.
+    """
+
+    def __init__(self, tolerance_s: float = 5.0) -> None:
+        self._tolerance_s = tolerance_s
+        self._last_monotonic_s = float("-inf")
+        self._last_utc_s = float("-inf")
+
+    def frame(self, arrival_s: float, arrival_utc_s: float, camera_utc_s: float | None) -> FrameTime:
+        """Times of the frame that arrived at `arrival_s` (monotonic) and carries `camera_utc_s` (None: unknown)."""
+        delay = 0.0
+        if camera_utc_s is not None:
+            told = arrival_utc_s - camera_utc_s
+            if -self._tolerance_s <= told <= self._tolerance_s:
+                delay = max(0.0, told)  # a clock slightly ahead of ours: it cannot come before it was taken
+        monotonic = max(arrival_s - delay, self._last_monotonic_s + 1e-6)
+        utc = arrival_utc_s - delay
+        # Our own UTC clock may be set back by more than jitter (NTP, by hand): then follow it.
+        if self._last_utc_s - self._tolerance_s < utc <= self._last_utc_s:
+            utc = self._last_utc_s + 1e-6
+        self._last_monotonic_s, self._last_utc_s = monotonic, utc
+        return FrameTime(monotonic, utc, delay)
+
+
+class FrozenWatch:
+    """Tells for how long the pictures have been the same.
+
+    Compares a coarse sample of the luma plane. A camera that repeats one picture sends predicted frames that change
+    nothing; its key frames are coded anew and differ by a grey level or two. A living scene has sensor noise, which
+    predicted frames carry. So: predicted frames may change 0.5 % of the samples, key frames 2 grey levels in the mean.
+    """
+
+    CHANGED_SHARE = 0.005
+    KEY_DIFFERENCE = 2.0
+
+    def __init__(self) -> None:
+        self._last: NDArray[np.uint8] | None = None
+        self._last_key = False
+        self._since_s = 0.0
+
+    def picture(self, now_s: float, sample: NDArray[np.uint8], key: bool) -> float:
+        """Seconds for which the picture has been the same; 0 at a change. `sample` is uint8, any fixed shape."""
+        last, self._last = self._last, sample
+        was_key, self._last_key = self._last_key, key
+        if last is None or last.shape != sample.shape or self._changed(last, sample, key and not was_key):
+            self._since_s = now_s
+            return 0.0
+        return now_s - self._since_s
+
+    def _changed(self, last: NDArray[np.uint8], sample: NDArray[np.uint8], recoded: bool) -> bool:
+        if recoded:
+            difference = np.abs(sample.astype(np.int16) - last)
+            return float(difference.mean()) > self.KEY_DIFFERENCE
+        return float(np.count_nonzero(sample != last)) > self.CHANGED_SHARE * sample.size
+
+
+class Pace:
+    """Thins a stream to `max_fps` by stream time (None: nothing is thinned)."""
+
+    def __init__(self, max_fps: float | None) -> None:
+        self._period_s = 1.0 / max_fps if max_fps else 0.0
+        self._due_s = float("-inf")
+
+    def offer(self, at_s: float) -> bool:
+        """True when the frame taken at `at_s` is to be used."""
+        if not self._period_s:
+            return True
+        slack = 0.1 * self._period_s  # arrival jitter must not turn 5 of 10 fps into 4 of 10
+        if at_s < self._due_s - slack:
+            return False
+        self._due_s = max(self._due_s + self._period_s, at_s + 0.5 * self._period_s)
+        return True
