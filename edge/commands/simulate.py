@@ -1,0 +1,75 @@
+"""`magpie simulate TRACE.json [--policy NAME ...]`: recorded windows under other policies."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from edge.core.window import WindowPlan, WindowProblem
+from edge.simulation.simulator import SimulationResult, simulate
+from edge.simulation.trace import read_trace
+from scheduler.policies import WINDOW_POLICIES, window_policy
+
+HELP = "replay recorded windows under another policy"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `magpie simulate`."""
+    parser.add_argument("trace", type=Path, help='a recorded run, format "magpie-trace/1"')
+    parser.add_argument(
+        "--policy", action="append", metavar="NAME", help="a policy to replay (may be repeated; default: all)"
+    )
+    parser.add_argument("--fixed", metavar="CONFIG", help="the configuration of uniform and fixed-config")
+    parser.add_argument(
+        "--start-influence", type=float, default=0.5, metavar="0-1",
+        help="how much of a better or worse start is left after a retraining (default 0.5)",
+    )  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="print everything as JSON instead of a table")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print one line per policy, best first. Raises MagpieError for an unreadable trace or an unknown policy."""
+    trace = read_trace(args.trace)
+    names = args.policy or list(WINDOW_POLICIES)
+    fixed = args.fixed
+
+    def plan(name: str, problem: WindowProblem) -> WindowPlan:
+        takes_fixed = fixed is not None and name in ("uniform", "uniform-heavy", "fixed-config")
+        return window_policy(name, fixed if takes_fixed else None).plan(problem)
+
+    for name in names:
+        window_policy(name)
+    results = [simulate(trace, name, plan, start_influence=args.start_influence) for name in names]
+    if args.json:
+        sys.stdout.write(json.dumps([r.to_json() for r in results], indent=1) + "\n")
+    else:
+        sys.stdout.write(table(results))
+    return 0
+
+
+def table(results: list[SimulationResult]) -> str:
+    """Results as lines of text, the most accurate first."""
+    if not results:
+        return ""
+    best = sorted(results, key=lambda r: -r.mean_accuracy)
+    lines = [
+        f"trace {best[0].trace}: mean inference accuracy in per cent, windows from the second on",
+        f"{'policy':16} {'mean':>7} {'frozen':>7} {'worst cam':>9} {'retrainings':>11} {'GPU-s':>8} {'plans':>6}",
+    ]
+    for r in best:
+        retrained = sum(len(row.promoted) for row in r.rows)
+        work = sum(row.retraining_gpu_s for row in r.rows)
+        lines.append(
+            f"{r.policy:16} {100 * r.mean_accuracy:7.2f} {100 * r.mean_frozen:7.2f} {100 * r.worst_camera:9.2f} "
+            f"{retrained:11d} {work:8.0f} {r.plans:6d}"
+        )
+        if r.complaints:
+            lines.append(f"  {r.complaints[0]}" + (f" (and {len(r.complaints) - 1} more)" if r.complaints[1:] else ""))
+    used = best[0].estimates
+    lines.append(
+        f"estimates behind the first line: drift {used['drift']}, other start {used['start']}, "
+        f"no recorded outcome {used['outcome']}"
+    )
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,439 @@
+"""Drives the live window controller on a trace, under a simulated clock.
+
+The controller and the policies are those of the appliance. Only the workers are modelled: labelling and profiling take
+what they took, a retraining proceeds at its share along its recorded throughput curve, and ends at its recorded
+accuracy. Three rules carry a policy's run away from the recorded one; each use is counted in the result:
+
+- Drift: a model's accuracy in a window where it was not measured is its last known one, less what the frozen student
+  lost in between (never more: a frozen student that gains gives nothing).
+- Another start: a retraining that begins from a worse model than the recorded one ends `start_influence` (0-1) of that
+  difference worse; from a better one it ends so much better, but a better start alone adds no gain: never above both
+  the recorded end and the start.
+- No outcome: a profiled configuration that the recorded run did not train ends where its profile said.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from edge.core import checks
+from edge.core import events as ev
+from edge.core.profiles import Estimate, InferenceProfile, RetrainingProfile
+from edge.core.window import WindowPlan, WindowProblem
+from edge.simulation.trace import RecordedCamera, RecordedOutcome, RecordedWindow, Trace
+from scheduler.controller import WindowController, option_from_profile
+
+PlanFunction = Callable[[str, WindowProblem], WindowPlan]
+
+#: A running retraining reports after each such part of its work.
+REPORT_PART = 0.1
+
+
+@dataclass(frozen=True)
+class CameraWindowResult:
+    """One camera in one simulated window: time-averaged inference accuracy (inference factor included), that of the
+    frozen student at the same inference shares, GPU-seconds of retraining, and what was put in force."""
+
+    camera: str
+    window: int
+    accuracy: float
+    frozen: float
+    retraining_gpu_s: float
+    promoted: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class SimulationResult:
+    """One policy on one trace. `mean_accuracy` is over cameras and windows from the second one on (the first has
+    nothing to retrain on). `estimates` counts uses of each rule that stands in for a measurement."""
+
+    trace: str
+    policy: str
+    mean_accuracy: float
+    mean_frozen: float
+    worst_camera: float
+    rows: tuple[CameraWindowResult, ...]
+    plans: int
+    complaints: tuple[str, ...] = ()
+    estimates: dict[str, int] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        out = {k: getattr(self, k) for k in self.__dataclass_fields__}
+        rows = [{k: getattr(r, k) for k in r.__dataclass_fields__} | {"promoted": list(r.promoted)} for r in self.rows]
+        return out | {"rows": rows, "complaints": list(self.complaints)}
+
+
+@dataclass
+class _Model:
+    """A model in force: its accuracies by window where known, and the window and held-out accuracy it was born with."""
+
+    name: str
+    born: int
+    accuracy: float
+    live: dict[int, float]
+
+
+@dataclass
+class _Job:
+    """A running retraining in the simulated world; `work` of `outcome.gpu_seconds` is done at time `at_s`."""
+
+    id: str
+    config: str
+    profile: RetrainingProfile
+    outcome: RecordedOutcome
+    share: float
+    at_s: float
+    work: float = 0.0
+    reported: int = 0
+    turn: int = 0
+
+    def rate(self) -> float:
+        return option_from_profile(self.profile).speed(self.share)
+
+
+@dataclass
+class _World:
+    """One camera's truth."""
+
+    record: RecordedCamera
+    model: _Model
+    inference: InferenceProfile
+    share: float = 0.0
+    job: _Job | None = None
+    accuracy_s: float = 0.0
+    frozen_s: float = 0.0
+    retraining_gpu_s: float = 0.0
+    promoted: list[str] = field(default_factory=list)
+
+
+class Simulator:
+    """One run of one policy. `run()` returns the result; build a new one for the next."""
+
+    def __init__(
+        self,
+        trace: Trace,
+        policy: str,
+        plan: PlanFunction,
+        *,
+        start_influence: float = 0.5,
+        gate_tolerance: float = 0.0,
+        on_event: Callable[[WindowController], None] | None = None,
+    ) -> None:
+        """`on_event` is called after every event, for tests that check the controller's invariants."""
+        checks.in_range("start_influence", start_influence, 0.0, 1.0)
+        checks.in_range("gate_tolerance", gate_tolerance, 0.0, 1.0)
+        self._trace, self._policy = trace, policy
+        self._influence, self._tolerance, self._on_event = start_influence, gate_tolerance, on_event
+        settings = ev.WindowSettingsChanged(0.0, trace.window_s, trace.a_min, policy, delta=trace.delta)
+        self._controller = WindowController(settings, trace.num_gpus, plan)
+        self._queue: list[tuple[float, int, Callable[[], None]]] = []
+        self._order = itertools.count()
+        self._now = 0.0
+        self._window = 0
+        self._profiler_free_s = 0.0
+        self._rows: list[CameraWindowResult] = []
+        self._plans = 0
+        self._complaints: list[str] = []
+        self._estimates = {"drift": 0, "start": 0, "outcome": 0}
+        self._cameras = {
+            c.id: _World(c, _Model("frozen", 1, c.frozen[min(c.frozen)], dict(c.frozen)), c.inference_profile)
+            for c in trace.cameras
+        }
+        self._turn = dict.fromkeys(self._cameras, 0)
+
+    def run(self) -> SimulationResult:
+        """Play all windows of the trace."""
+        for name, world in sorted(self._cameras.items()):
+            first = self._live(world, world.model, 1)
+            self._tell(ev.CameraJoined(0.0, name, first, world.inference, world.record.every_kth_window, "frozen"))
+        self._boundary()
+        while self._queue and self._window <= self._trace.windows:
+            at_s, _, action = heapq.heappop(self._queue)
+            self._advance(at_s)
+            action()
+        scored = [r for r in self._rows if r.window > 1] or self._rows
+        by_camera = {c: [r.accuracy for r in scored if r.camera == c] for c in self._cameras}
+        return SimulationResult(
+            self._trace.name,
+            self._policy,
+            _mean([r.accuracy for r in scored]),
+            _mean([r.frozen for r in scored]),
+            min(_mean(v) for v in by_camera.values()),
+            tuple(self._rows),
+            self._plans,
+            tuple(self._complaints),
+            dict(self._estimates),
+        )
+
+    # -- the clock and what is measured under it
+
+    def _at(self, at_s: float, action: Callable[[], None]) -> None:
+        heapq.heappush(self._queue, (max(at_s, self._now), next(self._order), action))
+
+    def _advance(self, at_s: float) -> None:
+        """Integrate accuracy and work up to `at_s`."""
+        seconds = at_s - self._now
+        if seconds > 0:
+            for world in self._cameras.values():
+                factor = world.inference.factor(world.share)
+                world.accuracy_s += self._live(world, world.model, self._window) * factor * seconds
+                world.frozen_s += self._frozen(world, self._window) * factor * seconds
+                if world.job is not None:
+                    done = world.job.rate() * seconds
+                    world.job.work += done
+                    world.retraining_gpu_s += done
+                    world.job.at_s = at_s
+        self._now = at_s
+
+    def _boundary(self) -> None:
+        if self._window:
+            for name, world in sorted(self._cameras.items()):
+                self._rows.append(
+                    CameraWindowResult(
+                        name,
+                        self._window,
+                        world.accuracy_s / self._trace.window_s,
+                        world.frozen_s / self._trace.window_s,
+                        world.retraining_gpu_s,
+                        tuple(world.promoted),
+                    )
+                )
+                world.accuracy_s = world.frozen_s = world.retraining_gpu_s = 0.0
+                world.promoted = []
+        # Jobs that the boundary ends are gated as work of the window that is over, so its number goes up afterwards.
+        instructions = self._controller.handle(ev.BoundaryReached(self._now))
+        late = [i for i in instructions if isinstance(i, ev.StopRetraining)]
+        for instruction in late:
+            self._stop(instruction)
+        self._window += 1
+        self._profiler_free_s = self._now
+        if self._window <= self._trace.windows:
+            self._carry_out([i for i in instructions if not isinstance(i, ev.StopRetraining)])
+
+    def _tell(self, event: ev.Event) -> None:
+        self._carry_out(self._controller.handle(event))
+        if self._on_event is not None:
+            self._on_event(self._controller)
+
+    # -- instructions
+
+    def _carry_out(self, instructions: list[ev.Instruction]) -> None:
+        for order in instructions:
+            match order:
+                case ev.SetShares():
+                    self._set_shares(order)
+                case ev.StartRetraining():
+                    self._start(order)
+                case ev.StopRetraining():
+                    self._stop(order)
+                case ev.CloseSample():
+                    self._close_sample(order)
+                case ev.StartProfiling():
+                    self._profile(order)
+                case ev.ScheduleBoundary():
+                    self._at(order.at_s, self._boundary)
+                case ev.ScheduleReplan():
+                    number = order.plan_number
+                    self._at(order.at_s, lambda n=number: self._tell(ev.SegmentDue(self._now, n)))  # type: ignore[misc]
+                case ev.ScheduleDeadline():
+                    window = order.window
+                    self._at(order.at_s, lambda w=window: self._tell(ev.DeadlinePassed(self._now, w)))  # type: ignore[misc]
+                case ev.RecordPlan():
+                    self._plans += 1
+                case ev.Complain():
+                    self._complaints.append(f"window {self._window}: {order.message}")
+                case ev.CloseWindow() | ev.StopProfiling():
+                    pass  # results are kept at the boundary; a late profile is ignored by the controller
+                case _:
+                    raise TypeError(f"the simulator does not know {type(order).__name__}")
+
+    def _set_shares(self, order: ev.SetShares) -> None:
+        for name, world in self._cameras.items():
+            world.share = order.inference.get(name, 0.0)
+            if world.job is not None and name in order.retraining:
+                world.job.share = order.retraining[name]
+                self._schedule_job(name, world.job)
+
+    def _close_sample(self, order: ev.CloseSample) -> None:
+        world = self._cameras[order.camera]
+        record = world.record.windows.get(order.window + 1)
+        row = next(r for r in reversed(self._rows) if r.camera == order.camera)
+        if record is not None and record.inference_profile is not None:
+            world.inference = record.inference_profile
+        event = ev.SampleLabelled(
+            0.0,
+            order.camera,
+            order.window,
+            0 if record is None else record.train_frames,
+            0 if record is None else record.held_out_frames,
+            row.accuracy,
+            world.inference,
+        )
+        delay = 0.0 if record is None else record.labelling_s
+        self._at(self._now + delay, lambda: self._tell(replace(event, at_s=self._now)))
+
+    def _profile(self, order: ev.StartProfiling) -> None:
+        """Cameras are profiled one after another on the share that inference leaves."""
+        world = self._cameras[order.camera]
+        record = world.record.windows.get(order.window + 1)
+        start = self._live(world, world.model, order.window)
+        profiles = () if record is None else tuple(self._shifted(p, record, start) for p in record.profiles)
+        work = 0.0 if record is None else record.profiling_gpu_s
+        begin = max(self._now, self._profiler_free_s)
+        self._profiler_free_s = begin + work / max(order.share, 1e-6)
+        event = ev.Profiled(0.0, order.camera, order.window, profiles, start, work)
+        self._at(self._profiler_free_s, lambda: self._tell(replace(event, at_s=self._now)))
+
+    def _start(self, order: ev.StartRetraining) -> None:
+        world = self._cameras[order.camera]
+        record = world.record.windows[order.window + 1]
+        start = self._live(world, world.model, order.window)
+        profile = next(p for p in record.profiles if p.config.id == order.config)
+        outcome = record.outcomes.get(order.config)
+        if outcome is None:
+            self._estimates["outcome"] += 1
+            outcome = RecordedOutcome(profile.end_accuracy.value, profile.gpu_seconds.value)
+        shift = self._shift(record, start, outcome.accuracy)
+        if shift:
+            self._estimates["start"] += 1
+        moved = RecordedOutcome(
+            _clip(outcome.accuracy + shift),
+            outcome.gpu_seconds,
+            {w: _clip(a + shift) for w, a in outcome.live.items()},
+        )
+        shifted = self._shifted(profile, record, start)
+        world.job = _Job(order.job, order.config, shifted, moved, order.share, self._now)
+        self._schedule_job(order.camera, world.job)
+
+    def _schedule_job(self, camera: str, job: _Job) -> None:
+        """The job's next report or its end, at its present rate; what was scheduled before is void."""
+        self._turn[camera] += 1
+        job.turn = self._turn[camera]
+        rate = job.rate()
+        if rate <= 0:
+            return
+        total = job.outcome.gpu_seconds
+        goal = min(total, (job.reported + 1) * REPORT_PART * total)
+        turn = job.turn
+        self._at(self._now + max(0.0, goal - job.work) / rate, lambda: self._job_due(camera, turn))
+
+    def _job_due(self, camera: str, turn: int) -> None:
+        world = self._cameras[camera]
+        job = world.job
+        if job is None or job.turn != turn:
+            return
+        total = job.outcome.gpu_seconds
+        if job.work >= total * (1 - 1e-9):
+            world.job = None
+            accuracy, promoted, name = self._gate(world, job, 1.0)
+            self._tell(ev.RetrainingCompleted(self._now, camera, job.id, promoted, accuracy, name))
+            return
+        job.reported += 1
+        self._tell(ev.RetrainingProgressed(self._now, camera, job.id, job.work, job.work / total))
+        if world.job is job and job.turn == turn:
+            self._schedule_job(camera, job)
+
+    def _stop(self, order: ev.StopRetraining) -> None:
+        world = self._cameras[order.camera]
+        job, world.job = world.job, None
+        if job is None or not order.keep or job.outcome.gpu_seconds <= 0:
+            return
+        part = min(1.0, job.work / job.outcome.gpu_seconds)
+        accuracy, promoted, name = self._gate(world, job, part)
+        camera = order.camera
+        event = ev.RetrainingCompleted(0.0, camera, job.id, promoted, accuracy, name, "stopped early")
+        self._at(self._now, lambda: self._tell(replace(event, at_s=self._now)))
+
+    def _gate(self, world: _World, job: _Job, part: float) -> tuple[float, bool, str]:
+        """(accuracy in force, promoted, model) after `part` of the work of `job`."""
+        old = world.model
+        before = self._live(world, old, self._window - 1)
+        gained = _progress(job.profile, part)
+        after = before + gained * (job.outcome.accuracy - before)
+        if after < before - self._tolerance:
+            return before, False, old.name
+        live = {}
+        for window, accuracy in job.outcome.live.items():
+            base = self._live(world, old, window)
+            live[window] = _clip(base + gained * (accuracy - base))
+        world.model = _Model(f"w{self._window}-{job.config}", self._window, _clip(after), live)
+        world.promoted.append(job.config)
+        return world.model.accuracy, True, world.model.name
+
+    # -- the truth about models
+
+    def _frozen(self, world: _World, window: int) -> float:
+        known = world.record.frozen
+        earlier = [w for w in known if w <= window]
+        return known[max(earlier)] if earlier else known[min(known)]
+
+    def _live(self, world: _World, model: _Model, window: int) -> float:
+        """Accuracy of `model` on the data of `window`."""
+        window = max(1, window)
+        if window in model.live:
+            return model.live[window]
+        earlier = [w for w in model.live if w < window]
+        if earlier:
+            since = max(earlier)
+            value = model.live[since]
+        else:
+            # Held-out accuracy was measured on the data of the window before it was made.
+            since, value = model.born - 1, model.accuracy
+        lost = max(0.0, self._frozen(world, max(1, since)) - self._frozen(world, window)) if window > since else 0.0
+        self._estimates["drift"] += 1
+        model.live[window] = _clip(value - lost)
+        return model.live[window]
+
+    def _shift(self, record: RecordedWindow, start: float, end: float) -> float:
+        """What a retraining recorded to end at `end` ends higher from `start` than from the recorded start."""
+        difference = start - record.start_accuracy
+        if abs(difference) <= 1e-9:
+            return 0.0
+        shift = self._influence * difference
+        return shift if shift < 0 else min(shift, max(0.0, start - end))
+
+    def _shifted(self, profile: RetrainingProfile, record: RecordedWindow, start: float) -> RetrainingProfile:
+        """`profile` as the profiler would have made it from a model of accuracy `start`."""
+        full = start - record.start_accuracy
+        if abs(full) <= 1e-9:
+            return profile
+        e = profile.end_accuracy
+        shift = self._shift(record, start, e.value)
+        end = Estimate(_clip(e.value + shift), _clip(e.low + shift), _clip(e.high + shift))
+        total = max(profile.gpu_seconds.value, 1e-9)
+        curve = tuple((x, _clip(y + full + (shift - full) * min(1.0, x / total))) for x, y in profile.curve)
+        return replace(profile, start_accuracy=_clip(start), end_accuracy=end, curve=curve)
+
+
+def _progress(profile: RetrainingProfile, part: float) -> float:
+    """Part of the gain that `part` of the work brings, along the profile's curve (linear where it has none)."""
+    curve = profile.curve
+    if part >= 1.0:
+        return 1.0
+    if len(curve) < 2 or abs(curve[-1][1] - curve[0][1]) < 1e-6:
+        return part
+    x = part * curve[-1][0]
+    for (x0, y0), (x1, y1) in itertools.pairwise(curve):
+        if x <= x1:
+            y = y0 + (y1 - y0) * (x - x0) / max(x1 - x0, 1e-12)
+            return min(1.0, max(0.0, (y - curve[0][1]) / (curve[-1][1] - curve[0][1])))
+    return 1.0
+
+
+def simulate(
+    trace: Trace, policy: str, plan: PlanFunction, *, start_influence: float = 0.5, gate_tolerance: float = 0.0
+) -> SimulationResult:
+    """Replay `trace` under `policy`; `plan` maps (policy name, problem) to a plan."""
+    return Simulator(trace, policy, plan, start_influence=start_influence, gate_tolerance=gate_tolerance).run()
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / max(1, len(values))
+
+
+def _clip(value: float) -> float:
+    return min(1.0, max(0.0, value))

@@ -1,0 +1,240 @@
+"""Recorded windows as values and as a file, "magpie-trace/1" (docs/formats.md).
+
+A trace holds what the world did: per camera the accuracy of the frozen student in every window, and per window what
+the micro-profiler said, what labelling and profiling took, and what retrainings really gave and cost. Accuracies are
+[0, 1] on fresh answers (before the inference factor); work is in GPU-seconds at 100 % of one device.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from edge.core import checks
+from edge.core.errors import InvalidValue
+from edge.core.profiles import InferenceProfile, RetrainingProfile
+
+TRACE_FORMAT = "magpie-trace/1"
+
+
+@dataclass(frozen=True)
+class RecordedOutcome:
+    """What one retraining gave: `accuracy` on the held-out data it was gated with, `gpu_seconds` of work, and `live`,
+    its accuracy on the data of the window it was made in and of later ones, by window number, where measured."""
+
+    accuracy: float
+    gpu_seconds: float
+    live: Mapping[int, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        checks.in_range("outcome.accuracy", self.accuracy, 0.0, 1.0)
+        checks.in_range("outcome.gpu_seconds", self.gpu_seconds, 0.0, 1e9)
+        for window, accuracy in self.live.items():
+            checks.in_range(f"outcome.live[{window}]", accuracy, 0.0, 1.0)
+
+    def to_json(self) -> dict[str, Any]:
+        live = {str(w): a for w, a in sorted(self.live.items())}
+        return {"accuracy": self.accuracy, "gpu_seconds": self.gpu_seconds, "live": live}
+
+
+@dataclass(frozen=True)
+class RecordedWindow:
+    """One camera in one window: retraining in it uses the data of the window before.
+
+    `start_accuracy` is that of the recorded run's model at the boundary, on the same held-out data as the profiles and
+    outcomes. `outcomes` are by configuration id; a profile without one is taken at its word. `labelling_s` is time
+    from the boundary; `profiling_gpu_s` is work.
+    """
+
+    start_accuracy: float
+    profiles: tuple[RetrainingProfile, ...] = ()
+    outcomes: Mapping[str, RecordedOutcome] = field(default_factory=dict)
+    labelling_s: float = 0.0
+    profiling_gpu_s: float = 0.0
+    train_frames: int = 0
+    held_out_frames: int = 0
+    inference_profile: InferenceProfile | None = None
+
+    def __post_init__(self) -> None:
+        checks.in_range("recorded_window.start_accuracy", self.start_accuracy, 0.0, 1.0)
+        checks.in_range("recorded_window.labelling_s", self.labelling_s, 0.0, 1e7)
+        checks.in_range("recorded_window.profiling_gpu_s", self.profiling_gpu_s, 0.0, 1e9)
+        checks.in_range("recorded_window.train_frames", self.train_frames, 0, 1e9)
+        checks.in_range("recorded_window.held_out_frames", self.held_out_frames, 0, 1e9)
+        checks.unique("recorded_window.profiles", [p.config.id for p in self.profiles])
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "start_accuracy": self.start_accuracy,
+            "profiles": [p.to_json() for p in self.profiles],
+            "outcomes": {i: o.to_json() for i, o in self.outcomes.items()},
+            "labelling_s": self.labelling_s,
+            "profiling_gpu_s": self.profiling_gpu_s,
+            "train_frames": self.train_frames,
+            "held_out_frames": self.held_out_frames,
+            "inference_profile": None if self.inference_profile is None else self.inference_profile.to_json(),
+        }
+
+
+@dataclass(frozen=True)
+class RecordedCamera:
+    """One camera's record. `frozen` is the accuracy of the student that was never retrained, by window number."""
+
+    id: str
+    inference_profile: InferenceProfile
+    frozen: Mapping[int, float]
+    windows: Mapping[int, RecordedWindow] = field(default_factory=dict)
+    every_kth_window: int = 1
+
+    def __post_init__(self) -> None:
+        checks.in_range(f"cameras[{self.id}].every_kth_window", self.every_kth_window, 1, 1_000_000)
+        if not self.frozen:
+            raise InvalidValue(f"cameras[{self.id}].frozen", {}, "an accuracy for at least one window")
+        for window, accuracy in self.frozen.items():
+            checks.in_range(f"cameras[{self.id}].frozen[{window}]", accuracy, 0.0, 1.0)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "inference_profile": self.inference_profile.to_json(),
+            "frozen": {str(w): a for w, a in sorted(self.frozen.items())},
+            "windows": {str(w): r.to_json() for w, r in sorted(self.windows.items())},
+            "every_kth_window": self.every_kth_window,
+        }
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A recorded run: windows are numbered from 1, window w lasts from (w - 1) to w times `window_s`."""
+
+    name: str
+    window_s: float
+    num_gpus: float
+    cameras: tuple[RecordedCamera, ...]
+    windows: int
+    delta: float = 0.05
+    a_min: float | None = None
+    notes: str = ""
+
+    def __post_init__(self) -> None:
+        checks.positive("window_s", self.window_s)
+        checks.in_range("num_gpus", self.num_gpus, 0.0, 4096, low_open=True)
+        checks.in_range("delta", self.delta, 0.0, 1.0, low_open=True)
+        checks.in_range("windows", self.windows, 1, 100_000)
+        if self.a_min is not None:
+            checks.in_range("a_min", self.a_min, 0.0, 1.0)
+        checks.not_empty("cameras", self.cameras)
+        checks.unique("cameras[].id", [c.id for c in self.cameras])
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "format": TRACE_FORMAT,
+            "name": self.name,
+            "window_s": self.window_s,
+            "num_gpus": self.num_gpus,
+            "windows": self.windows,
+            "delta": self.delta,
+            "a_min": self.a_min,
+            "notes": self.notes,
+            "cameras": [c.to_json() for c in self.cameras],
+        }
+
+    @staticmethod
+    def from_json(value: Any) -> Trace:
+        """Raises InvalidValue naming the field, what was given, what is allowed."""
+        value = _object(value, "(file)")
+        checks.one_of("format", value.get("format"), (TRACE_FORMAT,))
+        _keys(
+            "", value, {"format", *Trace.__dataclass_fields__}, {"name", "window_s", "num_gpus", "cameras", "windows"}
+        )
+        if not isinstance(value["cameras"], list):
+            raise InvalidValue("cameras", value["cameras"], "a list")
+        plain = {k: v for k, v in value.items() if k not in ("format", "cameras")}
+        cameras = tuple(_camera(c, f"cameras[{n}]") for n, c in enumerate(value["cameras"]))
+        return Trace(cameras=cameras, **plain)
+
+
+def read_trace(path: Path) -> Trace:
+    """Raises InvalidValue where the file cannot be read, is no JSON, or breaks the format."""
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidValue(str(path), str(error), "a readable file in the format magpie-trace/1") from None
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InvalidValue(str(path), f"line {error.lineno}: {error.msg}", "JSON") from None
+    return Trace.from_json(value)
+
+
+def _camera(value: Any, path: str) -> RecordedCamera:
+    value = _object(value, path)
+    _keys(path, value, set(RecordedCamera.__dataclass_fields__), {"id", "inference_profile", "frozen"})
+    windows = _object(value.get("windows") or {}, f"{path}.windows")
+    return RecordedCamera(
+        str(value["id"]),
+        InferenceProfile.from_json(value["inference_profile"], f"{path}.inference_profile"),
+        _by_window(value["frozen"], f"{path}.frozen"),
+        {_number(w, f"{path}.windows"): _window(r, f"{path}.windows[{w}]") for w, r in windows.items()},
+        value.get("every_kth_window", 1),
+    )
+
+
+def _window(value: Any, path: str) -> RecordedWindow:
+    value = _object(value, path)
+    _keys(path, value, set(RecordedWindow.__dataclass_fields__), {"start_accuracy"})
+    profiles = value.get("profiles") or []
+    if not isinstance(profiles, list):
+        raise InvalidValue(f"{path}.profiles", profiles, "a list")
+    outcomes = {}
+    for i, o in _object(value.get("outcomes") or {}, f"{path}.outcomes").items():
+        o = _object(o, f"{path}.outcomes[{i}]")
+        _keys(f"{path}.outcomes[{i}]", o, {"accuracy", "gpu_seconds", "live"}, {"accuracy", "gpu_seconds"})
+        live = _by_window(o.get("live") or {}, f"{path}.outcomes[{i}].live")
+        outcomes[i] = RecordedOutcome(o["accuracy"], o["gpu_seconds"], live)
+    inference = value.get("inference_profile")
+    return RecordedWindow(
+        value["start_accuracy"],
+        tuple(_profile(p, f"{path}.profiles[{n}]") for n, p in enumerate(profiles)),
+        outcomes,
+        value.get("labelling_s", 0.0),
+        value.get("profiling_gpu_s", 0.0),
+        value.get("train_frames", 0),
+        value.get("held_out_frames", 0),
+        None if inference is None else InferenceProfile.from_json(inference, f"{path}.inference_profile"),
+    )
+
+
+def _profile(value: Any, path: str) -> RetrainingProfile:
+    value = _object(value, path)
+    fields = set(RetrainingProfile.__dataclass_fields__)
+    _keys(path, value, fields, fields)
+    try:
+        return RetrainingProfile.from_json(value)
+    except (TypeError, KeyError, IndexError) as error:
+        raise InvalidValue(path, str(error), "a retraining profile as `magpie` writes it") from None
+
+
+def _object(value: Any, path: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise InvalidValue(path, value, "a JSON object")
+    return value
+
+
+def _keys(path: str, value: Mapping[str, Any], allowed: set[str], required: set[str]) -> None:
+    checks.known_keys(path, value.keys(), allowed)
+    for key in sorted(required - value.keys()):
+        raise InvalidValue(f"{path}.{key}" if path else key, None, "a value (the field is required)")
+
+
+def _number(value: str, path: str) -> int:
+    if not value.isdigit() or int(value) < 1:
+        raise InvalidValue(path, value, "window numbers from 1 as keys")
+    return int(value)
+
+
+def _by_window(value: Any, path: str) -> dict[int, float]:
+    return {_number(w, path): a for w, a in _object(value, path).items()}

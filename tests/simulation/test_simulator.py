@@ -1,0 +1,236 @@
+"""The simulator on small made traces: the numbers can be worked out by hand, and the controller is the live one."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edge.cli import main
+from edge.core.configs import RetrainingConfig
+from edge.core.errors import InvalidValue
+from edge.core.profiles import Estimate, InferenceProfile, RetrainingProfile
+from edge.core.window import WindowPlan, WindowProblem
+from edge.simulation.simulator import Simulator, simulate
+from edge.simulation.trace import RecordedCamera, RecordedOutcome, RecordedWindow, Trace, read_trace
+from scheduler.policies import WINDOW_POLICIES, window_policy
+
+LIGHT, HEAVY = RetrainingConfig(5), RetrainingConfig(30, layers="all")
+
+
+def plan(name: str, problem: WindowProblem) -> WindowPlan:
+    return window_policy(name).plan(problem)
+
+
+def profile(config: RetrainingConfig, start: float, end: float, cost: float) -> RetrainingProfile:
+    curve = ((0.0, start), (cost / 2, start + 0.7 * (end - start)), (cost, end))
+    return RetrainingProfile(config, start, Estimate.exact(end), Estimate.exact(cost), curve)
+
+
+def window(start: float, light: float, heavy: float, *, window: int, live_loss: float = 0.0) -> RecordedWindow:
+    return RecordedWindow(
+        start,
+        (profile(LIGHT, start, light, 10.0), profile(HEAVY, start, heavy, 60.0)),
+        {
+            LIGHT.id: RecordedOutcome(light, 10.0, {window: light - live_loss}),
+            HEAVY.id: RecordedOutcome(heavy, 60.0, {window: heavy - live_loss}),
+        },
+        labelling_s=2.0,
+        profiling_gpu_s=1.0,
+        train_frames=60,
+        held_out_frames=20,
+    )
+
+
+def small_trace(cameras: int = 2, windows: int = 4) -> Trace:
+    """Accuracy of the frozen student falls 10 points a window; retraining brings 0.75 (light) or 0.85 (heavy)."""
+    made = []
+    for n in range(cameras):
+        frozen = {w: 0.7 - 0.1 * (w - 1) for w in range(1, windows + 1)}
+        records = {w: window(frozen[w - 1], 0.75, 0.85, window=w) for w in range(2, windows + 1)}
+        made.append(RecordedCamera(f"cam{n}", InferenceProfile("linear", 0.2), frozen, records))
+    return Trace("small", 100.0, 1.0, tuple(made), windows, delta=0.1)
+
+
+def test_without_retraining_the_accuracy_is_the_frozen_students() -> None:
+    result = simulate(small_trace(), "no-retraining", plan)
+    assert result.mean_accuracy == pytest.approx((0.6 + 0.5 + 0.4) / 3)
+    assert result.mean_frozen == pytest.approx(result.mean_accuracy)
+    assert all(r.retraining_gpu_s == 0 and not r.promoted for r in result.rows)
+
+
+@pytest.mark.parametrize("policy", sorted(WINDOW_POLICIES))
+def test_every_policy_keeps_the_controllers_invariants(policy: str) -> None:
+    seen: list[str] = []
+    Simulator(
+        small_trace(3), policy, plan, on_event=lambda c: (c.check(), seen.append(c.state.phase)),  # type: ignore[func-returns-value]
+    ).run()  # fmt: skip
+    assert "preparing" in seen
+    assert "running" in seen
+
+
+def test_retraining_pays_off_as_recorded() -> None:
+    relay = simulate(small_trace(), "relay", plan)
+    frozen = simulate(small_trace(), "no-retraining", plan)
+    assert relay.mean_accuracy > frozen.mean_accuracy + 0.1
+    assert any(r.promoted for r in relay.rows)
+    assert all(r.accuracy <= 0.85 + 1e-9 for r in relay.rows)
+    assert all(0 <= r.retraining_gpu_s <= 100.0 + 1e-6 for r in relay.rows)
+
+
+def test_one_camera_one_window_worked_out_by_hand() -> None:
+    """Window 2 at one whole device, one light option: 10 GPU-s at the share that inference leaves."""
+    base = small_trace(1, 2)
+    camera = base.cameras[0]
+    only = replace(camera.windows[2], profiles=camera.windows[2].profiles[:1], labelling_s=0.0, profiling_gpu_s=0.0)
+    trace = replace(base, cameras=(replace(camera, windows={2: only}),))
+    result = simulate(trace, "relay", plan)
+    row = next(r for r in result.rows if r.window == 2)
+    # Inference keeps its 0.2, training has 0.8: done after 12.5 s.
+    assert row.accuracy == pytest.approx((0.6 * 12.5 + 0.75 * 87.5) / 100, abs=0.002)
+    assert row.retraining_gpu_s == pytest.approx(10.0)
+    assert row.promoted == (LIGHT.id,)
+    assert result.estimates == {"drift": 0, "start": 0, "outcome": 0}
+
+
+def test_a_retraining_that_really_is_worse_is_not_promoted() -> None:
+    base = small_trace(1, 2)
+    camera = base.cameras[0]
+    record = camera.windows[2]
+    bad = {i: RecordedOutcome(0.3, o.gpu_seconds) for i, o in record.outcomes.items()}
+    trace = replace(base, cameras=(replace(camera, windows={2: replace(record, outcomes=bad)}),))
+    result = simulate(trace, "relay", plan)
+    row = next(r for r in result.rows if r.window == 2)
+    assert row.promoted == ()
+    assert row.accuracy <= 0.6 + 1e-9
+
+
+def test_a_retraining_that_costs_more_than_said_ends_later() -> None:
+    base = small_trace(1, 2)
+    camera = base.cameras[0]
+    record = replace(camera.windows[2], profiles=camera.windows[2].profiles[:1])
+    dear = {LIGHT.id: replace(record.outcomes[LIGHT.id], gpu_seconds=30.0)}
+
+    def accuracy(outcomes: dict[str, RecordedOutcome]) -> float:
+        made = replace(record, outcomes=outcomes)
+        trace = replace(base, cameras=(replace(camera, windows={2: made}),))
+        return simulate(trace, "relay", plan).mean_accuracy
+
+    assert accuracy(dear) < accuracy(dict(record.outcomes))
+
+
+def test_a_window_too_short_for_labels_is_said() -> None:
+    base = small_trace(1, 2)
+    camera = base.cameras[0]
+    late = replace(camera.windows[2], labelling_s=90.0)
+    result = simulate(replace(base, cameras=(replace(camera, windows={2: late}),)), "relay", plan)
+    assert any("labelling" in c for c in result.complaints)
+    assert not any(r.promoted for r in result.rows)
+
+
+def test_the_other_start_rule_scales_with_its_setting() -> None:
+    """Recorded from a better model than the frozen one that the replay starts from."""
+    base = small_trace(1, 2)
+    camera = base.cameras[0]
+    record = replace(camera.windows[2], start_accuracy=0.9)
+    trace = replace(base, cameras=(replace(camera, windows={2: record}),))
+    least = simulate(trace, "uniform", plan, start_influence=1.0)
+    most = simulate(trace, "uniform", plan, start_influence=0.0)
+    assert least.mean_accuracy < most.mean_accuracy
+    assert least.estimates["start"] > 0
+    assert most.estimates["start"] == 0
+
+
+def test_cameras_that_retrain_less_often_skip_windows() -> None:
+    base = small_trace(1, 4)
+    trace = replace(base, cameras=(replace(base.cameras[0], every_kth_window=2),))
+    result = simulate(trace, "relay", plan)
+    assert {r.window for r in result.rows if r.retraining_gpu_s > 0} <= {2, 4}
+    assert any(r.promoted for r in result.rows)
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    st.integers(1, 3), st.integers(1, 3), st.floats(0.3, 4.0), st.sampled_from(["relay", "thief", "uniform"]),
+    st.lists(st.tuples(st.floats(0.05, 0.95), st.floats(1.0, 300.0)), min_size=3, max_size=3),
+)  # fmt: skip
+def test_any_trace_gives_accuracies_in_range_and_the_same_answer_twice(
+    cameras: int, windows: int, gpus: float, policy: str, truths: list[tuple[float, float]]
+) -> None:
+    base = replace(small_trace(cameras, windows), num_gpus=gpus)
+    made = []
+    for camera, (end, cost) in zip(base.cameras, truths, strict=False):
+        records = {w: replace(r, outcomes={LIGHT.id: RecordedOutcome(end, cost)}) for w, r in camera.windows.items()}
+        made.append(replace(camera, windows=records))
+    trace = replace(base, cameras=tuple(made))
+    first = Simulator(trace, policy, plan, on_event=lambda c: c.check()).run()
+    assert first == simulate(trace, policy, plan)
+    assert len(first.rows) == cameras * windows
+    assert all(0.0 <= r.accuracy <= 1.0 for r in first.rows)
+    assert all(r.retraining_gpu_s <= gpus * trace.window_s + 1e-6 for r in first.rows)
+
+
+# -- the file
+
+
+def test_traces_survive_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps(small_trace().to_json()))
+    assert read_trace(path) == small_trace()
+
+
+@pytest.mark.parametrize(
+    ("change", "path"),
+    [
+        ({"format": "x"}, "format"),
+        ({"colour": 1}, "colour"),
+        ({"cameras": []}, "cameras"),
+        ({"window_s": -1}, "window_s"),
+        ({"cameras": [{"id": "a"}]}, "cameras[0].frozen"),
+        ({"cameras": "x"}, "cameras"),
+    ],
+)
+def test_a_broken_trace_names_the_field(change: dict, path: str) -> None:
+    with pytest.raises(InvalidValue) as caught:
+        Trace.from_json(small_trace().to_json() | change)
+    assert caught.value.path == path
+
+
+def test_a_broken_window_names_its_place() -> None:
+    value = small_trace().to_json()
+    value["cameras"][1]["windows"]["3"]["outcomes"][LIGHT.id] = {"accuracy": 0.5}
+    with pytest.raises(InvalidValue, match=r"cameras\[1\].windows\[3\].outcomes\[.*\].gpu_seconds"):
+        Trace.from_json(value)
+    value = small_trace().to_json()
+    value["cameras"][0]["windows"]["0"] = {}
+    with pytest.raises(InvalidValue, match="window numbers from 1"):
+        Trace.from_json(value)
+
+
+def test_the_command_prints_a_table_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps(small_trace(1, 2).to_json()))
+    assert main(["simulate", str(path), "--policy", "relay", "--policy", "no-retraining"]) == 0
+    out = capsys.readouterr().out
+    assert out.index("relay") < out.index("no-retraining")
+    assert main(["simulate", str(path), "--policy", "uniform", "--fixed", LIGHT.id, "--json"]) == 0
+    (result,) = json.loads(capsys.readouterr().out)
+    assert result["policy"] == "uniform"
+    assert len(result["rows"]) == 2
+
+
+@pytest.mark.parametrize(
+    "arguments", [["{missing}"], ["{file}", "--policy", "nope"], ["{file}", "--start-influence", "2"]]
+)
+def test_the_command_refuses_clearly(tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps(small_trace(1, 2).to_json()))
+    given_arguments = [a.format(file=path, missing=tmp_path / "none.json") for a in arguments]
+    assert main(["simulate", *given_arguments]) == 1
+    error = capsys.readouterr().err
+    assert "allowed" in error
+    assert "Traceback" not in error
