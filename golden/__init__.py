@@ -1,0 +1,1 @@
+"""Golden models: heavy teachers that label a budgeted sample of each camera's frames."""
