@@ -37,13 +37,14 @@ def planes(frame: av.VideoFrame) -> list[NDArray[np.uint8]]:
     return out
 
 
-def luma_sample(frame: av.VideoFrame, step: int = 8) -> NDArray[np.uint8] | None:
-    """Every `step`-th luma value in both directions, copied; None for formats without an 8-bit luma plane."""
+def block_means(frame: av.VideoFrame, block: int = 16) -> NDArray[np.uint8] | None:
+    """Mean luma of each `block` x `block` pixels; None for formats without an 8-bit luma plane."""
     if frame.format.name not in (*_PLANAR, "nv12", "gray"):
         return None
     plane = frame.planes[0]
-    rows = np.frombuffer(memoryview(plane), np.uint8).reshape(-1, plane.line_size)
-    return np.ascontiguousarray(rows[: frame.height : step, : frame.width : step])
+    luma = np.frombuffer(memoryview(plane), np.uint8).reshape(-1, plane.line_size)[: frame.height, : frame.width]
+    size = (max(1, frame.width // block), max(1, frame.height // block))
+    return np.asarray(cv2.resize(luma, size, interpolation=cv2.INTER_AREA), np.uint8)
 
 
 class Converter:

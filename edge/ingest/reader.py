@@ -15,7 +15,6 @@ import traceback
 from collections import deque
 from dataclasses import dataclass, replace
 
-import av
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,7 +23,7 @@ from edge.core.clock import Clock, SystemClock
 from edge.core.errors import CameraError
 from edge.core.vision import Frame
 from edge.ingest import knock
-from edge.ingest.convert import Converter, luma_sample
+from edge.ingest.convert import Converter, block_means
 from edge.ingest.secrets import redact
 from edge.ingest.source import CameraSource
 from edge.ingest.streams import Picture, open_stream
@@ -95,7 +94,7 @@ class CameraReader:
         self._number = 0
         self._recent: deque[float] = deque(maxlen=1200)
         self._recent_damage: deque[float] = deque(maxlen=1200)
-        self._frozen = False
+        self._next_look_s = float("-inf")
         self._retry_at_s: float | None = None
         self._status = CameraStatus(source.camera, "connecting", since_utc_s=self._clock.utc())
 
@@ -231,7 +230,8 @@ class CameraReader:
             text = f"{url}: media comes, but no picture could be decoded for {UNDECODABLE_STALLS * stall_s:g} s"
             return _Failure("damaged", text, True)
         with self._lock:
-            self._set_state("stalled", "silent", f"{url}: nothing came for {stall_s:g} s")
+            if self._status.state in ("live", "connecting"):
+                self._set_state("stalled", "silent", f"{url}: nothing came for {stall_s:g} s")
         if self._answers():
             return _Failure("silent", f"{url} answers, but sends no media for {stall_s:g} s", True)
         return _Failure("unreachable", f"{url} does not answer within {stall_s:g} s", True)
@@ -296,9 +296,9 @@ class CameraReader:
 
     # -- reports of attempts --------------------------------------------------------------------------------------
 
-    def _on_picture(self, attempt: _Attempt, picture: Picture, at: FrameTime, key: bool) -> None:
+    def _on_picture(self, attempt: _Attempt, picture: Picture, at: FrameTime) -> None:
         now_s = self._clock.monotonic()
-        sample = self._sample(picture) if self.source.detect_frozen else None
+        blocks = self._blocks(picture, now_s)
         with self._lock:
             if attempt.abandoned.is_set() or self._stopping:
                 return
@@ -314,7 +314,7 @@ class CameraReader:
                 width=width,
                 height=height,
             )
-            self._judge_picture(now_s, sample, key)
+            self._judge_picture(now_s, blocks)
             if not self._pace.offer(at.monotonic_s):
                 return
             if not self._slot_taken:
@@ -325,19 +325,23 @@ class CameraReader:
             self._slot_taken = False
             self._frames.notify_all()
 
-    def _judge_picture(self, now_s: float, sample: NDArray[np.uint8] | None, key: bool) -> None:
-        same_s = self._frozen_watch.picture(now_s, sample, key) if sample is not None else 0.0
-        frozen = same_s >= self.source.stall_timeout_s
-        if frozen:
-            if self._status.fault != "frozen":
-                self._status = replace(self._status, freezes=self._status.freezes + 1)
+    def _judge_picture(self, now_s: float, blocks: NDArray[np.uint8] | None) -> None:
+        if blocks is not None:
+            same_s = self._frozen_watch.picture(now_s, blocks)
+            if same_s >= self.source.stall_timeout_s:
+                if self._status.fault != "frozen":
+                    self._status = replace(self._status, freezes=self._status.freezes + 1)
                 self._set_state("stalled", "frozen", f"the picture has not changed for {same_s:.0f} s")
-        elif self._status.state != "live" or self._status.fault is not None:
+                return
+        if self._status.state != "live" and (blocks is not None or self._status.fault != "frozen"):
             self._set_state("live", None, "")
 
-    @staticmethod
-    def _sample(picture: Picture) -> NDArray[np.uint8] | None:
-        return luma_sample(picture) if isinstance(picture, av.VideoFrame) else None
+    def _blocks(self, picture: Picture, now_s: float) -> NDArray[np.uint8] | None:
+        """What tells a frozen picture, for a few pictures per second; None for the others."""
+        if not self.source.detect_frozen or isinstance(picture, np.ndarray) or now_s < self._next_look_s:
+            return None
+        self._next_look_s = now_s + min(0.25, self.source.stall_timeout_s / 8)
+        return block_means(picture)
 
     def _on_damage(self, attempt: _Attempt) -> None:
         with self._lock:
@@ -410,8 +414,8 @@ class _Attempt(threading.Thread):
     def damaged(self) -> None:
         self._reader._on_damage(self)
 
-    def picture(self, picture: Picture, at: FrameTime, key: bool) -> None:
-        self._reader._on_picture(self, picture, at, key)
+    def picture(self, picture: Picture, at: FrameTime) -> None:
+        self._reader._on_picture(self, picture, at)
 
 
 def _size(picture: Picture) -> tuple[int, int]:

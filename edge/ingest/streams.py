@@ -49,7 +49,7 @@ class Sink(Protocol):
     def damaged(self) -> None:
         """A picture was flagged as damaged, or a packet could not be decoded."""
 
-    def picture(self, picture: Picture, at: FrameTime, key: bool) -> None:
+    def picture(self, picture: Picture, at: FrameTime) -> None:
         """A good picture."""
 
 
@@ -100,7 +100,9 @@ class RtspStream:
         except InvalidValue as error:
             raise CameraError("refused", "the password is not available: " + str(error)) from None
         began_s = self._clock.monotonic()
-        timeout_s = source.stall_timeout_s
+        # Later than the supervisor, who judges at the stall time: at its own timeout FFmpeg first hands out what it
+        # held back, which would look like life, and reports the error after as long again.
+        timeout_s = 1.25 * source.stall_timeout_s + 0.2
         options = dict(self.OPTIONS, rtsp_transport=source.transport, timeout=str(int(timeout_s * 1e6)))
         try:
             return av.open(source.url_with(password), options=options, timeout=(timeout_s, timeout_s))
@@ -171,7 +173,7 @@ class RtspStream:
                 continue
             camera_utc_s = camera_times.pop(-1 if frame.pts is None else frame.pts, None)
             at = self._capture.frame(arrival_s, arrival_utc_s, camera_utc_s)
-            sink.picture(frame, at, bool(frame.key_frame))
+            sink.picture(frame, at)
 
 
 def video_stream(container: av.container.InputContainer) -> av.VideoStream:
@@ -228,7 +230,7 @@ class FileStream:
                         return start_s
                     sink.packet()
                     at = self._capture.frame(self._clock.monotonic(), self._clock.utc(), None)
-                    sink.picture(frame, at, bool(frame.key_frame))
+                    sink.picture(frame, at)
         except av.error.FileNotFoundError:
             raise CameraError("not_found", f"the file {path} does not exist") from None
         except av.error.FFmpegError as error:
@@ -289,7 +291,7 @@ class StillsStream:
                     return
                 sink.packet()
                 at = self._capture.frame(self._clock.monotonic(), self._clock.utc(), None)
-                sink.picture(picture, at, True)
+                sink.picture(picture, at)
                 due_s = max(due_s, self._clock.monotonic() - 1.0) + self._source.seconds_per_picture
             if not shown:
                 raise CameraError("not_found", f"the folder {self._source.path} holds no picture (jpg, png)")

@@ -124,35 +124,29 @@ class CaptureClock:
 
 
 class FrozenWatch:
-    """Tells for how long the pictures have been the same.
+    """Tells for how long the picture has been the same.
 
-    Compares a coarse sample of the luma plane. A camera that repeats one picture sends predicted frames that change
-    nothing; its key frames are coded anew and differ by a grey level or two. A living scene has sensor noise, which
-    predicted frames carry. So: predicted frames may change 0.5 % of the samples, key frames 2 grey levels in the mean.
+    Compares the mean brightness of blocks with that at the beginning of the stretch. A frozen picture that is coded
+    again and again wobbles by a grey level or two; in living scenes some block always changes by more (measured: a
+    still at three bitrates stays within 2 for its whole length, seven fixed cameras, an empty yard at night among
+    them, never for longer than 1 s).
     """
 
-    CHANGED_SHARE = 0.005
-    KEY_DIFFERENCE = 2.0
+    TOLERANCE = 2
 
     def __init__(self) -> None:
-        self._last: NDArray[np.uint8] | None = None
-        self._last_key = False
+        self._reference: NDArray[np.uint8] | None = None
         self._since_s = 0.0
 
-    def picture(self, now_s: float, sample: NDArray[np.uint8], key: bool) -> float:
-        """Seconds for which the picture has been the same; 0 at a change. `sample` is uint8, any fixed shape."""
-        last, self._last = self._last, sample
-        was_key, self._last_key = self._last_key, key
-        if last is None or last.shape != sample.shape or self._changed(last, sample, key and not was_key):
-            self._since_s = now_s
-            return 0.0
+    def picture(self, now_s: float, blocks: NDArray[np.uint8]) -> float:
+        """Seconds for which the picture has been the same; 0 at a change. `blocks`: uint8 (rows, columns)."""
+        if self._reference is None or self._reference.shape != blocks.shape or self._changed(blocks):
+            self._reference, self._since_s = blocks, now_s
         return now_s - self._since_s
 
-    def _changed(self, last: NDArray[np.uint8], sample: NDArray[np.uint8], recoded: bool) -> bool:
-        if recoded:
-            difference = np.abs(sample.astype(np.int16) - last)
-            return float(difference.mean()) > self.KEY_DIFFERENCE
-        return float(np.count_nonzero(sample != last)) > self.CHANGED_SHARE * sample.size
+    def _changed(self, blocks: NDArray[np.uint8]) -> bool:
+        assert self._reference is not None
+        return int(np.abs(blocks.astype(np.int16) - self._reference).max(initial=0)) > self.TOLERANCE
 
 
 class Pace:
