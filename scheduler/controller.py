@@ -92,9 +92,38 @@ class WindowController:
         self.state = ControllerState(settings=settings, num_gpus=num_gpus)
         self._plan = plan
 
-    def resume(self, window: int, start_s: float) -> None:
-        """Go on in window number `window` that began at `start_s` (after a restart), before any event."""
-        self.state.window, self.state.window_start_s, self.state.phase = window, start_s, "running"
+    def resume_after(self, window: int) -> None:
+        """Go on after window number `window` (a restart between windows): the next boundary opens the one after it."""
+        self.state.window = window
+
+    def restore(
+        self,
+        at_s: float,
+        window: int,
+        start_s: float,
+        problem: WindowProblem | None,
+        plan: WindowPlan | None,
+        finished: frozenset[str],
+    ) -> list[ev.Instruction]:
+        """Go on inside an open window after a restart: the recorded plan is carried out from where the time is now.
+
+        Cameras must have joined before. `finished` have ended their retraining in this window already.
+        """
+        s = self.state
+        s.window, s.window_start_s, s.phase, s.retraining_allowed = window, start_s, "running", True
+        boundary = ev.ScheduleBoundary(start_s + s.settings.window_s, window, resumed=True)
+        if problem is None or plan is None or not plan.segments:
+            return [boundary, *self._replan(at_s, "restarted inside a window without a plan")]
+        for stream in problem.streams:
+            if stream.id in s.cameras and stream.id not in finished:
+                s.options[stream.id] = stream.options
+        known = {c for segment in plan.segments for c in segment.streams}
+        if known != set(s.cameras) or finished:
+            return [boundary, *self._replan(at_s, "restarted inside a window: planned again with what is left")]
+        s.plan, s.plan_number = plan, s.plan_number + 1
+        elapsed = at_s - start_s
+        number = max((n for n, g in enumerate(plan.segments) if g.start_s <= elapsed), default=0)
+        return [boundary, *self._apply(number, at_s)]
 
     # -- invariants
 
@@ -132,9 +161,7 @@ class WindowController:
     @_handle.register
     def _(self, event: ev.CameraJoined) -> list[ev.Instruction]:
         s = self.state
-        s.cameras[event.camera] = CameraView(
-            event.accuracy, event.inference, event.every_kth_window, event.retraining
-        )
+        s.cameras[event.camera] = CameraView(event.accuracy, event.inference, event.every_kth_window, event.retraining)
         return self._replan(event.at_s, f"camera {event.camera} joined")
 
     @_handle.register
@@ -243,8 +270,7 @@ class WindowController:
         expected = job.option.speed(job.share) * (event.at_s - job.since_s)
         done = job.work_done - job.work_at_since
         enough = (
-            expected > 0.1 * job.option.gpu_seconds
-            and event.at_s - job.since_s > REPLAN_DWELL * s.settings.window_s
+            expected > 0.1 * job.option.gpu_seconds and event.at_s - job.since_s > REPLAN_DWELL * s.settings.window_s
         )
         rested = event.at_s - s.last_replan_s > REPLAN_DWELL * s.settings.window_s
         # The worker's own fraction tells the true amount of work, so correct the total with it.
@@ -260,9 +286,7 @@ class WindowController:
                     return self._replan(event.at_s, f"{event.camera}: the retraining costs {total:.0f} GPU-s")
         s.jobs[event.camera] = job
         if enough and rested and abs(done - expected) > PROGRESS_TOLERANCE * expected:
-            return self._replan(
-                event.at_s, f"{event.camera}: {done:.1f} GPU-s done where {expected:.1f} were expected"
-            )
+            return self._replan(event.at_s, f"{event.camera}: {done:.1f} GPU-s done where {expected:.1f} were expected")
         return []
 
     @_handle.register
@@ -378,9 +402,7 @@ class WindowController:
         for camera, job in sorted(s.jobs.items()):
             allocation = segment.streams.get(camera)
             if allocation is None or allocation.retrain_config != job.option.id:
-                out.append(
-                    ev.StopRetraining(camera, job.id, "the plan has a better use for its share", keep=True)
-                )
+                out.append(ev.StopRetraining(camera, job.id, "the plan has a better use for its share", keep=True))
                 del s.jobs[camera]
         starts: list[ev.Instruction] = []
         shares: dict[str, float] = {}
@@ -394,14 +416,10 @@ class WindowController:
             current = s.jobs.get(camera)
             if current is not None:
                 work = current.work_done
-                s.jobs[camera] = replace(
-                    current, share=allocation.retraining_share, since_s=at_s, work_at_since=work
-                )
+                s.jobs[camera] = replace(current, share=allocation.retraining_share, since_s=at_s, work_at_since=work)
                 retraining[camera] = allocation.retraining_share
             elif allocation.retraining_share > 0:
-                option = next(
-                    (o for o in s.options.get(camera, ()) if o.id == allocation.retrain_config), None
-                )
+                option = next((o for o in s.options.get(camera, ()) if o.id == allocation.retrain_config), None)
                 if option is None:
                     continue
                 job = Job(

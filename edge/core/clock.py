@@ -15,6 +15,9 @@ class Clock(Protocol):
     def utc(self) -> float:
         """Seconds since 1970-01-01 UTC; may jump when the clock is set."""
 
+    def local_minute(self) -> int:
+        """Minute of the day (0-1439) in the box's time zone, for quiet hours."""
+
 
 class SystemClock:
     """The machine's clocks. CLOCK_MONOTONIC is the same for all processes of one boot."""
@@ -24,6 +27,10 @@ class SystemClock:
 
     def utc(self) -> float:
         return time.time()
+
+    def local_minute(self) -> int:
+        now = time.localtime()
+        return now.tm_hour * 60 + now.tm_min
 
 
 class ManualClock:
@@ -38,6 +45,9 @@ class ManualClock:
 
     def utc(self) -> float:
         return self._utc_offset_s + self._now_s
+
+    def local_minute(self) -> int:
+        return int(self.utc() // 60) % 1440
 
     def advance(self, seconds: float) -> None:
         """Move on by `seconds` (>= 0)."""

@@ -43,8 +43,7 @@ class RetrainingConfig:
         """A stable readable name, for tables and files. It is never parsed."""
         width = f"-w{self.last_layer_width}" if self.last_layer_width else ""
         return (
-            f"{self.layers}-e{self.epochs}-b{self.batch_size}-d{self.data_fraction:g}"
-            f"-lr{self.learning_rate:g}{width}"
+            f"{self.layers}-e{self.epochs}-b{self.batch_size}-d{self.data_fraction:g}-lr{self.learning_rate:g}{width}"
         )
 
     def to_json(self) -> dict[str, Any]:

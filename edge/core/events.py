@@ -195,10 +195,11 @@ class RecordPlan(Instruction):
 
 @dataclass(frozen=True)
 class ScheduleBoundary(Instruction):
-    """Send BoundaryReached at `at_s`."""
+    """Send BoundaryReached at `at_s`. `resumed`: the window is open already (a restart inside it)."""
 
     at_s: float
     window: int
+    resumed: bool = False
 
 
 @dataclass(frozen=True)

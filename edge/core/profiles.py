@@ -62,6 +62,18 @@ class RetrainingProfile:
             "throughput": [list(p) for p in self.throughput],
         }
 
+    @staticmethod
+    def from_json(value: dict[str, Any]) -> RetrainingProfile:
+        """Inverse of `to_json`."""
+        return RetrainingProfile(
+            RetrainingConfig.from_json(value["config"]),
+            value["start_accuracy"],
+            Estimate(**value["end_accuracy"]),
+            Estimate(**value["gpu_seconds"]),
+            tuple((p[0], p[1]) for p in value["curve"]),
+            tuple((p[0], p[1]) for p in value["throughput"]),
+        )
+
 
 @dataclass(frozen=True)
 class InferencePoint:
@@ -97,9 +109,7 @@ class InferenceProfile:
         if self.kind == "subsampling":
             checks.not_empty("inference_profile.subsampling", self.subsampling)
             if len(self.subsampling) != len(self.factors):
-                raise InvalidValue(
-                    "inference_profile.factor", len(self.factors), f"{len(self.subsampling)} numbers"
-                )
+                raise InvalidValue("inference_profile.factor", len(self.factors), f"{len(self.subsampling)} numbers")
             if any(b <= a for a, b in zip(self.subsampling, self.subsampling[1:], strict=False)):
                 raise InvalidValue("inference_profile.subsampling", self.subsampling, "increasing numbers")
             for n, f in enumerate(self.factors):
@@ -127,9 +137,7 @@ class InferenceProfile:
         if self.kind == "subsampling":
             out["subsampling"], out["factor"] = list(self.subsampling), list(self.factors)
         if self.points:
-            out["points"] = [
-                {"config": p.config.to_json(), "share": p.share, "factor": p.factor} for p in self.points
-            ]
+            out["points"] = [{"config": p.config.to_json(), "share": p.share, "factor": p.factor} for p in self.points]
         return out
 
     @staticmethod
@@ -141,8 +149,7 @@ class InferenceProfile:
             if key not in value:
                 raise InvalidValue(f"{path}.{key}", None, "a value (the field is required)")
         points = tuple(
-            InferencePoint(InferenceConfig(**p["config"]), p["share"], p["factor"])
-            for p in value.get("points", ())
+            InferencePoint(InferenceConfig(**p["config"]), p["share"], p["factor"]) for p in value.get("points", ())
         )
         return InferenceProfile(
             value["kind"],

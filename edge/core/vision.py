@@ -50,13 +50,9 @@ class Detections:
         if self.boxes.shape != (n, 4):
             raise InvalidValue("detections.boxes", self.boxes.shape, "shape (N, 4)")
         if self.scores.shape != (n,) or self.classes.shape != (n,):
-            raise InvalidValue(
-                "detections.scores/classes", (self.scores.shape, self.classes.shape), f"shape ({n},)"
-            )
+            raise InvalidValue("detections.scores/classes", (self.scores.shape, self.classes.shape), f"shape ({n},)")
         if n and (float(self.boxes.min()) < -1e-4 or float(self.boxes.max()) > 1 + 1e-4):
-            raise InvalidValue(
-                "detections.boxes", float(np.abs(self.boxes).max()), "normalised xyxy in [0, 1]"
-            )
+            raise InvalidValue("detections.boxes", float(np.abs(self.boxes).max()), "normalised xyxy in [0, 1]")
 
     def __len__(self) -> int:
         return len(self.boxes)
@@ -70,9 +66,7 @@ class Detections:
     def build(boxes: Any, scores: Any, classes: Any) -> Detections:
         """From anything array-like; boxes are clipped to [0, 1]."""
         b = np.clip(np.asarray(boxes, np.float32).reshape(-1, 4), 0.0, 1.0)
-        return Detections(
-            b, np.asarray(scores, np.float32).reshape(-1), np.asarray(classes, np.int64).reshape(-1)
-        )
+        return Detections(b, np.asarray(scores, np.float32).reshape(-1), np.asarray(classes, np.int64).reshape(-1))
 
     def select(self, keep: NDArray[np.bool_] | NDArray[np.int64]) -> Detections:
         """The objects that `keep` (mask or indices) names."""

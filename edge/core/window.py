@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +23,29 @@ def _required(value: Mapping[str, Any], key: str, path: str) -> Any:
     if key not in value or value[key] is None:
         raise InvalidValue(f"{path}.{key}" if path else key, None, "a value (the field is required)")
     return value[key]
+
+
+def _number(value: Mapping[str, Any], key: str, path: str, default: float | None = None) -> Any:
+    """A finite number; required unless there is a default (which null stands for, too)."""
+    given = value.get(key)
+    where = f"{path}.{key}" if path else key
+    if given is None:
+        return default if default is not None else _required(value, key, path)
+    if isinstance(given, bool) or not isinstance(given, (int, float)) or not math.isfinite(given):
+        raise InvalidValue(where, given, "a finite number")
+    return given
+
+
+def _points(value: Mapping[str, Any], key: str, path: str) -> tuple[tuple[Any, Any], ...]:
+    """A list of pairs."""
+    given = value.get(key) or ()
+    if not isinstance(given, (list, tuple)):
+        raise InvalidValue(f"{path}.{key}", given, "a list of pairs [x, y]")
+    for n, point in enumerate(given):
+        numbers = isinstance(point, (list, tuple)) and len(point) == 2
+        if not numbers or any(isinstance(p, (str, bool, list, dict)) for p in point):
+            raise InvalidValue(f"{path}.{key}[{n}]", point, "a pair of numbers [x, y]")
+    return tuple((p[0], p[1]) for p in given)
 
 
 @dataclass(frozen=True)
@@ -43,6 +67,14 @@ class RetrainingOption:
     def __post_init__(self) -> None:
         checks.in_range(f"retrain_configs[{self.id}].end_accuracy", self.end_accuracy, 0.0, 1.0)
         checks.in_range(f"retrain_configs[{self.id}].gpu_seconds", self.gpu_seconds, 0.0, 1e9)
+        if self.end_accuracy_low is not None:
+            checks.in_range(f"retrain_configs[{self.id}].end_accuracy_low", self.end_accuracy_low, 0.0, 1.0)
+        x, y = 0.0, 0.0
+        for n, (share, speed) in enumerate(self.throughput):
+            where = f"retrain_configs[{self.id}].throughput[{n}]"
+            checks.in_range(where + "[0]", share, x, 1024.0, low_open=True)
+            checks.in_range(where + "[1]", speed, y, 1024.0)
+            x, y = share, speed
 
     def speed(self, share: float) -> float:
         """GPU-seconds of work done per second at `share` (<= 1); linear where nothing was measured."""
@@ -73,6 +105,9 @@ class StreamProblem:
     def __post_init__(self) -> None:
         checks.in_range(f"streams[{self.id}].start_accuracy", self.start_accuracy, 0.0, 1.0)
         checks.unique(f"streams[{self.id}].retrain_configs", [o.id for o in self.options])
+        checks.in_range(f"streams[{self.id}].work_done", self.work_done, 0.0, 1e9)
+        if self.running is not None:
+            checks.one_of(f"streams[{self.id}].running", self.running, [o.id for o in self.options])
 
 
 @dataclass(frozen=True)
@@ -141,7 +176,7 @@ class WindowProblem:
             "a_min": self.a_min,
             "label_delay_s": self.label_delay_s,
             "streams": streams,
-        }
+        } | ({} if self.share_step is None else {"share_step": self.share_step})
 
     @staticmethod
     def from_json(value: Any) -> WindowProblem:
@@ -149,7 +184,7 @@ class WindowProblem:
         if not isinstance(value, dict):
             raise InvalidValue("(file)", type(value).__name__, "a JSON object")
         allowed = {
-            "format", "name", "seed", "num_gpus", "window_s", "delta", "a_min", "label_delay_s", "streams",
+            "format", "name", "seed", "num_gpus", "window_s", "delta", "a_min", "label_delay_s", "share_step", "streams",
         }  # fmt: skip
         checks.known_keys("", value.keys(), allowed)
         checks.one_of("format", value.get("format"), (PROBLEM_FORMAT,))
@@ -158,13 +193,14 @@ class WindowProblem:
             raise InvalidValue("streams", raw, "a list")
         return WindowProblem(
             name=str(value.get("name") or ""),
-            num_gpus=_required(value, "num_gpus", ""),
-            window_s=_required(value, "window_s", ""),
+            num_gpus=_number(value, "num_gpus", ""),
+            window_s=_number(value, "window_s", ""),
             streams=tuple(_stream_from_json(s, f"streams[{n}]") for n, s in enumerate(raw)),
-            delta=0.1 if value.get("delta") is None else value["delta"],
+            delta=_number(value, "delta", "", 0.1),
             a_min=value.get("a_min"),
-            label_delay_s=value.get("label_delay_s") or 0.0,
+            label_delay_s=_number(value, "label_delay_s", "", 0.0),
             seed=value.get("seed"),
+            share_step=value.get("share_step"),
         )
 
 
@@ -182,7 +218,10 @@ def _stream_from_json(value: Any, path: str) -> StreamProblem:
     }
     checks.known_keys(path, value.keys(), allowed)
     options = []
-    for n, c in enumerate(value.get("retrain_configs") or []):
+    configs = value.get("retrain_configs") or []
+    if not isinstance(configs, list):
+        raise InvalidValue(f"{path}.retrain_configs", configs, "a list")
+    for n, c in enumerate(configs):
         where = f"{path}.retrain_configs[{n}]"
         if not isinstance(c, dict):
             raise InvalidValue(where, c, "an object")
@@ -190,10 +229,10 @@ def _stream_from_json(value: Any, path: str) -> StreamProblem:
         options.append(
             RetrainingOption(
                 id=str(_required(c, "id", where)),
-                end_accuracy=_required(c, "end_accuracy", where),
-                gpu_seconds=_required(c, "gpu_seconds", where),
-                curve=tuple((p[0], p[1]) for p in c.get("curve") or ()),
-                throughput=tuple((p[0], p[1]) for p in c.get("throughput") or ()),
+                end_accuracy=_number(c, "end_accuracy", where),
+                gpu_seconds=_number(c, "gpu_seconds", where),
+                curve=_points(c, "curve", where),
+                throughput=_points(c, "throughput", where),
                 end_accuracy_low=c.get("end_accuracy_low"),
                 details={k: v for k, v in c.items() if k not in own},
             )
@@ -201,12 +240,12 @@ def _stream_from_json(value: Any, path: str) -> StreamProblem:
     profile = InferenceProfile.from_json(_required(value, "inference_profile", path), f"{path}.inference_profile")
     return StreamProblem(
         id=str(_required(value, "id", path)),
-        start_accuracy=_required(value, "start_accuracy", path),
+        start_accuracy=_number(value, "start_accuracy", path),
         inference_profile=profile,
         options=tuple(options),
         model=str(value.get("model") or ""),
         running=value.get("running"),
-        work_done=value.get("work_done") or 0.0,
+        work_done=_number(value, "work_done", path, 0.0),
     )
 
 

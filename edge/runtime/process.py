@@ -241,5 +241,3 @@ def describe_exit(code: int | None) -> str:
         extra = " (killed, perhaps for lack of memory)" if code == -signal.SIGKILL else ""
         return f"ended by {name}{extra}"
     return "ended" if code == 0 else f"failed with exit code {code}"
-
-

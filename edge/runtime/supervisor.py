@@ -131,9 +131,18 @@ class Supervisor:
         if name in self._workers:
             raise ValueError(f"worker {name} exists")
         worker = WorkerState(
-            name, role, share, main, argument, restart, killable, on_message,
-            on_lost or (lambda reason: None), on_given_up, max_restarts,
-        )  # fmt: skip
+            name,
+            role,
+            share,
+            main,
+            argument,
+            restart,
+            killable,
+            on_message,
+            on_lost or (lambda reason: None),
+            on_given_up,
+            max_restarts,
+        )
         self._workers[name] = worker
         self._launch(worker)
 

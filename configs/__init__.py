@@ -1,0 +1,1 @@
+"""Annotated defaults that ship with Magpie."""

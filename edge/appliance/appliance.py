@@ -1,0 +1,600 @@
+"""The appliance: builds the parts from a site configuration, keeps them alive, and is the service behind transports."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import shutil
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from edge.appliance.service import Json, LivePicture
+from edge.core.clock import Clock, SystemClock
+from edge.core.errors import Conflict, InvalidValue, MagpieError, NotFound, Unavailable
+from edge.core.models import ModelVersion
+from edge.core.shares import Partitioner
+from edge.ingest import probe_camera
+from edge.runtime import messages as m
+from edge.runtime.golden_worker import GoldenWorkerSpec, check_golden
+from edge.runtime.runtime import Runtime, plan_window
+from edge.runtime.students import first_student
+from edge.settings import CameraSettings, RetrainingSettings, SiteSettings, merge, parse
+from edge.shares import open_partitioner, report_devices
+from edge.store import JournalBuffer, Recovery, RetentionLimits, Store
+from scheduler.policies import window_policy
+
+log = logging.getLogger(__name__)
+
+#: Below this much free disk the appliance says so and stops recording.
+_LOW_DISK_BYTES = 200_000_000
+_EVENT_QUEUE = 500
+_FIRST_MODEL = "first model"
+
+
+class _Fanout:
+    """Journal entries to whoever listens; a slow listener loses its own and is told how many."""
+
+    def __init__(self) -> None:
+        self._queues: set[deque[Json]] = set()
+        self._wake: dict[int, asyncio.Event] = {}
+        self._lost: dict[int, int] = {}
+
+    def publish(self, entry: Json) -> None:
+        for queue in self._queues:
+            if len(queue) == queue.maxlen:
+                self._lost[id(queue)] += 1
+            queue.append(entry)
+            self._wake[id(queue)].set()
+
+    async def listen(self) -> AsyncIterator[Json]:
+        queue: deque[Json] = deque(maxlen=_EVENT_QUEUE)
+        wake = asyncio.Event()
+        self._queues.add(queue)
+        self._wake[id(queue)], self._lost[id(queue)] = wake, 0
+        try:
+            while True:
+                await wake.wait()
+                wake.clear()
+                while queue:
+                    lost = self._lost[id(queue)]
+                    if lost:
+                        self._lost[id(queue)] = 0
+                        yield {
+                            "id": None,
+                            "kind": "events.lost",
+                            "camera": None,
+                            "window": None,
+                            "data": {"events": lost},
+                        }
+                    yield queue.popleft()
+        finally:
+            self._queues.discard(queue)
+            self._wake.pop(id(queue), None)
+            self._lost.pop(id(queue), None)
+
+
+class Appliance:
+    """Implements `edge.appliance.service.ApplianceService`. Use as `async with Appliance(site) as appliance`."""
+
+    def __init__(
+        self,
+        site: SiteSettings,
+        clock: Clock | None = None,
+        partitioner: Partitioner | None = None,
+        plan: Callable[[str, Any], Any] = plan_window,
+    ) -> None:
+        self.site = site
+        self.clock: Clock = clock or SystemClock()
+        self._partitioner = partitioner
+        self._plan = plan
+        self._started_s = 0.0
+        self._tasks: list[asyncio.Task[None]] = []
+        self._fanout = _Fanout()
+        self._pictures: dict[str, LivePicture] = {}
+        self._picture_came = asyncio.Condition()
+        self._watchers: dict[int, tuple[tuple[str, ...], float]] = {}
+        self._sequence = 0
+        self._disk_low = False
+
+    # -- life
+
+    async def __aenter__(self) -> Appliance:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def open(self) -> None:
+        """Check everything that can be wrong, then start. Raises MagpieError before anything runs."""
+        self._started_s = self.clock.monotonic()
+        self._teacher = GoldenWorkerSpec(self.site.teacher)
+        self._teacher_classes = await asyncio.to_thread(check_golden, self._teacher)
+        for camera in self.site.cameras:
+            self._check_classes(camera)
+        data = Path(self.site.data_dir)
+        self.store = await asyncio.to_thread(Store, self.site.database_url or None, data, clock=self.clock)
+        try:
+            recovery = await asyncio.to_thread(self.store.recover)
+            cameras = await asyncio.to_thread(self._cameras_to_run)
+            retraining = await asyncio.to_thread(self._retraining_in_force)
+            self.site = self.site.model_copy(update={"retraining": retraining})
+            if self._partitioner is None:
+                self._partitioner = await asyncio.to_thread(
+                    open_partitioner, self.site.device, self.site.share_kind, self.site.cores, self.site.site
+                )
+        except BaseException:
+            self.store.close()
+            raise
+        self.journal = JournalBuffer(self.store, clock=self.clock)
+        self.journal.start()
+        self.runtime = Runtime(
+            self.site,
+            self.store,
+            self.journal,
+            self._partitioner,
+            self.clock,
+            self._teacher,
+            self.note,
+            self._preview,
+            self._plan,
+        )
+        try:
+            await self._start(recovery, cameras)
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Drain and stop. Safe to call twice."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
+        if hasattr(self, "runtime"):
+            await self.runtime.close()
+            del self.runtime
+        if hasattr(self, "journal"):
+            await asyncio.to_thread(self.journal.close)
+            del self.journal
+        if self._partitioner is not None:
+            await asyncio.to_thread(self._partitioner.close)
+        if hasattr(self, "store"):
+            self.store.close()
+
+    async def _start(self, recovery: Recovery, cameras: list[CameraSettings]) -> None:
+        caps = self.runtime.partitioner.caps
+        self.note("appliance.started", data={"version": _version(), "share_kind": caps.kind, "enforced": caps.enforced})
+        for found in recovery.rolled_back:
+            self.runtime.complain("model_damaged", f"model {found} was damaged on disk: its parent is in force")
+        for camera in recovery.lost:
+            self.runtime.complain("model_lost", f"{camera}: no intact model is left; it starts from its first weights")
+        open_window = recovery.open
+        inside = False
+        if open_window is not None:
+            record = open_window.window
+            inside = self.clock.utc() < record.start_utc_s + record.length_s - 1.0
+        last = await asyncio.to_thread(self.store.next_window)
+        self.runtime.controller.resume_after(max(0, last - 1))
+        self.runtime.open()
+        for settings in cameras:
+            await self._take_in(settings, lost=settings.id in recovery.lost)
+        if inside and open_window is not None:
+            self.runtime.resume(open_window)
+        else:
+            self.runtime.begin()
+        self._tasks.append(asyncio.create_task(self._housekeeping(), name="housekeeping"))
+
+    def _cameras_to_run(self) -> list[CameraSettings]:
+        """Cameras of the configuration file are put into the database once; from then on the database decides."""
+        known = {c.id: c for c in self.store.cameras()}
+        for camera in self.site.cameras:
+            if camera.id not in known:
+                self.store.put_camera(
+                    camera.id, camera.model_dump(mode="json"), "configuration file", enabled=camera.enabled
+                )
+        return [parse(CameraSettings, c.settings, f"cameras.{c.id}") for c in self.store.cameras()]
+
+    def _retraining_in_force(self) -> RetrainingSettings:
+        kept = self.store.get_settings("retraining")
+        return self.site.retraining if kept is None else parse(RetrainingSettings, kept, "retraining")
+
+    def _check_classes(self, camera: CameraSettings) -> None:
+        """Raises LabelError if the teacher cannot produce one of the camera's classes."""
+        self._teacher_classes.check(camera.id, camera.classes, camera.class_map)
+
+    async def _take_in(self, settings: CameraSettings, lost: bool = False) -> None:
+        """Give the camera its first model if it has none, and start it."""
+        in_force = None if lost else await asyncio.to_thread(self.store.promoted, settings.id)
+        if in_force is not None and in_force.spec != settings.student_spec():
+            in_force = None  # the student was changed: a new first model takes over
+        if in_force is None:
+            in_force = await self._first_model(settings)
+        lineage = await asyncio.to_thread(self.store.lineage, in_force.id)
+        self.runtime.add_camera(settings, in_force, lineage[-1])
+        history = await asyncio.to_thread(self.store.get_settings, f"profiler/{settings.id}")
+        self.runtime.cameras[settings.id].history = history
+
+    async def _first_model(self, settings: CameraSettings) -> ModelVersion:
+        spec = settings.student_spec()
+        path = Path(self.site.data_dir) / "jobs" / f"first-{settings.id}.safetensors"
+        source = Path(settings.student.weights) if settings.student.weights else None
+        spec, words = await asyncio.to_thread(first_student, spec, source, path)
+        now = self.clock.utc()
+        candidate = ModelVersion(
+            f"{settings.id}-first-{int(now)}", settings.id, "", spec, now, decided_by=_FIRST_MODEL, reason=words
+        )
+        added = await asyncio.to_thread(self.store.add_model, candidate, path)
+        path.unlink(missing_ok=True)
+        return await asyncio.to_thread(self.store.promote, added.id, _FIRST_MODEL, words)
+
+    async def _housekeeping(self) -> None:
+        """Every 10 s: disk and database; every hour: retention."""
+        rounds = 0
+        while True:
+            await asyncio.sleep(10)
+            rounds += 1
+            low = shutil.disk_usage(self.site.data_dir).free < _LOW_DISK_BYTES
+            if low and not self._disk_low:
+                self.runtime.complain(
+                    "disk_full", f"less than {_LOW_DISK_BYTES >> 20} MB are free in {self.site.data_dir}"
+                )
+            self._disk_low = low
+            if rounds % 360 == 1 or (low and rounds % 6 == 0):
+                limits = RetentionLimits(days=self.site.retention.days, max_bytes=int(self.site.retention.max_gb * 1e9))
+                try:
+                    await asyncio.to_thread(self.store.retain, limits)
+                except MagpieError as error:
+                    self.runtime.complain(error.code, f"retention: {error}")
+
+    # -- journal and pictures
+
+    def note(
+        self, kind: str, camera: str | None = None, window: int | None = None, data: Mapping[str, Any] | None = None
+    ) -> None:
+        """Journal an event and tell whoever listens."""
+        now = self.clock.utc()
+        self._sequence += 1
+        try:
+            self.journal.append(kind, camera=camera, window=window, data=data, at_utc_s=now)
+        except InvalidValue as error:
+            log.warning("event %s not journaled: %s", kind, error)
+        self._fanout.publish(
+            {
+                "id": f"live-{self._sequence}",
+                "utc_s": now,
+                "kind": kind,
+                "camera": camera,
+                "window": window,
+                "data": dict(data or {}),
+            }
+        )
+
+    def _preview(self, camera: str, p: m.Preview) -> None:
+        state = self.runtime.cameras[camera]
+        header = {
+            "camera": camera,
+            "number": p.number,
+            "utc_s": p.utc_s,
+            "width": p.width,
+            "height": p.height,
+            "model_version": p.model_version,
+            "stale": p.stale,
+            "classes": list(state.settings.classes),
+            "boxes": p.answer.to_json()["boxes"],
+            "scores": p.answer.to_json()["scores"],
+            "labels": p.answer.to_json()["classes"],
+            "delay_s": round(self.clock.utc() - p.utc_s, 3),
+            "state": state.status().state,
+        }
+        self._pictures[camera] = LivePicture(camera, header, p.jpeg)
+
+        async def tell() -> None:
+            async with self._picture_came:
+                self._picture_came.notify_all()
+
+        task = asyncio.create_task(tell())
+        task.add_done_callback(lambda _: None)
+
+    def _watch_now(self) -> None:
+        """Ask each camera's worker for the highest rate that somebody watches with, or for none."""
+        for camera in self.runtime.cameras:
+            rates = [fps for cameras, fps in self._watchers.values() if not cameras or camera in cameras]
+            self.runtime.watch(camera, max(rates, default=0.0))
+
+    # -- service: state
+
+    def health(self) -> Json:
+        reasons: list[Json] = []
+        runtime = self.runtime
+        if not runtime.golden_ready:
+            reasons.append({"code": "golden_not_ready", "message": "the golden model is being loaded or started again"})
+        for camera in runtime.cameras.values():
+            status = camera.status()
+            if camera.settings.enabled and status.state != "live":
+                words = status.message or status.fault or status.state
+                reasons.append(
+                    {"code": f"camera_{status.state}", "message": f"{camera.id}: {words}", "camera": camera.id}
+                )
+        stats = self.journal.stats()
+        if stats.failing_since_utc_s is not None:
+            reasons.append({"code": "store", "message": f"the database cannot be written: {stats.last_error}"})
+        if self._disk_low:
+            reasons.append({"code": "disk_full", "message": f"little disk space is left in {self.site.data_dir}"})
+        sick = runtime.partitioner.healthy()
+        if sick is not None:
+            reasons.append({"code": "device", "message": sick})
+        recent = self.clock.utc() - 2 * runtime.retraining.window_s
+        for complaint in runtime.complaints:
+            if complaint["utc_s"] >= recent and complaint["code"] in (
+                "window_too_short",
+                "floor_unreachable",
+                "labels",
+            ):
+                reasons.append({k: complaint[k] for k in ("code", "message", "camera")})
+        enabled = [c for c in runtime.cameras.values() if c.settings.enabled]
+        live = [c for c in enabled if c.status().state == "live"]
+        ready = (
+            (not enabled or bool(live)) and runtime.golden_ready and stats.failing_since_utc_s is None and sick is None
+        )
+        return {
+            "live": True,
+            "ready": ready,
+            "reasons": reasons,
+            "uptime_s": self.clock.monotonic() - self._started_s,
+            "version": _version(),
+        }
+
+    def overview(self) -> Json:
+        runtime, state = self.runtime, self.runtime.controller.state
+        shares = {}
+        for camera in runtime.cameras.values():
+            job = runtime.jobs.get(camera.id)
+            shares[camera.id] = {
+                "inference": camera.share,
+                "retraining": 0.0 if job is None else job.share,
+                "config": None if job is None else job.config,
+                "lambda": None if camera.inference is None else camera.inference.id,
+            }
+        plan = state.plan
+        return {
+            "site": self.site.site,
+            "utc_s": self.clock.utc(),
+            "window": {
+                "number": state.window,
+                "start_utc_s": runtime.window_start_utc_s,
+                "phase": state.phase,
+                "length_s": runtime.retraining.window_s,
+                "end_utc_s": runtime.next_boundary_utc_s,
+            },
+            "policy": runtime.retraining.policy,
+            "plan": None if plan is None else {"objective": plan.objective, "reasons": dict(plan.reasons)},
+            "device": runtime.partitioner.caps.to_json(),
+            "shares": shares,
+            "golden_share": runtime.retraining.golden_share,
+            "profiling_share": sum(w["share"] for w in runtime.supervisor.workers() if w["role"] == "profiling"),
+            "control_share": self.site.control_share,
+            "usage": [u.to_json() for u in runtime.usage()],
+            "cameras": [
+                {"id": c.id, "name": c.settings.name or c.id, **c.state_json()} for c in runtime.cameras.values()
+            ],
+            "jobs": [j.to_json() for j in runtime.jobs.values()],
+            "complaints": list(runtime.complaints)[-10:],
+            "workers": runtime.supervisor.workers(),
+            "losses": {
+                "labels": runtime.labels.counters.to_json(),
+                "journal": self.journal.stats().lost,
+                "labels_waiting": runtime.labels.waiting(),
+            },
+        }
+
+    # -- service: cameras
+
+    def cameras(self) -> list[Json]:
+        return [self.camera(c) for c in self.runtime.cameras]
+
+    def camera(self, camera: str) -> Json:
+        found = self.runtime.camera(camera)
+        return {"id": camera, "settings": found.settings.model_dump(mode="json"), "state": found.state_json()}
+
+    async def add_camera(self, settings: Mapping[str, Any], by: str) -> Json:
+        camera = parse(CameraSettings, dict(settings))
+        if camera.id in self.runtime.cameras:
+            raise Conflict(f"camera {camera.id} exists already")
+        self._check_classes(camera)
+        await self._take_in_recorded(camera, by)
+        return self.camera(camera.id)
+
+    async def _take_in_recorded(self, camera: CameraSettings, by: str) -> None:
+        await asyncio.to_thread(
+            self.store.put_camera, camera.id, camera.model_dump(mode="json"), by, enabled=camera.enabled
+        )
+        try:
+            await self._take_in(camera)
+        except MagpieError:
+            with contextlib.suppress(MagpieError):
+                await asyncio.to_thread(self.store.delete_camera, camera.id, by)
+            raise
+        self._watch_now()
+        self.note("camera.added", camera=camera.id, data={"by": by})
+
+    async def change_camera(self, camera: str, patch: Mapping[str, Any], by: str) -> Json:
+        found = self.runtime.camera(camera)
+        if patch.get("id", camera) != camera:
+            raise InvalidValue("id", patch["id"], f"{camera} (an id does not change)")
+        changed = parse(CameraSettings, merge(found.settings.model_dump(mode="json"), dict(patch)))
+        if changed == found.settings:
+            return self.camera(camera)
+        self._check_classes(changed)
+        await asyncio.to_thread(
+            self.store.put_camera, camera, changed.model_dump(mode="json"), by, enabled=changed.enabled
+        )
+        await self.runtime.remove_camera(camera)
+        await self._take_in(changed)
+        self._watch_now()
+        self.note("camera.changed", camera=camera, data={"by": by, "fields": sorted(patch)})
+        return self.camera(camera)
+
+    async def remove_camera(self, camera: str, by: str) -> None:
+        await self.runtime.remove_camera(camera)
+        await asyncio.to_thread(self.store.delete_camera, camera, by)
+        self._pictures.pop(camera, None)
+        self.note("camera.removed", camera=camera, data={"by": by})
+
+    async def test_camera(self, settings: Mapping[str, Any]) -> Json:
+        camera = parse(CameraSettings, dict(settings))
+        return await asyncio.to_thread(probe_camera, m.camera_source(camera))
+
+    # -- service: retraining
+
+    def retraining(self) -> Json:
+        runtime = self.runtime
+        following = runtime.next_retraining or runtime.retraining
+        return {
+            "current": runtime.retraining.model_dump(mode="json"),
+            "next": following.model_dump(mode="json"),
+            "next_boundary_utc_s": runtime.next_boundary_utc_s,
+        }
+
+    async def change_retraining(self, patch: Mapping[str, Any], by: str) -> Json:
+        runtime = self.runtime
+        base = (runtime.next_retraining or runtime.retraining).model_dump(mode="json")
+        settings = parse(RetrainingSettings, merge(base, dict(patch)))
+        await asyncio.to_thread(self.store.put_settings, "retraining", settings.model_dump(mode="json"), by)
+        runtime.change_retraining(settings)
+        self.note("retraining.settings", data={"by": by, "fields": sorted(patch)})
+        return self.retraining()
+
+    # -- service: windows (blocking: transports call them in a thread)
+
+    def windows(self, limit: int, before: int | None) -> list[Json]:
+        return [w.to_json() for w in self.store.windows(limit, before=before)]
+
+    def window(self, number: int) -> Json:
+        return self.store.window(number).to_json()
+
+    async def what_if(self, number: int, policy: str) -> Json:
+        from edge.core.window import WindowProblem
+
+        plans = await asyncio.to_thread(self.store.plans, number)
+        if not plans:
+            await asyncio.to_thread(self.store.window, number)
+            raise NotFound(f"window {number} has no plan")
+        record = max(plans, key=lambda p: (bool(_options(p.problem)), -p.id))
+        problem = WindowProblem.from_json(record.problem)
+        plan = await asyncio.to_thread(window_policy(policy).plan, problem)
+        return {
+            "policy": policy,
+            "plan": plan.to_json(),
+            "objective": plan.objective,
+            "original_policy": record.policy,
+            "original_objective": record.objective,
+        }
+
+    # -- service: models (blocking)
+
+    def models(self, camera: str) -> list[Json]:
+        self.runtime.camera(camera)
+        return [v.to_json() for v in self.store.versions(camera)]
+
+    def lineage(self, version: str) -> list[Json]:
+        return [v.to_json() for v in self.store.lineage(version)]
+
+    async def pin_model(self, version: str, pinned: bool, by: str) -> Json:
+        return (await self.runtime.pin(version, pinned, by)).to_json()
+
+    async def roll_back(self, camera: str, version: str | None, by: str, reason: str) -> Json:
+        return (await self.runtime.roll_back(camera, version, by, reason)).to_json()
+
+    # -- service: history and live
+
+    def events(self, limit: int, before: int | None, camera: str | None, kind: str | None) -> list[Json]:
+        found = self.store.events(limit=limit, before_id=before, camera=camera, kind=kind)
+        return [_event_json(e.to_json()) for e in found]
+
+    def subscribe_events(self) -> AsyncIterator[Json]:
+        return self._fanout.listen()
+
+    async def watch(self, cameras: tuple[str, ...], fps: float) -> AsyncIterator[LivePicture]:
+        for camera in cameras:
+            self.runtime.camera(camera)
+        if not 0 < fps <= 30:
+            raise InvalidValue("fps", fps, "a number above 0 to 30")
+        token = object()
+        self._watchers[id(token)] = (cameras, fps)
+        self._watch_now()
+        sent: dict[str, int] = {}
+        due: dict[str, float] = {}
+        try:
+            while True:
+                async with self._picture_came:
+                    await self._picture_came.wait()
+                now = self.clock.monotonic()
+                for camera, picture in list(self._pictures.items()):
+                    wanted = not cameras or camera in cameras
+                    number = int(picture.header["number"])
+                    if not wanted or sent.get(camera) == number or now < due.get(camera, 0.0):
+                        continue
+                    sent[camera] = number
+                    due[camera] = now + 0.8 / fps
+                    yield picture
+        finally:
+            self._watchers.pop(id(token), None)
+            if hasattr(self, "runtime"):
+                self._watch_now()
+
+    async def snapshot(self, camera: str, width: int | None) -> bytes:
+        self.runtime.camera(camera)
+        pictures = self.watch((camera,), 5.0)
+        try:
+            picture = await asyncio.wait_for(anext(pictures), 5.0)
+        except TimeoutError:
+            raise Unavailable(
+                f"camera {camera} has no picture now: {self.runtime.camera(camera).status().state}"
+            ) from None
+        finally:
+            await pictures.aclose()  # type: ignore[attr-defined]
+        if width is None:
+            return picture.jpeg
+        return await asyncio.to_thread(_resized, picture.jpeg, width)
+
+    def doctor(self) -> Json:
+        return report_devices()
+
+
+def _resized(jpeg: bytes, width: int) -> bytes:
+    import cv2
+    import numpy as np
+
+    picture = cv2.imdecode(np.frombuffer(jpeg, np.uint8), cv2.IMREAD_COLOR)
+    height = max(1, round(picture.shape[0] * width / picture.shape[1]))
+    ok, encoded = cv2.imencode(".jpg", cv2.resize(picture, (width, height), interpolation=cv2.INTER_AREA))
+    if not ok:
+        raise Unavailable("the picture could not be encoded")
+    return encoded.tobytes()
+
+
+def _options(problem: Mapping[str, Any]) -> int:
+    return sum(len(s.get("retrain_configs", ())) for s in problem["streams"])
+
+
+def _event_json(event: Json) -> Json:
+    return {
+        "id": event["id"],
+        "utc_s": event["at_utc_s"],
+        "kind": event["kind"],
+        "camera": event["camera"],
+        "window": event["window"],
+        "data": event["data"],
+    }
+
+
+def _version() -> str:
+    try:
+        return version("magpie-edge")
+    except PackageNotFoundError:
+        return "unknown"

@@ -1,0 +1,36 @@
+"""`magpie run CONFIG`: the appliance on a site configuration, until SIGTERM or Ctrl-C."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from pathlib import Path
+
+from edge.commands.serving import log_to_stderr, serving
+from edge.settings import SiteSettings, read_site
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Command line of `magpie run`."""
+    parser.add_argument("config", type=Path, help="site configuration, see configs/site.yaml")
+    parser.add_argument("--check", action="store_true", help="check the configuration and end")
+    parser.add_argument("--log-level", default="INFO", choices=("DEBUG", "INFO", "WARNING", "ERROR"))
+
+
+def run(args: argparse.Namespace) -> int:
+    """Returns the exit code."""
+    log_to_stderr(args.log_level)
+    site = read_site(args.config)
+    if args.check:
+        sys.stdout.write(f"{args.config}: good, {len(site.cameras)} cameras\n")
+        return 0
+    asyncio.run(_run(site))
+    return 0
+
+
+async def _run(site: SiteSettings) -> None:
+    async with serving(site) as running:
+        sys.stderr.write(f"Magpie is up: {running.url} (stop it with Ctrl-C)\n")
+        await running.stop.wait()
+        sys.stderr.write("stopping: workers are drained\n")

@@ -1,0 +1,100 @@
+"""The demo's cameras, in a process of their own: `python -m edge.demo.cameras SPEC.json` serves them over RTSP.
+
+The specification is {"port": 0, "user", "password_env", "cameras": [{"name", "kind": "scene"|"clips"|"stills", ...}]}.
+It prints `ready PORT` when they can be watched, and ends when its standard input is closed (so it never outlives the
+demo).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from edge.core.errors import InvalidValue, MagpieError
+from edge.demo.rtsp_server import RtspServer
+from edge.demo.scene import Scene, SceneSpec
+from edge.demo.video_sources import FilesSource, RenderedSource, StillsSource, VideoSource
+
+VIDEO_SUFFIXES = (".mp4", ".avi", ".mkv", ".mov", ".ts", ".m4v")
+PICTURE_SUFFIXES = (".jpg", ".jpeg", ".png")
+
+
+def source_of(camera: dict[str, Any]) -> VideoSource:
+    """The source that a camera of the specification plays."""
+    kind = camera["kind"]
+    if kind == "scene":
+        spec = SceneSpec(
+            seed=camera["seed"],
+            character=camera["character"],
+            width=camera["width"],
+            height=camera["height"],
+            fps=camera["fps"],
+            day_s=camera["day_s"],
+            start_phase=camera["start_phase"],
+        )
+        scene = Scene(spec)
+        return RenderedSource(
+            lambda t: scene.render(t)[0], spec.width, spec.height, fps=spec.fps, bitrate=camera["bitrate"]
+        )
+    paths = [Path(p) for p in camera["paths"]]
+    if kind == "stills":
+        return StillsSource(paths[0], seconds_per_picture=camera["seconds_per_picture"], fps=camera["fps"])
+    if kind == "clips":
+        return FilesSource(paths)
+    raise InvalidValue("cameras[].kind", kind, "scene, clips, stills")
+
+
+def find_clips(folder: Path, limit: int | None) -> list[dict[str, Any]]:
+    """Cameras of a folder: each video file is one, each sub-folder of videos is one that plays them in turn, each
+    sub-folder of pictures is a slow stream. Sorted by name. Raises MagpieError if there are none."""
+    if not folder.is_dir():
+        raise MagpieError(f"{folder} is no folder", "give a folder of video files or of folders with pictures")
+    found: list[dict[str, Any]] = []
+    for entry in sorted(folder.iterdir()):
+        if entry.is_file() and entry.suffix.lower() in VIDEO_SUFFIXES:
+            found.append({"kind": "clips", "paths": [str(entry)]})
+        elif entry.is_dir():
+            videos = sorted(str(p) for p in entry.iterdir() if p.suffix.lower() in VIDEO_SUFFIXES)
+            pictures = any(p.suffix.lower() in PICTURE_SUFFIXES for p in entry.iterdir())
+            if videos:
+                found.append({"kind": "clips", "paths": videos})
+            elif pictures:
+                found.append({"kind": "stills", "paths": [str(entry)]})
+        if found and "name" not in found[-1]:
+            found[-1]["name"] = camera_name(entry.stem, len(found))
+    if not found:
+        raise MagpieError(f"{folder} holds no video file and no folder of pictures")
+    return found[:limit]
+
+
+def camera_name(stem: str, number: int) -> str:
+    """A camera id from a file's name."""
+    clean = "".join(c if c.isalnum() else "-" for c in stem.lower()).strip("-")[:40]
+    return clean if clean and clean[0].isalnum() and clean.isascii() else f"camera-{number}"
+
+
+def main(arguments: list[str]) -> int:
+    """Serve until standard input ends."""
+    value = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
+    credentials = None
+    if value.get("user"):
+        credentials = (value["user"], os.environ[value["password_env"]])
+    try:
+        sources = {c["name"]: source_of(c) for c in value["cameras"]}
+        server = RtspServer("127.0.0.1", value["port"], sources, credentials=credentials)
+        server.start()
+    except MagpieError as error:
+        sys.stdout.write(f"failed {error}\n")
+        return 1
+    sys.stdout.write(f"ready {server.port}\n")
+    sys.stdout.flush()
+    sys.stdin.read()
+    server.stop()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,120 @@
+"""The demo's site configuration: scene cameras with their own characters, or clips of the user's own."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from edge.core.errors import InvalidValue, MagpieError
+from edge.demo.cameras import find_clips
+from edge.demo.scene import CLASSES
+from edge.settings import RetrainingSettings, SiteSettings, merge, parse
+
+WEIGHTS = Path(__file__).parent / "weights"
+_NAMES = ("overpass", "junction", "residential", "boulevard")
+#: What drawing and encoding one scene camera takes of a core, measured (benchmarks/bench_demo_cost.py).
+_CORES_PER_SCENE_CAMERA = 0.06
+
+
+def scene_cameras(count: int, seed: int, cycle_s: float) -> list[dict[str, Any]]:
+    """`count` scene cameras; each character has its own street, traffic and weather."""
+    return [
+        {
+            "name": _NAMES[n % 4] + ("" if n < 4 else f"-{n // 4 + 1}"),
+            "kind": "scene",
+            "seed": seed * 100 + n,
+            "character": n % 4,
+            "width": 512,
+            "height": 288,
+            "fps": 8.0,
+            "day_s": cycle_s,
+            "start_phase": 0.0,
+            "bitrate": 900_000,
+        }
+        for n in range(count)
+    ]
+
+
+def video_cameras(folder: Path, count: int, seconds_per_picture: float) -> list[dict[str, Any]]:
+    """Cameras that play the clips and stills of a folder."""
+    cameras = find_clips(folder, count)
+    for camera in cameras:
+        camera["seconds_per_picture"] = seconds_per_picture
+        camera["fps"] = 4.0
+    return cameras
+
+
+def first_weights(task: str) -> tuple[Path, dict[str, Any]]:
+    """The first student that ships with the demo: weight file and its specification."""
+    path = WEIGHTS / f"student_{task}.safetensors"
+    try:
+        about = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+        return path, about["student"]
+    except (OSError, ValueError, KeyError) as error:
+        raise MagpieError(f"{path.with_suffix('.json')}: cannot be read: {error}") from None
+
+
+def demo_site(
+    cameras: list[dict[str, Any]],
+    base_url: str,
+    user: str,
+    password_from: str,
+    data: Path,
+    *,
+    window_s: float,
+    policy: str,
+    task: str,
+    teacher: Path | None,
+    classes: tuple[str, ...],
+    class_map: Mapping[str, tuple[str, ...]],
+    port: int,
+    overrides: Mapping[str, Any],
+) -> SiteSettings:
+    """The site for these cameras. Raises InvalidValues."""
+    if any(c["kind"] != "scene" for c in cameras) and not classes:
+        classes = ("car", "truck", "bus", "person")
+    settings = []
+    for n, camera in enumerate(cameras):
+        own = task if task != "mixed" else ("detection", "classification")[n % 2]
+        weights, spec = first_weights(own)
+        settings.append(
+            {
+                "id": camera["name"],
+                "url": f"{base_url}/{camera['name']}",
+                "username": user,
+                "password_from": password_from,
+                "task": own,
+                "classes": list(classes or CLASSES),
+                "class_map": {k: list(v) for k, v in class_map.items()},
+                "student": {
+                    "architecture": spec["architecture"],
+                    "width": spec["width"],
+                    "input_height": spec["input_size"][0],
+                    "input_width": spec["input_size"][1],
+                    "last_layer_width": spec["last_layer_width"],
+                    "weights": str(weights),
+                },
+                "inference": {"frame_rates": [4.0, 2.0, 1.0]},
+            }
+        )
+    scene = sum(c["kind"] == "scene" for c in cameras)
+    cores = max(0.5, (len(os.sched_getaffinity(0)) or 1) - _CORES_PER_SCENE_CAMERA * scene - 0.05)
+    retraining = merge({"window_s": window_s, "policy": policy, "label_budget": 48}, dict(overrides))
+    unknown = set(retraining) - set(RetrainingSettings.model_fields)
+    if unknown:
+        raise InvalidValue("--set", sorted(unknown)[0], "one of " + ", ".join(RetrainingSettings.model_fields))
+    return parse(
+        SiteSettings,
+        {
+            "site": "demo",
+            "data_dir": str(data),
+            "cores": round(cores, 2),
+            "teacher": str(teacher or ""),
+            "web": {"port": port},
+            "retraining": retraining,
+            "cameras": settings,
+        },
+    )

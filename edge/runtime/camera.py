@@ -1,0 +1,140 @@
+"""What the runtime knows of one camera: settings, state, model in force, and its part of the running window."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from edge.core.camera import CameraStatus
+from edge.core.configs import InferenceConfig
+from edge.core.labels import Accuracy, LabelledWindow
+from edge.core.models import ModelVersion
+from edge.core.profiles import InferencePoint, InferenceProfile, RetrainingProfile
+from edge.runtime import messages as m
+from edge.settings import CameraSettings
+
+#: Until it is measured: device seconds of one answer, with decoding (a careful guess; measured within seconds).
+_ASSUMED_ANSWER_S = 0.03
+
+
+def assumed_profile(settings: CameraSettings, cores: float) -> InferenceProfile:
+    """An inference profile to start with, until the camera's worker has measured its own."""
+    space = settings.inference.space()
+    best = space[0]
+    points = tuple(
+        InferencePoint(
+            c,
+            max(0.005, c.frame_rate * _ASSUMED_ANSWER_S * c.resolution**2 / cores),
+            min(1.0, (c.frame_rate / best.frame_rate) ** 0.25 * c.resolution**0.5),
+        )
+        for c in space
+    )
+    return profile_from_points(points)
+
+
+def profile_from_points(points: tuple[InferencePoint, ...], name: str = "assumed") -> InferenceProfile:
+    """The factor-by-share curve over the points that are not dominated (less share and a better factor)."""
+    front: list[InferencePoint] = []
+    for p in sorted(points, key=lambda p: (-p.share, -p.factor)):
+        while front and front[-1].factor <= p.factor:
+            front.pop()
+        front.append(p)
+    top = front[0]
+    subsampling: list[float] = []
+    factors: list[float] = []
+    for p in front:
+        x = top.share / p.share
+        if subsampling and x <= subsampling[-1] + 1e-9:
+            continue
+        subsampling.append(x)
+        factors.append(min(1.0, p.factor))
+    return InferenceProfile(
+        "subsampling",
+        top.share,
+        tuple(subsampling),
+        tuple(factors),
+        name,
+        tuple(sorted(front, key=lambda p: -p.factor)),
+    )
+
+
+@dataclass
+class CameraRuntime:
+    """Touched on the control process's event loop only."""
+
+    settings: CameraSettings
+    version: ModelVersion
+    frozen: ModelVersion
+    profile: InferenceProfile
+    share: float = 0.0
+    inference: InferenceConfig | None = None
+    report: m.CameraReport | None = None
+    worker_up: bool = False
+    swapping: str | None = None
+    realised: Accuracy | None = None
+    frozen_accuracy: Accuracy | None = None
+    closed: dict[int, LabelledWindow] = field(default_factory=dict)
+    profiles: dict[str, RetrainingProfile] = field(default_factory=dict)
+    history: dict[str, Any] | None = None
+    swap_gaps_s: list[float] = field(default_factory=list)
+    frames_lost_in_swaps: int = 0
+    announced: bool = False
+
+    @property
+    def id(self) -> str:
+        return self.settings.id
+
+    @property
+    def worker(self) -> str:
+        """Name of the camera's worker."""
+        return f"camera-{self.settings.id}"
+
+    @property
+    def trainer(self) -> str:
+        """Name of the camera's retraining worker."""
+        return f"retrain-{self.settings.id}"
+
+    def status(self) -> CameraStatus:
+        """State of the stream; of a camera whose worker is not up, what is known."""
+        if not self.settings.enabled:
+            return CameraStatus(self.id, "stopped", message="the camera is switched off")
+        if self.report is None or not self.worker_up:
+            return CameraStatus(self.id, "connecting", message="its worker is starting")
+        return self.report.status
+
+    def state_json(self) -> dict[str, Any]:
+        """For REST and the page."""
+        report = self.report
+        out: dict[str, Any] = self.status().to_json()
+        out |= {
+            "model_version": self.version.id,
+            "frozen_version": self.frozen.id,
+            "share": self.share,
+            "lambda": None if self.inference is None else self.inference.to_json(),
+            "accuracy": None if self.realised is None else self.realised.value,
+            "frozen_accuracy": None if self.frozen_accuracy is None else self.frozen_accuracy.value,
+            "answers": 0 if report is None else report.answers,
+            "stale_answers": 0 if report is None else report.stale_answers,
+            "answers_per_s": 0.0 if report is None else report.answers_per_s,
+            "inference_ms": 0.0 if report is None else report.inference_ms,
+            "recorder": "" if report is None else report.recorder_message,
+            "losses": self.losses(),
+        }
+        return out
+
+    def losses(self) -> dict[str, int]:
+        """Every loss that is counted for this camera."""
+        r = self.report
+        if r is None:
+            return {}
+        s = r.status
+        return {
+            "frames_damaged": s.frames_damaged,
+            "frames_replaced": s.frames_replaced,
+            "packets_dropped": s.packets_dropped,
+            "stalls": s.stalls,
+            "reconnects": max(0, s.connects - 1),
+            "frames_without_answer": r.frames_lost_to_inference,
+            "samples_lost": r.samples_lost,
+            "frames_lost_in_swaps": self.frames_lost_in_swaps,
+        }

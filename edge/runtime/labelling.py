@@ -1,0 +1,181 @@
+"""Feeds the golden model: frames are labelled as they come, older windows first, and nothing waits for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from edge.core.labels import LabelledFrame, SampledFrame
+from edge.runtime.messages import Label, Labelled
+
+#: Frames given to the worker ahead of its answers; enough to keep it busy, few enough to lose with it.
+_AHEAD = 2
+#: A frame that was with the golden worker when it died so often is not tried again.
+_TRIES = 2
+
+
+def label_path(picture: Path) -> Path:
+    """Where the label of a recorded picture is kept."""
+    return picture.with_suffix(".label.json")
+
+
+@dataclass
+class LabelCounters:
+    """Counted since the appliance started."""
+
+    labelled: int = 0
+    unreadable: int = 0
+    given_up: int = 0
+    missed: int = 0
+    seconds: float = 0.0
+
+    def to_json(self) -> dict[str, float]:
+        return dict(vars(self))
+
+
+@dataclass
+class _Sample:
+    """The frames of one camera's window, and their labels as they come."""
+
+    frames: dict[str, SampledFrame] = field(default_factory=dict)
+    labels: dict[str, LabelledFrame] = field(default_factory=dict)
+    finished: set[str] = field(default_factory=set)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def waiting(self) -> int:
+        return len(self.frames) - len(self.finished)
+
+
+class LabelQueue:
+    """`send(message) -> bool` hands a Label to the golden worker; False while it is not there."""
+
+    def __init__(self, send: Callable[[Label], bool]) -> None:
+        self._send = send
+        self._samples: dict[tuple[str, int], _Sample] = {}
+        self._classes: dict[str, tuple[tuple[str, ...], dict[str, tuple[str, ...]]]] = {}
+        self._pending: deque[SampledFrame] = deque()
+        self._with_worker: dict[str, SampledFrame] = {}
+        self._tries: dict[str, int] = {}
+        self.counters = LabelCounters()
+
+    # -- cameras and frames
+
+    def set_classes(self, camera: str, classes: tuple[str, ...], class_map: Mapping[str, tuple[str, ...]]) -> None:
+        """The camera's classes and how the teacher's map to them."""
+        self._classes[camera] = (classes, dict(class_map))
+
+    def forget_camera(self, camera: str) -> None:
+        """Drop everything of a camera that is gone."""
+        self._classes.pop(camera, None)
+        self._pending = deque(f for f in self._pending if f.camera != camera)
+        for key in [k for k in self._samples if k[0] == camera]:
+            sample = self._samples.pop(key)
+            sample.changed.set()
+
+    def add(self, frame: SampledFrame) -> None:
+        """A frame of the sample; one whose label is on disk already (after a restart) is not labelled again."""
+        sample = self._samples.setdefault((frame.camera, frame.window), _Sample())
+        if frame.id in sample.frames:
+            return
+        sample.frames[frame.id] = frame
+        known = _read_label(frame)
+        if known is not None:
+            sample.labels[frame.id] = known
+            sample.finished.add(frame.id)
+            return
+        self._pending.append(frame)
+        self._feed()
+
+    def waiting(self) -> int:
+        """Frames not labelled yet."""
+        return len(self._pending) + len(self._with_worker)
+
+    # -- the worker
+
+    def received(self, message: Labelled) -> None:
+        """One answer of the golden worker."""
+        frame = self._with_worker.pop(message.frame_id, None)
+        self.counters.seconds += message.seconds
+        if frame is not None:
+            if message.labelled is None:
+                self.counters.unreadable += 1
+            else:
+                self.counters.labelled += 1
+            self._finish(frame, message.labelled)
+        self._feed()
+
+    def worker_lost(self) -> None:
+        """The worker is gone: what it had goes back to the front, unless it was there too often."""
+        for frame in reversed(list(self._with_worker.values())):
+            self._tries[frame.id] = self._tries.get(frame.id, 0) + 1
+            if self._tries[frame.id] >= _TRIES:
+                self.counters.given_up += 1
+                self._finish(frame, None)
+            else:
+                self._pending.appendleft(frame)
+        self._with_worker.clear()
+
+    def worker_ready(self) -> None:
+        """The worker is there (again)."""
+        self._feed()
+
+    # -- the boundary
+
+    async def complete(self, camera: str, window: int, timeout_s: float) -> tuple[LabelledFrame, ...]:
+        """The labelled frames of a closed sample, in time order; what is not labelled in `timeout_s` is missed."""
+        sample = self._samples.get((camera, window))
+        if sample is None:
+            return ()
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_s
+        while sample.waiting and loop.time() < deadline:
+            sample.changed.clear()
+            try:
+                await asyncio.wait_for(sample.changed.wait(), max(0.01, deadline - loop.time()))
+            except TimeoutError:
+                break
+        if sample.waiting:
+            late = {f for f in sample.frames if f not in sample.finished}
+            self.counters.missed += len(late)
+            self._pending = deque(f for f in self._pending if f.id not in late)
+        self._samples.pop((camera, window), None)
+        for frame_id in sample.frames:
+            self._tries.pop(frame_id, None)
+        return tuple(sorted(sample.labels.values(), key=lambda f: (f.frame.utc_s, f.frame.number)))
+
+    # -- inside
+
+    def _finish(self, frame: SampledFrame, labelled: LabelledFrame | None) -> None:
+        sample = self._samples.get((frame.camera, frame.window))
+        if sample is None:
+            return
+        if labelled is not None:
+            sample.labels[frame.id] = labelled
+        sample.finished.add(frame.id)
+        sample.changed.set()
+
+    def _feed(self) -> None:
+        while self._pending and len(self._with_worker) < _AHEAD:
+            frame = self._pending[0]
+            classes = self._classes.get(frame.camera)
+            if classes is None:
+                self._pending.popleft()
+                continue
+            if not self._send(Label(frame.camera, classes[0], classes[1], (frame,))):
+                return
+            self._pending.popleft()
+            self._with_worker[frame.id] = frame
+
+
+def _read_label(frame: SampledFrame) -> LabelledFrame | None:
+    try:
+        value: dict[str, Any] = json.loads(label_path(frame.path).read_text(encoding="utf-8"))
+        return LabelledFrame.from_json(value)
+    except (OSError, ValueError, KeyError):
+        return None

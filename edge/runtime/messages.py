@@ -1,0 +1,302 @@
+"""What the control process and its workers say to each other. Frozen values; pictures travel encoded, models by path."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from edge.core.camera import CameraStatus
+from edge.core.configs import InferenceConfig, RetrainingConfig, StudentSpec
+from edge.core.labels import Accuracy, LabelledFrame, LabelledWindow, SampledFrame
+from edge.core.profiles import InferenceProfile
+from edge.core.vision import Detections
+
+# camera worker: commands
+
+
+@dataclass(frozen=True)
+class SetInference:
+    """Answer with this lambda from the next frame on."""
+
+    config: InferenceConfig
+
+
+@dataclass(frozen=True)
+class Swap:
+    """Load `path` beside the student in force, warm it, and switch between two frames."""
+
+    version: str
+    path: Path
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Send encoded pictures at most `fps` a second; 0 stops it."""
+
+    fps: float
+    width: int = 640
+
+
+@dataclass(frozen=True)
+class NextWindow:
+    """Close the sample of window `closing` (0: none) and record for window `opening` over `length_s`."""
+
+    closing: int
+    opening: int
+    length_s: float
+    target_frames: int
+
+
+# camera worker: messages
+
+
+@dataclass(frozen=True)
+class CameraReport:
+    """Once a second: the stream's state and what the student did. Counters run since the worker started."""
+
+    status: CameraStatus
+    model_version: str
+    inference: InferenceConfig
+    answers: int
+    stale_answers: int
+    answers_per_s: float
+    inference_ms: float
+    frames_lost_to_inference: int
+    samples_recorded: int
+    samples_lost: int
+    recorder_message: str
+    last_answer_utc_s: float
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The inference profile as measured in the worker, at its share's device."""
+
+    profile: InferenceProfile
+    seconds_per_answer: float
+
+
+@dataclass(frozen=True)
+class Swapped:
+    """The new student answers. `gap_s` is the longest time between two answers around the switch."""
+
+    version: str
+    gap_s: float
+    frames_lost: int
+
+
+@dataclass(frozen=True)
+class SwapFailed:
+    """The student in force stays."""
+
+    version: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """One frame of the window's sample was kept."""
+
+    frame: SampledFrame
+
+
+@dataclass(frozen=True)
+class SampleClosed:
+    """The sample of `window` is complete."""
+
+    window: int
+    frames: tuple[SampledFrame, ...]
+
+
+@dataclass(frozen=True)
+class Preview:
+    """An encoded picture with the answer that belongs to it."""
+
+    number: int
+    utc_s: float
+    width: int
+    height: int
+    answer: Detections
+    stale: bool
+    model_version: str
+    jpeg: bytes
+
+
+# golden worker
+
+
+@dataclass(frozen=True)
+class Label:
+    """Label these frames of one camera, in this order."""
+
+    camera: str
+    classes: tuple[str, ...]
+    class_map: dict[str, tuple[str, ...]]
+    frames: tuple[SampledFrame, ...]
+    urgent: bool = False
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """One frame is labelled (None: its picture could not be read)."""
+
+    camera: str
+    frame_id: str
+    labelled: LabelledFrame | None
+    seconds: float
+
+
+# evaluation and profiling worker
+
+
+@dataclass(frozen=True)
+class Student:
+    """A student on disk."""
+
+    version: str
+    path: Path
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Measure the window past: recorded answers, the frozen student in shadow, and the parent of the model in force."""
+
+    data: LabelledWindow
+    frozen: Student | None
+    current: Student
+    parent: Student | None
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """Accuracies on the labelled frames of the window; None where there was nothing to measure on.
+
+    `current_live` and `parent_live` are of the frames that the version in force answered: what roll-back looks at.
+    """
+
+    camera: str
+    window: int
+    realised: Accuracy | None
+    frozen: Accuracy | None
+    current: Accuracy | None
+    parent_live: Accuracy | None
+    current_live: Accuracy | None
+    quality: dict[str, float] = field(default_factory=dict)
+    class_counts: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Micro-profile `space` on the window's data, within `budget_s` device seconds."""
+
+    data: LabelledWindow
+    student: Student
+    space: tuple[RetrainingConfig, ...]
+    budget_s: float
+    history: dict[str, Any] | None
+    cores: float
+    seed: int
+
+
+@dataclass(frozen=True)
+class ProfileDone:
+    """Profiles of one camera, and the pruning and error history to go on with."""
+
+    camera: str
+    window: int
+    profiles: tuple[Any, ...]
+    start_accuracy: float | None
+    gpu_seconds: float
+    history: dict[str, Any]
+    pruned: dict[str, str]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Remember:
+    """Update the exemplar memory of a camera with the window's labelled frames."""
+
+    data: LabelledWindow
+    student: Student
+    root: Path
+    max_frames: int
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """The exemplar memory holds `frames` frames now."""
+
+    camera: str
+    window: int
+    frames: int
+
+
+@dataclass(frozen=True)
+class JobFailed:
+    """Evaluation or profiling of a camera's window failed; the reason is for people."""
+
+    camera: str
+    window: int
+    what: str
+    reason: str
+
+
+# retraining worker
+
+
+@dataclass(frozen=True)
+class RetrainingJob:
+    """Everything a retraining worker needs. `cores` turns CPU seconds into device seconds."""
+
+    job: str
+    camera: str
+    data: LabelledWindow
+    parent: Student
+    config: RetrainingConfig
+    spec: StudentSpec
+    seed: int
+    checkpoint: Path
+    output: Path
+    cores: float
+
+
+@dataclass(frozen=True)
+class FinishNow:
+    """Stop training; with `keep` report the present weights as the result."""
+
+    keep: bool
+
+
+@dataclass(frozen=True)
+class TrainingProgress:
+    """`device_seconds` done since the job began (over restarts), `fraction` of its steps, last held-out accuracy."""
+
+    job: str
+    device_seconds: float
+    fraction: float
+    epoch: int
+    loss: float
+    held_out: float | None
+    resumed: bool = False
+
+
+@dataclass(frozen=True)
+class TrainingDone:
+    """The candidate's file, and held-out accuracies of it and of its parent on the same frames."""
+
+    job: str
+    path: Path
+    candidate: Accuracy
+    parent: Accuracy
+    device_seconds: float
+    fraction: float
+    train_frames: int
+    spec: StudentSpec
+
+
+@dataclass(frozen=True)
+class TrainingDropped:
+    """Ended without a result, as ordered."""
+
+    job: str

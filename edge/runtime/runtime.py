@@ -1,0 +1,1102 @@
+"""The runtime: carries out the controller's instructions with real workers and hands back what happened as events.
+
+Everything here runs on the control process's event loop; blocking calls of the store go through one thread, in order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial, singledispatchmethod
+from pathlib import Path
+from typing import Any, TypeVar
+
+from edge.core import events as ev
+from edge.core.clock import Clock
+from edge.core.errors import MagpieError, NotFound, StoreError
+from edge.core.labels import Accuracy, LabelledFrame, LabelledWindow
+from edge.core.models import ModelVersion
+from edge.core.profiles import RetrainingProfile
+from edge.core.shares import Partitioner, Role, Usage
+from edge.core.window import WindowPlan, WindowProblem
+from edge.recording import build_labelled_window, read_exemplars
+from edge.runtime import messages as m
+from edge.runtime.camera import CameraRuntime, assumed_profile
+from edge.runtime.camera_worker import CameraWorkerSpec, camera_worker
+from edge.runtime.golden_worker import GoldenWorkerSpec, golden_worker
+from edge.runtime.labelling import LabelQueue
+from edge.runtime.profiler_worker import profiler_worker
+from edge.runtime.supervisor import Supervisor
+from edge.runtime.training_worker import training_worker
+from edge.settings import CameraSettings, RetrainingSettings, SiteSettings
+from edge.store import JournalBuffer, OpenWindow, Store
+from scheduler.controller import WindowController
+from scheduler.degrade import choose_inference
+from scheduler.policies import window_policy
+from scheduler.promotion import gate, roll_back
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+#: Waiting for the last labels of a closed sample may take this part of a window.
+LABEL_WAIT = 0.2
+#: Shares under which a worker would hardly move.
+MIN_SHARE = 0.02
+_MAX_COMPLAINTS = 50
+
+
+@dataclass(frozen=True)
+class RunningJob:
+    """A retraining that runs now."""
+
+    job: str
+    camera: str
+    config: str
+    window: int
+    share: float
+    started_utc_s: float
+    predicted_accuracy: float | None
+    total_device_s: float
+    fraction: float = 0.0
+    held_out: float | None = None
+    device_seconds: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+
+def plan_window(name: str, problem: Any) -> Any:
+    """The planning function that the controller is given: a policy by its name."""
+    return window_policy(name).plan(problem)
+
+
+class Runtime:
+    """Owns cameras, workers, labels, models and jobs. `note(kind, ...)` journals; `on_preview` takes live pictures."""
+
+    def __init__(
+        self,
+        site: SiteSettings,
+        store: Store,
+        journal: JournalBuffer,
+        partitioner: Partitioner,
+        clock: Clock,
+        teacher: GoldenWorkerSpec,
+        note: Callable[..., None],
+        on_preview: Callable[[str, m.Preview], None],
+        plan: Callable[[str, Any], Any],
+    ) -> None:
+        self.site, self.store, self.journal, self.clock = site, store, journal, clock
+        self.partitioner = partitioner
+        self.cores = partitioner.caps.units
+        self.retraining = site.retraining
+        self.next_retraining: RetrainingSettings | None = None
+        self.cameras: dict[str, CameraRuntime] = {}
+        self.jobs: dict[str, RunningJob] = {}
+        self.complaints: deque[dict[str, Any]] = deque(maxlen=_MAX_COMPLAINTS)
+        self.evaluated: dict[int, set[str]] = {}
+        self.window_start_utc_s = 0.0
+        self.golden_ready = False
+        self._teacher, self._note, self._on_preview = teacher, note, on_preview
+        self._data = Path(site.data_dir)
+        self._loop = asyncio.get_running_loop()
+        self.supervisor = Supervisor(partitioner, clock, self._worker_event)
+        self.labels = LabelQueue(lambda label: self.supervisor.send("golden", label))
+        self.controller = WindowController(self._window_settings(site.retraining), self.camera_capacity(), plan)
+        self._db = ThreadPoolExecutor(1, thread_name_prefix="store")
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._timers: list[asyncio.TimerHandle] = []
+        self._waiting_close: dict[tuple[str, int], asyncio.Future[tuple[Any, ...]]] = {}
+        self._requests: dict[tuple[str, int, str], dict[str, Any]] = {}
+        self._profiler_jobs: dict[str, deque[Any]] = {}
+        self._profiler_with: dict[str, Any] = {}
+        self._swaps: dict[str, asyncio.Future[m.Swapped]] = {}
+        self._watching: dict[str, float] = {}
+        self._boundary_utc_s = 0.0
+        self._closing = False
+        self._predicted: dict[tuple[str, str], float] = {}
+
+    # -- shares of the box
+
+    def camera_capacity(self) -> float:
+        """Devices left to cameras and their retraining: all, less the control process and the golden model."""
+        return round(max(0.05, 1.0 - self.site.control_share - self.site.retraining.golden_share), 6)
+
+    @staticmethod
+    def _window_settings(s: RetrainingSettings) -> ev.WindowSettingsChanged:
+        return ev.WindowSettingsChanged(0.0, s.window_s, s.a_min, s.policy, s.enabled, s.delta)
+
+    # -- life
+
+    def open(self) -> None:
+        """Start the golden worker, the profilers and the cameras' workers."""
+        self.supervisor.open()
+        self.supervisor.start(
+            "golden",
+            "golden",
+            self.retraining.golden_share,
+            golden_worker,
+            self._teacher,
+            self._golden_message,
+            on_lost=self._golden_lost,
+        )
+        for n in range(max(1, min(2, int(self.cores)))):
+            name = f"profiler-{n}"
+            self._profiler_jobs[name] = deque()
+            self.supervisor.start(
+                name,
+                "profiling",
+                MIN_SHARE,
+                profiler_worker,
+                self.cores,
+                partial(self._profiler_message, name),
+                on_lost=partial(self._profiler_lost, name),
+                killable=True,
+            )
+
+    async def close(self) -> None:
+        """Drain: stop jobs (their checkpoints stay), stop cameras, write what is left to write."""
+        self._closing = True
+        for timer in self._timers:
+            timer.cancel()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.supervisor.close()
+        await self._loop.run_in_executor(self._db, lambda: None)
+        self._db.shutdown(wait=True)
+
+    def add_camera(self, settings: CameraSettings, version: ModelVersion, frozen: ModelVersion) -> None:
+        """Take a camera in; its worker starts if it is enabled."""
+        camera = CameraRuntime(settings, version, frozen, assumed_profile(settings, self.cores))
+        self.cameras[settings.id] = camera
+        self.labels.set_classes(settings.id, settings.classes, settings.class_map)
+        if not settings.enabled:
+            return
+        fair = self.camera_capacity() / max(1, sum(c.settings.enabled for c in self.cameras.values()))
+        camera.share = self.partitioner.caps.quantize(max(self.partitioner.caps.min_share, min(1.0, fair)))
+        camera.inference = settings.inference.space()[0]
+        self.supervisor.start(
+            camera.worker,
+            "inference",
+            camera.share,
+            camera_worker,
+            partial(self._camera_spec, settings.id),
+            partial(self._camera_message, settings.id),
+            on_lost=partial(self._camera_lost, settings.id),
+        )
+        self.dispatch(
+            ev.CameraJoined(
+                self.clock.monotonic(),
+                camera.id,
+                self._start_accuracy(camera),
+                camera.profile,
+                settings.retraining.every_kth_window,
+                version.id,
+                settings.retraining.enabled and not version.pinned,
+            )
+        )
+
+    async def remove_camera(self, camera: str) -> None:
+        """Stop everything of a camera. The caller deletes its record."""
+        found = self.camera(camera)
+        del self.cameras[camera]
+        self.dispatch(ev.CameraLeft(self.clock.monotonic(), camera))
+        self.labels.forget_camera(camera)
+        await asyncio.gather(
+            self.supervisor.stop(found.trainer, 1.0, m.FinishNow(keep=False)), self.supervisor.stop(found.worker)
+        )
+        self.jobs.pop(camera, None)
+
+    def camera(self, camera: str) -> CameraRuntime:
+        """Raises NotFound."""
+        if camera not in self.cameras:
+            raise NotFound(f"camera {camera} does not exist")
+        return self.cameras[camera]
+
+    def _start_accuracy(self, camera: CameraRuntime) -> float:
+        scores = camera.version.scores
+        return min(1.0, max(0.0, scores.get("held_out", scores.get("accuracy", 0.5))))
+
+    def _camera_spec(self, camera: str) -> CameraWorkerSpec:
+        c = self.cameras[camera]
+        state = self.controller.state
+        return CameraWorkerSpec(
+            settings=c.settings,
+            student=m.Student(c.version.id, self.store.blobs.path(c.version.blob)),
+            inference=c.inference or c.settings.inference.space()[0],
+            record_root=self._data / "pictures",
+            recording=self.site.recording,
+            window=state.window,
+            window_left_s=max(1.0, state.window_start_s + self.retraining.window_s - self.clock.monotonic()),
+            target_frames=self._label_budget(c),
+            cores=self.cores,
+            watch_fps=self._watching.get(camera, 0.0),
+        )
+
+    def _label_budget(self, camera: CameraRuntime) -> int:
+        return camera.settings.retraining.label_budget or self.retraining.label_budget
+
+    # -- events in, instructions out
+
+    def dispatch(self, event: ev.Event) -> None:
+        """Hand an event to the controller and carry out what it orders."""
+        if self._closing:
+            return
+        for instruction in self.controller.handle(event):
+            self._carry_out(instruction)
+
+    def _carry_out(self, instruction: ev.Instruction) -> None:
+        try:
+            self._do(instruction)
+        except MagpieError as error:
+            self.complain(error.code, str(error))
+
+    @singledispatchmethod
+    def _do(self, instruction: ev.Instruction) -> None:
+        raise TypeError(f"no way to carry out {type(instruction).__name__}")
+
+    @_do.register
+    def _(self, order: ev.ScheduleBoundary) -> None:
+        settings = self.next_retraining
+        if settings is not None:
+            self.retraining, self.next_retraining = settings, None
+        s = self.retraining
+        self.window_start_utc_s = self.clock.utc() - (self.clock.monotonic() - self.controller.state.window_start_s)
+        self._boundary_utc_s = self.window_start_utc_s + s.window_s
+        self._later(order.at_s, self._boundary)
+        if order.resumed:
+            self._note("window.resumed", window=order.window)
+            return
+        self._write(
+            self.store.open_window,
+            self.window_start_utc_s,
+            s.window_s,
+            s.policy,
+            s.model_dump(mode="json"),
+            number=order.window,
+        )
+        self._note("window.opened", window=order.window, data={"length_s": s.window_s, "policy": s.policy})
+        if order.window == 1 or not self.controller.state.awaiting_labels:
+            for camera in self.cameras.values():
+                self.supervisor.send(
+                    camera.worker, m.NextWindow(order.window - 1, order.window, s.window_s, self._label_budget(camera))
+                )
+
+    @_do.register
+    def _(self, order: ev.ScheduleDeadline) -> None:
+        self._later(order.at_s, lambda: self.dispatch(ev.DeadlinePassed(self.clock.monotonic(), order.window)))
+
+    @_do.register
+    def _(self, order: ev.ScheduleReplan) -> None:
+        self._later(order.at_s, lambda: self.dispatch(ev.SegmentDue(self.clock.monotonic(), order.plan_number)))
+
+    @_do.register
+    def _(self, order: ev.CloseWindow) -> None:
+        usages = self.supervisor.usage()
+        self.partitioner.reset_usage()
+        rows = [(u, self._role_of(u.worker), self._camera_of(u.worker)) for u in usages]
+        self._write(self.store.add_usage, order.window, rows)
+        for camera in self.cameras.values():
+            self._write(self.store.put_camera_window, order.window, camera.id, losses=camera.losses())
+        self._write(self.store.close_window, order.window, dict(order.details))
+        self._note("window.closed", window=order.window)
+
+    @_do.register
+    def _(self, order: ev.CloseSample) -> None:
+        self._spawn(self._close_sample(order.camera, order.window), f"close {order.camera}/{order.window}")
+
+    @_do.register
+    def _(self, order: ev.StartProfiling) -> None:
+        camera = self.cameras.get(order.camera)
+        data = None if camera is None else camera.closed.get(order.window)
+        if camera is None or data is None:
+            self.dispatch(ev.Profiled(self.clock.monotonic(), order.camera, order.window, ()))
+            return
+        count = max(1, sum(c.settings.enabled for c in self.cameras.values()))
+        budget = self.retraining.profiling_budget * self.retraining.window_s * self.controller.state.num_gpus / count
+        seed = sum(map(ord, order.camera)) * 1000 + order.window
+        message = m.Profile(
+            data,
+            self._student(camera.version),
+            self.retraining.space.configs(),
+            budget,
+            camera.history,
+            self.cores,
+            seed,
+        )
+        for name in self._profiler_jobs:
+            self.supervisor.resize(name, self._quantized(order.share / len(self._profiler_jobs)))
+        self._ask_profiler(message)
+
+    @_do.register
+    def _(self, order: ev.StopProfiling) -> None:
+        for queue in self._profiler_jobs.values():
+            queue.clear()
+        for name, job in list(self._profiler_with.items()):
+            if isinstance(job, m.Profile):
+                self.supervisor.kill(name, "profiling took longer than the window allows")
+
+    @_do.register
+    def _(self, order: ev.SetShares) -> None:
+        wanted: list[tuple[str, float]] = []
+        for name, share in order.inference.items():
+            camera = self.cameras.get(name)
+            if camera is None:
+                continue
+            wanted.append((camera.worker, share))
+            camera.share = share
+            self._choose_inference(camera)
+        wanted += [(self.cameras[c].trainer, s) for c, s in order.retraining.items() if c in self.cameras]
+        if not self.controller.state.awaiting_profiles and not self._profiler_with:
+            wanted += [(name, MIN_SHARE) for name in self._profiler_jobs]
+        # Those that give go first, so that at no instant more is granted than there is.
+        now = {u["name"]: u["share"] for u in self.supervisor.workers()}
+        for name, share in sorted(wanted, key=lambda w: w[1] - now.get(w[0], 0.0)):
+            self.supervisor.resize(name, max(self._quantized(share), self.partitioner.caps.min_share))
+        for name, share in order.retraining.items():
+            job = self.jobs.get(name)
+            if job is not None:
+                self.jobs[name] = dataclasses.replace(job, share=share)
+
+    @_do.register
+    def _(self, order: ev.StartRetraining) -> None:
+        camera = self.cameras.get(order.camera)
+        data = None if camera is None else camera.closed.get(order.window)
+        profile = None if camera is None else camera.profiles.get(order.config)
+        if camera is None or data is None or profile is None or self.supervisor.has(camera.trainer):
+            reason = "its data are gone" if data is None else "an earlier retraining has not ended yet"
+            at = self.clock.monotonic()
+            self._loop.call_soon(lambda: self.dispatch(ev.RetrainingFailed(at, order.camera, order.job, reason)))
+            return
+        folder = self._data / "jobs"
+        job = m.RetrainingJob(
+            job=order.job,
+            camera=order.camera,
+            data=data,
+            parent=self._student(camera.version),
+            config=profile.config,
+            spec=camera.version.spec,
+            seed=order.window,
+            checkpoint=folder / f"{order.camera}-{order.window}-{profile.config.id}.ckpt",
+            output=folder / f"{order.job}.safetensors",
+            cores=self.cores,
+        )
+        self.jobs[order.camera] = RunningJob(
+            order.job,
+            order.camera,
+            order.config,
+            order.window,
+            order.share,
+            self.clock.utc(),
+            profile.end_accuracy.value,
+            profile.gpu_seconds.value,
+        )
+        self._write(
+            self.store.start_job,
+            order.job,
+            self.controller.state.window,
+            order.camera,
+            order.config,
+            order.share,
+            accuracy_before=profile.start_accuracy,
+            model_version=camera.version.id,
+        )
+        self._note(
+            "retraining.started",
+            camera=order.camera,
+            window=self.controller.state.window,
+            data={
+                "job": order.job,
+                "config": order.config,
+                "share": order.share,
+                "expected_accuracy": profile.end_accuracy.to_json(),
+                "expected_gpu_s": profile.gpu_seconds.to_json(),
+            },
+        )
+        self.supervisor.start(
+            camera.trainer,
+            "retraining",
+            max(self._quantized(order.share), self.partitioner.caps.min_share),
+            training_worker,
+            job,
+            partial(self._training_message, order.camera),
+            on_given_up=partial(self._training_given_up, order.camera, order.job),
+            max_restarts=2,
+            killable=True,
+        )
+
+    @_do.register
+    def _(self, order: ev.StopRetraining) -> None:
+        camera = self.cameras.get(order.camera)
+        if camera is None:
+            return
+        self._note("retraining.stopped", camera=order.camera, data={"job": order.job, "reason": order.reason})
+        if order.keep and self.supervisor.send(camera.trainer, m.FinishNow(keep=True)):
+            return
+        self._end_job(order.camera, "stopped", order.reason)
+        self._spawn(self.supervisor.stop(camera.trainer, 1.0, m.FinishNow(keep=False)), f"stop {order.job}")
+
+    @_do.register
+    def _(self, order: ev.RecordPlan) -> None:
+        self._write(self.store.add_plan, order.window, order.problem, order.plan, order.cause)
+        self._note(
+            "plan",
+            window=order.window,
+            data={
+                "policy": order.plan.policy,
+                "cause": order.cause,
+                "objective": order.plan.objective,
+                "decision_s": order.plan.decision_seconds,
+                "reasons": dict(order.plan.reasons),
+            },
+        )
+
+    @_do.register
+    def _(self, order: ev.Complain) -> None:
+        self.complain(order.code, order.message, order.camera)
+
+    # -- time
+
+    def _later(self, at_s: float, call: Callable[[], None]) -> None:
+        # On Linux the loop's clock is CLOCK_MONOTONIC, as is ours.
+        delay = max(0.0, at_s - self.clock.monotonic())
+        self._timers = [t for t in self._timers if not t.cancelled() and t.when() > self._loop.time()]
+        self._timers.append(self._loop.call_later(delay, call))
+
+    def _boundary(self) -> None:
+        settings = self.next_retraining or self.retraining
+        local = self.clock.local_minute()
+        self.dispatch(ev.BoundaryReached(self.clock.monotonic(), settings.retraining_allowed(local)))
+
+    def resume(self, found: OpenWindow) -> None:
+        """Go on inside the window that was open when the appliance ended: its plan, its jobs from their checkpoints."""
+        record, now_s = found.window, self.clock.monotonic()
+        start_s = now_s - (self.clock.utc() - record.start_utc_s)
+        problem = plan = None
+        if found.plan is not None:
+            problem = WindowProblem.from_json(found.plan.problem)
+            plan = WindowPlan.from_json(found.plan.plan)
+        for camera in self.cameras.values():
+            data = self._read_manifest(camera.id, record.id - 1)
+            if data is not None:
+                camera.closed = {record.id - 1: data}
+            camera.profiles = {
+                p.config: RetrainingProfile.from_json(p.profile)
+                for p in self.store.profiles(camera.id)
+                if p.window == record.id
+            }
+        finished = frozenset(j.camera for j in found.jobs if j.state in ("completed", "failed", "stopped"))
+        for instruction in self.controller.restore(now_s, record.id, start_s, problem, plan, finished):
+            self._carry_out(instruction)
+
+    def _manifest(self, camera: str, window: int) -> Path:
+        return self._data / "windows" / camera / f"{window}.json"
+
+    def _read_manifest(self, camera: str, window: int) -> LabelledWindow | None:
+        try:
+            value = json.loads(self._manifest(camera, window).read_text(encoding="utf-8"))
+            return LabelledWindow.from_json(value)
+        except (OSError, ValueError, KeyError):
+            return None
+
+    def begin(self) -> None:
+        """Open the first window now."""
+        self._boundary()
+
+    # -- settings
+
+    def change_retraining(self, settings: RetrainingSettings) -> None:
+        """In force from the next boundary."""
+        self.next_retraining = settings
+        self.dispatch(dataclasses.replace(self._window_settings(settings), at_s=self.clock.monotonic()))
+
+    @property
+    def next_boundary_utc_s(self) -> float:
+        """When the running window ends."""
+        return self._boundary_utc_s
+
+    # -- cameras' workers
+
+    def _camera_message(self, name: str, message: Any) -> None:
+        camera = self.cameras.get(name)
+        if camera is None:
+            return
+        if not camera.worker_up:
+            camera.worker_up = True
+            self._note("camera.worker_up", camera=name)
+        if isinstance(message, m.CameraReport):
+            before = camera.report
+            camera.report = message
+            if (
+                before is None
+                or before.status.state != message.status.state
+                or before.status.fault != message.status.fault
+            ):
+                self._note(
+                    f"camera.{message.status.state}",
+                    camera=name,
+                    data={"fault": message.status.fault, "message": message.status.message},
+                )
+        elif isinstance(message, m.Preview):
+            self._on_preview(name, message)
+        elif isinstance(message, m.Sampled):
+            self.labels.add(message.frame)
+        elif isinstance(message, m.SampleClosed):
+            for frame in message.frames:
+                self.labels.add(frame)
+            waiting = self._waiting_close.pop((name, message.window), None)
+            if waiting is not None and not waiting.done():
+                waiting.set_result(message.frames)
+        elif isinstance(message, m.Measured):
+            camera.profile = message.profile
+            if not camera.announced:
+                camera.announced = True
+                self.dispatch(
+                    ev.CameraJoined(
+                        self.clock.monotonic(),
+                        name,
+                        self.controller.state.cameras[name].accuracy,
+                        message.profile,
+                        camera.settings.retraining.every_kth_window,
+                        camera.version.id,
+                        camera.settings.retraining.enabled and not camera.version.pinned,
+                    )
+                )
+        elif isinstance(message, m.Swapped):
+            camera.swap_gaps_s.append(message.gap_s)
+            camera.frames_lost_in_swaps += message.frames_lost
+            self._resolve_swap(name, message)
+        elif isinstance(message, m.SwapFailed):
+            self._resolve_swap(
+                name, MagpieError(f"{name}: {message.version} could not be put in force: {message.reason}")
+            )
+
+    def _camera_lost(self, name: str, reason: str) -> None:
+        camera = self.cameras.get(name)
+        if camera is not None:
+            camera.worker_up = False
+            self._resolve_swap(name, MagpieError(f"{name}: its worker died while the model was switched"))
+
+    def _choose_inference(self, camera: CameraRuntime) -> None:
+        chosen = choose_inference(camera.profile, camera.share, camera.inference)
+        if chosen != camera.inference:
+            camera.inference = chosen
+            self.supervisor.send(camera.worker, m.SetInference(chosen))
+            self._note("inference.changed", camera=camera.id, data={"lambda": chosen.to_json(), "share": camera.share})
+
+    def watch(self, camera: str, fps: float) -> None:
+        """Ask a camera's worker for encoded pictures (0: none)."""
+        if self._watching.get(camera, 0.0) != fps:
+            self._watching[camera] = fps
+            self.supervisor.send(self.camera(camera).worker, m.Watch(fps))
+
+    # -- the boundary: close, label, measure
+
+    async def _close_sample(self, name: str, window: int) -> None:
+        began = self.clock.monotonic()
+        camera = self.camera(name)
+        future: asyncio.Future[tuple[Any, ...]] = self._loop.create_future()
+        self._waiting_close[(name, window)] = future
+        s = self.retraining
+        sent = self.supervisor.send(
+            camera.worker, m.NextWindow(window, window + 1, s.window_s, self._label_budget(camera))
+        )
+        if sent:
+            try:
+                await asyncio.wait_for(future, 5.0)
+            except TimeoutError:
+                self._note(
+                    "sample.not_closed", camera=name, window=window, data={"reason": "the worker did not answer"}
+                )
+        self._waiting_close.pop((name, window), None)
+        frames = await self.labels.complete(name, window, LABEL_WAIT * s.window_s)
+        data = await self._labelled_window(camera, window, frames)
+        delay = self.clock.monotonic() - began
+        objects = sum(len(f.labels) for f in frames)
+        self._write(
+            self.store.put_camera_window,
+            window,
+            name,
+            model_version=camera.version.id,
+            frames_labelled=len(frames),
+            objects_labelled=objects,
+            labelling_delay_s=delay,
+        )
+        if data is None or self.cameras.get(name) is not camera:
+            self._labelled(camera, window, None, None)
+            return
+        camera.closed = {window: data}
+        await asyncio.to_thread(_write_json, self._manifest(name, window), data.to_json())
+        parent = await self._parent(camera.version)
+        self._ask_profiler(
+            m.Evaluate(
+                data,
+                self._student(camera.frozen),
+                self._student(camera.version),
+                None if parent is None else self._student(parent),
+            )
+        )
+
+    async def _labelled_window(
+        self, camera: CameraRuntime, window: int, frames: tuple[LabelledFrame, ...]
+    ) -> LabelledWindow | None:
+        if not frames:
+            self._note("window.no_labels", camera=camera.id, window=window)
+            return None
+        s = camera.settings
+        root = self._exemplar_root(camera.id)
+        try:
+            return await asyncio.to_thread(
+                build_labelled_window,
+                s.id,
+                window,
+                s.task,
+                s.classes,
+                frames,
+                self.retraining.held_out,
+                read_exemplars(root),
+            )
+        except MagpieError as error:
+            self.complain(error.code, str(error), camera.id)
+            return None
+
+    def _exemplar_root(self, camera: str) -> Path:
+        return self._data / "exemplars" / camera
+
+    async def _parent(self, version: ModelVersion) -> ModelVersion | None:
+        if version.parent is None:
+            return None
+        try:
+            return await self._ask(self.store.version, version.parent)
+        except MagpieError:
+            return None
+
+    def _labelled(
+        self, camera: CameraRuntime, window: int, data: LabelledWindow | None, result: m.Evaluated | None
+    ) -> None:
+        self.evaluated.setdefault(window, set()).add(camera.id)
+        value = None if result is None or result.realised is None else result.realised.value
+        self.dispatch(
+            ev.SampleLabelled(
+                self.clock.monotonic(),
+                camera.id,
+                window,
+                0 if data is None else len(data.train),
+                0 if data is None else len(data.held_out),
+                value,
+                camera.profile,
+            )
+        )
+
+    def _evaluated(self, result: m.Evaluated) -> None:
+        camera = self.cameras.get(result.camera)
+        if camera is None:
+            return
+        camera.realised, camera.frozen_accuracy = result.realised, result.frozen
+        details = {"quality": result.quality, "class_counts": result.class_counts}
+        if result.current is not None:
+            details["current_fresh"] = result.current.to_json()
+        self._write(
+            self.store.put_camera_window,
+            result.window,
+            camera.id,
+            realised=result.realised,
+            frozen=result.frozen,
+            details=details,
+        )
+        self._note(
+            "window.measured",
+            camera=camera.id,
+            window=result.window,
+            data={"realised": _value(result.realised), "frozen": _value(result.frozen)},
+        )
+        if result.current_live is not None and result.parent_live is not None and not camera.version.pinned:
+            decision = roll_back(
+                result.current_live.value,
+                result.parent_live.value,
+                result.current_live.frames,
+                self.retraining.rollback_margin,
+            )
+            if decision.yes:
+                self._spawn(self._roll_back_auto(camera, decision.reason), f"roll back {camera.id}")
+        self._labelled(camera, result.window, camera.closed.get(result.window), result)
+
+    async def _roll_back_auto(self, camera: CameraRuntime, reason: str) -> None:
+        await self.roll_back(camera.id, None, "automatic roll-back", reason)
+
+    # -- golden worker
+
+    def _golden_message(self, message: Any) -> None:
+        if isinstance(message, m.Labelled):
+            self.labels.received(message)
+        if not self.golden_ready:
+            self.golden_ready = True
+            self._note("golden.ready")
+            self.labels.worker_ready()
+
+    def _golden_lost(self, reason: str) -> None:
+        self.golden_ready = False
+        self.labels.worker_lost()
+
+    # -- profilers
+
+    def _ask_profiler(self, message: Any) -> None:
+        """Give work to the profiler with the shortest queue; evaluations go before profiles."""
+        name = min(self._profiler_jobs, key=lambda n: len(self._profiler_jobs[n]) + (n in self._profiler_with))
+        queue = self._profiler_jobs[name]
+        if isinstance(message, m.Evaluate):
+            queue.appendleft(message)
+        else:
+            queue.append(message)
+        if isinstance(message, m.Evaluate):
+            state = self.controller.state
+            spare = max(MIN_SHARE, state.num_gpus - sum(state.shares.values())) / len(self._profiler_jobs)
+            self.supervisor.resize(name, self._quantized(spare))
+        self._feed_profiler(name)
+
+    def _feed_profiler(self, name: str) -> None:
+        queue = self._profiler_jobs[name]
+        if name not in self._profiler_with and queue and self.supervisor.send(name, queue[0]):
+            self._profiler_with[name] = queue.popleft()
+
+    def _profiler_message(self, name: str, message: Any) -> None:
+        job = self._profiler_with.get(name)
+        if isinstance(message, m.Evaluated):
+            self._profiler_with.pop(name, None)
+            self._evaluated(message)
+        elif isinstance(message, m.ProfileDone):
+            self._profiler_with.pop(name, None)
+            self._profiled(message)
+        elif isinstance(message, m.JobFailed):
+            self._profiler_with.pop(name, None)
+            self.complain("profiling_failed", f"{message.camera}: {message.what}: {message.reason}", message.camera)
+            self._profiler_job_failed(job)
+        elif isinstance(message, m.Remembered):
+            self._profiler_with.pop(name, None)
+        self._feed_profiler(name)
+
+    def _profiler_lost(self, name: str, reason: str) -> None:
+        job = self._profiler_with.pop(name, None)
+        self._profiler_job_failed(job)
+
+    def _profiler_job_failed(self, job: Any) -> None:
+        """A job that its worker could not do is answered without a result, so that nothing waits for it."""
+        if isinstance(job, m.Profile):
+            self.dispatch(ev.Profiled(self.clock.monotonic(), job.data.camera, job.data.window, ()))
+        elif isinstance(job, m.Evaluate):
+            camera = self.cameras.get(job.data.camera)
+            if camera is not None:
+                self._labelled(camera, job.data.window, camera.closed.get(job.data.window), None)
+
+    def _profiled(self, done: m.ProfileDone) -> None:
+        camera = self.cameras.get(done.camera)
+        if camera is None:
+            return
+        camera.history = done.history
+        camera.profiles = {p.config.id: p for p in done.profiles}
+        window = self.controller.state.window
+        self._write(self.store.put_settings, f"profiler/{done.camera}", done.history, "micro-profiler")
+        self._write(self.store.add_profiles, window, done.camera, done.profiles)
+        self._write(self.store.add_cost, window, "profiling", camera=done.camera, gpu_seconds=done.gpu_seconds)
+        self._note(
+            "profiled",
+            camera=done.camera,
+            window=window,
+            data={"configs": len(done.profiles), "pruned": done.pruned, "gpu_s": done.gpu_seconds, "note": done.note},
+        )
+        self.dispatch(
+            ev.Profiled(
+                self.clock.monotonic(),
+                done.camera,
+                done.window,
+                tuple(done.profiles),
+                done.start_accuracy,
+                done.gpu_seconds,
+            )
+        )
+        data = camera.closed.get(done.window)
+        if data is not None and self.retraining.exemplars:
+            self._ask_profiler(
+                m.Remember(
+                    data, self._student(camera.version), self._exemplar_root(camera.id), self.retraining.exemplars
+                )
+            )
+
+    # -- retraining and promotion
+
+    def _training_message(self, name: str, message: Any) -> None:
+        job = self.jobs.get(name)
+        if job is None or message.job != job.job:
+            return
+        if isinstance(message, m.TrainingProgress):
+            self.jobs[name] = dataclasses.replace(
+                job, fraction=message.fraction, held_out=message.held_out, device_seconds=message.device_seconds
+            )
+            self._write(self.store.update_job, job.job, fraction=message.fraction, gpu_seconds=message.device_seconds)
+            self.dispatch(
+                ev.RetrainingProgressed(
+                    self.clock.monotonic(), name, job.job, message.device_seconds, message.fraction, message.held_out
+                )
+            )
+        elif isinstance(message, m.TrainingDone):
+            self._spawn(self._promote_or_not(name, job, message), f"gate {job.job}")
+        elif isinstance(message, m.TrainingDropped):
+            self._end_job(name, "stopped", "ended without a result")
+
+    def _training_given_up(self, name: str, job: str, reason: str) -> None:
+        if name in self.jobs and self.jobs[name].job == job:
+            self._end_job(name, "failed", reason)
+            self._note("retraining.failed", camera=name, data={"job": job, "reason": reason})
+            self.dispatch(ev.RetrainingFailed(self.clock.monotonic(), name, job, reason))
+
+    def _end_job(self, name: str, state: Any, reason: str) -> None:
+        job = self.jobs.pop(name, None)
+        if job is not None:
+            self._write(self.store.end_job, job.job, state, gpu_seconds=job.device_seconds, reason=reason)
+
+    async def _promote_or_not(self, name: str, job: RunningJob, done: m.TrainingDone) -> None:
+        camera = self.cameras.get(name)
+        if camera is None:
+            return
+        window = self.controller.state.window
+        scores = {
+            "held_out": done.candidate.value,
+            "parent_held_out": done.parent.value,
+            "frames": float(done.candidate.frames),
+        }
+        candidate = ModelVersion(
+            id=f"{name}-w{window}-{job.job.rsplit('-', 1)[-1]}-{int(self.clock.utc())}",
+            camera=name,
+            blob="",
+            spec=done.spec,
+            created_utc_s=self.clock.utc(),
+            parent=camera.version.id,
+            window=job.window,
+            config=job.config,
+            scores=scores,
+            frames=done.train_frames,
+            gpu_seconds=done.device_seconds,
+        )
+        decision = gate(done.candidate.value, done.parent.value, done.candidate.frames, self.retraining.gate_tolerance)
+        promoted, reason = decision.yes, decision.reason
+        if camera.version.pinned:
+            promoted, reason = False, f"{camera.version.id} is pinned"
+        try:
+            candidate = await self._ask(self.store.add_model, candidate, done.path)
+            if promoted:
+                await self._put_in_force(camera, candidate, "gate", reason, scores)
+            else:
+                await self._ask(self.store.reject, candidate.id, "gate", reason)
+        except MagpieError as error:
+            promoted, reason = False, str(error)
+            self.complain(error.code, f"{name}: the retrained model could not be put in force: {error}", name)
+        done.path.unlink(missing_ok=True)
+        self._write(self.store.add_cost, window, "retraining", camera=name, gpu_seconds=done.device_seconds)
+        self._write(
+            self.store.end_job,
+            job.job,
+            "completed",
+            gpu_seconds=done.device_seconds,
+            accuracy_after=done.candidate.value,
+            promoted=promoted,
+            reason=reason,
+            model_version=candidate.id,
+        )
+        self.jobs.pop(name, None)
+        self._note(
+            "model.promoted" if promoted else "model.rejected",
+            camera=name,
+            window=window,
+            data={
+                "version": candidate.id,
+                "config": job.config,
+                "scores": scores,
+                "reason": reason,
+                "expected_accuracy": job.predicted_accuracy,
+                "gpu_s": done.device_seconds,
+            },
+        )
+        self.dispatch(
+            ev.RetrainingCompleted(
+                self.clock.monotonic(), name, job.job, promoted, done.candidate.value, candidate.id, reason
+            )
+        )
+
+    async def _put_in_force(
+        self, camera: CameraRuntime, version: ModelVersion, by: str, reason: str, scores: Mapping[str, float]
+    ) -> None:
+        """Record first, then switch: after a power loss the recorded model is the one that starts."""
+        before = camera.version
+        camera.version = await self._ask(self.store.promote, version.id, by, reason, scores=dict(scores))
+        try:
+            await self._swap(camera, camera.version)
+        except MagpieError as error:
+            if not camera.worker_up:
+                return  # its next start loads the version in force
+            camera.version = await self._ask(self.store.roll_back, camera.id, "swap", str(error), to=before.id)
+            raise
+
+    async def _swap(self, camera: CameraRuntime, version: ModelVersion) -> None:
+        """Have the camera's worker switch; returns when the new student answers. Raises MagpieError."""
+        path = await self._ask(self.store.blobs.verify, version.blob)
+        if not self.supervisor.send(camera.worker, m.Swap(version.id, path)):
+            return
+        future: asyncio.Future[m.Swapped] = self._loop.create_future()
+        self._swaps[camera.id] = future
+        try:
+            swapped = await asyncio.wait_for(future, 60.0)
+        except TimeoutError:
+            raise MagpieError(f"{camera.id}: the switch to {version.id} was not confirmed within 60 s") from None
+        finally:
+            self._swaps.pop(camera.id, None)
+        self._note(
+            "model.switched",
+            camera=camera.id,
+            data={"version": version.id, "gap_s": swapped.gap_s, "frames_lost": swapped.frames_lost},
+        )
+
+    def _resolve_swap(self, name: str, result: m.Swapped | MagpieError) -> None:
+        future = self._swaps.get(name)
+        if future is None or future.done():
+            return
+        if isinstance(result, MagpieError):
+            future.set_exception(result)
+        else:
+            future.set_result(result)
+
+    async def roll_back(self, name: str, to: str | None, by: str, reason: str) -> ModelVersion:
+        """Put an earlier version in force now. Raises NotFound, Conflict, MagpieError."""
+        camera = self.camera(name)
+        camera.version = await self._ask(self.store.roll_back, name, by, reason, to=to)
+        await self._swap(camera, camera.version)
+        self._note(
+            "model.rolled_back",
+            camera=name,
+            window=self.controller.state.window,
+            data={"version": camera.version.id, "by": by, "reason": reason},
+        )
+        self._rejoin(camera)
+        return camera.version
+
+    async def pin(self, version: str, pinned: bool, by: str) -> ModelVersion:
+        """Pin or unpin. A pinned version in force is not replaced: the camera is not retrained. Raises NotFound."""
+        found = await self._ask(self.store.set_pinned, version, pinned, by)
+        camera = self.cameras.get(found.camera)
+        if camera is not None and camera.version.id == found.id:
+            camera.version = found
+            self._rejoin(camera)
+        self._note(
+            "model.pinned" if pinned else "model.unpinned", camera=found.camera, data={"version": version, "by": by}
+        )
+        return found
+
+    def _rejoin(self, camera: CameraRuntime) -> None:
+        if camera.settings.enabled:
+            retrain = camera.settings.retraining
+            self.dispatch(
+                ev.CameraJoined(
+                    self.clock.monotonic(),
+                    camera.id,
+                    self._start_accuracy(camera),
+                    camera.profile,
+                    retrain.every_kth_window,
+                    camera.version.id,
+                    retrain.enabled and not camera.version.pinned,
+                )
+            )
+
+    # -- small things
+
+    def complain(self, code: str, message: str, camera: str | None = None) -> None:
+        """Something the operator must know: kept for the page and /readyz, journaled."""
+        log.warning("%s: %s", code, message)
+        now = self.clock.utc()
+        self.complaints = deque((c for c in self.complaints if c["message"] != message), _MAX_COMPLAINTS)
+        self.complaints.append({"code": code, "message": message, "camera": camera, "utc_s": now})
+        self._note(f"complaint.{code}", camera=camera, data={"message": message})
+
+    def _worker_event(self, kind: str, data: dict[str, Any]) -> None:
+        camera = self._camera_of(data.get("worker", ""))
+        self._note(f"worker.{kind}", camera=camera, data=data)
+
+    def _camera_of(self, worker: str) -> str | None:
+        for prefix in ("camera-", "retrain-"):
+            if worker.startswith(prefix) and worker.removeprefix(prefix) in self.cameras:
+                return worker.removeprefix(prefix)
+        return None
+
+    @staticmethod
+    def _role_of(worker: str) -> Role:
+        if worker.startswith("camera-"):
+            return "inference"
+        if worker.startswith("retrain-"):
+            return "retraining"
+        return "golden" if worker == "golden" else "profiling"
+
+    def _student(self, version: ModelVersion) -> m.Student:
+        return m.Student(version.id, self.store.blobs.path(version.blob))
+
+    def _quantized(self, share: float) -> float:
+        return self.partitioner.caps.quantize(min(1.0, max(0.0, share)))
+
+    def usage(self) -> tuple[Usage, ...]:
+        """Shares asked, given and used since the window began."""
+        return self.supervisor.usage()
+
+    def _spawn(self, coroutine: Awaitable[Any], name: str) -> None:
+        async def guarded() -> None:
+            try:
+                await coroutine
+            except MagpieError as error:
+                self.complain(error.code, str(error))
+
+        task = asyncio.create_task(guarded(), name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._task_done)
+
+    def _task_done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.error("%s failed", task.get_name(), exc_info=task.exception())
+            self.complain("internal", f"{task.get_name()} failed: {task.exception()}")
+
+    async def _ask(self, call: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+        """A blocking call of the store, in its thread, in order."""
+        return await self._loop.run_in_executor(self._db, partial(call, *args, **kwargs))
+
+    def _write(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+        """Write behind, in order; a failure is complained about and the appliance goes on."""
+        if self._closing:
+            return
+
+        def done(future: asyncio.Future[Any]) -> None:
+            error = None if future.cancelled() else future.exception()
+            if isinstance(error, MagpieError):
+                self.complain(error.code, f"{getattr(call, '__name__', 'write')}: {error}")
+            elif error is not None:
+                log.error("store: %s failed", getattr(call, "__name__", "write"), exc_info=error)
+                self.complain("store", f"{getattr(call, '__name__', 'write')} failed: {error}")
+
+        self._loop.run_in_executor(self._db, partial(call, *args, **kwargs)).add_done_callback(done)
+
+
+def _write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Whole or not at all; a full disk costs the resumption of this window after a restart, nothing else."""
+    temporary = path.with_suffix(".tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_text(json.dumps(value), encoding="utf-8")
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise StoreError(f"{path.name} could not be written: {error.strerror}") from None
+
+
+def _value(accuracy: Accuracy | None) -> float | None:
+    return None if accuracy is None else round(accuracy.value, 4)

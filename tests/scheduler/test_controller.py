@@ -1,0 +1,278 @@
+"""The window controller: worked sequences, and invariants after every event of random ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edge.core import events as ev
+from edge.core.configs import RetrainingConfig
+from edge.core.profiles import Estimate, InferenceProfile, RetrainingProfile
+from scheduler.controller import PREPARATION_LIMIT, WindowController
+from scheduler.policies import window_policy
+
+INFERENCE = InferenceProfile("subsampling", 0.2, (1.0, 2.0, 4.0), (1.0, 0.8, 0.5))
+SETTINGS = ev.WindowSettingsChanged(0.0, 100.0, None, "relay", True, 0.05)
+
+
+def controller(num_gpus: float = 1.0, **changes: object) -> WindowController:
+    return WindowController(replace(SETTINGS, **changes), num_gpus, lambda name, p: window_policy(name).plan(p))
+
+
+def profile(end: float = 0.8, cost: float = 20.0, start: float = 0.5, epochs: int = 5) -> RetrainingProfile:
+    return RetrainingProfile(RetrainingConfig(epochs), start, Estimate.exact(end), Estimate.exact(cost))
+
+
+def of(kind: type, instructions: list[ev.Instruction]) -> list[ev.Instruction]:
+    return [i for i in instructions if isinstance(i, kind)]
+
+
+def joined(c: WindowController, *cameras: str, at: float = 0.0) -> None:
+    for camera in cameras:
+        c.handle(ev.CameraJoined(at, camera, 0.5, INFERENCE))
+
+
+def prepared(c: WindowController, cameras: tuple[str, ...], at: float) -> list[ev.Instruction]:
+    """Boundary, labels and profiles of every camera; returns what the last profile led to."""
+    window = c.state.window
+    c.handle(ev.BoundaryReached(at))
+    out: list[ev.Instruction] = []
+    for camera in cameras:
+        c.handle(ev.SampleLabelled(at + 1, camera, window, 30, 10, 0.5))
+    for camera in cameras:
+        out = c.handle(ev.Profiled(at + 2, camera, window, (profile(), profile(0.7, 8.0, epochs=2)), 0.5))
+        c.check()
+    return out
+
+
+class TestOneWindow:
+    def test_the_first_window_has_nothing_to_retrain_on(self) -> None:
+        c = controller()
+        joined(c, "a", "b")
+        out = c.handle(ev.BoundaryReached(0.0))
+        assert c.state.window == 1
+        assert of(ev.ScheduleBoundary, out) == [ev.ScheduleBoundary(100.0, 1)]
+        assert not of(ev.CloseSample, out)
+        assert not of(ev.StartRetraining, out)
+        assert of(ev.SetShares, out)
+
+    def test_a_boundary_closes_every_sample_and_plans_once_profiles_are_in(self) -> None:
+        c = controller()
+        joined(c, "a", "b")
+        c.handle(ev.BoundaryReached(0.0))
+        out = c.handle(ev.BoundaryReached(100.0))
+        assert [(i.camera, i.window) for i in of(ev.CloseSample, out)] == [("a", 1), ("b", 1)]
+        assert of(ev.CloseWindow, out) == [ev.CloseWindow(1)]
+        out = c.handle(ev.SampleLabelled(101.0, "a", 1, 30, 10, 0.5))
+        assert [i.camera for i in of(ev.StartProfiling, out)] == ["a"]
+        c.handle(ev.SampleLabelled(101.0, "b", 1, 30, 10, 0.4))
+        assert not of(ev.RecordPlan, c.handle(ev.Profiled(104.0, "a", 1, (profile(),), 0.5)))
+        out = c.handle(ev.Profiled(105.0, "b", 1, (profile(),), 0.4))
+        plan = of(ev.RecordPlan, out)[0]
+        assert plan.problem.label_delay_s == pytest.approx(5.0)
+        assert of(ev.StartRetraining, out)
+        c.check()
+
+    def test_a_completed_retraining_replans_with_the_new_accuracy(self) -> None:
+        c = controller()
+        joined(c, "a", "b")
+        c.handle(ev.BoundaryReached(0.0))
+        out = prepared(c, ("a", "b"), 100.0)
+        start = of(ev.StartRetraining, out)[0]
+        out = c.handle(ev.RetrainingCompleted(130.0, start.camera, start.job, True, 0.81))
+        problem = of(ev.RecordPlan, out)[0].problem
+        stream = next(s for s in problem.streams if s.id == start.camera)
+        assert stream.start_accuracy == pytest.approx(0.81)
+        assert stream.options == ()
+        assert problem.label_delay_s == pytest.approx(30.0)
+        c.check()
+
+    def test_a_failed_retraining_is_complained_about_and_not_tried_again(self) -> None:
+        c = controller()
+        joined(c, "a")
+        c.handle(ev.BoundaryReached(0.0))
+        start = of(ev.StartRetraining, prepared(c, ("a",), 100.0))[0]
+        out = c.handle(ev.RetrainingFailed(110.0, "a", start.job, "out of memory"))
+        assert of(ev.Complain, out)[0].code == "retraining_failed"
+        assert not of(ev.StartRetraining, out)
+
+    def test_progress_that_departs_from_the_profile_replans_early(self) -> None:
+        c = controller()
+        joined(c, "a")
+        c.handle(ev.BoundaryReached(0.0))
+        start = of(ev.StartRetraining, prepared(c, ("a",), 100.0))[0]
+        # Half of the steps took what the profile had for the whole: it costs twice as much.
+        cost = c.state.jobs["a"].option.gpu_seconds
+        out = c.handle(ev.RetrainingProgressed(130.0, "a", start.job, cost, 0.5))
+        record = of(ev.RecordPlan, out)[0]
+        assert "GPU-s" in record.cause
+        stream = record.problem.streams[0]
+        assert stream.running == start.config
+        assert next(o for o in stream.options if o.id == start.config).gpu_seconds == pytest.approx(2 * cost)
+
+    def test_progress_as_profiled_changes_nothing(self) -> None:
+        c = controller()
+        joined(c, "a")
+        c.handle(ev.BoundaryReached(0.0))
+        start = of(ev.StartRetraining, prepared(c, ("a",), 100.0))[0]
+        job = c.state.jobs["a"]
+        done = job.share * 10.0
+        assert (
+            c.handle(ev.RetrainingProgressed(job.since_s + 10, "a", start.job, done, done / job.option.gpu_seconds))
+            == []
+        )
+
+    def test_late_profiles_do_not_hold_the_window_up(self) -> None:
+        c = controller()
+        joined(c, "a", "b")
+        c.handle(ev.BoundaryReached(0.0))
+        out = c.handle(ev.BoundaryReached(100.0))
+        deadline = of(ev.ScheduleDeadline, out)[0]
+        assert deadline.at_s == pytest.approx(100.0 + PREPARATION_LIMIT * 100.0)
+        c.handle(ev.SampleLabelled(101.0, "a", 1, 30, 10, 0.5))
+        c.handle(ev.SampleLabelled(101.0, "b", 1, 30, 10, 0.5))
+        c.handle(ev.Profiled(110.0, "a", 1, (profile(),), 0.5))
+        out = c.handle(ev.DeadlinePassed(140.0, 2))
+        assert of(ev.Complain, out)[0].code == "window_too_short"
+        assert "b" in of(ev.Complain, out)[0].message
+        assert [i.camera for i in of(ev.StartRetraining, out)] == ["a"]
+        assert c.handle(ev.Profiled(141.0, "b", 1, (profile(),), 0.5)) == []
+
+    def test_a_retraining_that_is_not_over_at_the_boundary_is_kept_as_it_is(self) -> None:
+        c = controller()
+        joined(c, "a")
+        c.handle(ev.BoundaryReached(0.0))
+        start = of(ev.StartRetraining, prepared(c, ("a",), 100.0))[0]
+        out = c.handle(ev.BoundaryReached(200.0))
+        assert of(ev.StopRetraining, out) == [ev.StopRetraining("a", start.job, "the retraining window is over", True)]
+
+
+class TestSettings:
+    def test_settings_take_effect_at_the_next_boundary(self) -> None:
+        c = controller()
+        joined(c, "a")
+        c.handle(ev.BoundaryReached(0.0))
+        assert c.handle(replace(SETTINGS, window_s=60.0)) == []
+        assert c.state.settings.window_s == 100.0
+        out = c.handle(ev.BoundaryReached(100.0))
+        assert of(ev.ScheduleBoundary, out)[0].at_s == pytest.approx(160.0)
+
+    @pytest.mark.parametrize("allowed", [True, False])
+    def test_quiet_hours_measure_but_do_not_retrain(self, allowed: bool) -> None:
+        c = controller()
+        joined(c, "a")
+        c.handle(ev.BoundaryReached(0.0))
+        out = c.handle(ev.BoundaryReached(100.0, retraining_allowed=allowed))
+        assert of(ev.CloseSample, out)
+        out = c.handle(ev.SampleLabelled(101.0, "a", 1, 30, 10, 0.5))
+        assert bool(of(ev.StartProfiling, out)) is allowed
+
+    def test_a_camera_may_ask_for_every_second_window_only(self) -> None:
+        c = controller()
+        c.handle(ev.CameraJoined(0.0, "a", 0.5, INFERENCE, every_kth_window=2))
+        asked = []
+        c.handle(ev.BoundaryReached(0.0))
+        for n in range(1, 6):
+            c.handle(ev.BoundaryReached(100.0 * n))
+            out = c.handle(ev.SampleLabelled(100.0 * n + 1, "a", n, 30, 10, 0.5))
+            if of(ev.StartProfiling, out):
+                asked.append(c.state.window)
+                c.handle(ev.Profiled(100.0 * n + 2, "a", n, (), 0.5))
+        assert asked == [2, 4, 6]
+
+    def test_a_floor_that_no_plan_keeps_is_complained_about(self) -> None:
+        c = controller(num_gpus=0.1, a_min=0.6)
+        joined(c, "a")
+        out = c.handle(ev.BoundaryReached(0.0))
+        assert of(ev.Complain, out)[0].code == "floor_unreachable"
+
+
+class TestRestart:
+    def test_the_recorded_plan_goes_on_from_where_the_time_is(self) -> None:
+        c = controller()
+        joined(c, "a", "b")
+        c.handle(ev.BoundaryReached(0.0))
+        record = of(ev.RecordPlan, prepared(c, ("a", "b"), 100.0))[0]
+        again = controller()
+        again.resume_after(2)
+        joined(again, "a", "b", at=1000.0)
+        out = again.restore(998.0, 2, 995.0, record.problem, record.plan, frozenset())
+        assert of(ev.ScheduleBoundary, out) == [ev.ScheduleBoundary(1095.0, 2, resumed=True)]
+        expected = record.plan.segments[0].streams
+        assert of(ev.SetShares, out)[0].inference == {k: a.inference_share for k, a in expected.items()}
+        assert {i.camera for i in of(ev.StartRetraining, out)} == {k for k, a in expected.items() if a.retrain_config}
+        again.check()
+
+    def test_what_was_finished_is_not_done_again(self) -> None:
+        c = controller()
+        joined(c, "a", "b")
+        c.handle(ev.BoundaryReached(0.0))
+        record = of(ev.RecordPlan, prepared(c, ("a", "b"), 100.0))[0]
+        again = controller()
+        again.resume_after(2)
+        joined(again, "a", "b", at=1000.0)
+        out = again.restore(1030.0, 2, 1000.0, record.problem, record.plan, frozenset({"a"}))
+        assert "a" not in {i.camera for i in of(ev.StartRetraining, out)}
+        again.check()
+
+
+ACTIONS = st.sampled_from(
+    [
+        "boundary",
+        "labelled",
+        "profiled",
+        "deadline",
+        "progress",
+        "completed",
+        "failed",
+        "segment",
+        "join",
+        "leave",
+        "capacity",
+    ]
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(ACTIONS, st.sampled_from("abc"), st.floats(0, 1)), max_size=40))
+def test_invariants_hold_after_every_event(steps: list[tuple[str, str, float]]) -> None:
+    """Shares never exceed the device, jobs belong to cameras that are there, nothing waits outside of preparation."""
+    c = controller()
+    joined(c, "a", "b")
+    c.handle(ev.BoundaryReached(0.0))
+    now = 0.0
+    for action, camera, x in steps:
+        now += 10 * x
+        s = c.state
+        job = s.jobs.get(camera)
+        event: ev.Event | None = None
+        if action == "boundary":
+            event = ev.BoundaryReached(now, retraining_allowed=x > 0.1)
+        elif action == "labelled":
+            event = ev.SampleLabelled(now, camera, s.window - 1, int(30 * x), int(10 * x), x)
+        elif action == "profiled":
+            event = ev.Profiled(now, camera, s.window - 1, (profile(x, 5 + 40 * x),), x)
+        elif action == "deadline":
+            event = ev.DeadlinePassed(now, s.window)
+        elif action == "progress" and job is not None:
+            event = ev.RetrainingProgressed(now, camera, job.id, x * 30, x)
+        elif action == "completed" and job is not None:
+            event = ev.RetrainingCompleted(now, camera, job.id, x > 0.5, x)
+        elif action == "failed" and job is not None:
+            event = ev.RetrainingFailed(now, camera, job.id, "died")
+        elif action == "segment":
+            event = ev.SegmentDue(now, s.plan_number)
+            if s.plan is None or s.next_segment >= len(s.plan.segments):
+                event = None
+        elif action == "join":
+            event = ev.CameraJoined(now, camera, x, INFERENCE)
+        elif action == "leave" and len(s.cameras) > 1:
+            event = ev.CameraLeft(now, camera)
+        elif action == "capacity":
+            event = ev.CapacityChanged(now, 0.3 + x)
+        if event is not None:
+            c.handle(event)
+            c.check()
