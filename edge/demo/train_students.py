@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 import torch
 
@@ -45,6 +46,21 @@ DETECTION = StudentSpec("detection", "ssdlite_mobilenet_v3", CLASSES, (192, 320)
 CLASSIFICATION = StudentSpec("classification", "shufflenet_v2", CLASSES, (64, 64), width=1.0)
 
 
+def _varied(picture: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """The picture with other exposure, contrast, tint and saturation and noise: usual photometric variation."""
+    ramp = np.linspace(0.0, 1.0, 256, dtype=np.float32) ** rng.uniform(0.7, 1.4)
+    tint = rng.uniform(0.92, 1.08, 3) * rng.uniform(0.6, 1.25)
+    table = np.clip(ramp[:, None] * tint * 255.0 + rng.uniform(-12.0, 24.0), 0.0, 255.0).astype(np.uint8)
+    out = cv2.LUT(picture, table[:, None, :])
+    grey = cv2.cvtColor(cv2.cvtColor(out, cv2.COLOR_RGB2GRAY), cv2.COLOR_GRAY2RGB)
+    share = rng.uniform(0.0, 0.4)
+    out = cv2.addWeighted(out, 1.0 - share, grey, share, 0.0)
+    if rng.random() < 0.4:
+        noise = rng.standard_normal(out.shape, np.float32) * rng.uniform(1.0, 8.0)
+        out = np.clip(out + noise, 0.0, 255.0).astype(np.uint8)
+    return np.asarray(out, np.uint8)
+
+
 def train_detector(out: Path, steps: int, minutes: float | None, seed: int) -> None:
     """Trains the detection student on the clear day and stores it with its scores over the whole cycle."""
     torch.manual_seed(seed)
@@ -66,7 +82,7 @@ def train_detector(out: Path, steps: int, minutes: float | None, seed: int) -> N
         ]
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(progress.at(step), 3e-3)
-        loss = detection_loss(net(pictures_to_tensor([s.picture for s in chosen])), targets)
+        loss = detection_loss(net(pictures_to_tensor([_varied(s.picture, rng) for s in chosen])), targets)
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(parameters, 10.0)
@@ -104,7 +120,7 @@ def _cuts(sample: Sample, rng: np.random.Generator, size: tuple[int, int]) -> tu
     pieces = pieces[: max(1, count // 3)]
     boxes = np.clip(np.concatenate([objects, *(p[None] for p in pieces)]), 0.0, 1.0)
     classes = np.concatenate([sample.classes, np.full(len(pieces), len(CLASSES), np.int64)])
-    return cut_outs(sample.picture, boxes.astype(np.float32), size), classes
+    return cut_outs(_varied(sample.picture, rng), boxes.astype(np.float32), size), classes
 
 
 def train_classifier(out: Path, steps: int, minutes: float | None, seed: int) -> None:

@@ -18,10 +18,11 @@ from typing import Any
 import cv2
 import numpy as np
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import save
 
 from edge.core.vision import Detections
 from edge.demo.scene import CLASSES, Scene, SceneObject, SceneSpec, conditions
+from edge.students.weights import write_whole
 
 TRAIN_SEEDS = 10_000
 HELD_OUT_SEEDS = 90_000
@@ -43,6 +44,12 @@ class Sample:
     classes: np.ndarray
 
 
+def _compressed(picture: np.ndarray, quality: int) -> np.ndarray:
+    """The picture after lossy compression with halved colour resolution: a camera's stream has suffered the same."""
+    _, data = cv2.imencode(".jpg", picture[..., ::-1], (cv2.IMWRITE_JPEG_QUALITY, quality))
+    return cv2.imdecode(data, cv2.IMREAD_COLOR)[..., ::-1]
+
+
 def samples(
     seed: int, width: int, height: int, phases: tuple[float, float], first_seed: int = TRAIN_SEEDS, per_scene: int = 24
 ) -> Iterator[Sample]:
@@ -55,6 +62,8 @@ def samples(
         for phase in sorted(starts.tolist()):
             picture, objects = scene.render(phase * CYCLE_S)
             boxes, classes = truth_arrays(objects)
+            if rng.random() < 0.6:
+                picture = _compressed(picture, int(rng.integers(35, 90)))
             small = cv2.resize(picture, (width, height), interpolation=cv2.INTER_AREA)
             yield Sample(small, boxes, classes)
         number += 1
@@ -136,11 +145,10 @@ def say(text: str) -> None:
 
 
 def write_weights(path: Path, state: dict[str, torch.Tensor], sidecar: dict[str, Any]) -> None:
-    """Stores weights as fp16 safetensors with a JSON sidecar of the same name."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Stores weights as fp16 safetensors with a JSON sidecar of the same name, each whole or not at all."""
     half = {name: (t.half() if t.is_floating_point() else t).contiguous() for name, t in state.items()}
-    save_file(half, path)
-    path.with_suffix(".json").write_text(json.dumps(sidecar, indent=2) + "\n", encoding="utf-8")
+    write_whole(path, save(half))
+    write_whole(path.with_suffix(".json"), (json.dumps(sidecar, indent=2) + "\n").encode())
 
 
 class Progress:
