@@ -71,6 +71,10 @@ class DetectionNet(StudentNet):
         self.box_tower = nn.Sequential(_separable(neck, neck), _separable(neck, neck))
         self.box_out = nn.Conv2d(neck, anchors * 4, 1)
         self._start()
+        for module in self.modules():
+            if isinstance(module, nn.BatchNorm2d):
+                # MobileNetV3's own 0.01 needs hundreds of steps to follow; a retraining has tens.
+                module.momentum = 0.1
         self._anchors: dict[tuple[int, int, str], Tensor] = {}
 
     def _channels(self) -> list[int]:
