@@ -129,7 +129,8 @@ def find_mounts(
 
     def inside(root: Path, path: str) -> Path:
         # In a container the path may name what is above the visible root.
-        candidate = root / path.lstrip("/")
+        # And we may live in the group that an appliance of this process moved itself to.
+        candidate = root / path.removesuffix("/" + _HOME).lstrip("/")
         return candidate if ".." not in Path(path).parts and files.exists(candidate) else root
 
     v1 = {

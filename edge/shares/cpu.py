@@ -18,7 +18,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
 
 from edge.core import checks
 from edge.core.clock import Clock, SystemClock
@@ -246,7 +245,7 @@ class Opened:
 def open_cpu_partitioner(
     cores: float | None = None,
     appliance: str = "default",
-    prefer: Literal["cgroup", "cgroup+coop", "coop"] | None = None,
+    prefer: ShareKind | None = None,
     clock: Clock | None = None,
     skip_probe: bool = False,
     cache_dir: Path | None = None,
@@ -268,7 +267,7 @@ def open_cpu_partitioner(
 def choose_cpu(
     cores: float | None = None,
     appliance: str = "default",
-    prefer: Literal["cgroup", "cgroup+coop", "coop"] | None = None,
+    prefer: ShareKind | None = None,
     clock: Clock | None = None,
     skip_probe: bool = False,
     cache_dir: Path | None = None,
@@ -283,6 +282,8 @@ def choose_cpu(
     attempts: list[Attempt] = []
     groups: CpuGroups | None = None
     evidence = ""
+    if prefer in ("mps", "mps+green"):
+        raise ShareError(f"share kind {prefer} is for NVIDIA GPUs, not for the CPU")
     if prefer != "coop":
         mounts, refused = find_mounts(proc, files)
         attempts += [Attempt(kind, False, reason) for kind, reason in refused]
@@ -308,7 +309,7 @@ def choose_cpu(
                     groups = None
                     continue
                 evidence = str(result)
-            attempts.append(Attempt(kind, True, evidence))
+            attempts.append(Attempt(kind, True, evidence.removeprefix(f"{kind}: ")))
             break
     if groups is None and prefer in ("cgroup", "cgroup+coop"):
         raise ShareError(

@@ -204,7 +204,7 @@ def begin(
 
 
 def handle(state: Handover, event: HandoverEvent) -> tuple[Handover, tuple[Instruction, ...]]:
-    """One step. Events of generations that are gone are ignored. Raises InvalidValue for a frame id that comes again."""
+    """One step. Events of generations that are gone are ignored. Raises InvalidValue if a frame id comes twice."""
     out: list[Instruction] = []
     if isinstance(event, FrameArrived):
         state = _frame(state, event, out)
@@ -345,22 +345,22 @@ def _time(state: Handover, at_s: float, out: list[Instruction]) -> Handover:
             state = _settled(replace(state, phase="steady"), at_s, out)
         else:
             state = _start(state, _next_share(state), at_s, out, "starting")
-    if state.old is not None:
-        holds = any(f.holder == state.old for f in state.frames)
+    old = state.old
+    if old is not None:
+        holds = any(f.holder == old for f in state.frames)
         late = at_s > state.old_deadline_s
         if state.phase == "emptying":
             if late:  # its memory is needed: the next one starts only when it is gone
-                out.append(Kill(state.old))
+                out.append(Kill(old))
                 state = replace(state, old_deadline_s=at_s + settings.drain_timeout_s)
-        elif not holds and not late and state.old not in state.dying:
-            out.append(Retire(state.old))
-            state = replace(state, dying=state.dying | {state.old})
         elif late:
-            old = state.old
             out.append(Kill(old))
             state = _give_back(replace(state, old=None, dying=state.dying | {old}), old, out)
             out.append(Commit(state.active or 0, state.share))
             state = _settled(replace(state, phase="steady"), at_s, out)
+        elif not holds and old not in state.dying:
+            out.append(Retire(old))
+            state = replace(state, dying=state.dying | {old})
     if state.active is not None:
         hung = any(f.holder == state.active and at_s - f.since_s > settings.answer_timeout_s for f in state.frames)
         if hung:

@@ -1,0 +1,302 @@
+"""`magpie doctor`: what this machine can enforce, and why not more; whether the appliance can run here."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Literal
+
+import psutil
+
+from edge.core.errors import MagpieError
+from edge.shares import report_devices
+
+Outcome = Literal["good", "warning", "bad"]
+
+_GIB = 2**30
+#: Memory that must be free to start (forkserver with torch, a teacher, four cameras), and that is comfortable.
+_MEMORY_NEEDED, _MEMORY_COMFORTABLE = 1 * _GIB, 3 * _GIB
+_DISK_NEEDED, _DISK_COMFORTABLE = _GIB // 4, 5 * _GIB
+_PACKAGES = ("torch", "torchvision", "av", "opencv-python-headless", "onnxruntime", "numpy")
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at. `hint` says what to do when it is not good."""
+
+    name: str
+    outcome: Outcome
+    said: str
+    hint: str = ""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Command line of `magpie doctor`."""
+    parser.add_argument("config", type=Path, nargs="?", help="look at what this site configuration needs")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--data-dir", type=Path, help="data folder (default: the configuration's, else ./data)")
+    parser.add_argument("--database", metavar="URL", help="database (default: the configuration's, else SQLite)")
+    parser.add_argument("--host", help="address to listen on (default: the configuration's, else 127.0.0.1)")
+    parser.add_argument("--port", type=int, help="port to listen on (default: the configuration's, else 8080)")
+    parser.add_argument("--cores", type=float, help="CPU cores that Magpie may use (default: all)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 if the appliance can run here, 1 if not."""
+    site = None
+    if args.config is not None:
+        from edge.settings import read_site
+
+        site = read_site(args.config)
+    data_dir = args.data_dir or Path(site.data_dir if site else "data")
+    url = args.database or (site.database_url if site else "") or ""
+    host = args.host or (site.web.host if site else "127.0.0.1")
+    port = args.port if args.port is not None else (site.web.port if site else 8080)
+    cores = args.cores or (site.cores if site else None)
+    report = examine(data_dir, url, host, port, cores)
+    if args.json:
+        sys.stdout.write(json.dumps(report, indent=2) + "\n")
+    else:
+        sys.stdout.write(as_table(report))
+    return 0 if report["can_run"] else 1
+
+
+def examine(data_dir: Path, url: str, host: str, port: int, cores: float | None = None) -> dict[str, Any]:
+    """Look at everything; nothing that was made for it stays. Keys: can_run, checks, devices, notes."""
+    shares = report_devices(cores)
+    checks = [
+        _system(),
+        _cores(cores),
+        _memory(),
+        _disk(data_dir),
+        *_packages(),
+        _guarded("video", _video),
+        _cuda(shares),
+        _guarded("database", lambda: _database(url, data_dir)),
+        _port(host, port),
+        _shares(shares),
+    ]
+    return {
+        "can_run": all(c.outcome != "bad" for c in checks),
+        "checks": [asdict(c) for c in checks],
+        "devices": shares["devices"],
+        "notes": shares["notes"],
+    }
+
+
+def as_table(report: dict[str, Any]) -> str:
+    """The report for people."""
+    mark = {"good": "ok  ", "warning": "note", "bad": "BAD "}
+    width = max(len(c["name"]) for c in report["checks"])
+    lines = []
+    for check in report["checks"]:
+        lines.append(f"{mark[check['outcome']]}  {check['name']:{width}}  {check['said']}")
+        if check["hint"]:
+            lines.append(f"{'':6}{'':{width}}  -> {check['hint']}")
+    lines.append("")
+    for device in report["devices"]:
+        units = (
+            "" if device["units"] is None else f", {device['units']:g} {'cores' if device['kind'] == 'cpu' else 'SMs'}"
+        )
+        lines.append(f"{device['device']}: {device['name']}{units}, {device['memory_bytes'] / _GIB:.1f} GiB")
+        caps = device["shares"]
+        if caps is None:
+            lines.append(f"      shares: none; {device['error']}")
+        else:
+            lines.append(
+                f"      shares: {caps['kind']} ({_promise(caps)}), smallest {caps['min_share']:g},"
+                f" changed {'while a worker runs' if caps['resize'] == 'live' else 'by a new process'}"
+            )
+        lines += [f"      {'yes' if t['ok'] else 'no ':3} {t['kind']:10} {t['reason']}" for t in device["tried"]]
+    lines += [f"note: {note}" for note in report["notes"]]
+    lines += [
+        "",
+        "The appliance can run here." if report["can_run"] else "The appliance cannot run here: see BAD above.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+# -- the checks
+
+
+def _promise(caps: dict[str, Any]) -> str:
+    return {
+        "reserve": "reserved: nobody else can use it",
+        "cap": "an upper bound, kept by kernel or driver",
+        "coop": "kept by the workers themselves",
+    }[caps["enforced"]]
+
+
+def _guarded(name: str, check: Callable[[], Check]) -> Check:
+    """A check that may fail in ways of its own libraries: the failure is its result."""
+    try:
+        return check()
+    except MagpieError as error:
+        return Check(name, "bad", error.message, error.hint)
+    except (OSError, ImportError, RuntimeError) as error:
+        return Check(name, "bad", f"{type(error).__name__}: {error}")
+
+
+def _system() -> Check:
+    good = sys.version_info >= (3, 11) and sys.platform == "linux"
+    said = f"{platform.system()} {platform.release()} {platform.machine()}, Python {platform.python_version()}"
+    return Check("system", "good" if good else "bad", said, "" if good else "Linux and Python 3.11 or newer are needed")
+
+
+def _cores(cores: float | None) -> Check:
+    from edge.shares.cgroup import available_cores
+
+    have = available_cores()
+    if cores is not None and cores > have:
+        return Check("cores", "warning", f"{cores:g} are configured, {have:g} may be used", "lower `cores`")
+    few = have < 2
+    return Check(
+        "cores",
+        "warning" if few else "good",
+        f"{have:g} may be used ({os.cpu_count()} in the machine)",
+        "one core keeps few cameras" if few else "",
+    )
+
+
+def _memory() -> Check:
+    memory = psutil.virtual_memory()
+    said = f"{memory.available / _GIB:.1f} GiB free of {memory.total / _GIB:.1f} GiB"
+    if memory.available < _MEMORY_NEEDED:
+        return Check("memory", "bad", said, f"{_MEMORY_NEEDED / _GIB:g} GiB must be free")
+    if memory.available < _MEMORY_COMFORTABLE:
+        return Check("memory", "warning", said, "few cameras will fit")
+    return Check("memory", "good", said)
+
+
+def _existing(path: Path) -> Path:
+    """The path or its nearest ancestor that exists."""
+    path = path.absolute()
+    while not path.exists():
+        path = path.parent
+    return path
+
+
+def _disk(data_dir: Path) -> Check:
+    at = _existing(data_dir)
+    try:
+        free = shutil.disk_usage(at).free
+        with tempfile.TemporaryFile(dir=at):
+            pass
+    except OSError as error:
+        return Check("data folder", "bad", f"{data_dir}: {error.strerror}", "choose a folder that can be written")
+    said = f"{data_dir}: writable, {free / _GIB:.1f} GiB free"
+    if free < _DISK_NEEDED:
+        return Check("data folder", "bad", said, f"{_DISK_NEEDED / _GIB:g} GiB must be free")
+    if free < _DISK_COMFORTABLE:
+        return Check("data folder", "warning", said, "recording keeps fewer windows")
+    return Check("data folder", "good", said)
+
+
+def _packages() -> list[Check]:
+    said, missing = [], []
+    for package in _PACKAGES:
+        try:
+            said.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            missing.append(package)
+    checks = [Check("packages", "good", ", ".join(said))] if said else []
+    if missing:
+        checks.append(Check("packages", "bad", f"missing: {', '.join(missing)}", "pip install magpie-edge"))
+    return checks
+
+
+def _video() -> Check:
+    import av
+
+    missing = []
+    for name in ("h264", "hevc", "mjpeg"):
+        try:
+            av.codec.Codec(name, "r")
+        except ValueError:
+            missing.append(name)
+    versions = ", ".join(f"{k} {'.'.join(map(str, v))}" for k, v in sorted(av.library_versions.items()) if "codec" in k)
+    if missing:
+        return Check("video", "bad", f"FFmpeg in av {av.__version__} has no decoder for {', '.join(missing)}")
+    return Check("video", "good", f"av {av.__version__} ({versions}), decoders for H.264, H.265 and MJPEG")
+
+
+def _cuda(shares: dict[str, Any]) -> Check:
+    gpus = [d for d in shares["devices"] if d["kind"] != "cpu"]
+    if not gpus:
+        return Check("CUDA", "good", "no NVIDIA GPU is seen: inference and training run on the CPU")
+    try:
+        from torch.version import cuda
+    except ImportError:
+        cuda = None
+    names = ", ".join(d["name"] for d in gpus)
+    if cuda is None:
+        return Check(
+            "CUDA", "warning", f"{names}, but this torch is built without CUDA", "install a CUDA build of torch"
+        )
+    return Check("CUDA", "good", f"{names}; torch is built for CUDA {cuda}")
+
+
+def _database(url: str, data_dir: Path) -> Check:
+    import sqlalchemy as sa
+
+    from edge.store import database as db
+    from edge.store.store import default_url
+
+    database = db.Database(url or default_url(data_dir), busy_timeout_ms=1000)
+    try:
+        if database.sqlite:
+            file = Path(str(database.url.database))
+            if not file.exists():
+                try:
+                    with tempfile.TemporaryFile(dir=_existing(file.parent)):
+                        pass
+                except OSError as error:
+                    return Check("database", "bad", f"{file.parent}: {error.strerror}", "choose another database")
+                return Check("database", "good", f"{database.name}: will be made at the first start")
+        with database.write() as connection:
+            connection.execute(sa.text("CREATE TEMPORARY TABLE magpie_doctor (x INTEGER)"))
+            connection.execute(sa.text("DROP TABLE magpie_doctor"))
+        now = db.current(database)
+        if now is None:
+            return Check("database", "good", f"{database.name}: writable, empty")
+        if now != db.head():
+            return Check("database", "warning", f"{database.name}: schema {now}", "it is upgraded at the next start")
+        return Check("database", "good", f"{database.name}: writable, schema {now}")
+    finally:
+        database.close()
+
+
+def _port(host: str, port: int) -> Check:
+    if port == 0:
+        return Check("port", "good", f"{host}: any free port is taken")
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        with socket.socket(family, socket.SOCK_STREAM) as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((host, port))
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        return Check("port", "bad", f"{host}:{port}: {reason}", "stop what listens there, or choose another port")
+    return Check("port", "good", f"{host}:{port} is free")
+
+
+def _shares(shares: dict[str, Any]) -> Check:
+    kinds = {d["device"]: d["shares"]["kind"] for d in shares["devices"] if d["shares"]}
+    if "cpu" not in kinds:
+        return Check("shares", "bad", "no share kind works on the CPU")
+    said = ", ".join(f"{device}: {kind}" for device, kind in kinds.items())
+    if kinds["cpu"] == "coop":
+        return Check(
+            "shares", "warning", said, "nothing stops a worker that does not obey; the CPU's `no` lines say why"
+        )
+    return Check("shares", "good", said)
