@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from edge.core.window import RetrainingOption, WindowPlan, WindowProblem
-from scheduler.grid import as_share, build_grid, split_capacity
+from scheduler.grid import as_share, build_grid, coarse_quantum, split_capacity
 from scheduler.static import StreamChoice, make_plan, static_segments
 from scheduler.thief import play
 
@@ -80,7 +80,7 @@ class NoRetrainingPolicy:
 
     def plan(self, problem: WindowProblem) -> WindowPlan:
         """The best split of the devices over the streams for the models in force."""
-        grid = build_grid(problem, problem.delta)
+        grid = build_grid(problem, coarse_quantum(problem))
         values = [grid.value(i, s.start_accuracy) for i, s in enumerate(problem.streams)]
         _, chosen = split_capacity(values, grid.total)
         choices = {s.id: StreamChoice(as_share(chosen[i], grid.quantum)) for i, s in enumerate(problem.streams)}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from edge.core.window import WindowPlan, WindowProblem
-from scheduler.grid import FloatArray, Grid, IntArray, as_share, build_grid, split_capacity
+from scheduler.grid import FloatArray, Grid, IntArray, as_share, build_grid, coarse_quantum, split_capacity
 from scheduler.static import StreamChoice, make_plan, static_segments
 
 
@@ -21,7 +21,7 @@ class ExactPolicy:
 
     def plan(self, problem: WindowProblem) -> WindowPlan:
         """The best static plan; where the floor cannot be kept, the one that comes closest, with `faults`."""
-        grid = build_grid(problem, problem.delta)
+        grid = build_grid(problem, coarse_quantum(problem))
         choices = best_static(grid)
         return make_plan(self.name, problem, static_segments(problem, choices), grid.floors.faults)
 
@@ -69,11 +69,10 @@ def _table(grid: Grid, i: int) -> tuple[FloatArray, IntArray, IntArray]:
         in_time = duration <= time_s
         after = grid.value(i, float(grid.accuracy[i, n]))[held]
         spent = np.minimum(duration, time_s)
-        worth = np.where(
-            possible & in_time[None, :], during * spent[None, :] + after[:, None] * (time_s - spent)[None, :], -np.inf
-        )
-        # 0 s x -inf is not a number: a retraining that takes no time does not pass through a state under the floor.
-        worth = np.where(np.isnan(worth), -np.inf, worth)
+        with np.errstate(invalid="ignore"):
+            worth = during * spent[None, :] + after[:, None] * (time_s - spent)[None, :]
+        # 0 s x -inf is not a number; a share under the floor is refused even for no time.
+        worth = np.where(possible & in_time[None, :] & ~np.isnan(worth), worth, -np.inf)
         pick = np.argmax(worth, axis=1)
         value = worth[own, pick]
         better = value > best + 1e-12

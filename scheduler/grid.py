@@ -44,6 +44,13 @@ def share_quantum(problem: WindowProblem) -> float:
     return problem.share_step * max(1, round(fine / problem.share_step))
 
 
+def coarse_quantum(problem: WindowProblem) -> float:
+    """`delta`, as the nearest multiple of the problem's share step (at least one step)."""
+    if problem.share_step is None:
+        return problem.delta
+    return problem.share_step * max(1, round(problem.delta / problem.share_step))
+
+
 def as_share(k: int | np.integer, quantum: float) -> float:
     """`k` quanta as a share, free of binary dust (1e-9)."""
     return round(int(k) * quantum, 9)

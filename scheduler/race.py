@@ -104,7 +104,7 @@ class Race:
         """
         device = self.grid.device
         cap = np.where(waiting, caps, 0)
-        given = np.clip(budget[:, None] - (np.cumsum(cap, axis=1) - cap), 0, cap)
+        given = np.minimum(np.maximum(budget[:, None] - (np.cumsum(cap, axis=1) - cap), 0), cap)
         over = budget - cap.sum(axis=1)
         if (over > 0).any():
             room = np.where(waiting, device - cap, 0)
@@ -143,11 +143,18 @@ class Race:
             # A row whose step ended no job used up its window; N + 1 phases are enough for every row.
             if not done.any() or not (left > 1e-9).any():
                 break
-            b, j = np.nonzero(done)
-            i, lv = ids[b, j], level[b, j]
-            np.add.at(demand, b, self.demand[i, lv] - self.demand[i, 0])
-            np.add.at(worth, b, self.worth[i, lv] - self.worth[i, 0])
             waiting &= ~done
+            # Mostly one job per row ends at a time; rows where several do take further rounds.
+            while True:
+                j = done.argmax(axis=1)
+                b = np.flatnonzero(done[np.arange(count), j])
+                if len(b) == 0:
+                    break
+                j = j[b]
+                i, lv = ids[b, j], level[b, j]
+                demand[b] += self.demand[i, lv] - self.demand[i, 0]
+                worth[b] += self.worth[i, lv] - self.worth[i, 0]
+                done[b, j] = False
         return total
 
     def _inference(self, demand: FloatArray, worth: FloatArray, spare: IntArray) -> FloatArray:
@@ -161,5 +168,5 @@ class Race:
         v1, v0 = worth[rows, high], worth[rows, low]
         gap = d0 - d1
         part = np.where(gap > 0, (spare - d1) / np.where(gap > 0, gap, 1.0), 0.0)
-        value = v1 + np.clip(part, 0.0, 1.0) * (v0 - v1)
+        value = v1 + np.minimum(np.maximum(part, 0.0), 1.0) * (v0 - v1)
         return np.where((above > last) | (spare < 0), FORBIDDEN, value)

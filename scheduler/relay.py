@@ -16,7 +16,7 @@ import numpy as np
 
 from edge.core.window import Segment, StreamAllocation, WindowPlan, WindowProblem
 from scheduler.exact import best_static
-from scheduler.grid import Grid, IntArray, as_share, build_grid, share_quantum, split_capacity
+from scheduler.grid import Grid, IntArray, as_share, build_grid, coarse_quantum, share_quantum, split_capacity
 from scheduler.race import Race, Schedules
 from scheduler.static import SAME_INSTANT_S, first_starts, make_plan, static_segments
 from scheduler.timeline import evaluate
@@ -40,7 +40,7 @@ class RelayPolicy:
     def plan(self, problem: WindowProblem) -> WindowPlan:
         """The best plan found. Shares are multiples of the problem's share step (unknown: of a part of `delta`)."""
         grid = build_grid(problem, share_quantum(problem))
-        coarse = build_grid(problem, problem.delta)
+        coarse = build_grid(problem, coarse_quantum(problem))
         plans = [static_segments(problem, best_static(coarse))]
         if grid.total > 0:
             plans += [realise(grid, s) for s in search(Race(grid))]
@@ -156,59 +156,62 @@ def _local(race: Race, s: Schedules) -> Schedules:
 
 
 def _neighbours(race: Race, s: Schedules) -> Schedules:
-    """Every schedule one move away from `s`."""
+    """Every schedule one move away from `s` (one row): another option, another place in the order, another budget
+    (in one phase, or from it on), or another cap."""
     grid, n = race.grid, race.streams
     levels, order, budget, caps = s.levels[0], s.order[0], s.budget[0], s.caps[0]
-    out_levels: list[IntArray] = []
-    out_order: list[IntArray] = []
-    out_budget: list[IntArray] = []
-    out_caps: list[IntArray] = []
+    position = np.empty(n, np.int64)
+    position[order] = np.arange(n)
 
-    def add(
-        new_levels: IntArray = levels,
-        new_order: IntArray = order,
-        new_budget: IntArray = budget,
-        new_caps: IntArray = caps,
-    ) -> None:
-        out_levels.append(new_levels)
-        out_order.append(new_order)
-        out_budget.append(new_budget)
-        out_caps.append(new_caps)
+    stream, level = np.nonzero(grid.valid)
+    changed = level != levels[stream]
+    stream, level = stream[changed], level[changed]
+    count = len(stream)
+    new_levels = np.repeat(levels[None, :], count, axis=0)
+    new_levels[np.arange(count), stream] = level
+    # The same with the stream at the place that its new index asks for.
+    present = race.index[np.arange(n), levels]
+    ahead = (present[None, :] >= race.index[stream, level][:, None]) & (np.arange(n)[None, :] != stream[:, None])
+    replaced = _moved(position, stream, ahead.sum(axis=1))
 
-    for i in range(n):
-        for level in np.flatnonzero(grid.valid[i]):
-            if level == levels[i]:
-                continue
-            changed = levels.copy()
-            changed[i] = level
-            add(changed)
-            # The same with the stream at the place that its new index asks for.
-            others = [int(j) for j in order if j != i]
-            place = sum(race.index[j, changed[j]] >= race.index[i, level] for j in others)
-            add(changed, np.array([*others[:place], i, *others[place:]], np.int64))
     jobs = int((levels > 0).sum())
-    for a in range(n):
-        if levels[order[a]] == 0:
-            continue
-        rest = np.delete(order, a)
-        for b in range(min(n, jobs + 1)):
-            if b != a:
-                add(new_order=np.insert(rest, b, order[a]))
-    for step in BUDGET_STEPS:
-        for signed in (step, -step):
-            for phase in range(jobs + 1):
-                one, later = budget.copy(), budget.copy()
-                one[phase] += signed
-                later[phase:] += signed
-                add(new_budget=np.clip(one, 0, grid.total))
-                add(new_budget=np.clip(later, 0, grid.total))
+    movable = np.flatnonzero(levels > 0)
+    mover, place = (a.ravel() for a in np.meshgrid(movable, np.arange(min(n, jobs + 1))))
+    apart = position[mover] != place
+    moved = _moved(position, mover[apart], place[apart])
+
+    change = np.array([sign * step for step in BUDGET_STEPS for sign in (1, -1)], np.int64)
+    phase = np.arange(jobs + 1)
+    here = (np.arange(n + 1)[None, :] == phase[:, None]).astype(np.int64)
+    later = (np.arange(n + 1)[None, :] >= phase[:, None]).astype(np.int64)
+    where = np.concatenate((here, later))
+    shifts = (change[:, None, None] * where[None, :, :]).reshape(-1, n + 1)
+    budgets = np.minimum(np.maximum(budget[None, :] + shifts, 0), grid.total)
+
+    new_caps = np.zeros((0, n), np.int64)
     if not race.linear:
-        for i in range(n):
-            for part in CAP_PARTS:
-                new = caps.copy()
-                new[i] = max(1, round(part * grid.device))
-                add(new_caps=new)
-    return Schedules(np.array(out_levels), np.array(out_order), np.array(out_budget), np.array(out_caps))
+        sizes = np.array([max(1, round(part * grid.device)) for part in CAP_PARTS], np.int64)
+        new_caps = np.repeat(caps[None, :], n * len(sizes), axis=0)
+        new_caps[np.arange(n * len(sizes)), np.repeat(np.arange(n), len(sizes))] = np.tile(sizes, n)
+
+    def same(row: IntArray, times: int) -> IntArray:
+        return np.repeat(row[None, :], times, axis=0)
+
+    moves, shifted, capped = len(moved), len(budgets), len(new_caps)
+    return Schedules(
+        np.concatenate((new_levels, new_levels, same(levels, moves + shifted + capped))),
+        np.concatenate((same(order, count), replaced, moved, same(order, shifted + capped))),
+        np.concatenate((same(budget, 2 * count + moves), budgets, same(budget, capped))),
+        np.concatenate((same(caps, 2 * count + moves + shifted), new_caps)),
+    )
+
+
+def _moved(position: IntArray, stream: IntArray, place: IntArray) -> IntArray:
+    """(M, N) orders in which `stream[m]` is taken out of the order given by `position` and put in at `place[m]`."""
+    rows = np.arange(len(stream))
+    keys = 2 * (position[None, :] - (position[None, :] > position[stream][:, None]))
+    keys[rows, stream] = 2 * place - 1
+    return np.argsort(keys, axis=1, kind="stable")
 
 
 # -- from a schedule to segments

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from edge.core.window import Segment, StreamAllocation, StreamProblem, WindowPlan, WindowProblem
-from scheduler.timeline import evaluate, remaining_work
+from scheduler.timeline import EPSILON, Outcome, evaluate, remaining_work
 
 #: Two instants closer than this (seconds) are one.
 SAME_INSTANT_S = 1e-7
@@ -56,6 +56,16 @@ def static_segments(problem: WindowProblem, choices: Mapping[str, StreamChoice])
                 allocations[stream.id] = StreamAllocation(after)
         segments.append(Segment(start, allocations))
     return tuple(segments)
+
+
+def without_empty(segments: Sequence[Segment]) -> list[Segment]:
+    """Without segments that end at (nearly) the instant at which they start; the next one takes their start."""
+    out: list[Segment] = []
+    for segment in segments:
+        if out and segment.start_s <= out[-1].start_s + SAME_INSTANT_S:
+            segment = Segment(out.pop().start_s, segment.streams)
+        out.append(segment)
+    return out
 
 
 def describe(problem: WindowProblem, segments: Sequence[Segment]) -> dict[str, str]:
@@ -108,4 +118,16 @@ def make_plan(
     if reasons:
         words.update(reasons)
     outcome = evaluate(problem, segments)
-    return WindowPlan(policy, problem.name, outcome.objective, tuple(segments), 0.0, words, tuple(faults))
+    return WindowPlan(
+        policy, problem.name, outcome.objective, tuple(segments), 0.0, words, all_faults(problem, outcome, faults)
+    )
+
+
+def all_faults(problem: WindowProblem, outcome: Outcome, known: Sequence[str]) -> tuple[str, ...]:
+    """The known faults, and every other stream that this plan takes under the floor: none goes unsaid."""
+    faults = list(known)
+    for stream, low in outcome.lowest.items():
+        under = problem.a_min is not None and low < problem.a_min - EPSILON
+        if under and not any(f.startswith(f"{stream}: ") for f in known):
+            faults.append(f"{stream}: accuracy falls to {low:.3f} in this plan, under the floor of {problem.a_min:.2f}")
+    return tuple(faults)

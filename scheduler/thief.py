@@ -16,8 +16,18 @@ from typing import Literal
 import numpy as np
 
 from edge.core.window import RetrainingOption, Segment, StreamAllocation, StreamProblem, WindowPlan, WindowProblem
-from scheduler.grid import SHORTFALL_PENALTY, SLACK, Floors, find_floors, quanta, share_quantum
-from scheduler.static import SAME_INSTANT_S, make_plan
+from scheduler.grid import (
+    SHORTFALL_PENALTY,
+    SLACK,
+    FloatArray,
+    Floors,
+    as_share,
+    coarse_quantum,
+    find_floors,
+    quanta,
+    share_quantum,
+)
+from scheduler.static import SAME_INSTANT_S, make_plan, without_empty
 from scheduler.timeline import remaining_work
 
 Kind = Literal["inference", "retraining"]
@@ -80,7 +90,9 @@ class _Book:
         for option in self.candidates[stream]:
             speed = option.speed(retraining)
             work = remaining_work(self.streams[stream], option)
-            if speed > 0 and work <= speed * self.time_s + SLACK:
+            # A model that ends no better is never picked, whatever share its retraining would set free.
+            better = option.end_accuracy > self.streams[stream].start_accuracy
+            if better and speed > 0 and work <= speed * self.time_s + SLACK:
                 out.append((work / speed / self.time_s, option))
         return out
 
@@ -93,21 +105,34 @@ class _Book:
         return -math.inf if hard else value - SHORTFALL_PENALTY * (floor - value)
 
 
-def floors_of(problem: WindowProblem) -> tuple[Floors, dict[str, tuple[float, bool]], dict[str, float]]:
-    """The floors, by stream as (level, hard), and the least inference share that keeps each."""
+@dataclass(frozen=True)
+class _FloorTable:
+    """Floors by stream as (level, hard), and what is needed to say which share keeps them."""
+
+    floors: Floors
+    by_stream: Mapping[str, tuple[float, bool]]
+    shares: tuple[float, ...]
+    factor: Mapping[str, FloatArray]
+
+    def least(self, streams: Mapping[str, StreamProblem]) -> dict[str, float]:
+        """The least inference share that keeps each stream's hard floor with the model that it has now."""
+        out = {}
+        for name, stream in streams.items():
+            level, hard = self.by_stream[name]
+            enough = stream.start_accuracy * self.factor[name] >= level - SLACK
+            out[name] = self.shares[int(np.argmax(enough))] if hard and level > 0 else 0.0
+        return out
+
+
+def _floor_table(problem: WindowProblem) -> _FloorTable:
     quantum = share_quantum(problem)
     total = quanta(problem.num_gpus, quantum)
     device = min(total, quanta(1.0, quantum))
-    shares = [round(k * quantum, 9) for k in range(device + 1)]
+    shares = tuple(as_share(k, quantum) for k in range(device + 1))
     factor = np.array([[s.inference_profile.factor(x) for x in shares] for s in problem.streams])
     floors = find_floors(problem, factor, total, quantum)
-    by_stream, least = {}, {}
-    for i, stream in enumerate(problem.streams):
-        level, hard = float(floors.level[i]), bool(floors.hard[i])
-        by_stream[stream.id] = (level, hard)
-        enough = stream.start_accuracy * factor[i] >= level - SLACK
-        least[stream.id] = shares[int(np.argmax(enough))] if hard and level > 0 else 0.0
-    return floors, by_stream, least
+    by_stream = {s.id: (float(floors.level[i]), bool(floors.hard[i])) for i, s in enumerate(problem.streams)}
+    return _FloorTable(floors, by_stream, shares, {s.id: factor[i] for i, s in enumerate(problem.streams)})
 
 
 def fair_allocation(problem: WindowProblem, jobs: Jobs, least: Mapping[str, float]) -> Allocation:
@@ -117,7 +142,7 @@ def fair_allocation(problem: WindowProblem, jobs: Jobs, least: Mapping[str, floa
     open_jobs = set(jobs)
     left = problem.num_gpus
     while open_jobs:
-        fair = min(1.0, left / len(open_jobs))
+        fair = min(1.0, max(0.0, left) / len(open_jobs))
         short = {j for j in open_jobs if j[1] == "inference" and least[j[0]] > fair + SLACK}
         if not short:
             for job in open_jobs:
@@ -210,21 +235,19 @@ def play(
     `candidates` are the options that may be picked. Without `stealing` the allocation stays fair; without `picking`
     the (single) candidate of each stream is retrained whether it pays off or not, unless it would break the floor.
     """
-    floors, by_stream, least = floors_of(problem)
-    delta = problem.delta
-    if problem.share_step is not None:
-        delta = max(1, round(problem.delta / problem.share_step)) * problem.share_step
+    table = _floor_table(problem)
+    delta = coarse_quantum(problem)
     open_options = {s.id: candidates[s.id] for s in problem.streams}
     streams = {s.id: s for s in problem.streams}
     now = problem.label_delay_s
     segments: list[Segment] = []
     while now < problem.window_s:
         moment = replace(problem, streams=tuple(streams.values()))
-        book = _Book(moment, problem.window_s - now, by_stream, open_options)
+        book = _Book(moment, problem.window_s - now, table.by_stream, open_options)
         jobs: Jobs = tuple(
             (s, kind) for s in streams for kind in (("inference", "retraining") if open_options[s] else ("inference",))
         )
-        alloc = fair_allocation(moment, jobs, least)
+        alloc = fair_allocation(moment, jobs, table.least(streams))
         if stealing:
             alloc = steal(book, jobs, alloc, delta)
         allocations: dict[str, StreamAllocation] = {}
@@ -255,7 +278,7 @@ def play(
             if s not in ends:
                 streams[s] = replace(streams[s], running=None, work_done=0.0)
         now = over
-    return make_plan(policy, problem, _merged(segments), floors.faults)
+    return make_plan(policy, problem, without_empty(segments), table.floors.faults)
 
 
 def _fixed(book: _Book, stream: str, inference: float, retraining: float) -> RetrainingOption | None:
@@ -265,16 +288,6 @@ def _fixed(book: _Book, stream: str, inference: float, retraining: float) -> Ret
     option = book.candidates[stream][0]
     factor = book.streams[stream].inference_profile.factor(inference)
     return None if book.momentary(stream, option.end_accuracy, factor) == -math.inf else option
-
-
-def _merged(segments: list[Segment]) -> list[Segment]:
-    """Without segments that start at (nearly) the same instant as the next one."""
-    out: list[Segment] = []
-    for segment in segments:
-        if out and segment.start_s <= out[-1].start_s + SAME_INSTANT_S:
-            segment = Segment(out.pop().start_s, segment.streams)
-        out.append(segment)
-    return out
 
 
 class ThiefPolicy:

@@ -1,0 +1,108 @@
+"""`magpie schema NAME`: a JSON schema of a file format, derived from the types. Starts without torch."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import inspect
+import json
+import sys
+import types
+import typing
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from edge.core.profiles import InferenceProfile
+from edge.core.window import PLAN_FORMAT, PROBLEM_FORMAT, RetrainingOption, StreamProblem, WindowPlan, WindowProblem
+
+HELP = "print a JSON schema of a file format"
+
+#: name -> (type of the whole file, what its field `format` says)
+SCHEMAS: Mapping[str, tuple[type, str]] = MappingProxyType(
+    {"window-problem": (WindowProblem, PROBLEM_FORMAT), "window-plan": (WindowPlan, PLAN_FORMAT)}
+)
+#: Names of fields in files where they differ from those of the types.
+_FILE_NAMES: Mapping[tuple[type, str], str] = MappingProxyType(
+    {(StreamProblem, "options"): "retrain_configs", (InferenceProfile, "factors"): "factor"}
+)
+#: Fields that stand for "whatever else the file says".
+_OPEN_FIELDS: Mapping[type, str] = MappingProxyType({RetrainingOption: "details"})
+#: Fields without which a file is still read.
+_OPTIONAL_IN_FILES: frozenset[tuple[type, str]] = frozenset({(WindowProblem, "name")})
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """`schema NAME`."""
+    parser.add_argument("name", choices=sorted(SCHEMAS), metavar="NAME", help="one of " + ", ".join(sorted(SCHEMAS)))
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the schema."""
+    sys.stdout.write(json.dumps(schema(args.name), indent=2) + "\n")
+    return 0
+
+
+def schema(name: str) -> dict[str, Any]:
+    """The JSON schema (draft 2020-12) of the file format called `name`."""
+    kind, file_format = SCHEMAS[name]
+    definitions: dict[str, Any] = {}
+    body = _object(kind, definitions)
+    body["properties"] = {"format": {"const": file_format}} | body["properties"]
+    body["required"] = ["format", *body["required"]]
+    out = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": file_format} | body
+    if definitions:
+        out["$defs"] = definitions
+    return out
+
+
+def _object(kind: type, definitions: dict[str, Any]) -> dict[str, Any]:
+    """Schema of one dataclass."""
+    hints = typing.get_type_hints(kind)
+    properties: dict[str, Any] = {}
+    required: list[str] = []
+    for field in dataclasses.fields(kind):
+        if _OPEN_FIELDS.get(kind) == field.name:
+            continue
+        name = _FILE_NAMES.get((kind, field.name), field.name)
+        properties[name] = _of(hints[field.name], definitions)
+        has_default = field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
+        if not has_default and (kind, field.name) not in _OPTIONAL_IN_FILES:
+            required.append(name)
+    return {
+        "type": "object",
+        "description": inspect.cleandoc(kind.__doc__ or ""),
+        "properties": properties,
+        "required": required,
+        "additionalProperties": kind in _OPEN_FIELDS,
+    }
+
+
+def _of(hint: Any, definitions: dict[str, Any]) -> dict[str, Any]:
+    """Schema of one annotation."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        if hint.__name__ not in definitions:
+            definitions[hint.__name__] = {}
+            definitions[hint.__name__] = _object(hint, definitions)
+        return {"$ref": f"#/$defs/{hint.__name__}"}
+    if origin in (typing.Union, types.UnionType):
+        return {"anyOf": [_of(a, definitions) for a in arguments]}
+    if origin is typing.Literal:
+        return {"enum": list(arguments)}
+    if origin is tuple:
+        if len(arguments) == 2 and arguments[1] is Ellipsis:
+            return {"type": "array", "items": _of(arguments[0], definitions)}
+        items = [_of(a, definitions) for a in arguments]
+        return {"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
+    if origin is Mapping or origin is dict:
+        return {"type": "object", "additionalProperties": _of(arguments[1], definitions)}
+    simple: dict[Any, dict[str, Any]] = {
+        float: {"type": "number"},
+        int: {"type": "integer"},
+        str: {"type": "string"},
+        bool: {"type": "boolean"},
+        type(None): {"type": "null"},
+        Any: {},
+    }
+    return simple[hint]
