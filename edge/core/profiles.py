@@ -87,6 +87,21 @@ class InferencePoint:
         checks.in_range("inference_point.share", self.share, 0.0, 1024.0, low_open=True)
         checks.in_range("inference_point.factor", self.factor, 0.0, 1.0)
 
+    @staticmethod
+    def from_json(value: Any, path: str = "inference_point") -> InferencePoint:
+        """Raises InvalidValue naming the field."""
+        if not isinstance(value, dict):
+            raise InvalidValue(path, value, "an object")
+        checks.known_keys(path, value.keys(), ("config", "share", "factor"))
+        for key in ("config", "share", "factor"):
+            if value.get(key) is None:
+                raise InvalidValue(f"{path}.{key}", None, "a value (the field is required)")
+        config = value["config"]
+        if not isinstance(config, dict) or "frame_rate" not in config:
+            raise InvalidValue(f"{path}.config", config, "an object with frame_rate and resolution")
+        checks.known_keys(f"{path}.config", config.keys(), ("frame_rate", "resolution"))
+        return InferencePoint(InferenceConfig(**config), value["share"], value["factor"])
+
 
 @dataclass(frozen=True)
 class InferenceProfile:
@@ -144,18 +159,26 @@ class InferenceProfile:
     def from_json(value: dict[str, Any], path: str = "inference_profile") -> InferenceProfile:
         """Raises InvalidValue naming the field."""
         allowed = {"kind", "name", "max_gpu", "subsampling", "factor", "points"}
+        if not isinstance(value, dict):
+            raise InvalidValue(path, value, "an object")
         checks.known_keys(path, value.keys(), allowed)
         for key in ("kind", "max_gpu"):
             if key not in value:
                 raise InvalidValue(f"{path}.{key}", None, "a value (the field is required)")
+        for key in ("subsampling", "factor", "points"):
+            if not isinstance(value.get(key) or [], (list, tuple)):
+                raise InvalidValue(f"{path}.{key}", value[key], "a list")
+        for key in ("subsampling", "factor"):
+            for n, number in enumerate(value.get(key) or ()):
+                checks.in_range(f"{path}.{key}[{n}]", number, 0.0, 1e6)
         points = tuple(
-            InferencePoint(InferenceConfig(**p["config"]), p["share"], p["factor"]) for p in value.get("points", ())
+            InferencePoint.from_json(p, f"{path}.points[{n}]") for n, p in enumerate(value.get("points") or ())
         )
         return InferenceProfile(
             value["kind"],
             value["max_gpu"],
-            tuple(value.get("subsampling", ())),
-            tuple(value.get("factor", ())),
+            tuple(value.get("subsampling") or ()),
+            tuple(value.get("factor") or ()),
             value.get("name") or "",
             points,
         )

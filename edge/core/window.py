@@ -48,6 +48,17 @@ def _points(value: Mapping[str, Any], key: str, path: str) -> tuple[tuple[Any, A
     return tuple((p[0], p[1]) for p in given)
 
 
+def _throughput(value: Mapping[str, Any], path: str) -> tuple[tuple[float, float], ...]:
+    """(share, speed) points, rising shares and speeds that do not fall."""
+    points = _points(value, "throughput", path)
+    x, y = 0.0, 0.0
+    for n, (share, speed) in enumerate(points):
+        checks.in_range(f"{path}.throughput[{n}][0]", share, x, 1024.0, low_open=True)
+        checks.in_range(f"{path}.throughput[{n}][1]", speed, y, 1024.0)
+        x, y = share, speed
+    return points
+
+
 @dataclass(frozen=True)
 class RetrainingOption:
     """One candidate retraining of a stream: accuracy afterwards [0, 1] and work in GPU-seconds at full share.
@@ -69,12 +80,6 @@ class RetrainingOption:
         checks.in_range(f"retrain_configs[{self.id}].gpu_seconds", self.gpu_seconds, 0.0, 1e9)
         if self.end_accuracy_low is not None:
             checks.in_range(f"retrain_configs[{self.id}].end_accuracy_low", self.end_accuracy_low, 0.0, 1.0)
-        x, y = 0.0, 0.0
-        for n, (share, speed) in enumerate(self.throughput):
-            where = f"retrain_configs[{self.id}].throughput[{n}]"
-            checks.in_range(where + "[0]", share, x, 1024.0, low_open=True)
-            checks.in_range(where + "[1]", speed, y, 1024.0)
-            x, y = share, speed
 
     def speed(self, share: float) -> float:
         """GPU-seconds of work done per second at `share` (<= 1); linear where nothing was measured."""
@@ -106,8 +111,6 @@ class StreamProblem:
         checks.in_range(f"streams[{self.id}].start_accuracy", self.start_accuracy, 0.0, 1.0)
         checks.unique(f"streams[{self.id}].retrain_configs", [o.id for o in self.options])
         checks.in_range(f"streams[{self.id}].work_done", self.work_done, 0.0, 1e9)
-        if self.running is not None:
-            checks.one_of(f"streams[{self.id}].running", self.running, [o.id for o in self.options])
 
 
 @dataclass(frozen=True)
@@ -184,7 +187,8 @@ class WindowProblem:
         if not isinstance(value, dict):
             raise InvalidValue("(file)", type(value).__name__, "a JSON object")
         allowed = {
-            "format", "name", "seed", "num_gpus", "window_s", "delta", "a_min", "label_delay_s", "share_step", "streams",
+            "format", "name", "seed", "num_gpus", "window_s", "delta", "a_min", "label_delay_s", "share_step",
+            "streams",
         }  # fmt: skip
         checks.known_keys("", value.keys(), allowed)
         checks.one_of("format", value.get("format"), (PROBLEM_FORMAT,))
@@ -232,12 +236,14 @@ def _stream_from_json(value: Any, path: str) -> StreamProblem:
                 end_accuracy=_number(c, "end_accuracy", where),
                 gpu_seconds=_number(c, "gpu_seconds", where),
                 curve=_points(c, "curve", where),
-                throughput=_points(c, "throughput", where),
+                throughput=_throughput(c, where),
                 end_accuracy_low=c.get("end_accuracy_low"),
                 details={k: v for k, v in c.items() if k not in own},
             )
         )
     profile = InferenceProfile.from_json(_required(value, "inference_profile", path), f"{path}.inference_profile")
+    if value.get("running") is not None:
+        checks.one_of(f"{path}.running", value["running"], [o.id for o in options])
     return StreamProblem(
         id=str(_required(value, "id", path)),
         start_accuracy=_number(value, "start_accuracy", path),
