@@ -12,6 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import configs
 from edge.appliance.service import Json, LivePicture
 from edge.core.clock import Clock, SystemClock
 from edge.core.errors import Conflict, InvalidValue, MagpieError, NotFound, Unavailable
@@ -33,6 +34,8 @@ log = logging.getLogger(__name__)
 _LOW_DISK_BYTES = 200_000_000
 _EVENT_QUEUE = 500
 _FIRST_MODEL = "first model"
+#: The demo's own teacher, which knows the drawn street.
+DEMO_TEACHER = Path(configs.__file__).parent / "teachers" / "demo.yaml"
 
 
 class _Fanout:
@@ -112,7 +115,7 @@ class Appliance:
     async def open(self) -> None:
         """Check everything that can be wrong, then start. Raises MagpieError before anything runs."""
         self._started_s = self.clock.monotonic()
-        self._teacher = GoldenWorkerSpec(self.site.teacher)
+        self._teacher = GoldenWorkerSpec(Path(self.site.teacher) if self.site.teacher else DEMO_TEACHER)
         self._teacher_classes = await asyncio.to_thread(check_golden, self._teacher)
         for camera in self.site.cameras:
             self._check_classes(camera)

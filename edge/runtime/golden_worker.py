@@ -1,0 +1,97 @@
+"""Worker main of the golden model, and its check before anything starts."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from edge.core.labels import LabelledFrame
+from edge.runtime import messages as m
+from edge.runtime.labelling import label_path
+from edge.runtime.process import Channel
+from edge.runtime.students import run_once
+from edge.runtime.supervisor import Stop
+from edge.shares.bucket import Bucket
+from golden.classes import ClassMap
+from golden.labelling import Labeller
+from golden.spec import read_teacher
+from golden.teacher import check_teacher, open_teacher
+
+
+@dataclass(frozen=True)
+class GoldenWorkerSpec:
+    """The teacher's description: a YAML file."""
+
+    teacher: Path
+
+
+@dataclass(frozen=True)
+class TeacherOffer:
+    """What a checked teacher offers."""
+
+    name: str
+    classes: tuple[str, ...]
+
+    def check(self, camera: str, classes: Sequence[str], class_map: Mapping[str, Sequence[str]]) -> None:
+        """Raises LabelError or InvalidValue if the teacher cannot produce a camera's classes."""
+        ClassMap.build(classes, self.classes, class_map, f"cameras.{camera}.class_map")
+
+
+def check_golden(spec: GoldenWorkerSpec) -> TeacherOffer:
+    """Files, hashes, downloads and classes, without loading the model. Blocks; raises WeightsError, LabelError,
+    InvalidValue, Unavailable."""
+    found = run_once("check-golden", _check, spec)
+    assert isinstance(found, TeacherOffer)
+    return found
+
+
+def _check(channel: Channel, spec: GoldenWorkerSpec) -> None:
+    facts = check_teacher(read_teacher(spec.teacher))
+    channel.send(TeacherOffer(facts.name, facts.classes))
+
+
+def golden_worker(channel: Channel, spec: GoldenWorkerSpec) -> None:
+    """Takes m.Label, answers each frame with m.Labelled; labels are kept beside the pictures for a restart."""
+    bucket = Bucket.from_environment()
+    described = read_teacher(spec.teacher)
+    with bucket.batch():
+        teacher = open_teacher(described)
+    channel.beat()
+    labellers: dict[tuple[tuple[str, ...], str], Labeller] = {}
+    while True:
+        channel.beat()
+        order = channel.receive(0.25)
+        if isinstance(order, Stop):
+            return
+        if not isinstance(order, m.Label):
+            continue
+        key = (order.classes, json.dumps(order.class_map, sort_keys=True))
+        if key not in labellers:
+            class_map = ClassMap.build(order.classes, teacher.classes, order.class_map, f"cameras.{order.camera}.class_map")
+            labellers[key] = Labeller(teacher, class_map, described.label_score)
+        for frame in order.frames:
+            began = time.process_time()
+            with bucket.batch(stop=lambda: _beat(channel)):
+                labelled = labellers[key].label(frame)
+            if labelled is not None:
+                _keep(labelled)
+            channel.send(m.Labelled(order.camera, frame.id, labelled, time.process_time() - began))
+
+
+def _beat(channel: Channel) -> bool:
+    channel.beat()
+    return False
+
+
+def _keep(labelled: LabelledFrame) -> None:
+    """A label that cannot be kept (full disk) is still used; after a restart the frame is labelled again."""
+    path = label_path(labelled.frame.path)
+    temporary = path.with_suffix(".tmp")
+    try:
+        temporary.write_text(json.dumps(labelled.to_json()), encoding="utf-8")
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
