@@ -30,7 +30,10 @@ class Teacher(Protocol):
 
 @runtime_checkable
 class JointTeacher(Teacher, Protocol):
-    """A teacher of several members, which can say how far they agreed."""
+    """A teacher of `members` others (1: a single one on tiles), which can say how far they agreed."""
+
+    @property
+    def members(self) -> int: ...
 
     def label_jointly(self, picture: NDArray[np.uint8]) -> Fused:
         """As `label`, with the share of members that saw each object."""
@@ -90,7 +93,7 @@ class EnsembleTeacher:
         min_agreement: float = 0.0,
         max_objects: int = 100,
     ) -> None:
-        self.name = name
+        self.name, self.members = name, len(members)
         self.classes, self._maps = joint_classes([(m.name, m.classes) for m in members], groups)
         self._members, self._weights = list(members), list(weights)
         self._iou, self._min_score = iou, min_score
@@ -121,6 +124,7 @@ class TiledTeacher:
 
     def __init__(self, inner: Teacher, tiling: Tiling) -> None:
         self.name, self.classes = inner.name, inner.classes
+        self.members = member_count(inner)
         self._inner, self._tiling = inner, tiling
 
     def label(self, picture: NDArray[np.uint8]) -> Detections:
@@ -174,6 +178,11 @@ class CombinedTeacher:
         scores = np.where(changed, found.scores * share, found.scores).astype(np.float32)
         order = np.argsort(-scores, kind="stable")
         return Detections(found.boxes[order], scores[order], classes[order])
+
+
+def member_count(teacher: Teacher) -> int:
+    """How many models answer for one picture."""
+    return teacher.members if isinstance(teacher, JointTeacher) else 1
 
 
 def answer_jointly(teacher: Teacher, picture: NDArray[np.uint8]) -> Fused:

@@ -1,4 +1,8 @@
-"""What a golden model is made of: frozen values, read from a YAML file with strict keys (docs/teachers.md)."""
+"""What a golden model is made of: frozen values, read from a YAML file with strict keys (docs/teachers.md).
+
+Every kind has a `label_score`: an object that the teacher gives at least this score becomes a label; one between the
+teacher's own `min_score` and it is counted as ambiguous and left out.
+"""
 
 from __future__ import annotations
 
@@ -90,6 +94,7 @@ class OnnxSpec:
     nms_iou: float = 0.6  # 1 keeps everything
     max_objects: int = 100
     tiling: Tiling | None = None
+    label_score: float = 0.4
     kind: str = "onnx"
 
 
@@ -109,6 +114,7 @@ class TorchvisionSpec:
     min_size: int | None = None
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     tiling: Tiling | None = None
+    label_score: float = 0.4
     kind: str = "torchvision"
 
     @property
@@ -124,6 +130,7 @@ class DemoSpec:
     name: str
     weights: Path
     tiling: Tiling | None = None
+    label_score: float = 0.0
     kind: str = "demo"
 
 
@@ -149,6 +156,7 @@ class EnsembleSpec:
     min_agreement: float = 0.0
     max_objects: int = 100
     tiling: Tiling | None = None
+    label_score: float = 0.4
     kind: str = "ensemble"
 
 
@@ -161,6 +169,7 @@ class CombinedSpec:
     classifier: TorchvisionSpec
     min_share: float = 0.5
     margin: float = 0.1
+    label_score: float = 0.4
     kind: str = "combined"
 
 
@@ -296,6 +305,7 @@ def _onnx(f: _Fields, context: _Context, name: str) -> OnnxSpec:
         nms_iou=f.number("nms_iou", 0.6, 0.05, 1),
         max_objects=f.whole("max_objects", 100, 1, 1000),
         tiling=_tiling(f),
+        label_score=f.number("label_score", 0.4, 0, 1),
     )
 
 
@@ -321,6 +331,7 @@ def _torchvision(f: _Fields, context: _Context, name: str) -> TorchvisionSpec:
         min_size=f.whole("min_size", None, 64, 4096) if f.has("min_size") else None,
         groups=f.groups("groups"),
         tiling=_tiling(f),
+        label_score=f.number("label_score", 0.4, 0, 1),
     )
 
 
@@ -343,11 +354,12 @@ def _ensemble(f: _Fields, context: _Context, name: str) -> EnsembleSpec:
         min_agreement=f.number("min_agreement", 0.0, 0, 1),
         max_objects=f.whole("max_objects", 100, 1, 1000),
         tiling=_tiling(f),
+        label_score=f.number("label_score", 0.4, 0, 1),
     )
 
 
 def _demo(f: _Fields, context: _Context, name: str) -> DemoSpec:
-    return DemoSpec(name, _path(f, "weights", context), _tiling(f))
+    return DemoSpec(name, _path(f, "weights", context), _tiling(f), f.number("label_score", 0.0, 0, 1))
 
 
 def _combined(f: _Fields, context: _Context, name: str) -> CombinedSpec:
@@ -357,7 +369,14 @@ def _combined(f: _Fields, context: _Context, name: str) -> CombinedSpec:
         raise InvalidValue(f.at("classifier"), classifier.name, "a torchvision classifier")
     if not classifier.groups:
         raise InvalidValue(f.at("classifier.groups"), None, "a mapping: detector class -> the classifier's classes")
-    return CombinedSpec(name, detector, classifier, f.number("min_share", 0.5, 0, 1), f.number("margin", 0.1, 0, 1))
+    return CombinedSpec(
+        name,
+        detector,
+        classifier,
+        f.number("min_share", 0.5, 0, 1),
+        f.number("margin", 0.1, 0, 1),
+        f.number("label_score", 0.4, 0, 1),
+    )
 
 
 _BUILDERS: Mapping[str, Callable[[_Fields, _Context, str], TeacherSpec]] = {

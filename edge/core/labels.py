@@ -64,12 +64,18 @@ class SampledFrame:
 
 @dataclass(frozen=True)
 class LabelledFrame:
-    """A sampled frame with the golden model's labels, in the camera's class list, with confidence as scores."""
+    """A sampled frame with the golden model's labels, in the camera's class list, with confidence as scores.
+
+    `weight`: how much it counts in training. `ambiguous`: objects left out because the teacher was not sure.
+    `agreement`: mean share of a joint teacher's members that saw a label; None for a teacher of one, or no label.
+    """
 
     frame: SampledFrame
     labels: Detections
     teacher: str
     weight: float = 1.0
+    ambiguous: int = 0
+    agreement: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -77,6 +83,8 @@ class LabelledFrame:
             "labels": self.labels.to_json(),
             "teacher": self.teacher,
             "weight": self.weight,
+            "ambiguous": self.ambiguous,
+            "agreement": self.agreement,
         }
 
     @staticmethod
@@ -86,6 +94,8 @@ class LabelledFrame:
             Detections.from_json(value["labels"]),
             value["teacher"],
             value["weight"],
+            value.get("ambiguous", 0),
+            value.get("agreement"),
         )
 
 

@@ -1,0 +1,81 @@
+"""Labelling: a sampled frame goes in, a labelled frame comes out, and every loss is counted."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from edge.core import checks
+from edge.core.labels import LabelledFrame, SampledFrame
+from edge.core.vision import Detections
+from golden.classes import ClassMap
+from golden.ensemble import Teacher, answer_jointly, member_count
+
+_JPEG_START, _JPEG_END = b"\xff\xd8", b"\xff\xd9"
+
+
+@dataclass
+class LabellerCounters:
+    """Since the labeller was made. `ambiguous`: objects under the label score; `foreign`: of no camera class."""
+
+    frames: int = 0
+    unreadable: int = 0
+    labels: int = 0
+    ambiguous: int = 0
+    foreign: int = 0
+
+    def to_json(self) -> dict[str, int]:
+        """Plain numbers."""
+        return asdict(self)
+
+
+class Labeller:
+    """One teacher for one camera's classes. `label_score` comes from the teacher's description."""
+
+    def __init__(self, teacher: Teacher, class_map: ClassMap, label_score: float) -> None:
+        checks.in_range("teacher.label_score", label_score, 0.0, 1.0)
+        self._teacher, self._map, self._label_score = teacher, class_map, label_score
+        self.counters = LabellerCounters()
+
+    def label(self, frame: SampledFrame) -> LabelledFrame | None:
+        """The frame with its labels (scores: the teacher's confidence), or None if its picture cannot be read."""
+        picture = read_picture(frame.path)
+        if picture is None:
+            self.counters.unreadable += 1
+            return None
+        labels, ambiguous, agreement = self.label_picture(picture)
+        return LabelledFrame(frame, labels, self._teacher.name, ambiguous=ambiguous, agreement=agreement)
+
+    def label_picture(self, picture: NDArray[np.uint8]) -> tuple[Detections, int, float | None]:
+        """Labels in the camera's classes on a uint8 RGB picture (H, W, 3), how many objects were ambiguous, and the
+        members' mean agreement on the labels (None for a teacher of one, or no label).
+        """
+        answer = answer_jointly(self._teacher, picture)
+        ours = self._map.keep(answer.detections)
+        found, agreement = self._map.apply(answer.detections), answer.agreement[ours]
+        sure = found.scores >= self._label_score
+        counters = self.counters
+        counters.frames += 1
+        counters.labels += int(sure.sum())
+        counters.ambiguous += int((~sure).sum())
+        counters.foreign += int((~ours).sum())
+        told = sure.any() and member_count(self._teacher) > 1
+        mean = float(agreement[sure].mean()) if told else None
+        return found.select(sure), int((~sure).sum()), mean
+
+
+def read_picture(path: Path) -> NDArray[np.uint8] | None:
+    """A JPEG file as uint8 RGB (H, W, 3); None if it is missing, cut off or damaged."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    # OpenCV fills the rest of a cut-off picture with grey and says nothing.
+    if not data.startswith(_JPEG_START) or not data.rstrip(b"\0").endswith(_JPEG_END):
+        return None
+    picture = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)
+    return None if picture is None else np.asarray(cv2.cvtColor(picture, cv2.COLOR_BGR2RGB), np.uint8)
