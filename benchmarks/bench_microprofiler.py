@@ -1,0 +1,208 @@
+"""Micro-profiler: predicted against achieved end accuracy, and its cost against training everything.
+
+`python -m benchmarks.bench_microprofiler` runs two checks:
+- demo: on windows of the demo's street cameras (real pictures, real students, real training) every configuration of a
+  grid of 18 is trained fully and compared with what the micro-profiler said before, with and without its memory;
+- recorded: the accuracy curves of the planning problems in the developers' shared folder, where that is present.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import torch
+
+from benchmarks.demo_windows import (
+    NAMES,
+    WEIGHTS,
+    demo_scene,
+    first_student,
+    labelled_window,
+    train_and_watch,
+    write_result,
+)
+from edge.core.configs import LAYERS, RetrainingConfig
+from edge.core.labels import LabelledWindow
+from edge.students import Student
+from edge.training.trials import Trials
+from microprofiler.curve import fit_curve
+from microprofiler.history import ProfilerHistory
+from microprofiler.pareto import PruningSettings
+from microprofiler.profile import ProfilerSettings, WindowSize, micro_profile
+
+EPOCHS = (5, 15, 30)
+FRACTIONS = (0.5, 1.0)
+WINDOW_S, CYCLE_WINDOWS = 90.0, 6
+GRID = tuple(
+    RetrainingConfig(e, 8, layers, f, 2e-3) for layers in LAYERS for f in FRACTIONS for e in EPOCHS
+)  # fmt: skip
+
+
+def one_window(
+    parent: Student, data: LabelledWindow, history: ProfilerHistory, frames_tried: int, seed: int
+) -> tuple[list[dict[str, Any]], dict[str, Any], ProfilerHistory, Student]:
+    """Profile the grid, then train all of it; rows of (predicted, achieved), costs, what was learnt, best student."""
+    keep_all = ProfilerSettings(min_frames=frames_tried, pruning=PruningSettings(fraction=0.0))
+    size = WindowSize.of(data)
+    answers = {
+        name: micro_profile(size, GRID, Trials(parent, data), keep_all, memory, seed=seed)
+        for name, memory in (("fresh", ProfilerHistory()), ("learnt", history))
+    }
+    last = {t.config.layers: t.points[-1][1] for t in answers["learnt"].trials}
+    rows, full_cost = [], 0.0
+    best: tuple[float, Student] = (-1.0, parent)
+    learnt = answers["learnt"].history
+    said = {name: {p.config.id: p for p in a.profiles} for name, a in answers.items()}
+    for layers in LAYERS:
+        for fraction in FRACTIONS:
+            base = RetrainingConfig(max(EPOCHS), 8, layers, fraction, 2e-3)
+            for epochs, (achieved, cost, student) in train_and_watch(parent, data, base, EPOCHS, seed + 1).items():
+                config = RetrainingConfig(epochs, 8, layers, fraction, 2e-3)
+                full_cost += cost
+                row: dict[str, Any] = {
+                    "config": config.id, "layers": layers, "epochs": epochs, "fraction": fraction,
+                    "achieved": achieved, "cpu_seconds": cost, "last_trial_point": last[layers],
+                    "start": answers["fresh"].start_accuracy,
+                }  # fmt: skip
+                for name in answers:
+                    p = said[name][config.id]
+                    row[name] = p.end_accuracy.to_json()
+                    row[f"{name}_gpu_seconds"] = p.gpu_seconds.value
+                rows.append(row)
+                if achieved > best[0]:
+                    best = (achieved, student)
+    # A window teaches what a live one does: the one configuration that the planner would run.
+    ran = max(rows, key=lambda r: r["learnt"]["value"] - 0.002 * r["learnt_gpu_seconds"])
+    learnt = learnt.learned(ran["config"], ran["achieved"], ran["cpu_seconds"])
+    costs = {"profiling": answers["learnt"].gpu_seconds, "all": full_cost, "train_frames": size.train_frames}
+    return rows, costs, learnt, best[1]
+
+
+def demo(args: argparse.Namespace) -> dict[str, Any]:
+    """The check on demo windows."""
+    runs = []
+    with tempfile.TemporaryDirectory() as folder:
+        for task in args.tasks:
+            for camera in range(args.cameras):
+                scene = demo_scene(camera, args.seed, CYCLE_WINDOWS * WINDOW_S)
+                parent, history = first_student(task, args.weights), ProfilerHistory()
+                for window in range(2, 2 + args.windows):
+                    began = time.monotonic()
+                    data = labelled_window(scene, NAMES[camera], task, window, WINDOW_S, args.frames, Path(folder))
+                    rows, costs, history, parent = one_window(parent, data, history, args.min_frames, args.seed)
+                    runs.append({"task": task, "camera": NAMES[camera], "window": window, "rows": rows, "costs": costs})
+                    errors = [abs(r["fresh"]["value"] - r["achieved"]) for r in rows]
+                    print(
+                        f"{task:14} {NAMES[camera]:12} window {window}: median error {100 * np.median(errors):4.1f} "
+                        f"points, cost 1/{costs['all'] / costs['profiling']:.0f}, {time.monotonic() - began:.0f} s",
+                        flush=True,
+                    )
+                    write_result(f"{args.out}.partial", runs)
+    return {"runs": runs, "summary": summary(runs)}
+
+
+def summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """Errors in points, coverage of the 80 % interval, and cost ratios, each with its spread over camera-windows."""
+    out: dict[str, Any] = {"camera_windows": len(runs), "configurations": sum(len(r["rows"]) for r in runs)}
+    for name in ("fresh", "learnt"):
+        out[name] = _errors([(row, row[name]) for r in runs for row in r["rows"]])
+        per_run = [float(np.median([abs(w[name]["value"] - w["achieved"]) for w in r["rows"]])) * 100 for r in runs]
+        out[name]["median_error_by_camera_window"] = _spread(per_run)
+    kept = [abs(row["last_trial_point"] - row["achieved"]) * 100 for r in runs for row in r["rows"]]
+    out["keeping_the_last_trial_point"] = {"median_error": float(np.median(kept))}
+    out["cost_ratio"] = _spread([r["costs"]["all"] / r["costs"]["profiling"] for r in runs])
+    out["cost_ratio_total"] = sum(r["costs"]["all"] for r in runs) / sum(r["costs"]["profiling"] for r in runs)
+    cost = [row["fresh_gpu_seconds"] / row["cpu_seconds"] for r in runs for row in r["rows"]]
+    out["predicted_over_measured_cost"] = _spread(cost)
+    ranks = []
+    for r in runs:
+        said, was = [np.array([w[k]["value"] if k else w["achieved"] for w in r["rows"]]) for k in ("fresh", "")]
+        # What is lost by running the configuration that looked best.
+        ranks.append(float(was.max() - was[int(said.argmax())]) * 100)
+    out["loss_of_the_predicted_best"] = _spread(ranks)
+    return out
+
+
+def _errors(pairs: list[tuple[dict[str, Any], dict[str, float]]]) -> dict[str, float]:
+    difference = np.array([said["value"] - row["achieved"] for row, said in pairs]) * 100
+    inside = [said["low"] <= row["achieved"] <= said["high"] for row, said in pairs]
+    width = [said["high"] - said["low"] for _, said in pairs]
+    return {
+        "median_error": float(np.median(np.abs(difference))),
+        "p90_error": float(np.quantile(np.abs(difference), 0.9)),
+        "bias": float(difference.mean()),
+        "coverage_of_80": float(np.mean(inside)),
+        "median_width": float(np.median(width)) * 100,
+    }
+
+
+def _spread(values: list[float]) -> dict[str, float]:
+    low, middle, high = np.quantile(values, (0.1, 0.5, 0.9))
+    return {"p10": float(low), "median": float(middle), "p90": float(high)}
+
+
+def recorded(shared: Path) -> dict[str, Any]:
+    """Curves of the planning problems: the first 5 epochs of the 5-epoch run predict the end of all three runs."""
+    errors: dict[int, list[tuple[float, float]]] = {e: [] for e in EPOCHS}
+    inside = []
+    for path in sorted((shared / "data" / "window-problems").glob("s*.json")):
+        for stream in json.loads(path.read_text())["streams"]:
+            runs: dict[str, dict[int, Any]] = {}
+            for config in stream["retrain_configs"]:
+                runs.setdefault(config["hyp"], {})[config["epochs"]] = config
+            for by_epochs in runs.values():
+                y = [a for _, a in by_epochs[5]["curve"]]
+                fit = fit_curve([(k, y[k]) for k in range(1, 6)], stream["start_accuracy"])
+                for epochs in EPOCHS:
+                    end, said = by_epochs[epochs]["end_accuracy"], fit.predict(epochs)
+                    errors[epochs].append((100 * abs(said.value - end), 100 * abs(y[-1] - end)))
+                    if epochs > 5:
+                        inside.append(said.low <= end <= said.high)
+    return {
+        "curves": len(errors[5]),
+        "median_error": {e: float(np.median([a for a, _ in pairs])) for e, pairs in errors.items()},
+        "keeping_the_last_point": {e: float(np.median([b for _, b in pairs])) for e, pairs in errors.items()},
+        "coverage_of_80_beyond_the_trial": float(np.mean(inside)),
+    }
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tasks", nargs="+", default=["detection", "classification"])
+    parser.add_argument("--cameras", type=int, default=4)
+    parser.add_argument("--windows", type=int, default=2, help="windows per camera, from the second on")
+    parser.add_argument("--frames", type=int, default=240, help="labelled frames of a window")
+    parser.add_argument("--min-frames", type=int, default=16, help="training frames of a trial at least")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--weights", type=Path, default=WEIGHTS, help="folder of the first students")
+    parser.add_argument("--only", choices=("demo", "recorded"))
+    parser.add_argument("--out", default="microprofiler.json")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    cv2.setNumThreads(1)
+    result: dict[str, Any] = {"machine": platform.processor() or platform.machine(), "cores": os.cpu_count()}
+    shared = Path(os.environ.get("MAGPIE_SHARED", Path(__file__).resolve().parent.parent.parent / "shared"))
+    if args.only != "demo":
+        if (shared / "data" / "window-problems").is_dir():
+            result["recorded"] = recorded(shared)
+            print(json.dumps(result["recorded"], indent=1))
+        else:
+            print("recorded curves: the developers' shared folder is absent (set MAGPIE_SHARED)")
+    if args.only != "recorded":
+        result["demo"] = demo(args)
+        print(json.dumps(result["demo"]["summary"], indent=1))
+    print(write_result(args.out, result))
+
+
+if __name__ == "__main__":
+    main()
