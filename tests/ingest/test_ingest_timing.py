@@ -1,0 +1,145 @@
+"""The pure timing rules of a reader. No test here sleeps: times are values."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edge.ingest.timing import BackOff, CaptureClock, FrozenWatch, KeyFrameSkipper, LagMeter, Pace
+
+
+@given(st.integers(0, 2**32), st.floats(0, 5), st.floats(0.1, 10), st.floats(1, 10))
+def test_back_off_begins_at_once_then_doubles_up_to_its_maximum(
+    seed: int, first: float, low: float, span: float
+) -> None:
+    high = low * span
+    back_off = BackOff(first, low, high, random.Random(seed))
+    delays = [back_off.next() for _ in range(40)]
+    assert delays[0] == first
+    for n, delay in enumerate(delays[1:]):
+        full = min(high, low * 2.0 ** min(n, 30))
+        assert max(low, 0.8 * full) <= delay <= full
+    back_off.reset()
+    assert back_off.next() == first
+
+
+def test_back_off_of_the_defaults() -> None:
+    back_off = BackOff(0.0, 1.0, 30.0, random.Random(1))
+    assert back_off.next() == 0.0
+    for full in (1, 2, 4, 8, 16, 30, 30, 30):
+        assert max(1.0, 0.8 * full) <= back_off.next() <= full
+
+
+def feed(meter: LagMeter, start_s: float, count: int, *, period_s: float, slow: float, waited_s: float) -> float:
+    """`count` packets of a stream at `period_s`, taken `slow` times slower than they come; returns the last lag."""
+    lag = 0.0
+    for n in range(count):
+        lag = meter.packet(start_s + n * period_s * slow, 100.0 + n * period_s, waited_s)
+    return lag
+
+
+def test_a_reader_that_keeps_up_has_no_lag_even_with_a_drifting_camera_clock() -> None:
+    assert feed(LagMeter(), 5.0, 20_000, period_s=0.04, slow=1.0005, waited_s=0.0) < 0.1
+
+
+def test_a_reader_at_half_speed_falls_behind() -> None:
+    assert feed(LagMeter(), 5.0, 100, period_s=0.04, slow=2.0, waited_s=0.0) > 3.5
+
+
+def test_delay_of_the_network_is_not_lag() -> None:
+    meter = LagMeter()
+    feed(meter, 5.0, 50, period_s=0.04, slow=1.0, waited_s=0.0)
+    late = [meter.packet(5.0 + 3.0 + n * 0.04, 102.0 + n * 0.04, 0.03) for n in range(20)]
+    assert late[0] > 0.9
+    assert late[-1] == 0.0
+
+
+def test_a_burst_at_the_beginning_is_not_lag() -> None:
+    meter = LagMeter()
+    burst = [meter.packet(5.0 + n * 0.001, 100.0 + n * 0.04, 0.0) for n in range(50)]
+    assert max(burst) < 1e-3
+
+
+@given(st.lists(st.tuples(st.floats(0, 10), st.booleans()), max_size=200))
+def test_no_delta_frame_is_decoded_after_a_dropped_one(packets: list[tuple[float, bool]]) -> None:
+    skipper, broken = KeyFrameSkipper(1.0), False
+    for lag, key in packets:
+        taken = skipper.take(lag, key)
+        assert taken or not key, "key frames are always decoded"
+        if key:
+            broken = False
+        assert not (taken and broken)
+        broken = broken or not taken
+        assert taken or broken
+
+
+def test_packets_are_dropped_only_beyond_the_limit_and_up_to_a_key_frame() -> None:
+    skipper = KeyFrameSkipper(1.0)
+    given_packets = [(0.9, False), (1.1, False), (0.0, False), (0.0, True), (0.0, False)]
+    assert [skipper.take(*p) for p in given_packets] == [True, False, False, True, True]
+
+
+@given(st.lists(st.tuples(st.floats(0, 0.2), st.one_of(st.none(), st.floats(-100, 100))), min_size=1, max_size=100))
+def test_frame_times_always_go_forward(steps: list[tuple[float, float | None]]) -> None:
+    clock, now, last = CaptureClock(5.0), 10.0, None
+    for step, offset in steps:
+        now += step
+        at = clock.frame(now, 1e9 + now, None if offset is None else 1e9 + now - offset)
+        assert 0.0 <= at.delay_s <= 5.0
+        if last is not None:
+            assert at.monotonic_s > last.monotonic_s
+            assert at.utc_s > last.utc_s
+        last = at
+
+
+def test_the_cameras_clock_counts_within_its_tolerance_only() -> None:
+    at = CaptureClock(5.0).frame(10.0, 1000.0, 999.5)
+    assert (at.monotonic_s, at.utc_s, at.delay_s) == (9.5, 999.5, 0.5)
+    at = CaptureClock(5.0).frame(10.0, 1000.0, 1000.5)  # ahead of ours
+    assert (at.monotonic_s, at.utc_s) == (10.0, 1000.0)
+    at = CaptureClock(5.0).frame(10.0, 1000.0, 500.0)  # wrong
+    assert (at.monotonic_s, at.utc_s, at.delay_s) == (10.0, 1000.0, 0.0)
+
+
+def test_our_utc_clock_may_be_set_back() -> None:
+    clock = CaptureClock(5.0)
+    clock.frame(10.0, 5000.0, None)
+    assert clock.frame(10.1, 1000.0, None).utc_s == 1000.0
+
+
+@given(st.integers(0, 255), st.lists(st.integers(-1, 1), min_size=2, max_size=50))
+def test_a_picture_that_only_wobbles_is_the_same(level: int, wobble: list[int]) -> None:
+    watch, rng = FrozenWatch(), np.random.default_rng(0)
+    base = np.clip(rng.integers(0, 256, (11, 20)) * 0 + level, 1, 254)
+    times = [watch.picture(float(n), (base + w).astype(np.uint8)) for n, w in enumerate(wobble)]
+    assert times == [float(n) for n in range(len(wobble))]
+
+
+def test_one_changed_block_is_a_change() -> None:
+    watch = FrozenWatch()
+    blocks = np.full((11, 20), 100, np.uint8)
+    assert watch.picture(0.0, blocks) == 0.0
+    assert watch.picture(3.0, blocks) == 3.0
+    moved = blocks.copy()
+    moved[4, 5] += 3
+    assert watch.picture(4.0, moved) == 0.0
+    assert watch.picture(5.0, moved) == 1.0
+    assert watch.picture(6.0, np.full((5, 5), 100, np.uint8)) == 0.0
+
+
+@given(st.floats(0.5, 30), st.floats(1, 60), st.integers(0, 1000))
+def test_pace_offers_about_max_fps(max_fps: float, fps: float, seed: int) -> None:
+    rng, pace, seconds = random.Random(seed), Pace(max_fps), 20.0
+    times = [n / fps + rng.uniform(0, 0.05 / fps) for n in range(int(seconds * fps))]
+    offered = sum(pace.offer(t) for t in times)
+    assert offered <= seconds * max_fps * 1.05 + 2
+    if fps <= max_fps * 0.9:
+        assert offered == len(times)
+    assert offered >= min(len(times), seconds * max_fps) * 0.45
+
+
+def test_pace_without_limit_offers_all() -> None:
+    assert all(Pace(None).offer(t) for t in (0.0, 0.0, 0.1))
