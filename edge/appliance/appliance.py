@@ -18,14 +18,18 @@ from edge.core.clock import Clock, SystemClock
 from edge.core.errors import Conflict, InvalidValue, MagpieError, NotFound, Unavailable
 from edge.core.models import ModelVersion
 from edge.core.shares import Partitioner
-from edge.ingest import probe_camera
+from edge.ingest.probe import probe_camera
 from edge.runtime import messages as m
 from edge.runtime.golden_worker import GoldenWorkerSpec, check_golden
 from edge.runtime.runtime import Runtime, plan_window
 from edge.runtime.students import first_student
 from edge.settings import CameraSettings, RetrainingSettings, SiteSettings, merge, parse
-from edge.shares import open_partitioner, report_devices
-from edge.store import JournalBuffer, Recovery, RetentionLimits, Store
+from edge.shares.discover import devices, open_partitioner
+from edge.recording.recorder import window_folder
+from edge.store.journal import JournalBuffer
+from edge.store.retention import RetentionLimits
+from edge.store.store import Store
+from edge.store.values import CameraWindow, Recovery
 from scheduler.policies import window_policy
 
 log = logging.getLogger(__name__)
@@ -127,9 +131,7 @@ class Appliance:
             retraining = await asyncio.to_thread(self._retraining_in_force)
             self.site = self.site.model_copy(update={"retraining": retraining})
             if self._partitioner is None:
-                self._partitioner = await asyncio.to_thread(
-                    open_partitioner, self.site.device, self.site.share_kind, self.site.cores, self.site.site
-                )
+                self._partitioner = await asyncio.to_thread(_open_device, self.site)
         except BaseException:
             self.store.close()
             raise
@@ -250,9 +252,15 @@ class Appliance:
             if rounds % 360 == 1 or (low and rounds % 6 == 0):
                 limits = RetentionLimits(days=self.site.retention.days, max_bytes=int(self.site.retention.max_gb * 1e9))
                 try:
-                    await asyncio.to_thread(self.store.retain, limits)
+                    await asyncio.to_thread(self.store.retain, limits, self._drop_pictures)
                 except MagpieError as error:
                     self.runtime.complain(error.code, f"retention: {error}")
+
+    def _drop_pictures(self, row: CameraWindow) -> None:
+        """Retention: delete the pictures and the manifest of a camera's window."""
+        data = Path(self.site.data_dir)
+        shutil.rmtree(window_folder(data / "pictures", row.camera, row.window), ignore_errors=True)
+        (data / "windows" / row.camera / f"{row.window}.json").unlink(missing_ok=True)
 
     # -- journal and pictures
 
@@ -566,7 +574,21 @@ class Appliance:
         return await asyncio.to_thread(_resized, picture.jpeg, width)
 
     def doctor(self) -> Json:
-        return report_devices()
+        from edge.commands.doctor import examine
+
+        web = self.site.web
+        return examine(Path(self.site.data_dir), self.site.database(), web.host, 0 if web.port else web.port, self.site.cores)
+
+
+def _open_device(site: SiteSettings) -> Partitioner:
+    """The configured device under the best share kind that its probe showed. Raises ShareError, NotFound."""
+    found = devices()
+    wanted = site.device
+    chosen = next((d for d in found if wanted in ("auto", d.id)), None)
+    if chosen is None:
+        raise NotFound(f"device {wanted} is not there", "found: " + ", ".join(d.id for d in found))
+    prefer = None if site.share_kind == "auto" else site.share_kind
+    return open_partitioner(chosen, prefer, cores=site.cores, appliance=site.site).partitioner
 
 
 def _resized(jpeg: bytes, width: int) -> bytes:

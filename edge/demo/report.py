@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from edge.store import Store
+from edge.store.store import Store
 from edge.store.values import WindowDetail
 
 FORMAT = "magpie-demo-report/1"

@@ -231,7 +231,7 @@ class Recorder:
     # -- inside
 
     def _folder(self, window: int) -> Path:
-        return self.folder / f"window-{window:08d}"
+        return self.folder / _folder_name(window)
 
     def _bytes(self) -> int:
         return sum(sum(w.sizes.values()) for w in self._windows.values())
@@ -328,6 +328,15 @@ class Recorder:
                 if file.name.split(".")[0] not in known or file.name.endswith(TEMPORARY):
                     file.unlink(missing_ok=True)
             self._windows[int(match.group(1))] = w
+
+
+def window_folder(root: Path, camera: str, window: int) -> Path:
+    """Where a camera's window is kept under the recorder's `root`."""
+    return Path(root) / quote(camera, safe="") / _folder_name(window)
+
+
+def _folder_name(window: int) -> str:
+    return f"window-{window:08d}"
 
 
 def _read_sample(sidecar: Path) -> SampledFrame | None:

@@ -11,6 +11,8 @@ from edge.core.configs import InferenceConfig, RetrainingConfig, StudentSpec
 from edge.core.labels import Accuracy, LabelledFrame, LabelledWindow, SampledFrame
 from edge.core.profiles import InferenceProfile
 from edge.core.vision import Detections
+from edge.ingest.source import CameraSource
+from edge.settings import CameraSettings
 
 # camera worker: commands
 
@@ -300,3 +302,17 @@ class TrainingDropped:
     """Ended without a result, as ordered."""
 
     job: str
+
+
+def camera_source(settings: CameraSettings) -> CameraSource:
+    """What ingest needs of a camera's settings. Raises InvalidValue."""
+    return CameraSource(
+        settings.id,
+        settings.url,
+        transport=settings.transport,
+        username=settings.username,
+        password_from=settings.password_from,
+        stall_timeout_s=settings.stall_timeout_s,
+        max_fps=settings.max_fps,
+        seconds_per_picture=settings.seconds_per_picture,
+    )

@@ -25,7 +25,8 @@ from edge.core.models import ModelVersion
 from edge.core.profiles import RetrainingProfile
 from edge.core.shares import Partitioner, Role, Usage
 from edge.core.window import WindowPlan, WindowProblem
-from edge.recording import build_labelled_window, read_exemplars
+from edge.recording.exemplars import read_exemplars
+from edge.recording.split import build_labelled_window
 from edge.runtime import messages as m
 from edge.runtime.camera import CameraRuntime, assumed_profile
 from edge.runtime.camera_worker import CameraWorkerSpec, camera_worker
@@ -35,7 +36,9 @@ from edge.runtime.profiler_worker import profiler_worker
 from edge.runtime.supervisor import Supervisor
 from edge.runtime.training_worker import training_worker
 from edge.settings import CameraSettings, RetrainingSettings, SiteSettings
-from edge.store import JournalBuffer, OpenWindow, Store
+from edge.store.journal import JournalBuffer
+from edge.store.store import Store
+from edge.store.values import OpenWindow
 from scheduler.controller import WindowController
 from scheduler.degrade import choose_inference
 from scheduler.policies import window_policy
