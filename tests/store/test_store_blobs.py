@@ -154,7 +154,7 @@ class Power(BaseException):
     """The power fails: nothing catches it."""
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     contents=st.lists(st.binary(max_size=40), min_size=1, max_size=4),
     fails_at=st.integers(0, 30),

@@ -1,4 +1,7 @@
-"""Alembic's entry: runs the migrations on the connection (and in the transaction) that edge.store.database gives."""
+"""Alembic's entry: runs the migrations on the connection that edge.store.database gives, in its transaction.
+
+That transaction is all or nothing on both databases: a killed upgrade leaves nothing behind.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,6 @@ from edge.store.tables import metadata
 context.configure(
     connection=context.config.attributes["connection"],
     target_metadata=metadata,
-    transactional_ddl=True,  # on SQLite too: a killed upgrade leaves nothing behind
     compare_type=True,
     render_as_batch=True,
 )
