@@ -1,0 +1,146 @@
+"""Records an exhaustive trace of the demo's cameras, "magpie-trace/1": `python -m benchmarks.record_trace`.
+
+Per camera and window, on the labelled frames that the demo would have: micro-profile, then train *every* configuration
+of the demo's space and measure it on the held-out frames, on the window it would serve, and on the two after. The best
+one on held-out frames per window is carried on as the recorded model. So a replay under any policy mostly meets
+measured outcomes (as the thesis' simulator does, section 2.5). Costs are CPU-seconds over the `--cores` of the device.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import cv2
+import numpy as np
+import torch
+
+from benchmarks.demo_windows import (
+    NAMES,
+    WEIGHTS,
+    demo_scene,
+    first_student,
+    labelled_window,
+    measured_inference,
+    train_and_watch,
+    write_result,
+)
+from edge.core.configs import RetrainingConfig
+from edge.core.labels import LabelledFrame, LabelledWindow
+from edge.settings import ConfigurationSpace
+from edge.simulation.trace import RecordedCamera, RecordedOutcome, RecordedWindow, Trace
+from edge.students import Student
+from edge.training import evaluate
+from edge.training.trials import Trials
+from microprofiler.history import ProfilerHistory
+from microprofiler.profile import ProfilerSettings, WindowSize, micro_profile
+from microprofiler.trials import families
+
+#: CPU-seconds of the golden model per labelled frame, counted as labelling work left at the boundary.
+LABELS_LEFT, TEACHER_S = 8, 0.15
+
+
+def all_outcomes(
+    parent: Student,
+    data: LabelledWindow,
+    space: Sequence[RetrainingConfig],
+    later: dict[int, LabelledWindow],
+    seed: int,
+) -> dict[str, tuple[RecordedOutcome, Student]]:
+    """Train every configuration; configurations that differ only in epochs are one run."""
+    out = {}
+    for family, configs in families(space).items():
+        for fraction in sorted({c.data_fraction for c in configs}):
+            epochs = sorted({c.epochs for c in configs if c.data_fraction == fraction})
+            base = RetrainingConfig(
+                max(epochs), family.batch_size, family.layers, fraction, family.learning_rate, family.last_layer_width
+            )
+            for done, (accuracy, cost, student) in train_and_watch(parent, data, base, epochs, seed).items():
+                live = {w: evaluate(student, d.all_sampled).value for w, d in later.items()}
+                out[replace(base, epochs=done).id] = RecordedOutcome(accuracy, cost, live), student
+    return out
+
+
+def record_camera(
+    number: int, task: str, args: argparse.Namespace, space: Sequence[RetrainingConfig], folder: Path
+) -> RecordedCamera:
+    """One camera, all windows."""
+    name = NAMES[number % 4] + ("" if number < 4 else f"-{number // 4 + 1}")
+    scene = demo_scene(number, args.seed, max(args.windows, 6) * args.window_seconds)
+    first = first_student(task, args.weights)
+    data = {
+        w: labelled_window(scene, name, task, w, args.window_seconds, args.frames, folder, seed=args.seed)
+        for w in range(1, args.windows + 1)
+    }
+    frozen = {w: evaluate(first, d.all_sampled).value for w, d in data.items()}
+    inference = measured_inference(first, scene, 2, args.window_seconds, args.cores)
+    parent, history = first, ProfilerHistory()
+    old: list[LabelledFrame] = []
+    windows: dict[int, RecordedWindow] = {}
+    rng = np.random.default_rng(args.seed)
+    for w in range(2, args.windows + 1):
+        began = time.monotonic()
+        keep = rng.permutation(len(old))[: args.exemplars]
+        now = replace(data[w - 1], exemplars=tuple(old[i] for i in keep))
+        size = WindowSize.of(now)
+        profile = micro_profile(
+            size, space, Trials(parent, now, args.cores), ProfilerSettings(), history, seed=args.seed + w
+        )
+        later = {v: data[v] for v in range(w, min(w + 3, args.windows + 1))}
+        trained = all_outcomes(parent, now, space, later, args.seed + w)
+        outcomes = {i: RecordedOutcome(o.accuracy, o.gpu_seconds / args.cores, o.live) for i, (o, _) in trained.items()}
+        start = profile.start_accuracy if profile.start_accuracy is not None else 0.0
+        windows[w] = RecordedWindow(
+            start, profile.profiles, outcomes, LABELS_LEFT * TEACHER_S / args.cores, profile.gpu_seconds,
+            size.train_frames, size.held_out_frames,
+        )  # fmt: skip
+        best = max(outcomes, key=lambda i: outcomes[i].accuracy)
+        history = profile.history.learned(best, outcomes[best].accuracy, outcomes[best].gpu_seconds)
+        errors = [abs(p.end_accuracy.value - outcomes[p.config.id].accuracy) for p in profile.profiles]
+        if outcomes[best].accuracy > start:
+            parent = trained[best][1]
+        old += list(data[w - 1].train)
+        print(
+            f"{name:12} {task:14} window {w}: frozen {frozen[w]:.3f} start {start:.3f} best {best} "
+            f"{outcomes[best].accuracy:.3f}, in window {outcomes[best].live[w]:.3f}; profile error "
+            f"{100 * float(np.median(errors)):.1f} points, {time.monotonic() - began:.0f} s",
+            flush=True,
+        )
+    return RecordedCamera(name, inference, frozen, windows)
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cameras", type=int, default=4)
+    parser.add_argument("--windows", type=int, default=6)
+    parser.add_argument("--window-seconds", type=float, default=90.0)
+    parser.add_argument("--frames", type=int, default=48, help="labelled frames per camera and window")
+    parser.add_argument("--exemplars", type=int, default=12, help="frames of older windows beside")
+    parser.add_argument("--task", choices=("detection", "classification", "mixed"), default="mixed")
+    parser.add_argument("--cores", type=float, default=1.7, help="cores behind one device")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--weights", type=Path, default=WEIGHTS)
+    parser.add_argument("--out", default="demo_trace.json")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    cv2.setNumThreads(1)
+    space = ConfigurationSpace().configs()
+    cameras: list[RecordedCamera] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(args.cameras):
+            task = args.task if args.task != "mixed" else ("detection", "classification")[number % 2]
+            cameras.append(record_camera(number, task, args, space, Path(folder)))
+            trace = Trace(
+                "demo", args.window_seconds, 1.0, tuple(cameras), args.windows,
+                notes=f"exhaustive, {args.frames} labelled frames a window, one device of {args.cores} cores",
+            )  # fmt: skip
+            print(write_result(args.out, trace.to_json()), flush=True)
+
+
+if __name__ == "__main__":
+    main()
