@@ -277,8 +277,6 @@ def _database(url: str, data_dir: Path) -> Check:
 
 
 def _port(host: str, port: int) -> Check:
-    if port == 0:
-        return Check("port", "good", f"{host}: any free port is taken")
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         with socket.socket(family, socket.SOCK_STREAM) as listener:
@@ -287,7 +285,7 @@ def _port(host: str, port: int) -> Check:
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         return Check("port", "bad", f"{host}:{port}: {reason}", "stop what listens there, or choose another port")
-    return Check("port", "good", f"{host}:{port} is free")
+    return Check("port", "good", f"{host}:{port} is free" if port else f"{host}: any free port is taken")
 
 
 def _shares(shares: dict[str, Any]) -> Check:

@@ -64,7 +64,7 @@ def fit_layout(shares: Sequence[float], total: int, granule: int) -> tuple[int, 
     checks.in_range("granule", granule, 1, max(1, total))
     for n, share in enumerate(shares):
         checks.in_range(f"shares[{n}]", share, 0.0, 1.0)
-    counts = [max(granule, int(s * total / granule + 1e-6) * granule) if s > 0 else 0 for s in shares]
+    counts = [max(granule, int(s * total / granule + 1e-4) * granule) if s > 0 else 0 for s in shares]
     wanted = sum(c > 0 for c in counts)
     if wanted * granule > total:
         raise ShareError(f"{wanted} workers do not fit on {total} SMs in steps of {granule}")

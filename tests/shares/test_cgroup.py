@@ -55,8 +55,7 @@ def test_a_mixed_machine_says_why_version_2_is_not_to_be_had(tmp_path: Path) -> 
     tree = FakeCgroup2(V2)
     proc = fake_proc(
         tmp_path,
-        "cgroup /fake/cpu cgroup rw,cpu 0 0\ncgroup /fake/acct cgroup rw,cpuacct 0 0\n"
-        f"cgroup2 {V2} cgroup2 rw 0 0\n",
+        f"cgroup /fake/cpu cgroup rw,cpu 0 0\ncgroup /fake/acct cgroup rw,cpuacct 0 0\ncgroup2 {V2} cgroup2 rw 0 0\n",
         "2:cpuacct:/\n1:cpu:/\n0::/\n",
     )
     mounts, refused = find_mounts(proc, tree)
@@ -121,7 +120,7 @@ def test_v2_at_the_true_root_moves_nobody() -> None:
 
 def test_v2_without_the_controller_says_what_to_do() -> None:
     tree = FakeCgroup2(V2, own="a.service", delegated=False)
-    with pytest.raises(ShareError, match="not delegated to /fake/cgroup/a.service.*Delegate=cpu"):
+    with pytest.raises(ShareError, match=r"not delegated to /fake/cgroup/a.service.*Delegate=cpu"):
         CpuGroups(Mount(2, tree.own), "a", tree)
     assert tree.groups() == []
 

@@ -1,0 +1,94 @@
+"""`magpie doctor`: what it says, and when it says no."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+
+import pytest
+
+from edge.cli import main
+from edge.commands import doctor
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+
+
+def test_this_machine_can_run_it_and_is_told_its_share_kind(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--port", "0"]) == 0
+    table = capsys.readouterr().out
+    assert "The appliance can run here." in table
+    assert "cpu: " in table
+    assert "coop" in table
+    assert "smallest 0.01" in table
+    assert not Path("data").exists(), "looking must leave nothing"
+
+
+def test_json_is_one_object_with_every_check(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--json", "--port", "0", "--cores", "1"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    names = {c["name"] for c in report["checks"]}
+    assert names == {
+        "system", "cores", "memory", "data folder", "packages", "video", "CUDA", "database", "port", "shares",
+    }  # fmt: skip
+    cpu = report["devices"][-1]
+    assert cpu["device"] == "cpu"
+    assert cpu["shares"]["units"] == 1.0
+    assert all(t["reason"] for t in cpu["tried"])
+
+
+def test_a_port_in_use_is_bad(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert main(["doctor", "--port", str(port)]) == 1
+    out = capsys.readouterr().out
+    assert "BAD   port" in out
+    assert "in use" in out
+    assert "cannot run here" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "check", "words"),
+    [
+        (["--data-dir", "/proc/none/x"], "data folder", "/proc/none/x"),
+        (["--database", "mysql://a/b"], "database", "sqlite:///FILE"),
+        (["--database", "postgresql://magpie:secret@127.0.0.1:1/none"], "database", "127.0.0.1"),
+        (["--host", "203.0.113.7"], "port", "203.0.113.7"),
+        (["--port", "70000"], "port", "70000"),
+    ],
+)
+def test_what_is_wrong_is_named(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], check: str, words: str
+) -> None:
+    assert main(["doctor", "--json", "--port", "0", *arguments]) == 1
+    out = capsys.readouterr().out
+    assert "secret" not in out
+    bad = {c["name"]: c for c in json.loads(out)["checks"] if c["outcome"] == "bad"}
+    assert check in bad
+    assert words in bad[check]["said"]
+
+
+def test_a_database_that_is_there_is_tried(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["db", "upgrade", "--data-dir", "data"]) == 0
+    assert main(["doctor", "--port", "0"]) == 0
+    assert "writable, schema" in capsys.readouterr().out
+    (tmp_path / "data/magpie.db").write_bytes(b"this is no database" * 100)
+    assert main(["doctor", "--port", "0"]) == 1
+
+
+def test_little_memory_or_disk_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def memory(free: int):
+        return lambda: type("M", (), {"available": free, "total": 4 * 2**30})()
+
+    for free, outcome in ((2**29, "bad"), (2 * 2**30, "warning"), (4 * 2**30, "good")):
+        monkeypatch.setattr(doctor.psutil, "virtual_memory", memory(free))
+        assert doctor._memory().outcome == outcome
+    for free, outcome in ((2**27, "bad"), (2**30, "warning"), (10 * 2**30, "good")):
+        monkeypatch.setattr(doctor.shutil, "disk_usage", lambda at, f=free: type("D", (), {"free": f})())
+        assert doctor._disk(tmp_path).outcome == outcome
