@@ -1,0 +1,65 @@
+"""Window problems for tests: hypothesis strategies and small hand-made ones."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from edge.core.profiles import InferenceProfile
+from edge.core.window import RetrainingOption, StreamProblem, WindowProblem
+
+LINEAR = InferenceProfile("linear", 0.5)
+SUBSAMPLED = InferenceProfile("subsampling", 0.25, (1.0, 2.0, 4.0, 8.0, 16.0), (1.0, 0.78, 0.6, 0.33, 0.1))
+SUBLINEAR = ((0.25, 0.5), (0.5, 0.8), (1.0, 1.0))
+
+_accuracy = st.floats(0.2, 0.95).map(lambda x: round(x, 3))
+
+
+@st.composite
+def options(draw: st.DrawFn, number: int) -> RetrainingOption:
+    throughput = draw(st.sampled_from([(), (), SUBLINEAR]))
+    return RetrainingOption(f"o{number}", draw(_accuracy), round(draw(st.floats(0.5, 150.0)), 2), throughput=throughput)
+
+
+@st.composite
+def streams(draw: st.DrawFn, number: int, running: bool) -> StreamProblem:
+    own = tuple(draw(options(n)) for n in range(draw(st.integers(0, 4))))
+    going = own[0] if own and running and draw(st.booleans()) else None
+    return StreamProblem(
+        f"cam{number}",
+        draw(_accuracy),
+        draw(st.sampled_from([LINEAR, SUBSAMPLED, InferenceProfile("linear", 1.0)])),
+        own,
+        running=None if going is None else going.id,
+        work_done=0.0 if going is None else round(going.gpu_seconds * draw(st.floats(0.0, 0.95)), 2),
+    )
+
+
+@st.composite
+def problems(draw: st.DrawFn, running: bool = False, floor: bool = True) -> WindowProblem:
+    return WindowProblem(
+        name="drawn",
+        num_gpus=draw(st.sampled_from([0.5, 0.85, 1.0, 2.0, 3.0])),
+        window_s=draw(st.sampled_from([60.0, 120.0])),
+        streams=tuple(draw(streams(n, running)) for n in range(draw(st.integers(1, 4)))),
+        delta=draw(st.sampled_from([0.05, 0.1, 0.25])),
+        a_min=draw(st.sampled_from([None, 0.15, 0.3, 0.5])) if floor else None,
+        label_delay_s=draw(st.sampled_from([0.0, 7.5])),
+    )
+
+
+def table21_w1() -> WindowProblem:
+    """Window 1 of the worked example of the thesis (Table 2.1)."""
+    profile = InferenceProfile("linear", 1.0)
+    a = (RetrainingOption("Cfg1A", 0.75, 85.0), RetrainingOption("Cfg2A", 0.70, 65.0))
+    b = (RetrainingOption("Cfg1B", 0.90, 80.0), RetrainingOption("Cfg2B", 0.85, 50.0))
+    streams = (StreamProblem("videoA", 0.65, profile, a), StreamProblem("videoB", 0.50, profile, b))
+    return WindowProblem("table21_w1", 3.0, 120.0, streams, delta=0.05, a_min=0.4)
+
+
+def table21_w2(start_a: float, start_b: float) -> WindowProblem:
+    """Window 2 of the same example, from the accuracies that window 1 ended with."""
+    profile = InferenceProfile("linear", 1.0)
+    a = (RetrainingOption("Cfg1A", 0.95, 90.0), RetrainingOption("Cfg2A", 0.90, 40.0))
+    b = (RetrainingOption("Cfg1B", 0.98, 80.0), RetrainingOption("Cfg2B", 0.90, 70.0))
+    streams = (StreamProblem("videoA", start_a, profile, a), StreamProblem("videoB", start_b, profile, b))
+    return WindowProblem("table21_w2", 3.0, 120.0, streams, delta=0.05, a_min=0.4)
