@@ -14,9 +14,7 @@ from hypothesis import strategies as st
 from edge.core.errors import InvalidValue
 from edge.ingest.source import CameraSource, Secret, redact, resolve_secret
 
-passwords = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=4, max_size=20).filter(
-    lambda p: p not in "rtsp://***@cam:554/stream gate operator" and not set(p) <= {"*", "%"}
-)
+passwords = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), max_size=20).map("Zq§".__add__)
 
 
 def shown(source: CameraSource) -> str:
