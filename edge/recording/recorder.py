@@ -65,7 +65,6 @@ class _Window:
     sizes: dict[int, int]
     instants: list[float]  # monotonic seconds still to come, increasing
     stratum_s: float
-    open: bool = False
 
 
 class Recorder:
@@ -135,13 +134,18 @@ class Recorder:
         rng = np.random.default_rng([self._seed, zlib.crc32(self.camera.encode()), window, len(w.frames)])
         stratum_s = length_s / count
         instants = start_s + (np.arange(count) + rng.random(count)) * stratum_s
-        w.instants, w.stratum_s, w.open = [float(t) for t in instants], stratum_s, True
+        w.instants, w.stratum_s = [float(t) for t in instants], stratum_s
         if self._current is not None and self._current != window:
-            self._windows[self._current].open = False
+            self._windows[self._current].instants = []
         self._current = window
         if self._state == "idle":
             self._state = "recording"
         self._retain()
+
+    def wants(self, monotonic_s: float) -> bool:
+        """True if a frame of this time would be kept, or counted as lost: only then need one be converted."""
+        w = None if self._current is None else self._windows[self._current]
+        return w is not None and bool(w.instants) and monotonic_s >= w.instants[0]
 
     def offer(
         self,
@@ -153,9 +157,9 @@ class Recorder:
     ) -> SampledFrame | None:
         """Show a frame with the answer in force at that instant; the kept sample, or None (nearly always)."""
         self._offered += 1
-        w = None if self._current is None else self._windows[self._current]
-        if w is None or not w.open or not w.instants or frame.monotonic_s < w.instants[0]:
+        if self._current is None or not self.wants(frame.monotonic_s):
             return None
+        w = self._windows[self._current]
         if frame.damaged:
             self._damaged += 1
             return None
@@ -173,23 +177,16 @@ class Recorder:
             return None
         return self._keep(w, frame, answer, version, answer_age_s, frozen_answer)
 
-    def wants(self, monotonic_s: float) -> bool:
-        """True if a frame of this time would be kept: only then need it be converted and offered."""
-        w = None if self._current is None else self._windows[self._current]
-        return w is not None and w.open and bool(w.instants) and monotonic_s >= w.instants[0]
-
     def close_window(self, window: int) -> tuple[SampledFrame, ...]:
         """End a window; its sample in time order. An unknown window has none."""
         w = self._windows.get(window)
         if w is None:
             return ()
-        if w.open:
-            w.open = False
-            w.instants = []
-            if self._current == window:
-                self._current = None
-                if self._state == "recording":
-                    self._state = "idle"
+        w.instants = []
+        if self._current == window:
+            self._current = None
+            if self._state == "recording":
+                self._state = "idle"
         return self.frames(window)
 
     def frames(self, window: int) -> tuple[SampledFrame, ...]:

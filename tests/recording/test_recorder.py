@@ -54,6 +54,17 @@ def test_keeps_one_frame_per_stratum_and_hands_them_back_in_time_order(tmp_path:
     assert recorder.offer(frame(9999, 500.0), ANSWER, "v1", 0.0) is None
 
 
+def test_says_when_a_frame_is_worth_converting(tmp_path: Path) -> None:
+    recorder = make(tmp_path)
+    assert not recorder.wants(50.0)
+    recorder.open_window(1, 0.0, 100.0, 4)
+    for n in range(500):
+        wanted = recorder.wants(n / 5)
+        assert (recorder.offer(frame(n, n / 5), ANSWER, "v1", 0.0) is not None) == wanted
+    recorder.close_window(1)
+    assert not recorder.wants(1000.0)
+
+
 def test_every_instant_of_the_window_has_the_same_chance(tmp_path: Path) -> None:
     counts = np.zeros(50)
     for seed in range(120):
