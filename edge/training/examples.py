@@ -109,7 +109,8 @@ def _jittered(boxes: NDArray[np.float32], rng: np.random.Generator) -> NDArray[n
     sides = boxes[:, 2:] - boxes[:, :2]
     centres = (boxes[:, 2:] + boxes[:, :2]) / 2 + rng.uniform(-JITTER, JITTER, sides.shape) * sides
     half = sides * rng.uniform(1 - JITTER, 1 + 2 * JITTER, (len(boxes), 1)) / 2
-    return np.clip(np.concatenate([centres - half, centres + half], 1), 0.0, 1.0).astype(np.float32)
+    moved = np.concatenate([centres - half, centres + half], 1)
+    return np.asarray(np.clip(moved, 0.0, 1.0), np.float32)
 
 
 def _random_places(labels: Detections, rng: np.random.Generator) -> NDArray[np.float32]:

@@ -60,8 +60,9 @@ class TrainingFailed(MagpieError):
 
 @dataclass(frozen=True)
 class Progress:
-    """State after a step of `epoch` (from 0). `cpu_seconds` of computing at full share so far (over restarts; set-up, prefix and held-out
-    evaluations included); `loss` of the step; `held_out` accuracy [0, 1] where it was measured at this step."""
+    """State after a step of `epoch` (from 0). `cpu_seconds` of computing at full share so far (over restarts; set-up,
+    prefix and held-out evaluations included); `loss` of the step; `held_out` accuracy [0, 1] where it was measured at
+    this step."""
 
     step: int
     total_steps: int
@@ -262,7 +263,7 @@ class Retraining:
         self._optimiser.zero_grad(set_to_none=True)
         if not math.isfinite(value):
             return value
-        loss.backward()
+        torch.autograd.backward(loss)
         norm = float(nn.utils.clip_grad_norm_(self._parameters, GRADIENT_LIMIT))
         if not math.isfinite(norm):
             return norm

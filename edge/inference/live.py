@@ -1,0 +1,162 @@
+"""The student in force on one camera: answers frames, stands in with its last answer, is swapped without a gap."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from edge.core import checks
+from edge.core.errors import InvalidValue
+from edge.core.vision import Detections, Frame, Observation
+from edge.inference.agreement import agreement
+from edge.inference.proposals import ProposalFinder
+from edge.students import ANSWER_SCORE, Student, load_student
+
+WARM_UP_ANSWERS = 2
+
+
+def prepare(path: Path, device: str = "cpu", resolutions: Sequence[float] = (1.0,)) -> Student:
+    """Load a student beside the one in force and warm it up, ready to be swapped in. May run in another thread.
+
+    Raises WeightsError if the file is missing, damaged or does not fit.
+    """
+    student = load_student(path, device).for_inference()
+    picture = np.full((*student.spec.input_size, 3), 127, np.uint8)
+    boxes = np.array([[0.2, 0.2, 0.6, 0.6]], np.float32)
+    for resolution in resolutions:
+        for _ in range(WARM_UP_ANSWERS):
+            if student.spec.task == "detection":
+                student.detect([picture], resolution)
+            else:
+                student.name(picture, boxes, resolution)
+    return student
+
+
+class LiveStudent:
+    """Answers the frames of one camera. All calls come from one thread; `swap` takes effect with the next answer.
+
+    `score` is the least score of an answered object. A classification student names what moves (ProposalFinder);
+    a proposal with a score below it still counts, as it has no better name. With `probe_resolutions` every
+    `probe_every`-th answer is also given at one of them, and their agreement reported in the details: what
+    ProfileMeter learns resolution factors from, without labels.
+    """
+
+    def __init__(
+        self,
+        student: Student,
+        version: str,
+        camera: str,
+        score: float = ANSWER_SCORE,
+        probe_resolutions: Sequence[float] = (),
+        probe_every: int = 40,
+        cpu_clock: Callable[[], float] = time.thread_time,
+    ) -> None:
+        checks.in_range("inference.score_threshold", score, 0.0, 1.0)
+        self.camera = camera
+        self.task = student.spec.task
+        self._force = (student, version)
+        self._score = score
+        self._clock = cpu_clock
+        self._finder = ProposalFinder()
+        self._probes = tuple(r for r in probe_resolutions if r < 1.0)
+        self._probe_every = probe_every
+        self._answers = 0
+        self._last: Observation | None = None
+        self._recorded = Detections.empty()
+
+    @property
+    def version(self) -> str:
+        """The version in force."""
+        return self._force[1]
+
+    @property
+    def last(self) -> Observation | None:
+        """The last fresh answer."""
+        return self._last
+
+    def swap(self, student: Student, version: str) -> None:
+        """Put another student in force, between two frames. It must be warm (`prepare`) and of the same task and
+        classes; otherwise InvalidValue, and the present one stays."""
+        own = self._force[0].spec
+        if student.spec.task != own.task:
+            raise InvalidValue("student.task", student.spec.task, own.task)
+        if student.spec.classes != own.classes:
+            raise InvalidValue("student.classes", student.spec.classes, str(own.classes))
+        self._force = (student, version)
+
+    def answer(self, frame: Frame, resolution: float = 1.0) -> Observation:
+        """The student's answer to a frame. `inference_s` is CPU time of this thread; `details["answered_at_s"]` the
+        time of the answered picture."""
+        student, version = self._force
+        began = self._clock()
+        if self.task == "detection":
+            found = student.detect([frame.picture], resolution, self._score)[0]
+            recorded = found
+        else:
+            found, recorded = self._name(student, frame, resolution)
+        cost = self._clock() - began
+        self._answers += 1
+        details = {"answered_at_s": frame.monotonic_s, "resolution": resolution}
+        if self.task == "classification":
+            details["classification"] = 1.0
+        if self._probes and self._answers % self._probe_every == 0:
+            details |= self._probe(student, frame, resolution, recorded)
+        self._recorded = recorded
+        self._last = Observation(
+            self.camera, frame.number, frame.monotonic_s, frame.utc_s, version, found, False, cost, details
+        )
+        return self._last
+
+    def skip(self, frame: Frame) -> Observation:
+        """A frame that is not looked at: the last answer stands in for it."""
+        return self.skip_time(frame.number, frame.monotonic_s, frame.utc_s)
+
+    def skip_time(self, number: int, monotonic_s: float, utc_s: float) -> Observation:
+        """The same for a frame that was not even converted."""
+        last = self._last
+        if last is None:
+            details = {"answered_at_s": monotonic_s}
+            return Observation(
+                self.camera, number, monotonic_s, utc_s, self.version, Detections.empty(), True, 0.0, details
+            )
+        details = {"answered_at_s": last.monotonic_s}
+        return Observation(
+            self.camera, number, monotonic_s, utc_s, last.model_version, last.detections, True, 0.0, details
+        )
+
+    def recorded_answer(self) -> Detections:
+        """The last answer as it is kept beside a sampled frame: for classification with the proposals that were named
+        background (class one past the last), which are what a retraining learns backgrounds from."""
+        return self._recorded
+
+    def _name(self, student: Student, frame: Frame, resolution: float) -> tuple[Detections, Detections]:
+        boxes = self._finder.find(frame.picture, frame.monotonic_s)
+        classes, scores = student.name(frame.picture, boxes, resolution)
+        are_objects = classes != student.background
+        self._finder.confirm(boxes, are_objects, frame.monotonic_s)
+        named = Detections(boxes, scores, classes)
+        return named.select(are_objects), named
+
+    def _probe(self, student: Student, frame: Frame, resolution: float, recorded: Detections) -> dict[str, float]:
+        """Answer the frame at another resolution too, and compare with the answer at full resolution."""
+        other = self._probes[(self._answers // self._probe_every) % len(self._probes)]
+
+        def at(scale: float) -> tuple[Detections, float]:
+            began = self._clock()
+            if self.task == "detection":
+                found = student.detect([frame.picture], scale, self._score)[0]
+            else:
+                classes, scores = student.name(frame.picture, recorded.boxes, scale)
+                found = Detections(recorded.boxes, scores, classes)
+            return found, self._clock() - began
+
+        full = recorded if resolution == 1.0 else at(1.0)[0]
+        reduced, cost = at(other)
+        return {
+            "probe_resolution": other,
+            "probe_agreement": agreement(self.task, reduced, full),
+            "probe_s": cost,
+        }
