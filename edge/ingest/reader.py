@@ -62,7 +62,7 @@ class _Failure:
 
     fault: CameraFault
     message: str
-    stalled: bool = False
+    came_back: bool = False  # it did not answer before, and does now
 
 
 class CameraReader:
@@ -96,6 +96,7 @@ class CameraReader:
         self._recent_damage: deque[float] = deque(maxlen=1200)
         self._next_look_s = float("-inf")
         self._retry_at_s: float | None = None
+        self._answering: bool | None = None  # as far as known; the supervisor's own
         self._status = CameraStatus(source.camera, "connecting", since_utc_s=self._clock.utc())
 
     def start(self) -> None:
@@ -168,12 +169,11 @@ class CameraReader:
     # -- supervisor thread ---------------------------------------------------------------------------------------
 
     def _supervise(self) -> None:
-        early = False
         while not self._stopping:
             failure = self._attempt_once()
             if failure is None:
                 return
-            early = self._wait_to_retry(failure, early)
+            self._wait_to_retry(failure)
 
     def _attempt_once(self) -> _Failure | None:
         """Read until it fails; None when closed."""
@@ -189,6 +189,7 @@ class CameraReader:
         failure = self._watch(attempt)
         with self._lock:
             good_s = attempt.last_picture_s - attempt.first_picture_s if attempt.first_picture_s else 0.0
+            self._answering = True if attempt.first_picture_s else self._answering
         if good_s >= STABLE_S:
             self._back_off.reset()
         return failure
@@ -228,48 +229,48 @@ class CameraReader:
         url = redact(self.source.url)
         if not silent:
             text = f"{url}: media comes, but no picture could be decoded for {UNDECODABLE_STALLS * stall_s:g} s"
-            return _Failure("damaged", text, True)
+            return _Failure("damaged", text)
         with self._lock:
             if self._status.state in ("live", "connecting"):
                 self._set_state("stalled", "silent", f"{url}: nothing came for {stall_s:g} s")
-        if self._answers():
-            return _Failure("silent", f"{url} answers, but sends no media for {stall_s:g} s", True)
-        return _Failure("unreachable", f"{url} does not answer within {stall_s:g} s", True)
+        came_back = self._knock()
+        if self._answering:
+            return _Failure("silent", f"{url} answers, but sends no media for {stall_s:g} s", came_back)
+        return _Failure("unreachable", f"{url} does not answer within {stall_s:g} s")
 
     def _longest_period_s(self) -> float:
         """A folder of stills may show one picture for longer than the stall time."""
         return 2.0 * self.source.seconds_per_picture if self.source.kind == "stills" else 0.0
 
-    def _wait_to_retry(self, failure: _Failure, was_early: bool) -> bool:
-        """Wait for the back-off, or until a camera that was gone answers again; True in the latter case."""
-        delay_s = self._back_off.next()
+    def _wait_to_retry(self, failure: _Failure) -> None:
+        """Wait for the back-off, or until a camera that did not answer answers again."""
+        delay_s = 0.0 if failure.came_back else self._back_off.next()
         until_s = self._clock.monotonic() + delay_s
         with self._lock:
             if self._stopping:
-                return False
+                return
             state: CameraState = "refused" if failure.fault in ("refused", "not_found") else "reconnecting"
             self._retry_at_s = until_s
             self._set_state(state, failure.fault, failure.message)
-        may_knock = self.source.kind == "rtsp" and failure.fault in ("unreachable", "silent", "ended", "damaged")
-        # After an attempt that a knock called for in vain, only a fresh "gone, and back" counts.
-        answered = False if failure.fault == "unreachable" and not was_early else None
-        while not self._stopping:
-            left_s = until_s - self._clock.monotonic()
-            if left_s <= 0:
-                return False
+        if failure.fault == "unreachable":
+            self._answering = False
+        may_knock = failure.fault in ("unreachable", "silent", "ended", "damaged") and self.source.kind == "rtsp"
+        while (left_s := until_s - self._clock.monotonic()) > 0:
             with self._lock:
-                self._control.wait_for(lambda: self._stopping, min(left_s, KNOCK_EVERY_S) if may_knock else left_s)
-            if may_knock and not self._stopping and until_s - self._clock.monotonic() > 0:
-                before, answered = answered, self._answers()
-                if answered and before is False:
-                    return True
-        return False
+                if self._control.wait_for(lambda: self._stopping, min(left_s, KNOCK_EVERY_S) if may_knock else left_s):
+                    return
+            if may_knock and self._clock.monotonic() < until_s and self._knock():
+                return
 
-    def _answers(self) -> bool:
+    def _knock(self) -> bool:
+        """Ask whether the camera answers; True when it does and did not the last time."""
         if self.source.kind != "rtsp":
             return False
         host, port = self.source.address
-        return knock.answers(host, port, self.source.url.startswith("rtsps:"), KNOCK_TIMEOUT_S)
+        before = self._answering
+        tls = self.source.url.startswith("rtsps:")
+        self._answering = knock.answers(host, port, tls, KNOCK_TIMEOUT_S)
+        return self._answering and before is False
 
     # -- shared state; callers hold the lock ----------------------------------------------------------------------
 

@@ -105,6 +105,16 @@ def test_a_hung_camera_accepts_connections_but_never_answers(server: RtspServer)
         assert live(reader)
 
 
+def test_a_camera_that_comes_back_during_an_attempt_is_not_left_waiting(server: RtspServer) -> None:
+    with CameraReader(gate(server, retry_min_s=300.0, retry_max_s=600.0)) as reader:
+        assert live(reader)
+        server.hang()
+        assert wait_for(lambda: reader.status().fault == "unreachable")
+        assert wait_for(lambda: reader.status().connects == 2), "the first attempt comes at once, and is swallowed"
+        server.hang(False)
+        assert live(reader), reader.status()
+
+
 def test_a_peer_that_never_says_anything_neither_hangs_nor_collects_threads() -> None:
     before = threading.active_count()
     with socket.create_server(("127.0.0.1", 0), backlog=16) as mute:
