@@ -26,8 +26,8 @@ from edge.core.shares import Role
 
 #: Quota periods in microseconds. Short for inference (short pauses), long for the others (fewer cold caches).
 PERIOD_US: dict[Role, int] = {"inference": 20_000, "retraining": 100_000, "golden": 100_000, "profiling": 100_000}
-#: Weights in the unit of version 2 (1-10000, 100 is usual): inference : others = 10 : 1.
-WEIGHT: dict[Role, int] = {"inference": 1000, "retraining": 100, "golden": 100, "profiling": 100}
+#: Weight of inference in the unit of version 2 (1-10000, 100 is usual); the others have at most a tenth of it.
+INFERENCE_WEIGHT = 10_000
 #: Weight of the whole appliance, per core of the machine, against what else runs on the box (100: one usual task).
 APPLIANCE_WEIGHT = 500
 _MIN_QUOTA_US = 1000
@@ -185,6 +185,14 @@ def quota(rate: float, period_us: int) -> tuple[int, int]:
     return _MIN_QUOTA_US, period
 
 
+def weight(role: Role, rate: float) -> int:
+    """Weight of a worker that may use `rate` cores: inference before all others, those in proportion to their share."""
+    if role == "inference":
+        return INFERENCE_WEIGHT
+    part = min(1.0, rate / (os.cpu_count() or 1))
+    return max(INFERENCE_WEIGHT // 100, round(INFERENCE_WEIGHT / 10 * part))
+
+
 class CpuGroups:
     """The groups of one appliance under one mount.
 
@@ -251,7 +259,6 @@ class CpuGroups:
                 self._make(self.mount.accounting / self._name / slug(worker))
             self._workers[worker] = slug(worker)
             self.set_rate(worker, role, rate)
-            self._weigh(group, WEIGHT[role])
             return sum(self._move(pid, worker) for pid in pids)
         except OSError as error:
             raise ShareError(f"cgroup v{self.mount.version}: {group}: {error.strerror or error}") from error
@@ -261,6 +268,7 @@ class CpuGroups:
         group = self.group(worker)
         capped, period = (-1, PERIOD_US[role]) if math.isinf(rate) else quota(rate, PERIOD_US[role])
         try:
+            self._weigh(group, weight(role, rate))
             if self.mount.version == 2:
                 self._files.write(group / "cpu.max", f"{'max' if capped < 0 else capped} {period}")
                 return

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from share_kit import GREEDY, FakeCgroup2, child
 
 from edge.core.errors import ShareError
-from edge.shares.cgroup import CpuGroups, Mount, find_mounts, quota, start_time, sweep
+from edge.shares.cgroup import CpuGroups, Mount, find_mounts, quota, start_time, sweep, weight
 
 V2 = Path("/fake/cgroup")
 
@@ -38,6 +38,14 @@ def test_a_quota_is_what_the_kernel_takes_and_never_below_the_rate(rate: float, 
     assert 1000 <= period <= 1_000_000
     assert capped / period >= min(rate, 1.0) * (1 - 1e-3) or rate < 0.001
     assert capped / period <= max(rate * 1.05, 0.0011)
+
+
+@given(st.floats(0.01, 128.0), st.floats(0.01, 128.0))
+def test_inference_outweighs_the_others_ten_times_and_they_go_by_share(one: float, other: float) -> None:
+    for role in ("retraining", "golden", "profiling"):
+        assert weight("inference", one) >= 10 * weight(role, other)
+        assert 1 <= weight(role, one) <= 10_000
+        assert one > other or weight(role, one) <= weight(role, other)
 
 
 # -- looking for the controller
