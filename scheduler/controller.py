@@ -335,7 +335,8 @@ class WindowController:
         """Shares while labels and profiles are awaited: what each camera's inference can use, at most the fair part."""
         s = self.state
         fair = s.num_gpus / max(1, len(s.cameras))
-        s.shares = {c: round(min(v.inference.max_gpu, fair, 1.0), 6) for c, v in sorted(s.cameras.items())}
+        # A little more than the best configuration needs, so that a camera need not step down for the wait.
+        s.shares = {c: round(min(1.2 * v.inference.max_gpu, fair, 1.0), 6) for c, v in sorted(s.cameras.items())}
         return [ev.SetShares(dict(s.shares))]
 
     def _spare_share(self) -> float:

@@ -90,9 +90,7 @@ class _Book:
         for option in self.candidates[stream]:
             speed = option.speed(retraining)
             work = remaining_work(self.streams[stream], option)
-            # A model that ends no better is never picked, whatever share its retraining would set free.
-            better = option.end_accuracy > self.streams[stream].start_accuracy
-            if better and speed > 0 and work <= speed * self.time_s + SLACK:
+            if speed > 0 and work <= speed * self.time_s + SLACK:
                 out.append((work / speed / self.time_s, option))
         return out
 
@@ -232,12 +230,16 @@ def play(
 ) -> WindowPlan:
     """The window under replanning on every completed retraining.
 
-    `candidates` are the options that may be picked. Without `stealing` the allocation stays fair; without `picking`
-    the (single) candidate of each stream is retrained whether it pays off or not, unless it would break the floor.
+    `candidates` are the options that may be picked; those that end no better than the model in force are left out.
+    Without `stealing` the allocation stays fair; without `picking` the (single) candidate of each stream is retrained
+    whether it pays off in this window or not, unless it would break the floor.
     """
     table = _floor_table(problem)
     delta = coarse_quantum(problem)
-    open_options = {s.id: candidates[s.id] for s in problem.streams}
+    # A retraining that ends no better is not a job: the gate would hold its model back, and it would hold a share.
+    open_options = {
+        s.id: tuple(o for o in candidates[s.id] if o.end_accuracy > s.start_accuracy) for s in problem.streams
+    }
     streams = {s.id: s for s in problem.streams}
     now = problem.label_delay_s
     segments: list[Segment] = []
@@ -282,7 +284,7 @@ def play(
 
 
 def _fixed(book: _Book, stream: str, inference: float, retraining: float) -> RetrainingOption | None:
-    """The stream's one candidate, unless its end would break the floor."""
+    """The stream's one candidate, unless it would break the floor."""
     if not book.candidates[stream] or retraining <= 0:
         return None
     option = book.candidates[stream][0]

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import shutil
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -19,13 +19,13 @@ from edge.core.errors import Conflict, InvalidValue, MagpieError, NotFound, Unav
 from edge.core.models import ModelVersion
 from edge.core.shares import Partitioner
 from edge.ingest.probe import probe_camera
+from edge.recording.recorder import window_folder
 from edge.runtime import messages as m
 from edge.runtime.golden_worker import GoldenWorkerSpec, check_golden
-from edge.runtime.runtime import Runtime, plan_window
+from edge.runtime.runtime import Runtime
 from edge.runtime.students import first_student
 from edge.settings import CameraSettings, RetrainingSettings, SiteSettings, merge, parse
 from edge.shares.discover import devices, open_partitioner
-from edge.recording.recorder import window_folder
 from edge.store.journal import JournalBuffer
 from edge.store.retention import RetentionLimits
 from edge.store.store import Store
@@ -42,46 +42,35 @@ _FIRST_MODEL = "first model"
 DEMO_TEACHER = Path(configs.__file__).parent / "teachers" / "demo.yaml"
 
 
-class _Fanout:
-    """Journal entries to whoever listens; a slow listener loses its own and is told how many."""
+class _Listener:
+    """One listener's bounded queue; what it is too slow for is lost to it alone, and counted."""
 
     def __init__(self) -> None:
-        self._queues: set[deque[Json]] = set()
-        self._wake: dict[int, asyncio.Event] = {}
-        self._lost: dict[int, int] = {}
+        self._entries: deque[Json] = deque(maxlen=_EVENT_QUEUE)
+        self._wake = asyncio.Event()
+        self._lost = 0
 
-    def publish(self, entry: Json) -> None:
-        for queue in self._queues:
-            if len(queue) == queue.maxlen:
-                self._lost[id(queue)] += 1
-            queue.append(entry)
-            self._wake[id(queue)].set()
+    def put(self, entry: Json) -> None:
+        self._lost += len(self._entries) == self._entries.maxlen
+        self._entries.append(entry)
+        self._wake.set()
 
-    async def listen(self) -> AsyncIterator[Json]:
-        queue: deque[Json] = deque(maxlen=_EVENT_QUEUE)
-        wake = asyncio.Event()
-        self._queues.add(queue)
-        self._wake[id(queue)], self._lost[id(queue)] = wake, 0
-        try:
-            while True:
-                await wake.wait()
-                wake.clear()
-                while queue:
-                    lost = self._lost[id(queue)]
-                    if lost:
-                        self._lost[id(queue)] = 0
-                        yield {
-                            "id": None,
-                            "kind": "events.lost",
-                            "camera": None,
-                            "window": None,
-                            "data": {"events": lost},
-                        }
-                    yield queue.popleft()
-        finally:
-            self._queues.discard(queue)
-            self._wake.pop(id(queue), None)
-            self._lost.pop(id(queue), None)
+    async def entries(self) -> AsyncIterator[Json]:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._entries:
+                if self._lost:
+                    lost, self._lost = self._lost, 0
+                    yield {
+                        "id": None,
+                        "utc_s": None,
+                        "kind": "events.lost",
+                        "camera": None,
+                        "window": None,
+                        "data": {"events": lost},
+                    }
+                yield self._entries.popleft()
 
 
 class Appliance:
@@ -92,15 +81,13 @@ class Appliance:
         site: SiteSettings,
         clock: Clock | None = None,
         partitioner: Partitioner | None = None,
-        plan: Callable[[str, Any], Any] = plan_window,
     ) -> None:
         self.site = site
         self.clock: Clock = clock or SystemClock()
         self._partitioner = partitioner
-        self._plan = plan
         self._started_s = 0.0
         self._tasks: list[asyncio.Task[None]] = []
-        self._fanout = _Fanout()
+        self._listeners: set[_Listener] = set()
         self._pictures: dict[str, LivePicture] = {}
         self._picture_came = asyncio.Condition()
         self._watchers: dict[int, tuple[tuple[str, ...], float]] = {}
@@ -146,7 +133,6 @@ class Appliance:
             self._teacher,
             self.note,
             self._preview,
-            self._plan,
         )
         try:
             await self._start(recovery, cameras)
@@ -186,8 +172,8 @@ class Appliance:
         last = await asyncio.to_thread(self.store.next_window)
         self.runtime.controller.resume_after(max(0, last - 1))
         self.runtime.open()
-        for settings in cameras:
-            await self._take_in(settings, lost=settings.id in recovery.lost)
+        # First models are made side by side: each is a process of its own.
+        await asyncio.gather(*(self._take_in(c, lost=c.id in recovery.lost) for c in cameras))
         if inside and open_window is not None:
             self.runtime.resume(open_window)
         else:
@@ -274,16 +260,16 @@ class Appliance:
             self.journal.append(kind, camera=camera, window=window, data=data, at_utc_s=now)
         except InvalidValue as error:
             log.warning("event %s not journaled: %s", kind, error)
-        self._fanout.publish(
-            {
-                "id": f"live-{self._sequence}",
-                "utc_s": now,
-                "kind": kind,
-                "camera": camera,
-                "window": window,
-                "data": dict(data or {}),
-            }
-        )
+        entry: Json = {
+            "id": f"live-{self._sequence}",
+            "utc_s": now,
+            "kind": kind,
+            "camera": camera,
+            "window": window,
+            "data": dict(data or {}),
+        }
+        for listener in self._listeners:
+            listener.put(entry)
 
     def _preview(self, camera: str, p: m.Preview) -> None:
         state = self.runtime.cameras[camera]
@@ -527,8 +513,14 @@ class Appliance:
         found = self.store.events(limit=limit, before_id=before, camera=camera, kind=kind)
         return [_event_json(e.to_json()) for e in found]
 
-    def subscribe_events(self) -> AsyncIterator[Json]:
-        return self._fanout.listen()
+    async def subscribe_events(self) -> AsyncIterator[Json]:
+        listener = _Listener()
+        self._listeners.add(listener)
+        try:
+            async for entry in listener.entries():
+                yield entry
+        finally:
+            self._listeners.discard(listener)
 
     async def watch(self, cameras: tuple[str, ...], fps: float) -> AsyncIterator[LivePicture]:
         for camera in cameras:
@@ -577,7 +569,9 @@ class Appliance:
         from edge.commands.doctor import examine
 
         web = self.site.web
-        return examine(Path(self.site.data_dir), self.site.database(), web.host, 0 if web.port else web.port, self.site.cores)
+        return examine(
+            Path(self.site.data_dir), self.site.database(), web.host, 0 if web.port else web.port, self.site.cores
+        )
 
 
 def _open_device(site: SiteSettings) -> Partitioner:
@@ -596,6 +590,8 @@ def _resized(jpeg: bytes, width: int) -> bytes:
     import numpy as np
 
     picture = cv2.imdecode(np.frombuffer(jpeg, np.uint8), cv2.IMREAD_COLOR)
+    if picture is None:
+        raise Unavailable("the picture could not be decoded")
     height = max(1, round(picture.shape[0] * width / picture.shape[1]))
     ok, encoded = cv2.imencode(".jpg", cv2.resize(picture, (width, height), interpolation=cv2.INTER_AREA))
     if not ok:

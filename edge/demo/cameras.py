@@ -13,13 +13,26 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from edge.core.errors import InvalidValue, MagpieError
 from edge.demo.rtsp_server import RtspServer
 from edge.demo.scene import Scene, SceneSpec
-from edge.demo.video_sources import FilesSource, RenderedSource, StillsSource, VideoSource
+from edge.demo.video_sources import FileSource, RenderedSource, StillsSource, VideoSource
 
 VIDEO_SUFFIXES = (".mp4", ".avi", ".mkv", ".mov", ".ts", ".m4v")
 PICTURE_SUFFIXES = (".jpg", ".jpeg", ".png")
+
+
+class _Drawing:
+    """What a scene camera shows at a stream time."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+
+    def __call__(self, t_s: float) -> NDArray[np.uint8]:
+        return np.asarray(self._scene.render(t_s)[0], np.uint8)
 
 
 def source_of(camera: dict[str, Any]) -> VideoSource:
@@ -36,14 +49,12 @@ def source_of(camera: dict[str, Any]) -> VideoSource:
             start_phase=camera["start_phase"],
         )
         scene = Scene(spec)
-        return RenderedSource(
-            lambda t: scene.render(t)[0], spec.width, spec.height, fps=spec.fps, bitrate=camera["bitrate"]
-        )
+        return RenderedSource(_Drawing(scene), spec.width, spec.height, fps=spec.fps, bitrate=camera["bitrate"])
     paths = [Path(p) for p in camera["paths"]]
     if kind == "stills":
         return StillsSource(paths[0], seconds_per_picture=camera["seconds_per_picture"], fps=camera["fps"])
     if kind == "clips":
-        return FilesSource(paths)
+        return FileSource(*paths)
     raise InvalidValue("cameras[].kind", kind, "scene, clips, stills")
 
 

@@ -70,7 +70,9 @@ def golden_worker(channel: Channel, spec: GoldenWorkerSpec) -> None:
             continue
         key = (order.classes, json.dumps(order.class_map, sort_keys=True))
         if key not in labellers:
-            class_map = ClassMap.build(order.classes, teacher.classes, order.class_map, f"cameras.{order.camera}.class_map")
+            class_map = ClassMap.build(
+                order.classes, teacher.classes, order.class_map, f"cameras.{order.camera}.class_map"
+            )
             labellers[key] = Labeller(teacher, class_map, described.label_score)
         for frame in order.frames:
             began = time.process_time()

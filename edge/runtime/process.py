@@ -237,7 +237,8 @@ def describe_exit(code: int | None) -> str:
     if code == OUT_OF_MEMORY:
         return "ran out of memory"
     if code < 0:
-        name = signal.Signals(-code).name if -code in iter(signal.Signals) else str(-code)
+        names = {int(s): s.name for s in signal.Signals}
+        name = names.get(-code, str(-code))
         extra = " (killed, perhaps for lack of memory)" if code == -signal.SIGKILL else ""
         return f"ended by {name}{extra}"
     return "ended" if code == 0 else f"failed with exit code {code}"

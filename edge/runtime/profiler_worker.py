@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from golden.quality import label_quality
 
 from edge.core.accuracy import accuracy, realised
 from edge.core.configs import RetrainingConfig
@@ -22,6 +22,7 @@ from edge.shares.bucket import Bucket
 from edge.students import Student, load_student
 from edge.training import Trials
 from edge.training.pictures import read_frame
+from golden.quality import label_quality
 from microprofiler.history import ProfilerHistory
 from microprofiler.profile import ProfilerSettings, WindowSize, micro_profile
 
@@ -31,7 +32,11 @@ _BATCH = 4
 def profiler_worker(channel: Channel, cores: float) -> None:
     """Takes m.Evaluate, m.Profile and m.Remember; answers each with its result or m.JobFailed."""
     bucket = Bucket.from_environment()
-    work = {m.Evaluate: _evaluate, m.Profile: _profile, m.Remember: _remember}
+    work: dict[type, Callable[[Any, Bucket, Channel], Any]] = {
+        m.Evaluate: _evaluate,
+        m.Profile: _profile,
+        m.Remember: _remember,
+    }
     channel.beat()
     while True:
         channel.beat()

@@ -9,6 +9,7 @@ import asyncio
 import dataclasses
 import json
 import logging
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +24,7 @@ from edge.core.errors import MagpieError, NotFound, StoreError
 from edge.core.labels import Accuracy, LabelledFrame, LabelledWindow
 from edge.core.models import ModelVersion
 from edge.core.profiles import RetrainingProfile
-from edge.core.shares import Partitioner, Role, Usage
+from edge.core.shares import Partitioner, Role, ShareCaps, Usage
 from edge.core.window import WindowPlan, WindowProblem
 from edge.recording.exemplars import read_exemplars
 from edge.recording.split import build_labelled_window
@@ -41,8 +42,10 @@ from edge.store.store import Store
 from edge.store.values import OpenWindow
 from scheduler.controller import WindowController
 from scheduler.degrade import choose_inference
+from scheduler.granted import grant
 from scheduler.policies import window_policy
 from scheduler.promotion import gate, roll_back
+from scheduler.serving_floor import keep_serving
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -74,9 +77,15 @@ class RunningJob:
         return dataclasses.asdict(self)
 
 
-def plan_window(name: str, problem: Any) -> Any:
-    """The planning function that the controller is given: a policy by its name."""
-    return window_policy(name).plan(problem)
+def planner(caps: ShareCaps) -> Callable[[str, WindowProblem], WindowPlan]:
+    """The planning function that the controller is given: a policy by its name, in shares that can be granted."""
+
+    def plan(name: str, problem: WindowProblem) -> WindowPlan:
+        began = time.perf_counter()
+        proposed = keep_serving(problem, grant(problem, window_policy(name).plan(problem), caps))
+        return dataclasses.replace(proposed, decision_seconds=time.perf_counter() - began)
+
+    return plan
 
 
 class Runtime:
@@ -92,7 +101,6 @@ class Runtime:
         teacher: GoldenWorkerSpec,
         note: Callable[..., None],
         on_preview: Callable[[str, m.Preview], None],
-        plan: Callable[[str, Any], Any],
     ) -> None:
         self.site, self.store, self.journal, self.clock = site, store, journal, clock
         self.partitioner = partitioner
@@ -110,7 +118,9 @@ class Runtime:
         self._loop = asyncio.get_running_loop()
         self.supervisor = Supervisor(partitioner, clock, self._worker_event)
         self.labels = LabelQueue(lambda label: self.supervisor.send("golden", label))
-        self.controller = WindowController(self._window_settings(site.retraining), self.camera_capacity(), plan)
+        self.controller = WindowController(
+            self._window_settings(site.retraining), self.camera_capacity(), planner(partitioner.caps)
+        )
         self._db = ThreadPoolExecutor(1, thread_name_prefix="store")
         self._tasks: set[asyncio.Task[Any]] = set()
         self._timers: list[asyncio.TimerHandle] = []
