@@ -1,4 +1,7 @@
-"""`magpie simulate TRACE.json [--policy NAME ...]`: recorded windows under other policies."""
+"""`magpie simulate TRACE.json [--policy NAME ...]`: recorded windows under other policies.
+
+`--data DIR` reads the windows that an appliance keeps there instead of a trace; `--save FILE` writes them as one.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,11 @@ import json
 import sys
 from pathlib import Path
 
+from edge.core.errors import InvalidValue
 from edge.core.window import WindowPlan, WindowProblem
+from edge.simulation.record import trace_from_windows
 from edge.simulation.simulator import SimulationResult, simulate
-from edge.simulation.trace import read_trace
+from edge.simulation.trace import Trace, read_trace
 from scheduler.policies import WINDOW_POLICIES, window_policy
 
 HELP = "replay recorded windows under another policy"
@@ -17,7 +22,11 @@ HELP = "replay recorded windows under another policy"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of `magpie simulate`."""
-    parser.add_argument("trace", type=Path, help='a recorded run, format "magpie-trace/1"')
+    parser.add_argument("trace", type=Path, nargs="?", help='a recorded run, format "magpie-trace/1"')
+    parser.add_argument("--data", type=Path, metavar="DIR", help="an appliance's data folder instead of a trace")
+    parser.add_argument("--url", help="address of its database, if it is not the SQLite file in that folder")
+    parser.add_argument("--windows", type=int, default=50, help="how many of its latest windows (default 50)")
+    parser.add_argument("--save", type=Path, metavar="FILE", help="write the trace here")
     parser.add_argument(
         "--policy", action="append", metavar="NAME", help="a policy to replay (may be repeated; default: all)"
     )
@@ -31,7 +40,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print one line per policy, best first. Raises MagpieError for an unreadable trace or an unknown policy."""
-    trace = read_trace(args.trace)
+    trace = _trace(args)
+    if args.save is not None:
+        try:
+            args.save.write_text(json.dumps(trace.to_json(), indent=1) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise InvalidValue("--save", str(args.save), f"a file that can be written ({error.strerror})") from None
     names = args.policy or list(WINDOW_POLICIES)
     fixed = args.fixed
 
@@ -47,6 +61,22 @@ def run(args: argparse.Namespace) -> int:
     else:
         sys.stdout.write(table(results))
     return 0
+
+
+def _trace(args: argparse.Namespace) -> Trace:
+    """The trace file, or what a data folder holds."""
+    if (args.trace is None) == (args.data is None):
+        raise InvalidValue("TRACE", args.trace and str(args.trace), "either a trace file or --data DIR")
+    if args.trace is not None:
+        return read_trace(args.trace)
+    # SQLAlchemy takes a while to import, and a trace file does not need it.
+    from edge.store.store import Store, default_url
+
+    if not args.data.is_dir():
+        raise InvalidValue("--data", str(args.data), "an existing folder")
+    with Store(args.url or default_url(args.data), args.data, owner=False) as store:
+        numbers = [w.id for w in store.windows(args.windows)]
+        return trace_from_windows(args.data.name, [store.window(n).to_json() for n in numbers])
 
 
 def table(results: list[SimulationResult]) -> str:

@@ -31,6 +31,9 @@ PlanFunction = Callable[[str, WindowProblem], WindowPlan]
 
 #: A running retraining reports after each such part of its work.
 REPORT_PART = 0.1
+#: Segments of plans begin at least this part of a window apart: a retraining that is later than its profile said makes
+#: the controller plan "what is left" again and again, and nothing may be left by the profile.
+SEGMENT_PAUSE = 0.0025
 
 
 @dataclass(frozen=True)
@@ -135,6 +138,7 @@ class Simulator:
         self._now = 0.0
         self._window = 0
         self._profiler_free_s = 0.0
+        self._last_segment_s = -trace.window_s
         self._rows: list[CameraWindowResult] = []
         self._plans = 0
         self._complaints: list[str] = []
@@ -237,8 +241,7 @@ class Simulator:
                 case ev.ScheduleBoundary():
                     self._at(order.at_s, self._boundary)
                 case ev.ScheduleReplan():
-                    number = order.plan_number
-                    self._at(order.at_s, lambda n=number: self._tell(ev.SegmentDue(self._now, n)))  # type: ignore[misc]
+                    self._schedule_segment(order)
                 case ev.ScheduleDeadline():
                     window = order.window
                     self._at(order.at_s, lambda w=window: self._tell(ev.DeadlinePassed(self._now, w)))  # type: ignore[misc]
@@ -250,6 +253,13 @@ class Simulator:
                     pass  # results are kept at the boundary; a late profile is ignored by the controller
                 case _:
                     raise TypeError(f"the simulator does not know {type(order).__name__}")
+
+    def _schedule_segment(self, order: ev.ScheduleReplan) -> None:
+        def due() -> None:
+            self._last_segment_s = self._now
+            self._tell(ev.SegmentDue(self._now, order.plan_number))
+
+        self._at(max(order.at_s, self._last_segment_s + SEGMENT_PAUSE * self._trace.window_s), due)
 
     def _set_shares(self, order: ev.SetShares) -> None:
         for name, world in self._cameras.items():

@@ -123,6 +123,21 @@ def test_a_retraining_that_costs_more_than_said_ends_later() -> None:
     assert accuracy(dear) < accuracy(dict(record.outcomes))
 
 
+@pytest.mark.parametrize("policy", ["relay", "thief", "exact", "uniform"])
+def test_a_retraining_a_little_dearer_than_said_does_not_stall_the_clock(policy: str) -> None:
+    """Too little to correct the plan's cost for, so that by the plan nothing is left while it still runs."""
+    base = small_trace(1, 2)
+    camera = base.cameras[0]
+    record = replace(camera.windows[2], profiles=camera.windows[2].profiles[:1])
+    dearer = replace(record, outcomes={LIGHT.id: replace(record.outcomes[LIGHT.id], gpu_seconds=12.0)})
+    trace = replace(base, cameras=(replace(camera, windows={2: dearer}),))
+    result = simulate(trace, policy, plan)
+    row = next(r for r in result.rows if r.window == 2)
+    assert row.promoted == (LIGHT.id,)
+    assert 10.0 <= row.retraining_gpu_s <= 12.0 + 1e-6
+    assert result.plans < 60
+
+
 def test_a_window_too_short_for_labels_is_said() -> None:
     base = small_trace(1, 2)
     camera = base.cameras[0]
@@ -138,7 +153,7 @@ def test_the_other_start_rule_scales_with_its_setting() -> None:
     camera = base.cameras[0]
     record = replace(camera.windows[2], start_accuracy=0.9)
     trace = replace(base, cameras=(replace(camera, windows={2: record}),))
-    least = simulate(trace, "uniform", plan, start_influence=1.0)
+    least = simulate(trace, "uniform", plan, start_influence=0.2)
     most = simulate(trace, "uniform", plan, start_influence=0.0)
     assert least.mean_accuracy < most.mean_accuracy
     assert least.estimates["start"] > 0
