@@ -1,8 +1,9 @@
 """Micro-profiler: predicted against achieved end accuracy, and its cost against training everything.
 
-`python -m benchmarks.bench_microprofiler` runs two checks:
+`python -m benchmarks.bench_microprofiler` runs three checks:
 - demo: on windows of the demo's street cameras (real pictures, real students, real training) every configuration of a
   grid of 18 is trained fully and compared with what the micro-profiler said before, with and without its memory;
+- trace: the same from an exhaustive trace of the demo (benchmarks.record_trace), where that was made;
 - recorded: the accuracy curves of the planning problems in the developers' shared folder, where that is present.
 """
 
@@ -32,6 +33,8 @@ from benchmarks.demo_windows import (
 )
 from edge.core.configs import LAYERS, RetrainingConfig
 from edge.core.labels import LabelledWindow
+from edge.core.trials import TrialResult
+from edge.simulation.trace import read_trace
 from edge.students import Student
 from edge.training.trials import Trials
 from microprofiler.curve import fit_curve
@@ -39,6 +42,7 @@ from microprofiler.history import ProfilerHistory
 from microprofiler.pareto import PruningSettings
 from microprofiler.profile import ProfilerSettings, WindowSize, micro_profile
 
+TRACE = Path(__file__).resolve().parent / "results" / "demo_trace.json"
 EPOCHS = (5, 15, 30)
 FRACTIONS = (0.5, 1.0)
 WINDOW_S, CYCLE_WINDOWS = 90.0, 6
@@ -47,14 +51,29 @@ GRID = tuple(
 )  # fmt: skip
 
 
+class Once:
+    """A runner that runs each trial once, so that two ways to read it cost one."""
+
+    def __init__(self, runner: Trials) -> None:
+        self._runner, self._done = runner, dict[Any, TrialResult]()
+
+    def run(self, config: RetrainingConfig, data_fraction: float, epochs: int, seed: int) -> TrialResult:
+        """The trial, or the same answer as before."""
+        key = (config, data_fraction, epochs, seed)
+        if key not in self._done:
+            self._done[key] = self._runner.run(config, data_fraction, epochs, seed)
+        return self._done[key]
+
+
 def one_window(
     parent: Student, data: LabelledWindow, history: ProfilerHistory, frames_tried: int, seed: int
 ) -> tuple[list[dict[str, Any]], dict[str, Any], ProfilerHistory, Student]:
     """Profile the grid, then train all of it; rows of (predicted, achieved), costs, what was learnt, best student."""
     keep_all = ProfilerSettings(min_frames=frames_tried, pruning=PruningSettings(fraction=0.0))
     size = WindowSize.of(data)
+    runner = Once(Trials(parent, data))
     answers = {
-        name: micro_profile(size, GRID, Trials(parent, data), keep_all, memory, seed=seed)
+        name: micro_profile(size, GRID, runner, keep_all, memory, seed=seed)
         for name, memory in (("fresh", ProfilerHistory()), ("learnt", history))
     }
     last = {t.config.layers: t.points[-1][1] for t in answers["learnt"].trials}
@@ -110,22 +129,23 @@ def demo(args: argparse.Namespace) -> dict[str, Any]:
     return {"runs": runs, "summary": summary(runs)}
 
 
-def summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
+def summary(runs: list[dict[str, Any]], names: tuple[str, ...] = ("fresh", "learnt")) -> dict[str, Any]:
     """Errors in points, coverage of the 80 % interval, and cost ratios, each with its spread over camera-windows."""
     out: dict[str, Any] = {"camera_windows": len(runs), "configurations": sum(len(r["rows"]) for r in runs)}
-    for name in ("fresh", "learnt"):
+    for name in names:
         out[name] = _errors([(row, row[name]) for r in runs for row in r["rows"]])
         per_run = [float(np.median([abs(w[name]["value"] - w["achieved"]) for w in r["rows"]])) * 100 for r in runs]
         out[name]["median_error_by_camera_window"] = _spread(per_run)
-    kept = [abs(row["last_trial_point"] - row["achieved"]) * 100 for r in runs for row in r["rows"]]
-    out["keeping_the_last_trial_point"] = {"median_error": float(np.median(kept))}
+    for name in ("last_trial_point", "start"):
+        kept = [abs(row[name] - row["achieved"]) * 100 for r in runs for row in r["rows"] if name in row]
+        out[f"median_error_of_keeping_the_{name}"] = float(np.median(kept)) if kept else None
     out["cost_ratio"] = _spread([r["costs"]["all"] / r["costs"]["profiling"] for r in runs])
     out["cost_ratio_total"] = sum(r["costs"]["all"] for r in runs) / sum(r["costs"]["profiling"] for r in runs)
-    cost = [row["fresh_gpu_seconds"] / row["cpu_seconds"] for r in runs for row in r["rows"]]
+    cost = [row[f"{names[0]}_gpu_seconds"] / row["cpu_seconds"] for r in runs for row in r["rows"]]
     out["predicted_over_measured_cost"] = _spread(cost)
     ranks = []
     for r in runs:
-        said, was = [np.array([w[k]["value"] if k else w["achieved"] for w in r["rows"]]) for k in ("fresh", "")]
+        said, was = [np.array([w[k]["value"] if k else w["achieved"] for w in r["rows"]]) for k in (names[0], "")]
         # What is lost by running the configuration that looked best.
         ranks.append(float(was.max() - was[int(said.argmax())]) * 100)
     out["loss_of_the_predicted_best"] = _spread(ranks)
@@ -175,6 +195,29 @@ def recorded(shared: Path) -> dict[str, Any]:
     }
 
 
+def from_trace(path: Path) -> dict[str, Any]:
+    """The same figures from an exhaustive trace (benchmarks.record_trace): small windows, with memory over windows."""
+    runs = []
+    for camera in read_trace(path).cameras:
+        for number, window in camera.windows.items():
+            rows = []
+            for p in window.profiles:
+                outcome = window.outcomes.get(p.config.id)
+                if outcome is not None:
+                    rows.append({
+                        "config": p.config.id, "achieved": outcome.accuracy, "start": p.start_accuracy,
+                        "cpu_seconds": outcome.gpu_seconds, "learnt": p.end_accuracy.to_json(),
+                        "learnt_gpu_seconds": p.gpu_seconds.value,
+                    })  # fmt: skip
+            if rows:
+                costs = {
+                    "profiling": window.profiling_gpu_s, "train_frames": window.train_frames,
+                    "all": sum(o.gpu_seconds for o in window.outcomes.values()),
+                }  # fmt: skip
+                runs.append({"camera": camera.id, "window": number, "rows": rows, "costs": costs})
+    return {"summary": summary(runs, ("learnt",)), "runs": runs}
+
+
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -185,20 +228,24 @@ def main() -> None:
     parser.add_argument("--min-frames", type=int, default=16, help="training frames of a trial at least")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--weights", type=Path, default=WEIGHTS, help="folder of the first students")
-    parser.add_argument("--only", choices=("demo", "recorded"))
+    parser.add_argument("--only", choices=("demo", "recorded", "trace"))
+    parser.add_argument("--trace", type=Path, default=TRACE, help="an exhaustive trace, used where it is present")
     parser.add_argument("--out", default="microprofiler.json")
     args = parser.parse_args()
     torch.set_num_threads(1)
     cv2.setNumThreads(1)
     result: dict[str, Any] = {"machine": platform.processor() or platform.machine(), "cores": os.cpu_count()}
     shared = Path(os.environ.get("MAGPIE_SHARED", Path(__file__).resolve().parent.parent.parent / "shared"))
-    if args.only != "demo":
+    if args.only in (None, "trace") and args.trace.is_file():
+        result["trace"] = from_trace(args.trace)
+        print(json.dumps(result["trace"]["summary"], indent=1))
+    if args.only in (None, "recorded"):
         if (shared / "data" / "window-problems").is_dir():
             result["recorded"] = recorded(shared)
             print(json.dumps(result["recorded"], indent=1))
         else:
             print("recorded curves: the developers' shared folder is absent (set MAGPIE_SHARED)")
-    if args.only != "recorded":
+    if args.only in (None, "demo"):
         result["demo"] = demo(args)
         print(json.dumps(result["demo"]["summary"], indent=1))
     print(write_result(args.out, result))
