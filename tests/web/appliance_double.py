@@ -1,0 +1,376 @@
+"""An appliance in dictionaries: the Protocol with the real settings models, for the web tests."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import cv2
+import numpy as np
+
+from edge.appliance.service import Json, LivePicture
+from edge.core.errors import Conflict, InvalidValue, LabelError, NotFound, Unavailable
+from edge.settings import CameraSettings, RetrainingSettings, merge, parse
+
+NOW = 1790000040.0
+TEACHER = ("car", "bus", "truck", "person", "bicycle")
+
+
+def settings(camera: str, **more: Any) -> Json:
+    """Settings of a detection camera."""
+    return {"id": camera, "url": f"rtsp://192.0.2.1/{camera}", "classes": ["car", "bus", "person"], **more}
+
+
+def jpeg(number: int, width: int = 320, height: int = 180) -> bytes:
+    """A street-like picture that differs with its number."""
+    picture = np.full((height, width, 3), (150, 140, 120), np.uint8)
+    picture[height // 2 :] = (82, 84, 88)
+    x = (number * 9) % width
+    picture[height // 2 + 12 : height // 2 + 44, x : x + 60] = (40, 60, 190)
+    ok, encoded = cv2.imencode(".jpg", picture)
+    assert ok
+    return bytes(encoded.tobytes())
+
+
+class DictAppliance:
+    """Implements `ApplianceService` without workers."""
+
+    def __init__(self, cameras: tuple[str, ...] = ("north", "south"), utc_s: float = NOW) -> None:
+        self.utc_s = utc_s
+        self.kept: dict[str, CameraSettings] = {}
+        self.states: dict[str, Json] = {}
+        self.versions: dict[str, Json] = {}
+        self.in_force: dict[str, str] = {}
+        self.journal: list[Json] = []
+        self.listeners: list[asyncio.Queue[Json]] = []
+        self.watching: list[tuple[tuple[str, ...], float]] = []
+        self.now, self.next = RetrainingSettings(), RetrainingSettings()
+        self.reasons: list[Json] = []
+        self.ready = True
+        self.complaints: list[Json] = []
+        self.fail: Exception | None = None
+        self.picture_pause_s = 0.02
+        self.calls: list[str] = []
+        self._events = itertools.count(1)
+        for camera in cameras:
+            self._put(parse(CameraSettings, settings(camera)))
+
+    # -- for the tests
+
+    def _put(self, camera: CameraSettings) -> None:
+        self.kept[camera.id] = camera
+        first, second = f"{camera.id}-first-1", f"{camera.id}-w2-1-2"
+        for version, parent, window, scores in (
+            (first, None, None, {}),
+            (second, first, 2, {"held_out": 0.72, "parent_held_out": 0.55, "frames": 14.0}),
+        ):
+            self.versions[version] = {
+                "id": version,
+                "camera": camera.id,
+                "parent": parent,
+                "window": window,
+                "config": None if window is None else "e10-b8-all-d1",
+                "scores": scores,
+                "state": "retired" if parent is None else "promoted",
+                "decided_by": "first model" if parent is None else "gate",
+                "reason": "" if parent is None else "held-out 0.72 against 0.55",
+                "pinned": False,
+                "created_utc_s": self.utc_s - 300 if parent is None else self.utc_s - 60,
+                "frames": 0 if parent is None else 31,
+                "gpu_seconds": 0.0 if parent is None else 21.5,
+                "blob_kept": True,
+            }
+        self.in_force[camera.id] = second
+
+    def note(self, kind: str, camera: str | None = None, **data: Any) -> None:
+        """Journal an event and tell the listeners."""
+        entry = {
+            "id": next(self._events),
+            "utc_s": self.utc_s,
+            "kind": kind,
+            "camera": camera,
+            "window": 3,
+            "data": data,
+        }
+        self.journal.append(entry)
+        for queue in self.listeners:
+            queue.put_nowait(entry)
+
+    def _look(self, call: str) -> None:
+        self.calls.append(call)
+        if self.fail is not None:
+            raise self.fail
+
+    def _check(self, camera: CameraSettings) -> None:
+        for name in camera.classes:
+            if name not in TEACHER and name not in camera.class_map:
+                raise LabelError(f"camera {camera.id}: the teacher cannot produce {name}")
+
+    # -- state
+
+    def health(self) -> Json:
+        return {"live": True, "ready": self.ready, "reasons": self.reasons, "uptime_s": 61.5, "version": "0.1.0"}
+
+    def overview(self) -> Json:
+        self._look("overview")
+        jobs = []
+        if self.kept:
+            camera = next(iter(self.kept))
+            jobs = [
+                {
+                    "job": f"w3-{camera}-1",
+                    "camera": camera,
+                    "config": "e10-b8-all-d1",
+                    "window": 3,
+                    "share": 0.45,
+                    "started_utc_s": self.utc_s - 12,
+                    "predicted_accuracy": 0.76,
+                    "total_device_s": 30.0,
+                    "fraction": 0.4,
+                    "held_out": 0.69,
+                    "device_seconds": 12.0,
+                }
+            ]
+        return {
+            "site": "junction",
+            "utc_s": self.utc_s,
+            "window": {
+                "number": 3,
+                "start_utc_s": self.utc_s - 40,
+                "length_s": 200.0,
+                "end_utc_s": self.utc_s + 160,
+                "phase": "retraining",
+            },
+            "policy": self.now.policy,
+            "plan": {"objective": 0.66, "reasons": {}},
+            "device": {"kind": "cgroup", "device": "cpu", "enforced": "cap", "units": 4.0, "evidence": "measured"},
+            "shares": {
+                c: {
+                    "inference": 0.16,
+                    "retraining": 0.45 if n == 0 else 0.0,
+                    "config": "e10-b8-all-d1" if n == 0 else None,
+                    "lambda": "5fps@1",
+                }
+                for n, c in enumerate(self.kept)
+            },
+            "golden_share": 0.12,
+            "profiling_share": 0.03,
+            "control_share": 0.08,
+            "usage": [],
+            "cameras": [{"name": s.name or c, **self.camera(c)["state"], "id": c} for c, s in self.kept.items()],
+            "jobs": jobs,
+            "complaints": self.complaints,
+            "workers": [],
+            "losses": {"labels": {}, "journal": 0, "labels_waiting": 2},
+        }
+
+    # -- cameras
+
+    def cameras(self) -> list[Json]:
+        return [self.camera(c) for c in self.kept]
+
+    def camera(self, camera: str) -> Json:
+        self._look(f"camera {camera}")
+        if camera not in self.kept:
+            raise NotFound(f"camera {camera} does not exist")
+        state: Json = {
+            "camera": camera,
+            "state": "live",
+            "fault": None,
+            "message": "",
+            "fps": 10.0,
+            "delay_s": 0.18,
+            "width": 1280,
+            "height": 720,
+            "codec": "h264",
+            "retry_in_s": 0.0,
+            "model_version": self.in_force[camera],
+            "frozen_version": f"{camera}-first-1",
+            "share": 0.16,
+            "lambda": {"frame_rate": 5.0, "resolution": 1.0},
+            "accuracy": 0.712,
+            "frozen_accuracy": 0.523,
+            "answers_per_s": 5.0,
+            "inference_ms": 20.0,
+            "recorder": "",
+            "losses": {"frames_damaged": 0, "stalls": 0},
+        } | self.states.get(camera, {})
+        return {"id": camera, "settings": self.kept[camera].model_dump(mode="json"), "state": state}
+
+    async def add_camera(self, settings: Mapping[str, Any], by: str) -> Json:
+        self._look("add_camera")
+        camera = parse(CameraSettings, dict(settings))
+        if camera.id in self.kept:
+            raise Conflict(f"camera {camera.id} exists already")
+        self._check(camera)
+        self._put(camera)
+        self.note("camera.added", camera.id, by=by)
+        return self.camera(camera.id)
+
+    async def change_camera(self, camera: str, patch: Mapping[str, Any], by: str) -> Json:
+        found = self.camera(camera)["settings"]
+        if patch.get("id", camera) != camera:
+            raise InvalidValue("id", patch["id"], f"{camera} (an id does not change)")
+        changed = parse(CameraSettings, merge(found, patch))
+        self._check(changed)
+        self.kept[camera] = changed
+        self.note("camera.changed", camera, by=by, fields=sorted(patch))
+        return self.camera(camera)
+
+    async def remove_camera(self, camera: str, by: str) -> None:
+        self.camera(camera)
+        del self.kept[camera]
+        self.note("camera.removed", camera, by=by)
+
+    async def test_camera(self, settings: Mapping[str, Any]) -> Json:
+        parse(CameraSettings, dict(settings))
+        return {"ok": False, "width": 0, "height": 0, "fps": 0.0, "codec": "", "message": "nothing answers there"}
+
+    # -- retraining
+
+    def retraining(self) -> Json:
+        return {
+            "current": self.now.model_dump(mode="json"),
+            "next": self.next.model_dump(mode="json"),
+            "next_boundary_utc_s": self.utc_s + 160,
+        }
+
+    async def change_retraining(self, patch: Mapping[str, Any], by: str) -> Json:
+        self._look("change_retraining")
+        self.next = parse(RetrainingSettings, merge(self.next.model_dump(mode="json"), patch))
+        self.note("retraining.settings", by=by, fields=sorted(patch))
+        return self.retraining()
+
+    # -- windows
+
+    def windows(self, limit: int, before: int | None) -> list[Json]:
+        self._look("windows")
+        return [self.window(n)["window"] for n in (3, 2, 1) if before is None or n < before][:limit]
+
+    def window(self, number: int) -> Json:
+        if number not in (1, 2, 3):
+            raise NotFound(f"window {number} does not exist")
+        rows = []
+        for k, camera in enumerate(self.kept):
+            value = None if number == 3 else 0.5 + 0.1 * number - 0.03 * k
+            rows.append(
+                {
+                    "window": number,
+                    "camera": camera,
+                    "realised": None if value is None else {"value": value, "frames": 40},
+                    "frozen": None if value is None else {"value": 0.54 - 0.02 * number, "frames": 40},
+                }
+            )
+        window = {
+            "id": number,
+            "start_utc_s": self.utc_s - 40 - 200 * (3 - number),
+            "length_s": 200.0,
+            "policy": "relay",
+            "settings": {},
+            "open": number == 3,
+            "outcome": "open" if number == 3 else "completed",
+            "details": {},
+            "cameras": rows,
+        }
+        return {"window": window, "plans": [], "profiles": [], "jobs": [], "usage": [], "costs": []}
+
+    async def what_if(self, number: int, policy: str) -> Json:
+        self.window(number)
+        return {"policy": policy, "plan": {}, "objective": 0.6, "original_policy": "relay", "original_objective": 0.66}
+
+    # -- models
+
+    def models(self, camera: str) -> list[Json]:
+        self.camera(camera)
+        found = [v for v in self.versions.values() if v["camera"] == camera]
+        return sorted(found, key=lambda v: -v["created_utc_s"])
+
+    def _version(self, version: str) -> Json:
+        if version not in self.versions:
+            raise NotFound(f"model {version} does not exist")
+        return self.versions[version]
+
+    def lineage(self, version: str) -> list[Json]:
+        out = [self._version(version)]
+        while out[-1]["parent"] is not None:
+            out.append(self._version(out[-1]["parent"]))
+        return out
+
+    async def pin_model(self, version: str, pinned: bool, by: str) -> Json:
+        found = self._version(version)
+        found["pinned"] = pinned
+        self.note("model.pinned" if pinned else "model.unpinned", found["camera"], version=version, by=by)
+        return found
+
+    async def roll_back(self, camera: str, version: str | None, by: str, reason: str) -> Json:
+        self.camera(camera)
+        before = self._version(self.in_force[camera])
+        target = version or before["parent"]
+        if target is None:
+            raise Conflict(f"{before['id']} is the first model: there is nothing before it")
+        found = self._version(target)
+        if before["pinned"]:
+            raise Conflict(f"{before['id']} is pinned")
+        before["state"], found["state"] = "rolled_back", "promoted"
+        self.in_force[camera] = target
+        self.note("model.rolled_back", camera, version=target, by=by, reason=reason)
+        return found
+
+    # -- history and live
+
+    def events(self, limit: int, before: int | None, camera: str | None, kind: str | None) -> list[Json]:
+        self._look("events")
+        found = [
+            e
+            for e in reversed(self.journal)
+            if (before is None or e["id"] < before)
+            and (camera is None or e["camera"] == camera)
+            and (kind is None or e["kind"] == kind)
+        ]
+        return found[:limit]
+
+    async def subscribe_events(self) -> AsyncIterator[Json]:
+        queue: asyncio.Queue[Json] = asyncio.Queue()
+        self.listeners.append(queue)
+        try:
+            while True:
+                yield await queue.get()
+        finally:
+            self.listeners.remove(queue)
+
+    async def watch(self, cameras: tuple[str, ...], fps: float) -> AsyncIterator[LivePicture]:
+        entry = (cameras, fps)
+        self.watching.append(entry)
+        try:
+            for number in itertools.count(1):
+                for camera in [c for c in self.kept if not cameras or c in cameras]:
+                    x = ((number * 9) % 320) / 320
+                    header = {
+                        "camera": camera,
+                        "number": number,
+                        "utc_s": self.utc_s,
+                        "width": 320,
+                        "height": 180,
+                        "model_version": self.in_force[camera],
+                        "stale": False,
+                        "classes": ["car", "bus", "person"],
+                        "boxes": [[x, 0.56, min(1.0, x + 60 / 320), 0.75]],
+                        "scores": [0.91],
+                        "labels": [0],
+                        "delay_s": 0.18,
+                        "state": "live",
+                    }
+                    yield LivePicture(camera, header, jpeg(number))
+                await asyncio.sleep(self.picture_pause_s)
+        finally:
+            self.watching.remove(entry)
+
+    async def snapshot(self, camera: str, width: int | None) -> bytes:
+        if self.camera(camera)["state"]["state"] != "live":
+            raise Unavailable(f"camera {camera} has no picture now")
+        return jpeg(1, width or 320)
+
+    def doctor(self) -> Json:
+        return {"checks": [{"name": "memory", "outcome": "good", "said": "enough", "hint": ""}]}

@@ -1,0 +1,178 @@
+"""The real server on real sockets: the live socket's framing, streams, ports, and an end in time."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import struct
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import websockets
+from appliance_double import DictAppliance
+
+from edge.core.errors import Unavailable
+from web.app import create_app
+from web.server import WebServer
+
+
+@pytest.fixture
+def service() -> DictAppliance:
+    return DictAppliance()
+
+
+@pytest.fixture
+async def server(service: DictAppliance, tmp_path: Path) -> AsyncIterator[WebServer]:
+    server = WebServer(create_app(service, static=tmp_path), "127.0.0.1", 0)
+    await server.start()
+    yield server
+    await server.stop()
+
+
+def unpack(message: Any) -> tuple[dict[str, Any], bytes]:
+    assert isinstance(message, bytes)
+    (length,) = struct.unpack_from(">H", message)
+    return json.loads(message[2 : 2 + length]), message[2 + length :]
+
+
+async def until(condition: Any) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+async def test_live_pictures_and_their_boxes(server: WebServer, service: DictAppliance) -> None:
+    async with websockets.connect(f"ws://127.0.0.1:{server.port}/api/v1/live") as socket:
+        assert service.watching == []  # nothing is encoded before somebody asks
+        await socket.send(json.dumps({"cameras": ["south"], "fps": 5}))
+        for expected in (1, 2):
+            header, jpeg = unpack(await socket.recv())
+            assert (header["camera"], header["number"]) == ("south", expected)
+            assert len(header["boxes"]) == len(header["labels"]) == 1
+            assert jpeg.startswith(b"\xff\xd8")
+            assert jpeg.endswith(b"\xff\xd9")
+        assert service.watching == [(("south",), 5.0)]
+        await socket.send(json.dumps({"fps": 2}))  # watch all instead
+        seen: set[str] = set()
+        while seen != {"north", "south"}:
+            seen.add(unpack(await socket.recv())[0]["camera"])
+        assert service.watching == [((), 2.0)]
+    await until(lambda: service.watching == [])
+
+
+@pytest.mark.parametrize(
+    ("sent", "code", "path"),
+    [
+        ("{", "invalid_value", "(body)"),
+        ("[]", "invalid_value", "(body)"),
+        ('{"fps": 0}', "invalid_value", "fps"),
+        ('{"fps": 2, "camera": "north"}', "invalid_value", "camera"),
+        ('{"cameras": ["West Side"]}', "invalid_value", "cameras[0]"),
+        ('{"cameras": ["west"]}', "not_found", None),
+    ],
+)
+async def test_a_wrong_request_is_answered_and_the_socket_stays(
+    server: WebServer, sent: str, code: str, path: str | None
+) -> None:
+    async with websockets.connect(f"ws://127.0.0.1:{server.port}/api/v1/live") as socket:
+        await socket.send(sent)
+        error = json.loads(await socket.recv())["error"]
+        assert error["code"] == code
+        assert [p["path"] for p in error.get("problems", [])] == ([path] if path else [])
+        await socket.send(json.dumps({"cameras": ["north"]}))
+        assert unpack(await socket.recv())[0]["camera"] == "north"
+
+
+async def test_messages_are_not_deflated(server: WebServer) -> None:
+    async with websockets.connect(f"ws://127.0.0.1:{server.port}/api/v1/live") as socket:
+        assert socket.response is not None
+        assert "sec-websocket-extensions" not in socket.response.headers
+
+
+async def test_another_sites_page_cannot_watch(server: WebServer, service: DictAppliance) -> None:
+    url = f"ws://127.0.0.1:{server.port}/api/v1/live"
+    with pytest.raises(websockets.InvalidStatus) as refused:
+        async with websockets.connect(url, origin=websockets.Origin("https://elsewhere.example")):
+            pass
+    assert refused.value.response.status_code == 403
+    async with websockets.connect(url, origin=websockets.Origin(f"http://127.0.0.1:{server.port}")):
+        pass
+
+
+async def test_mjpeg(server: WebServer, service: DictAppliance) -> None:
+    url = f"http://127.0.0.1:{server.port}/api/v1/cameras/north/stream.mjpeg?fps=5"
+    async with httpx.AsyncClient() as client, client.stream("GET", url) as response:
+        assert response.headers["content-type"] == "multipart/x-mixed-replace; boundary=magpie-picture"
+        got = b""
+        async for chunk in response.aiter_bytes():
+            got += chunk
+            if got.count(b"--magpie-picture\r\n") >= 3:
+                break
+        head, _, rest = got.partition(b"\r\n\r\n")
+        length = int(head.rpartition(b"content-length: ")[2])
+        assert rest[:2] == b"\xff\xd8"
+        assert rest[length : length + 2] == b"\r\n"
+    await until(lambda: service.watching == [])
+
+
+async def test_events_as_they_happen(server: WebServer, service: DictAppliance) -> None:
+    url = f"http://127.0.0.1:{server.port}/api/v1/events/stream"
+    async with httpx.AsyncClient() as client, client.stream("GET", url) as response:
+        assert response.headers["content-type"].startswith("text/event-stream")
+        lines = response.aiter_lines()
+        await until(lambda: service.listeners)
+        service.note("model.promoted", "north", gain=float("nan"))
+        line = await anext(x async for x in lines if x.startswith("data: "))
+        event = json.loads(line.removeprefix("data: "))
+        assert (event["kind"], event["camera"], event["data"]) == ("model.promoted", "north", {"gain": None})
+    await until(lambda: service.listeners == [])
+
+
+async def test_stop_ends_open_streams(service: DictAppliance, tmp_path: Path) -> None:
+    server = WebServer(create_app(service, static=tmp_path), "127.0.0.1", 0)
+    await server.start()
+    base = f"127.0.0.1:{server.port}/api/v1"
+    async with (
+        websockets.connect(f"ws://{base}/live") as socket,
+        httpx.AsyncClient() as client,
+        client.stream("GET", f"http://{base}/events/stream") as events,
+    ):
+        await socket.send("{}")
+        await socket.recv()
+        await until(lambda: service.listeners)
+        async with asyncio.timeout(4.5):  # under the drain time: nothing had to be cancelled
+            await server.stop()
+        async for _ in events.aiter_lines():
+            pass
+        async for _ in socket:  # ends without an error only when the server closed in order
+            pass
+        assert socket.close_code == 1001
+    assert service.watching == []
+    assert service.listeners == []
+    await server.stop()
+
+
+async def test_a_taken_port_is_a_clear_error(server: WebServer, service: DictAppliance) -> None:
+    second = WebServer(create_app(service), "127.0.0.1", server.port)
+    with pytest.raises(Unavailable, match=rf"127\.0\.0\.1:{server.port}.*web\.port"):
+        await second.start()
+    await second.stop()
+
+
+async def test_an_address_that_is_not_ours_is_a_clear_error(service: DictAppliance) -> None:
+    with pytest.raises(Unavailable, match=r"192\.0\.2\.1:0"):
+        await WebServer(create_app(service), "192.0.2.1", 0).start()
+
+
+async def test_a_port_is_free_again_after_stop(service: DictAppliance) -> None:
+    first = WebServer(create_app(service), "127.0.0.1", 0)
+    await first.start()
+    port = first.port
+    await first.stop()
+    again = WebServer(create_app(service), "127.0.0.1", port)
+    await again.start()
+    assert again.port == port
+    await again.stop()

@@ -1,0 +1,1 @@
+"""REST, the live socket and the page: thin transports over `edge.appliance.service.ApplianceService`."""

@@ -1,0 +1,119 @@
+"""The app: routes under /api/v1, health for machines, OpenAPI, and the page."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from fastapi import APIRouter, Depends, FastAPI
+from fastapi.openapi.utils import get_openapi
+from fastapi.responses import PlainTextResponse
+from starlette.responses import Response
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+
+from edge.appliance.service import ApplianceService
+from web import bodies, errors, examples
+from web.errors import Json
+from web.guard import Guard
+from web.parts import known_parameters
+from web.routes import cameras, events, live, models, retraining, state, windows
+
+PREFIX = "/api/v1"
+#: Where the build puts the page.
+STATIC = Path(__file__).parent / "static"
+
+_TAGS = [
+    {"name": "state", "description": "The appliance now."},
+    {"name": "cameras", "description": "Cameras and their settings."},
+    {"name": "retraining", "description": "Settings of the retraining windows; in force from the next boundary on."},
+    {"name": "windows", "description": "What was planned, done and measured."},
+    {"name": "models", "description": "Versions of the cameras' students."},
+    {"name": "events", "description": "The journal."},
+    {"name": "health", "description": "For supervisors and load balancers."},
+]
+_ABOUT = """Every error has the shape of `Error`. Unknown fields and parameters are refused. Times are UTC epoch
+seconds, shares are fractions of one device, accuracies are 0-1, boxes are x1, y1, x2, y2 as fractions of the picture.
+Live pictures with boxes come over the WebSocket `/api/v1/live`."""
+
+
+class _Page(StaticFiles):
+    """Built files. Names with a hash in them never change; the page itself is asked for anew each time."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        response = await super().get_response(path, scope)
+        hashed = path.startswith("assets/") and response.status_code == 200
+        response.headers["cache-control"] = "public, max-age=31536000, immutable" if hashed else "no-cache"
+        return response
+
+
+def create_app(service: ApplianceService, static: Path = STATIC) -> FastAPI:
+    """The web app over `service`. `static` is the folder of the built page; without it REST works and "/" says so."""
+    app = FastAPI(
+        title="Magpie",
+        version=str(service.health().get("version", "unknown")),
+        description=_ABOUT,
+        openapi_url=f"{PREFIX}/openapi.json",
+        openapi_tags=_TAGS,
+        docs_url=None,  # its scripts would be loaded from elsewhere
+        redoc_url=None,
+        default_response_class=Json,
+        redirect_slashes=False,
+    )
+    app.state.service = service
+    app.state.closing = asyncio.Event()
+    errors.install(app)
+    app.add_middleware(Guard)
+    api = APIRouter(prefix=PREFIX, responses=_errors(), dependencies=[Depends(known_parameters)])
+    for router in (state.router, cameras.router, retraining.router, windows.router, models.router, events.router):
+        api.include_router(router)
+    app.include_router(api)
+    app.include_router(state.probes)
+    app.include_router(live.router, prefix=PREFIX)
+    if (static / "index.html").is_file():
+        app.mount("/", _Page(directory=static, html=True), name="page")
+    else:
+        app.add_api_route("/", _no_page, include_in_schema=False, response_class=PlainTextResponse)
+    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
+    return app
+
+
+async def _no_page() -> PlainTextResponse:
+    text = f"Magpie is running. Its page was not built (pip install builds it); REST is at {PREFIX}/openapi.json\n"
+    return PlainTextResponse(text, headers={"cache-control": "no-cache"})
+
+
+def _errors() -> dict[int | str, dict[str, Any]]:
+    reference = {"schema": {"$ref": "#/components/schemas/Error"}}
+    return {
+        "4XX": {
+            "description": "the request cannot be done; `error` says why",
+            "content": {"application/json": reference | {"example": examples.INVALID}},
+        },
+        "5XX": {
+            "description": "the appliance cannot do it now; `error` says why",
+            "content": {"application/json": reference | {"example": examples.UNAVAILABLE}},
+        },
+    }
+
+
+def _openapi(app: FastAPI) -> dict[str, Any]:
+    if app.openapi_schema is None:
+        schema = get_openapi(
+            title=app.title,
+            version=app.version,
+            description=app.description,
+            routes=app.routes,
+            tags=app.openapi_tags,
+        )
+        known = schema.setdefault("components", {}).setdefault("schemas", {})
+        known |= bodies.schemas() | {"Error": examples.ERROR_SCHEMA}
+        for path in schema["paths"].values():
+            for operation in path.values():
+                # FastAPI's own shape of validation errors is not what this app answers.
+                operation.get("responses", {}).pop("422", None)
+        for name in ("HTTPValidationError", "ValidationError"):
+            known.pop(name, None)
+        app.openapi_schema = schema
+    return app.openapi_schema

@@ -1,0 +1,47 @@
+"""Small bodies that belong to the transport; everything else is checked by the models of edge.settings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field, create_model
+
+from edge.settings import CameraSettings, Identifier, RetrainingSettings, Settings
+
+
+class RollBack(Settings):
+    """Which version to put in force again."""
+
+    version: str | None = Field(None, min_length=1, max_length=200, description="empty: the parent of the one in force")
+    reason: str = Field("", max_length=500, description="kept with the decision")
+
+
+class Watch(Settings):
+    """What a live socket wants to see."""
+
+    cameras: tuple[Identifier, ...] = Field((), max_length=256, description="none: all")
+    fps: float = Field(4.0, gt=0, le=15, description="pictures a second and camera, at most")
+
+
+#: The policies that the retraining settings know.
+WhatIf = create_model(
+    "WhatIf",
+    __base__=Settings,
+    __doc__="Which policy to ask.",
+    policy=(RetrainingSettings.model_fields["policy"].annotation, ...),
+)
+
+
+def schemas() -> dict[str, Any]:
+    """JSON schemas of the bodies for OpenAPI, with everything that they refer to."""
+    found: dict[str, Any] = {}
+    for model in (CameraSettings, RetrainingSettings, RollBack, WhatIf, Watch):
+        schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
+        found |= schema.pop("$defs", {})
+        found[model.__name__] = schema
+    for name in ("Camera", "Retraining"):
+        full = found[f"{name}Settings"]
+        patch = {k: v for k, v in full.items() if k != "required"}
+        patch |= {"title": f"{name}Patch", "description": f"Any of the fields of {name}Settings; the others stay."}
+        found[f"{name}Patch"] = patch
+    return found

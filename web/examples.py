@@ -1,0 +1,235 @@
+"""Examples for OpenAPI: what the answers look like."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+Example = dict[str, Any]
+_T: Final = 1790000000.0
+
+ERROR_SCHEMA: Final[Example] = {
+    "title": "Error",
+    "type": "object",
+    "required": ["error"],
+    "properties": {
+        "error": {
+            "type": "object",
+            "required": ["code", "message"],
+            "properties": {
+                "code": {"type": "string", "description": "stable, for programs"},
+                "message": {"type": "string", "description": "for people"},
+                "id": {"type": "string", "description": "where the appliance's log tells more"},
+                "problems": {
+                    "type": "array",
+                    "items": {
+                        "type": "object",
+                        "required": ["path", "given", "allowed"],
+                        "properties": {
+                            "path": {"type": "string", "description": "of the field"},
+                            "given": {"description": "what came"},
+                            "allowed": {"type": "string", "description": "what may come"},
+                        },
+                    },
+                },
+            },
+        }
+    },
+}
+INVALID: Final[Example] = {
+    "error": {
+        "code": "invalid_value",
+        "message": "window_s: got 3, allowed: greater than or equal to 10",
+        "problems": [{"path": "window_s", "given": 3, "allowed": "greater than or equal to 10"}],
+    }
+}
+UNAVAILABLE: Final[Example] = {
+    "error": {"code": "unavailable", "message": "camera junction-north has no picture now: reconnecting"}
+}
+HEALTH: Final[Example] = {"live": True, "ready": True, "reasons": [], "uptime_s": 812.4, "version": "0.1.0"}
+NOT_READY: Final[Example] = HEALTH | {
+    "ready": False,
+    "reasons": [{"code": "golden_not_ready", "message": "the golden model is being loaded or started again"}],
+}
+CAMERA_SETTINGS: Final[Example] = {
+    "id": "junction-north",
+    "name": "Junction, north side",
+    "url": "rtsp://192.0.2.10:554/stream1",
+    "username": "viewer",
+    "password_from": "env:JUNCTION_PASSWORD",
+    "task": "detection",
+    "classes": ["car", "bus", "person"],
+    "inference": {"frame_rates": [5, 2.5, 1], "resolutions": [1]},
+    "retraining": {"enabled": True, "every_kth_window": 1},
+}
+_STATE: Final[Example] = {
+    "camera": "junction-north",
+    "state": "live",
+    "fault": None,
+    "message": "",
+    "since_utc_s": _T,
+    "frames_decoded": 8124,
+    "frames_damaged": 0,
+    "fps": 10.0,
+    "delay_s": 0.21,
+    "width": 1280,
+    "height": 720,
+    "codec": "h264",
+    "retry_in_s": 0.0,
+    "model_version": "junction-north-w3-2-1790000000",
+    "frozen_version": "junction-north-first-1789999000",
+    "share": 0.15,
+    "lambda": {"frame_rate": 5.0, "resolution": 1.0},
+    "accuracy": 0.71,
+    "frozen_accuracy": 0.52,
+    "answers": 4060,
+    "stale_answers": 3,
+    "answers_per_s": 5.0,
+    "inference_ms": 21.5,
+    "recorder": "",
+    "losses": {"frames_damaged": 0, "stalls": 0, "reconnects": 0, "samples_lost": 0},
+}
+CAMERA: Final[Example] = {"id": "junction-north", "settings": CAMERA_SETTINGS, "state": _STATE}
+CAMERA_TEST: Final[Example] = {
+    "ok": True,
+    "width": 1280,
+    "height": 720,
+    "fps": 10.0,
+    "codec": "h264",
+    "message": "",
+}
+_RETRAINING: Final[Example] = {
+    "enabled": True,
+    "window_s": 200.0,
+    "policy": "relay",
+    "a_min": None,
+    "label_budget": 48,
+    "quiet_hours": [],
+}
+RETRAINING: Final[Example] = {
+    "current": _RETRAINING,
+    "next": _RETRAINING | {"window_s": 120.0, "a_min": 0.3},
+    "next_boundary_utc_s": _T + 90,
+}
+WINDOW: Final[Example] = {
+    "id": 3,
+    "start_utc_s": _T,
+    "length_s": 200.0,
+    "policy": "relay",
+    "settings": _RETRAINING,
+    "open": False,
+    "closed_utc_s": _T + 200,
+    "outcome": "completed",
+    "details": {},
+    "cameras": [
+        {
+            "window": 3,
+            "camera": "junction-north",
+            "model_version": "junction-north-w3-2-1790000000",
+            "realised": {"value": 0.71, "frames": 44},
+            "frozen": {"value": 0.52, "frames": 44},
+            "frames_labelled": 44,
+            "losses": {},
+        }
+    ],
+}
+WINDOW_DETAIL: Final[Example] = {
+    "window": WINDOW,
+    "plans": [
+        {
+            "id": 7,
+            "window": 3,
+            "at_utc_s": _T + 11,
+            "cause": "profiles are there",
+            "policy": "relay",
+            "objective": 0.68,
+            "problem": {"format": "retrain-infer-window/1"},
+            "plan": {"format": "retrain-infer-plan/1"},
+        }
+    ],
+    "profiles": [],
+    "jobs": [
+        {
+            "id": "w3-junction-north-2",
+            "window": 3,
+            "camera": "junction-north",
+            "config": "e10-b8-all-d1",
+            "share": 0.62,
+            "state": "completed",
+            "fraction": 1.0,
+            "gpu_seconds": 24.2,
+            "accuracy_before": 0.55,
+            "accuracy_after": 0.73,
+            "promoted": True,
+            "reason": "held-out 0.73 against 0.55",
+        }
+    ],
+    "usage": [
+        {
+            "worker": "camera-junction-north",
+            "role": "inference",
+            "asked": 0.15,
+            "granted": 0.15,
+            "used": 0.13,
+            "device_seconds": 26.1,
+        }
+    ],
+    "costs": [{"window": 3, "camera": "junction-north", "kind": "retraining", "gpu_seconds": 24.2, "wall_s": 41.0}],
+}
+WHAT_IF: Final[Example] = {
+    "policy": "uniform",
+    "plan": {"format": "retrain-infer-plan/1"},
+    "objective": 0.61,
+    "original_policy": "relay",
+    "original_objective": 0.68,
+}
+MODEL: Final[Example] = {
+    "id": "junction-north-w3-2-1790000000",
+    "camera": "junction-north",
+    "parent": "junction-north-first-1789999000",
+    "window": 3,
+    "config": "e10-b8-all-d1",
+    "scores": {"held_out": 0.73, "parent_held_out": 0.55, "frames": 13},
+    "state": "promoted",
+    "decided_by": "gate",
+    "reason": "held-out 0.73 against 0.55",
+    "pinned": False,
+    "created_utc_s": _T,
+    "frames": 31,
+    "gpu_seconds": 24.2,
+    "blob_kept": True,
+}
+FIRST_MODEL: Final[Example] = MODEL | {
+    "id": "junction-north-first-1789999000",
+    "parent": None,
+    "window": None,
+    "config": None,
+    "scores": {},
+    "state": "retired",
+    "decided_by": "first model",
+    "reason": "the student's own weights",
+}
+EVENT: Final[Example] = {
+    "id": 812,
+    "utc_s": _T,
+    "kind": "model.promoted",
+    "camera": "junction-north",
+    "window": 3,
+    "data": {"version": "junction-north-w3-2-1790000000", "scores": {"held_out": 0.73, "parent_held_out": 0.55}},
+}
+OVERVIEW: Final[Example] = {
+    "site": "junction",
+    "utc_s": _T + 40,
+    "window": {"number": 3, "start_utc_s": _T, "end_utc_s": _T + 200, "length_s": 200.0, "phase": "retraining"},
+    "policy": "relay",
+    "device": {"kind": "cgroup", "device": "cpu", "enforced": "cap", "units": 4.0},
+    "shares": {"junction-north": {"inference": 0.15, "retraining": 0.62, "config": "e10-b8-all-d1"}},
+    "golden_share": 0.15,
+    "profiling_share": 0.02,
+    "control_share": 0.08,
+    "cameras": [{"id": "junction-north", "name": "Junction, north side"} | _STATE],
+    "jobs": [{"job": "w3-junction-north-2", "camera": "junction-north", "config": "e10-b8-all-d1", "fraction": 0.4}],
+    "complaints": [],
+    "workers": [{"name": "camera-junction-north", "role": "inference", "state": "running"}],
+    "losses": {"journal": 0},
+}
+DOCTOR: Final[Example] = {"checks": [{"name": "memory", "outcome": "good", "said": "12.1 GB free", "hint": ""}]}

@@ -1,0 +1,111 @@
+"""Cameras: list, add, change, remove, try; one picture and a stream for other systems."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Response
+from fastapi.responses import StreamingResponse
+
+from edge.appliance.service import ApplianceService
+from web import examples
+from web.errors import Json
+from web.parts import Body, CameraId, Closing, Service, Who, example, takes, until_closing
+
+router = APIRouter(prefix="/cameras", tags=["cameras"])
+
+_JPEG = {
+    200: {"description": "one JPEG", "content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}}}
+}
+_BOUNDARY = "magpie-picture"
+_MJPEG = {
+    200: {
+        "description": "JPEGs one after another",
+        "content": {"multipart/x-mixed-replace": {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
+
+
+@router.get("", responses=example([examples.CAMERA]))
+async def list_cameras(service: Service) -> Any:
+    """Every camera with its settings and its state."""
+    return Json(service.cameras())
+
+
+@router.post(
+    "",
+    status_code=201,
+    responses={201: example(examples.CAMERA, "the camera as added")[200]},
+    openapi_extra=takes("CameraSettings", examples.CAMERA_SETTINGS),
+)
+async def add_camera(body: Body, service: Service, by: Who) -> Any:
+    """Add a camera; its worker starts at once, and it is retrained from the next window on."""
+    camera = await service.add_camera(body, by)
+    return Json(camera, 201, headers={"location": f"/api/v1/cameras/{camera['id']}"})
+
+
+@router.post(
+    "/test",
+    responses=example(examples.CAMERA_TEST),
+    openapi_extra=takes("CameraSettings", examples.CAMERA_SETTINGS),
+)
+async def test_camera(body: Body, service: Service) -> Any:
+    """Try to connect with these settings and tell what came; nothing is kept."""
+    return Json(await service.test_camera(body))
+
+
+@router.get("/{camera}", responses=example(examples.CAMERA))
+async def one_camera(camera: CameraId, service: Service) -> Any:
+    """One camera with its settings and its state."""
+    return Json(service.camera(camera))
+
+
+@router.patch(
+    "/{camera}",
+    responses=example(examples.CAMERA),
+    openapi_extra=takes("CameraPatch", {"inference": {"frame_rates": [5, 2.5]}}),
+)
+async def change_camera(camera: CameraId, body: Body, service: Service, by: Who) -> Any:
+    """Change settings by a JSON merge patch (RFC 7396); fields that are not named stay."""
+    return Json(await service.change_camera(camera, body, by))
+
+
+@router.delete("/{camera}", status_code=204, response_class=Response)
+async def remove_camera(camera: CameraId, service: Service, by: Who) -> None:
+    """Stop and forget a camera. What was recorded of it stays until its retention ends."""
+    await service.remove_camera(camera, by)
+
+
+@router.get("/{camera}/snapshot.jpg", response_class=Response, responses=_JPEG)
+async def snapshot(
+    camera: CameraId,
+    service: Service,
+    width: Annotated[int | None, Query(ge=16, le=3840, description="pixels; empty: as it comes")] = None,
+) -> Response:
+    """One picture of now."""
+    picture = await service.snapshot(camera, width)
+    return Response(picture, media_type="image/jpeg", headers={"cache-control": "no-store"})
+
+
+@router.get("/{camera}/stream.mjpeg", response_class=StreamingResponse, responses=_MJPEG)
+async def stream(
+    camera: CameraId,
+    service: Service,
+    closing: Closing,
+    fps: Annotated[float, Query(gt=0, le=15, description="pictures a second at most")] = 2.0,
+) -> StreamingResponse:
+    """Pictures without end, for other systems. A browser opens six of these at most; pages use the live socket."""
+    service.camera(camera)
+    return StreamingResponse(
+        _parts(service, closing, camera, fps),
+        media_type=f"multipart/x-mixed-replace; boundary={_BOUNDARY}",
+        headers={"cache-control": "no-store"},
+    )
+
+
+async def _parts(service: ApplianceService, closing: Any, camera: str, fps: float) -> AsyncIterator[bytes]:
+    async for picture in until_closing(service.watch((camera,), fps), closing):
+        if picture is not None:
+            head = f"--{_BOUNDARY}\r\ncontent-type: image/jpeg\r\ncontent-length: {len(picture.jpeg)}\r\n\r\n"
+            yield head.encode() + picture.jpeg + b"\r\n"

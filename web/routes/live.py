@@ -1,0 +1,93 @@
+"""The live socket: every watched camera's pictures over one connection, boxes beside the pictures.
+
+The client sends {"cameras": [ids], "fps": n} (no cameras: all) and may send it again to watch something else. Each
+binary message is a 2-byte big-endian length, that many bytes of JSON header (`LivePicture.header`), and the JPEG. Text
+messages are errors in the shape of REST.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import struct
+
+from fastapi import APIRouter, WebSocket, WebSocketDisconnect
+
+from edge.appliance.service import ApplianceService, LivePicture
+from edge.core.errors import InvalidValue, MagpieError
+from edge.settings import parse
+from web.bodies import Watch
+from web.errors import body_of, finite
+from web.parts import closing_of, parse_object, service_of, until_closing
+
+router = APIRouter()
+
+
+def message(picture: LivePicture) -> bytes:
+    """One binary message."""
+    header = json.dumps(finite(picture.header), separators=(",", ":")).encode()
+    return struct.pack(">H", len(header)) + header + picture.jpeg
+
+
+@router.websocket("/live")
+async def live(socket: WebSocket) -> None:
+    """Send what the last request of the client asks for, until it goes or the server stops."""
+    service, closing = service_of(socket), closing_of(socket)
+    await socket.accept()
+    sending: asyncio.Task[None] | None = None
+    ended = asyncio.create_task(_close_with_server(socket, closing))
+    try:
+        while True:
+            text = await _request(socket)
+            if sending is not None:
+                await _end(sending)
+            sending = asyncio.create_task(_serve(socket, service, closing, text))
+    except WebSocketDisconnect:
+        pass
+    finally:
+        await _end(ended)
+        if sending is not None:
+            await _end(sending)
+
+
+async def _request(socket: WebSocket) -> bytes:
+    got = await socket.receive()
+    if got["type"] == "websocket.disconnect":
+        raise WebSocketDisconnect(got.get("code", 1005))
+    text = got.get("text")
+    return text.encode("utf-8", "replace") if text is not None else got.get("bytes") or b""
+
+
+async def _serve(socket: WebSocket, service: ApplianceService, closing: asyncio.Event, text: bytes) -> None:
+    try:
+        asked = parse(Watch, parse_object(text))
+        for camera in asked.cameras:
+            service.camera(camera)
+        async for picture in until_closing(service.watch(asked.cameras, asked.fps), closing):
+            if picture is not None:
+                await socket.send_bytes(_fitting(picture))
+    except MagpieError as error:
+        with contextlib.suppress(WebSocketDisconnect, RuntimeError):
+            await socket.send_text(json.dumps(body_of(error)))
+    except (WebSocketDisconnect, RuntimeError):
+        return  # the client went between two pictures; the receiving side sees it too
+
+
+def _fitting(picture: LivePicture) -> bytes:
+    try:
+        return message(picture)
+    except struct.error:
+        raise InvalidValue("header", f"{len(picture.header['boxes'])} boxes", "a header under 64 kB") from None
+
+
+async def _close_with_server(socket: WebSocket, closing: asyncio.Event) -> None:
+    await closing.wait()
+    with contextlib.suppress(WebSocketDisconnect, RuntimeError):
+        await socket.close(1001)
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task

@@ -1,0 +1,49 @@
+"""Health for machines, and the small overview that the page asks for every second."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from fastapi import APIRouter
+
+from web import examples
+from web.errors import Json
+from web.parts import Service, example
+
+probes = APIRouter(tags=["health"])
+router = APIRouter(tags=["state"])
+
+
+@probes.get("/livez", responses=example({"live": True}))
+async def livez() -> Any:
+    """The control process answers."""
+    return {"live": True}
+
+
+@probes.get(
+    "/readyz",
+    responses=example(examples.HEALTH)
+    | {
+        503: {
+            "description": "not ready; `reasons` say why",
+            "content": {"application/json": {"example": examples.NOT_READY}},
+        }
+    },
+)
+async def readyz(service: Service) -> Any:
+    """Whether the appliance does its work. `reasons` is also filled when it is ready but something is wrong."""
+    health = service.health()
+    return Json(health, 200 if health["ready"] else 503)
+
+
+@router.get("/overview", responses=example(examples.OVERVIEW))
+async def overview(service: Service) -> Any:
+    """Window, shares, cameras, running retrainings, complaints and losses now."""
+    return Json(service.overview())
+
+
+@router.get("/doctor", responses=example(examples.DOCTOR))
+async def doctor(service: Service) -> Any:
+    """What this machine can enforce, and why not more. Takes a second or two."""
+    return Json(await asyncio.to_thread(service.doctor))

@@ -1,0 +1,42 @@
+"""Retraining windows: what was planned, what was done, what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+
+from edge.settings import parse
+from web import examples
+from web.bodies import WhatIf
+from web.errors import Json
+from web.parts import Body, Service, WindowNumber, example, takes
+
+router = APIRouter(prefix="/windows", tags=["windows"])
+
+
+@router.get("", responses=example([examples.WINDOW]))
+async def windows(
+    service: Service,
+    limit: Annotated[int, Query(ge=1, le=500, description="how many at most")] = 50,
+    before: Annotated[int | None, Query(ge=0, le=2**53, description="only windows with a lower number")] = None,
+) -> Any:
+    """Windows, newest first, with each camera's realised accuracy and that of its frozen first student."""
+    return Json(await asyncio.to_thread(service.windows, limit, before))
+
+
+@router.get("/{number}", responses=example(examples.WINDOW_DETAIL))
+async def one_window(number: WindowNumber, service: Service) -> Any:
+    """One window with plans, profiles, jobs, shares asked, given and used, and costs."""
+    return Json(await asyncio.to_thread(service.window, number))
+
+
+@router.post(
+    "/{number}/what-if",
+    responses=example(examples.WHAT_IF),
+    openapi_extra=takes("WhatIf", {"policy": "uniform"}),
+)
+async def what_if(number: WindowNumber, body: Body, service: Service) -> Any:
+    """What another policy would have planned for the same window. Nothing is changed."""
+    return Json(await service.what_if(number, parse(WhatIf, body).policy))
