@@ -110,6 +110,7 @@ class FakeCgroup2:
             self.files[path / "cgroup.type"] = "domain"
             if "cpu" in controllers:
                 self.files[path / "cpu.max"] = "max 100000"
+                self.files[path / "cpu.max.burst"] = "0"
                 self.files[path / "cpu.weight"] = "100"
         self.files[path / "cpu.stat"] = "usage_usec 0\nnr_periods 0\nnr_throttled 0\nthrottled_usec 0\n"
 
@@ -153,6 +154,13 @@ class FakeCgroup2:
         elif path.name == "cpu.max":
             quota, period = text.split()
             if not 1000 <= int(period) <= 1_000_000 or (quota != "max" and int(quota) < 1000):
+                raise self._refuse(errno.EINVAL, f"{path} <- {text}")
+            if quota != "max" and int(self.files[group / "cpu.max.burst"]) > int(quota):
+                raise self._refuse(errno.EINVAL, f"{path} <- {text}: the burst is larger")
+            self.files[path] = text
+        elif path.name == "cpu.max.burst":
+            quota = self.files[group / "cpu.max"].split()[0]
+            if int(text) and (quota == "max" or int(text) > int(quota)):
                 raise self._refuse(errno.EINVAL, f"{path} <- {text}")
             self.files[path] = text
         elif path.name == "cpu.weight":

@@ -35,7 +35,7 @@ MAX_BURST_S = 0.250
 _MAGIC = 20261.0
 _SLOTS = 32
 # Written by the owner.
-_F_MAGIC, _F_RATE, _F_THREADS, _F_RELEASED, _F_SLOT, _F_ATTACHED = 0, 1, 2, 3, 4, 5
+_F_MAGIC, _F_RATE, _F_THREADS, _F_RELEASED, _F_SLOT, _F_ATTACHED, _F_CREDIT = 0, 1, 2, 3, 4, 5, 6
 # Written by the worker.
 _F_USED, _F_WAITED, _F_DECLINED, _F_STARVED, _F_BATCHES = 8, 9, 10, 11, 12
 _F_BEAT, _F_PID, _F_STATE, _F_UNITS, _F_SEEN, _F_FAILED = 13, 14, 15, 16, 17, 18
@@ -95,6 +95,10 @@ class BucketFile:
     def set_slot(self, slot: int) -> None:
         """The worker's place in the device's layout (green contexts)."""
         self._board[_F_SLOT] = float(slot)
+
+    def set_credit(self, seconds: float) -> None:
+        """Device time that the first batch of a worker may use without a wait after it (loading, warming up)."""
+        self._board[_F_CREDIT] = seconds
 
     def attached(self, at_s: float) -> None:
         """The process was put under its share at this monotonic time; its start-up is accounted from here."""
@@ -244,6 +248,7 @@ class Bucket:
         self._lock = threading.Lock()
         self._balance = 0.0
         self._largest = 0.0
+        self._credit = board[_F_CREDIT]
         self._at = now()
         self._used_at = self._meter.read()
         self._delay_at = run_delay() or 0.0
@@ -361,6 +366,8 @@ class Bucket:
 
     def _charge(self) -> None:
         used = self._settle(_BUSY)
+        self._balance += min(self._credit, max(0.0, -self._balance))
+        self._credit = 0.0
         self._largest = max(used, 0.9 * self._largest)
         self._board[_F_BATCHES] += 1.0
 

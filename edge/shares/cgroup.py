@@ -247,10 +247,10 @@ class CpuGroups:
         """Where a worker's group is (it may not exist)."""
         return self.path / slug(worker)
 
-    def add(self, worker: str, role: Role, pids: Iterable[int], rate: float) -> int:
+    def add(self, worker: str, role: Role, pids: Iterable[int], rate: float, period_us: int | None = None) -> int:
         """Put processes under `rate` cores. Returns how many were there to be put; those already gone are left out.
 
-        Raises ShareError when the kernel refuses.
+        `period_us`: see `set_rate`. Raises ShareError when the kernel refuses.
         """
         group = self.group(worker)
         try:
@@ -258,25 +258,35 @@ class CpuGroups:
             if self.mount.accounting is not None:
                 self._make(self.mount.accounting / self._name / slug(worker))
             self._workers[worker] = slug(worker)
-            self.set_rate(worker, role, rate)
+            self.set_rate(worker, role, rate, period_us)
             return sum(self._move(pid, worker) for pid in pids)
         except OSError as error:
             raise ShareError(f"cgroup v{self.mount.version}: {group}: {error.strerror or error}") from error
 
-    def set_rate(self, worker: str, role: Role, rate: float) -> None:
-        """Cap the worker's group at `rate` cores (infinity: no cap). Takes effect within one period."""
+    def set_rate(self, worker: str, role: Role, rate: float, period_us: int | None = None) -> None:
+        """Cap the worker's group at `rate` cores (infinity: no cap). Takes effect within one period.
+
+        `period_us` instead of the role's own period: a long one does not cut batches of a worker that paces itself,
+        and what is left of a quota may then be used in the next period (burst, where the kernel knows it).
+        """
         group = self.group(worker)
-        capped, period = (-1, PERIOD_US[role]) if math.isinf(rate) else quota(rate, PERIOD_US[role])
+        period = period_us or PERIOD_US[role]
+        capped, period = (-1, period) if math.isinf(rate) else quota(rate, period)
+        burst = capped if period_us is not None and capped > 0 else 0
         try:
             self._weigh(group, weight(role, rate))
             if self.mount.version == 2:
+                self._burst(group / "cpu.max.burst", 0)
                 self._files.write(group / "cpu.max", f"{'max' if capped < 0 else capped} {period}")
+                self._burst(group / "cpu.max.burst", burst)
                 return
-            # Version 1 checks quota and period against the parent at each store: lift the quota while they change.
+            # Version 1 checks quota, period and burst against each other at each store: lift the quota meanwhile.
+            self._burst(group / "cpu.cfs_burst_us", 0)
             if int(self._files.read(group / "cpu.cfs_period_us")) != period:
                 self._files.write(group / "cpu.cfs_quota_us", "-1")
                 self._files.write(group / "cpu.cfs_period_us", str(period))
             self._files.write(group / "cpu.cfs_quota_us", str(capped))
+            self._burst(group / "cpu.cfs_burst_us", burst)
         except OSError as error:
             raise ShareError(f"cgroup v{self.mount.version}: {group}: {error.strerror or error}") from error
 
@@ -339,6 +349,11 @@ class CpuGroups:
             self._files.mkdir(group)
         if self.mount.version == 2 and group == self.path:
             self._files.write(group / "cgroup.subtree_control", "+cpu")
+
+    def _burst(self, file: Path, burst_us: int) -> None:
+        """Kernels before 5.14 have no burst; some refuse it: the quota holds without."""
+        with contextlib.suppress(OSError):
+            self._files.write(file, str(burst_us))
 
     def _weigh(self, group: Path, weight: int) -> None:
         if self.mount.version == 2:

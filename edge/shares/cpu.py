@@ -32,6 +32,13 @@ log = logging.getLogger(__name__)
 
 #: The quota behind the bucket, as a multiple of the share.
 BACKSTOP = 1.15
+#: CPU time of one period of that quota: a few batches. With a short period each batch of a worker of 0.05 cores would
+#: be cut into dozens of pieces (1 ms in 20 ms), although its bucket keeps the mean.
+_BACKSTOP_QUOTA_US = 100_000
+#: The first batch of a camera's worker may use this much device time without a wait after it, and the worker has no
+#: quota until then: loading a student under a twentieth of a core would keep the camera blind for half a minute.
+START_CREDIT_S = 2.0
+_START_S = 30.0
 _MIN_SHARE = 0.01
 _COOP_NICE = 5
 
@@ -63,6 +70,7 @@ class CpuPartitioner:
         self._cores, self._groups, self._buckets = cores, groups, buckets
         self._clock = clock or SystemClock()
         self._times: dict[str, ProcessTime] = {}
+        self._starting: dict[str, tuple[float, int]] = {}  # since when, and batches done before
         self._ledger = Ledger(self._clock, self._read, cores)
         self._closed = False
         self._caps = ShareCaps(
@@ -90,6 +98,7 @@ class CpuPartitioner:
         if self._buckets is not None:
             file = self._buckets.open(worker)
             file.set_rate(granted * self._cores, threads)
+            file.set_credit(START_CREDIT_S if role == "inference" else 0.0)
             env[ENVIRONMENT] = str(file.path)
         nice = _COOP_NICE if self._groups is None and role != "inference" else 0
         return LaunchSpec(env, threads, nice)
@@ -101,8 +110,13 @@ class CpuPartitioner:
             file.set_rate(granted * self._cores, threads_for(granted, self._cores))
             file.attached(self._clock.monotonic())
         self._ledger.detach(worker)
+        self._starting.pop(worker, None)
         if self._groups is not None:
-            self._groups.add(worker, role, family(pid), self._cap(granted))
+            cap = self._cap(granted)
+            if self._buckets is not None and role == "inference":
+                self._starting[worker] = (self._clock.monotonic(), self._buckets.open(worker).counters().batches)
+                cap = math.inf
+            self._groups.add(worker, role, family(pid), cap, self._period_us(cap))
         self._times[worker] = ProcessTime(pid)
         return self._ledger.attach(worker, role, share, granted)
 
@@ -112,14 +126,17 @@ class CpuPartitioner:
             raise ShareError(f"worker {worker} is not attached")
         granted = 0.0 if share == 0.0 else grantable(self._caps, worker, share)
         began = self._clock.monotonic()
-        if self._groups is not None:
-            self._groups.set_rate(worker, role, self._cap(max(granted, _MIN_SHARE)))
+        self._end_starts()
+        if self._groups is not None and worker not in self._starting:
+            cap = self._cap(max(granted, _MIN_SHARE))
+            self._groups.set_rate(worker, role, cap, self._period_us(cap))
         if self._buckets is not None:
             self._buckets.open(worker).set_rate(granted * self._cores, threads_for(granted, self._cores))
         self._ledger.resize(worker, share, granted)
         return Resize(True, self._clock.monotonic() - began)
 
     def usage(self) -> tuple[Usage, ...]:
+        self._end_starts()
         return self._ledger.usage()
 
     def reset_usage(self) -> None:
@@ -132,6 +149,7 @@ class CpuPartitioner:
         if self._buckets is not None and (file := self._buckets.get(worker)) is not None:
             file.release()
         self._ledger.detach(worker)
+        self._starting.pop(worker, None)
         if self._groups is not None:
             self._groups.remove(worker)
         if self._buckets is not None:
@@ -141,6 +159,7 @@ class CpuPartitioner:
     def healthy(self) -> str | None:
         if self._closed:
             return "closed"
+        self._end_starts()
         if self._groups is not None:
             for worker in self._ledger.running():
                 if self._groups.usage(worker) is None:
@@ -159,6 +178,23 @@ class CpuPartitioner:
             self._buckets.close()
 
     # -- inside
+
+    def _end_starts(self) -> None:
+        """Put workers that have answered, or took too long to, under their quota."""
+        if self._groups is None or self._buckets is None:
+            return
+        now, shares = self._clock.monotonic(), self._ledger.running()
+        for worker, (since, batches) in list(self._starting.items()):
+            if now - since > _START_S or self._buckets.open(worker).counters().batches > batches + 1:
+                del self._starting[worker]
+                role = self._ledger.role(worker)
+                if role is not None:
+                    cap = self._cap(max(shares[worker], _MIN_SHARE))
+                    self._groups.set_rate(worker, role, cap, self._period_us(cap))
+
+    def _period_us(self, cap: float) -> int | None:
+        """The quota's period for `cap` cores; None: the role's own, where no bucket paces in front of it."""
+        return None if self._buckets is None else round(min(1e6, max(1e5, _BACKSTOP_QUOTA_US / cap)))
 
     def _cap(self, granted: float) -> float:
         rate = granted * self._cores * (1.0 if self._buckets is None else BACKSTOP)

@@ -163,6 +163,23 @@ def test_a_worker_about_to_end_is_let_go(folder: Path) -> None:
     assert m.sleeps == []
 
 
+def test_a_start_is_not_waited_for_but_only_once(folder: Path) -> None:
+    first = Machine(folder / "x", 0.05)
+    first.file.set_credit(2.0)
+    m = Machine.__new__(Machine)
+    m.__dict__.update(first.__dict__)
+    m.bucket = Bucket(first.bucket._board, CpuMeter(lambda: m.cpu_s), lambda: m.now_s, m._sleep, lambda: 0.0)
+    with m.bucket.batch():
+        m.work(2.1)  # loading
+    m.bucket.ready()
+    assert sum(m.sleeps) == pytest.approx(0.0, abs=0.01), "what it earned meanwhile and the credit pay for it"
+    began = m.now_s
+    with m.bucket.batch():
+        m.work(0.5)
+    m.bucket.ready()
+    assert m.now_s - began == pytest.approx(0.5 / 0.05, abs=0.5), "the credit is for the first batch only"
+
+
 def test_pace_charges_the_whole_step(folder: Path) -> None:
     m = Machine(folder / "x", 0.5)
     m.bucket.pace()

@@ -101,6 +101,12 @@ def test_v2_in_a_delegated_service_group_moves_itself_and_puts_all_back() -> Non
     assert tree.processes[4001] == inference
     groups.set_rate("job", "retraining", 1.5)
     assert tree.files[job / "cpu.max"] == "150000 100000"
+    groups.set_rate("camera/one", "inference", 0.05, period_us=1_000_000)
+    assert tree.files[inference / "cpu.max"] == "50000 1000000", "long enough for a batch of a worker that paces itself"
+    assert tree.files[inference / "cpu.max.burst"] == "50000"
+    groups.set_rate("camera/one", "inference", 0.02, period_us=1_000_000)
+    groups.set_rate("camera/one", "inference", 0.3)
+    assert (tree.files[inference / "cpu.max"], tree.files[inference / "cpu.max.burst"]) == ("6000 20000", "0")
     tree.files[inference / "cpu.stat"] = "usage_usec 2500000\nnr_periods 9\nnr_throttled 4\nthrottled_usec 500000\n"
     counted = groups.usage("camera/one")
     assert counted is not None
@@ -209,6 +215,8 @@ def test_v1_holds_a_greedy_process_and_counts_it(v1: CpuGroups) -> None:
                 break
         assert 0.05 < used < 0.25
         assert after.throttled_periods > before.throttled_periods
+        v1.set_rate("greedy", "inference", 0.05, period_us=1_000_000)
+        assert (v1.group("greedy") / "cpu.cfs_quota_us").read_text().strip() == "50000"
         # The quota may be lifted and the period changed in either direction.
         for role, rate in (("retraining", 1.5), ("inference", 0.01), ("retraining", math.inf)):
             v1.set_rate("greedy", role, rate)

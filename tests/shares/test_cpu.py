@@ -65,10 +65,42 @@ def test_an_obedient_worker_gets_its_share(cpu: CpuPartitioner) -> None:
 def test_a_greedy_worker_is_stopped_by_the_quota(cpu: CpuPartitioner) -> None:
     if cpu.caps.kind != "cgroup+coop":
         pytest.skip(f"no quota can be had here: {cpu.caps.evidence}")
-    usage = watch(cpu, "retraining", 0.15, GREEDY, 0.8)
-    assert usage.used_share < 0.15 * 1.15 + 0.05
+    usage = watch(cpu, "retraining", 0.15, GREEDY, 1.4)
+    assert usage.used_share < 0.15 * 1.15 + 0.08
     assert usage.throttled_fraction > 0.0
     assert usage.given_share is None  # it never opened its bucket: nobody can tell what it left
+
+
+def test_a_paced_worker_is_not_cut_by_the_quota_behind_it(cpu: CpuPartitioner) -> None:
+    if cpu.caps.kind != "cgroup+coop":
+        pytest.skip(f"no quota can be had here: {cpu.caps.evidence}")
+    # Batches of 5 ms under 0.04 cores: a period of 20 ms would cut each into five pieces.
+    usage = watch(cpu, "golden", 0.02, OBEDIENT, 1.5)
+    assert usage.throttled_fraction < 0.1
+    assert usage.used_share < 0.03
+
+
+def test_a_camera_starts_without_a_quota_and_gets_it_when_it_answers(cpu: CpuPartitioner) -> None:
+    if cpu.caps.kind != "cgroup+coop":
+        pytest.skip(f"no quota can be had here: {cpu.caps.evidence}")
+    spec = cpu.launch_spec("w", "inference", 0.05)
+    process = child(OBEDIENT, dict(spec.env))
+    try:
+        cpu.attach("w", "inference", process.pid, 0.05)
+        quota = cpu._groups.group("w") / "cpu.cfs_quota_us"
+        if not quota.exists():
+            quota = cpu._groups.group("w") / "cpu.max"
+        before = quota.read_text()
+        deadline = time.monotonic() + 20
+        while quota.read_text() == before and time.monotonic() < deadline:
+            time.sleep(0.02)
+            cpu.healthy()
+        assert before.split()[0] in ("-1", "max")
+        assert quota.read_text().split()[0] in ("100000", "100001")
+        assert cpu._buckets.open("w").counters().batches >= 2
+    finally:
+        process.kill()
+        process.wait()
 
 
 def test_a_worker_with_little_to_do_is_given_its_share_and_leaves_most(tmp_path: Path) -> None:
