@@ -169,3 +169,22 @@ def test_schema_accepts_the_shared_problems(shared_dir: Path) -> None:
     assert files
     for file in files[::7]:
         jsonschema.validate(json.loads(file.read_text()), schema("window-problem"))
+
+
+REPO = Path(__file__).resolve().parents[2]
+
+
+def test_the_documented_examples_are_valid_and_every_field_is_documented() -> None:
+    text = (REPO / "docs" / "formats.md").read_text()
+    blocks = [json.loads(part.split("```")[0]) for part in text.split("```json")[1:3]]
+    jsonschema.validate(blocks[0], schema("window-problem"))
+    assert WindowProblem.from_json(blocks[0]).streams[0].running == "head-e5"
+    jsonschema.validate(blocks[1], schema("window-plan"))
+    assert WindowPlan.from_json(blocks[1]).segments[1].start_s == 30.3
+    for name in ("window-problem", "window-plan"):
+        found = schema(name)
+        fields = set(found["properties"])
+        for definition in found["$defs"].values():
+            fields |= set(definition["properties"])
+        missing = [f for f in sorted(fields) if f'"{f}"' not in text and f"`{f}`" not in text and f".{f}`" not in text]
+        assert missing == []

@@ -1,0 +1,1 @@
+"""Benchmarks: one command each, `python -m benchmarks.bench_NAME`; results in benchmarks/results/."""
