@@ -21,12 +21,13 @@ from torch import Tensor, nn
 from torchvision.models.detection.anchor_utils import AnchorGenerator
 from torchvision.models.detection.fcos import FCOS, FCOSHead
 from torchvision.models.resnet import BasicBlock
-from torchvision.ops import FeaturePyramidNetwork
+from torchvision.ops import FeaturePyramidNetwork, nms
 
 from edge.core.errors import InvalidValue, WeightsError
 from edge.core.vision import Detections
 
 _PYRAMID = 64
+_SAME_OBJECT_IOU = 0.7
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class TeacherSpec:
     width: int = 384
     height: int = 224
     widths: tuple[int, int, int, int] = (32, 64, 128, 192)
-    score: float = 0.4
+    score: float = 0.48
 
     @staticmethod
     def from_json(value: dict[str, Any]) -> TeacherSpec:
@@ -162,7 +163,8 @@ class DemoTeacher:
         with torch.inference_mode():
             found = self._network([small.permute(2, 0, 1).float() / 255.0])[0]
         size = torch.tensor([self.spec.width, self.spec.height] * 2, device=self._device)
-        keep = found["scores"] >= self.spec.score
+        found = {name: value[found["scores"] >= self.spec.score] for name, value in found.items()}
+        keep = nms(found["boxes"], found["scores"], _SAME_OBJECT_IOU)  # one object has one class
         return Detections.build(
             (found["boxes"][keep] / size).cpu().numpy(),
             found["scores"][keep].cpu().numpy(),

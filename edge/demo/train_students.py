@@ -192,12 +192,16 @@ def evaluate_classifier(student: Student, seeds: int = 3, times: int = 36) -> di
     return report
 
 
+def _command(spec: StudentSpec, facts: dict[str, Any]) -> str:
+    return f"python -m edge.demo.train_weights {spec.task} --steps {facts['steps']}"
+
+
 def _write_sidecar(path: Path, spec: StudentSpec, facts: dict[str, Any], scores: dict[str, Any]) -> None:
     content = {
         "name": path.stem,
         "task": spec.task,
         "spec": spec.to_json(),
-        "trained": {**facts, "phases": CLEAR_DAY, "command": "python -m edge.demo.train_weights students"},
+        "trained": {**facts, "phases": CLEAR_DAY, "command": _command(spec, facts)},
         "held_out": scores,
     }
     path.with_suffix(".json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")

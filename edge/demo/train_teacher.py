@@ -72,7 +72,7 @@ def _store_teacher(
         "name": "demo_teacher",
         "task": "detection",
         "spec": spec.to_json(),
-        "trained": {**facts, "command": "python -m edge.demo.train_weights teacher"},
+        "trained": {**facts, "command": f"python -m edge.demo.train_weights teacher --steps {facts['steps']}"},
     }
     write_weights(path, network.state_dict(), sidecar)
     scores = evaluate(DemoTeacher(path).label, seeds, times)
