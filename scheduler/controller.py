@@ -15,7 +15,8 @@ from edge.core import events as ev
 from edge.core.profiles import InferenceProfile, RetrainingProfile
 from edge.core.window import RetrainingOption, StreamProblem, WindowPlan, WindowProblem
 
-PlanFunction = Callable[[str, WindowProblem], WindowPlan]
+#: (policy name, problem, plan in force or None, seconds since it was made) -> the plan to follow
+PlanFunction = Callable[[str, WindowProblem, WindowPlan | None, float], WindowPlan]
 
 #: Labelling and profiling may take this part of a window; what is not profiled by then is not retrained in it.
 PREPARATION_LIMIT = 0.4
@@ -23,6 +24,8 @@ PREPARATION_LIMIT = 0.4
 PROGRESS_TOLERANCE = 0.3
 #: Seconds between two early replans, as a part of the window.
 REPLAN_DWELL = 0.05
+#: What is taken to be left of a retraining that is later than planned, as a part of its work.
+LATE_PART = 0.1
 
 
 @dataclass(frozen=True)
@@ -277,11 +280,7 @@ class WindowController:
         if 0.05 < event.fraction < 1.0:
             total = job.work_done / event.fraction
             if abs(total - job.option.gpu_seconds) > PROGRESS_TOLERANCE * job.option.gpu_seconds:
-                job = replace(job, option=replace(job.option, gpu_seconds=total))
-                s.options[event.camera] = tuple(
-                    job.option if o.id == job.option.id else o for o in s.options.get(event.camera, ())
-                )
-                s.jobs[event.camera] = job
+                job = self._corrected(job, total)
                 if rested:
                     return self._replan(event.at_s, f"{event.camera}: the retraining costs {total:.0f} GPU-s")
         s.jobs[event.camera] = job
@@ -325,9 +324,19 @@ class WindowController:
         for camera, job in s.jobs.items():
             allocation = segment.streams.get(camera)
             if allocation is None or allocation.retrain_config != job.option.id:
-                # The plan thought that this retraining would be over by now: plan again with what is left of it.
+                # The plan thought that this retraining would be over by now: a tenth of it is left, as far as we know.
+                longer = max(job.option.gpu_seconds, job.work_done) + LATE_PART * job.option.gpu_seconds
+                self._corrected(job, longer)
                 return self._replan(event.at_s, f"{camera}: the retraining is later than planned")
         return self._apply(s.next_segment, event.at_s)
+
+    def _corrected(self, job: Job, gpu_seconds: float) -> Job:
+        """The job and its option with another total of work."""
+        s = self.state
+        job = replace(job, option=replace(job.option, gpu_seconds=gpu_seconds))
+        s.options[job.camera] = tuple(job.option if o.id == job.option.id else o for o in s.options.get(job.camera, ()))
+        s.jobs[job.camera] = job
+        return job
 
     # -- planning
 
@@ -359,6 +368,9 @@ class WindowController:
         for name, view in sorted(s.cameras.items()):
             options = s.options.get(name, ()) if view.retraining else ()
             job = s.jobs.get(name)
+            if job is not None:
+                # A running retraining goes on or ends: another configuration would begin from nothing.
+                options = (job.option,)
             streams.append(
                 StreamProblem(
                     id=name,
@@ -387,7 +399,7 @@ class WindowController:
         if s.phase == "preparing":
             return self._serve_only(at_s)
         problem = self.problem(at_s)
-        plan = self._plan(s.settings.policy, problem)
+        plan = self._plan(s.settings.policy, problem, s.plan, at_s - s.last_replan_s)
         s.plan, s.plan_number, s.last_replan_s = plan, s.plan_number + 1, at_s
         out: list[ev.Instruction] = [ev.RecordPlan(s.window, problem, plan, cause)]
         if plan.faults:
@@ -405,6 +417,7 @@ class WindowController:
             if allocation is None or allocation.retrain_config != job.option.id:
                 out.append(ev.StopRetraining(camera, job.id, "the plan has a better use for its share", keep=True))
                 del s.jobs[camera]
+                s.options.pop(camera, None)
         starts: list[ev.Instruction] = []
         shares: dict[str, float] = {}
         retraining: dict[str, float] = {}

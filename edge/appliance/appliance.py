@@ -172,6 +172,7 @@ class Appliance:
         last = await asyncio.to_thread(self.store.next_window)
         self.runtime.controller.resume_after(max(0, last - 1))
         self.runtime.open()
+        self.runtime.expected_cameras = sum(c.enabled for c in cameras)
         # First models are made side by side: each is a process of its own.
         await asyncio.gather(*(self._take_in(c, lost=c.id in recovery.lost) for c in cameras))
         if inside and open_window is not None:

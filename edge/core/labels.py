@@ -33,6 +33,11 @@ class SampledFrame:
     def id(self) -> str:
         return f"{self.camera}/{self.window}/{self.number}"
 
+    @property
+    def answered_path(self) -> Path:
+        """The picture that the answer is about, where that is an earlier one (a stale answer); it may not exist."""
+        return self.path.with_suffix(".answered.jpg")
+
     def to_json(self) -> dict[str, Any]:
         return {
             "camera": self.camera,

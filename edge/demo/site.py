@@ -52,7 +52,7 @@ def first_weights(task: str) -> tuple[Path, dict[str, Any]]:
     path = WEIGHTS / f"student_{task}.safetensors"
     try:
         about = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
-        return path, about["student"]
+        return path, about["spec"]
     except (OSError, ValueError, KeyError) as error:
         raise MagpieError(f"{path.with_suffix('.json')}: cannot be read: {error}") from None
 
@@ -97,7 +97,7 @@ def demo_site(
                     "last_layer_width": spec["last_layer_width"],
                     "weights": str(weights),
                 },
-                "inference": {"frame_rates": [4.0, 2.0, 1.0]},
+                "inference": {"frame_rates": [8.0, 4.0, 2.0, 1.0]},
             }
         )
     scene = sum(c["kind"] == "scene" for c in cameras)

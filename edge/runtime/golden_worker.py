@@ -57,7 +57,7 @@ def golden_worker(channel: Channel, spec: GoldenWorkerSpec) -> None:
     """Takes m.Label, answers each frame with m.Labelled; labels are kept beside the pictures for a restart."""
     bucket = Bucket.from_environment()
     described = read_teacher(spec.teacher)
-    with bucket.batch():
+    with bucket.batch(stop=channel.beating):
         teacher = open_teacher(described)
     channel.beat()
     labellers: dict[tuple[tuple[str, ...], str], Labeller] = {}
@@ -76,16 +76,11 @@ def golden_worker(channel: Channel, spec: GoldenWorkerSpec) -> None:
             labellers[key] = Labeller(teacher, class_map, described.label_score)
         for frame in order.frames:
             began = time.process_time()
-            with bucket.batch(stop=lambda: _beat(channel)):
+            with bucket.batch(stop=channel.beating):
                 labelled = labellers[key].label(frame)
             if labelled is not None:
                 _keep(labelled)
             channel.send(m.Labelled(order.camera, frame.id, labelled, time.process_time() - began))
-
-
-def _beat(channel: Channel) -> bool:
-    channel.beat()
-    return False
 
 
 def _keep(labelled: LabelledFrame) -> None:

@@ -87,6 +87,11 @@ class Channel:
             self._last_beat = now
             self.send(Beat())
 
+    def beating(self) -> bool:
+        """A heartbeat for whoever waits in slices; never asks it to stop."""
+        self.beat()
+        return False
+
     def receive(self, timeout_s: float = 0.0) -> Any | None:
         """The next command, or None."""
         try:
@@ -119,7 +124,9 @@ def _child(connection: Connection, main: WorkerMain, argument: Any, launch: Laun
             f.write("500")
     import torch
 
-    torch.set_num_threads(max(1, launch.threads))
+    # One thread each, whatever the share: under a quota the threads of one worker wait for each other and burn the
+    # share in doing so. Several cores are used by several workers; profiles are measured and planned that way.
+    torch.set_num_threads(1)
     channel = Channel(connection)
     code = 0
     try:

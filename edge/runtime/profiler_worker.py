@@ -21,7 +21,7 @@ from edge.runtime.supervisor import Stop
 from edge.shares.bucket import Bucket
 from edge.students import Student, load_student
 from edge.training import Trials
-from edge.training.pictures import read_frame
+from edge.training.pictures import read_frame, read_picture
 from golden.quality import label_quality
 from microprofiler.history import ProfilerHistory
 from microprofiler.profile import ProfilerSettings, WindowSize, micro_profile
@@ -81,13 +81,14 @@ def _evaluate(job: m.Evaluate, bucket: Bucket, channel: Channel) -> m.Evaluated:
 
 def _in_shadow(student: Student, frames: tuple[LabelledFrame, ...], bucket: Bucket, channel: Channel) -> Accuracy:
     """What another student would have answered at the same instants. Detection: fresh answers on the same pictures.
-    Classification: the same cut-outs as were answered live, named by that student."""
+    Classification: the same cut-outs as were answered live, named by that student. A stale answer is
+    met with the picture that it was about, so that both stand-ins are equally old."""
     pairs = []
     for start in range(0, len(frames), _BATCH):
         part = frames[start : start + _BATCH]
         channel.beat()
-        with bucket.batch():
-            pictures = [read_frame(f) for f in part]
+        with bucket.batch(stop=channel.beating):
+            pictures = [_answered_picture(f) for f in part]
             seen = [(f, p) for f, p in zip(part, pictures, strict=True) if p is not None]
             if not seen:
                 continue
@@ -97,6 +98,11 @@ def _in_shadow(student: Student, frames: tuple[LabelledFrame, ...], bucket: Buck
                 answers = [_named(student, f, p) for f, p in seen]
         pairs += [(a, f.labels) for a, (f, _) in zip(answers, seen, strict=True)]
     return accuracy(student.spec.task, pairs, len(student.spec.classes))
+
+
+def _answered_picture(frame: LabelledFrame) -> Any:
+    """The picture that the live answer was about (an earlier one, where the answer was stale)."""
+    return read_picture(frame.frame.answered_path) if frame.frame.answered_path.is_file() else read_frame(frame)
 
 
 def _named(student: Student, frame: LabelledFrame, picture: Any) -> Detections:
@@ -113,13 +119,13 @@ class _Paced:
 
     def run(self, config: RetrainingConfig, data_fraction: float, epochs: int, seed: int) -> TrialResult:
         self._channel.beat()
-        with self._bucket.batch():
+        with self._bucket.batch(stop=self._channel.beating):
             return self._trials.run(config, data_fraction, epochs, seed)
 
 
 def _profile(job: m.Profile, bucket: Bucket, channel: Channel) -> m.ProfileDone:
     history = ProfilerHistory() if job.history is None else ProfilerHistory.from_json(job.history)
-    with bucket.batch():
+    with bucket.batch(stop=channel.beating):
         trials = Trials(load_student(job.student.path), job.data, job.cores)
         start = trials.start_accuracy()
     settings = ProfilerSettings(max_gpu_seconds=job.budget_s)
@@ -154,7 +160,7 @@ def _remember(job: m.Remember, bucket: Bucket, channel: Channel) -> m.Remembered
     for start in range(0, len(job.data.train), _BATCH):
         part = job.data.train[start : start + _BATCH]
         channel.beat()
-        with bucket.batch():
+        with bucket.batch(stop=channel.beating):
             pictures = [read_frame(f) for f in part]
             seen = [(f, p) for f, p in zip(part, pictures, strict=True) if p is not None]
             if seen:

@@ -9,6 +9,7 @@ import asyncio
 import dataclasses
 import json
 import logging
+import math
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
@@ -40,10 +41,11 @@ from edge.settings import CameraSettings, RetrainingSettings, SiteSettings
 from edge.store.journal import JournalBuffer
 from edge.store.store import Store
 from edge.store.values import OpenWindow
-from scheduler.controller import WindowController
+from scheduler.bounded import BoundedPolicy, Limits
+from scheduler.controller import PlanFunction, WindowController
 from scheduler.degrade import choose_inference
 from scheduler.granted import grant
-from scheduler.policies import window_policy
+from scheduler.policies import WindowPolicy, window_policy
 from scheduler.promotion import gate, roll_back
 from scheduler.serving_floor import keep_serving
 
@@ -55,6 +57,8 @@ LABEL_WAIT = 0.2
 #: Shares under which a worker would hardly move.
 MIN_SHARE = 0.02
 _MAX_COMPLAINTS = 50
+#: Retrainings that gain less than half a point are not worth their noise; a plan in force stays for a second.
+LIMITS = Limits(min_gain=0.005, improve_by=0.002, dwell_s=1.0)
 
 
 @dataclass(frozen=True)
@@ -77,13 +81,28 @@ class RunningJob:
         return dataclasses.asdict(self)
 
 
-def planner(caps: ShareCaps) -> Callable[[str, WindowProblem], WindowPlan]:
-    """The planning function that the controller is given: a policy by its name, in shares that can be granted."""
+class _Granted:
+    """A policy whose plans are in shares that can be granted, with every camera answering."""
 
-    def plan(name: str, problem: WindowProblem) -> WindowPlan:
+    def __init__(self, policy: WindowPolicy, caps: ShareCaps) -> None:
+        self._policy, self._caps = policy, caps
+
+    @property
+    def name(self) -> str:
+        return self._policy.name
+
+    def plan(self, problem: WindowProblem) -> WindowPlan:
+        return keep_serving(problem, grant(problem, self._policy.plan(problem), self._caps))
+
+
+def planner(caps: ShareCaps) -> PlanFunction:
+    """The planning function that the controller is given: a policy by its name, within limits, as it can be granted."""
+
+    def plan(name: str, problem: WindowProblem, current: WindowPlan | None, age_s: float) -> WindowPlan:
         began = time.perf_counter()
-        proposed = keep_serving(problem, grant(problem, window_policy(name).plan(problem), caps))
-        return dataclasses.replace(proposed, decision_seconds=time.perf_counter() - began)
+        policy = BoundedPolicy(_Granted(window_policy(name), caps), LIMITS)
+        followed = policy.replan(problem, current, age_s).plan
+        return dataclasses.replace(followed, decision_seconds=time.perf_counter() - began)
 
     return plan
 
@@ -112,6 +131,7 @@ class Runtime:
         self.complaints: deque[dict[str, Any]] = deque(maxlen=_MAX_COMPLAINTS)
         self.evaluated: dict[int, set[str]] = {}
         self.window_start_utc_s = 0.0
+        self.expected_cameras = 0
         self.golden_ready = False
         self._teacher, self._note, self._on_preview = teacher, note, on_preview
         self._data = Path(site.data_dir)
@@ -158,7 +178,7 @@ class Runtime:
             self._golden_message,
             on_lost=self._golden_lost,
         )
-        for n in range(max(1, min(2, int(self.cores)))):
+        for n in range(max(1, min(2, math.ceil(self.cores)))):
             name = f"profiler-{n}"
             self._profiler_jobs[name] = deque()
             self.supervisor.start(
@@ -191,7 +211,7 @@ class Runtime:
         self.labels.set_classes(settings.id, settings.classes, settings.class_map)
         if not settings.enabled:
             return
-        fair = self.camera_capacity() / max(1, sum(c.settings.enabled for c in self.cameras.values()))
+        fair = self.camera_capacity() / max(1, self.expected_cameras, len(self.cameras))
         camera.share = self.partitioner.caps.quantize(max(self.partitioner.caps.min_share, min(1.0, fair)))
         camera.inference = settings.inference.space()[0]
         self.supervisor.start(
@@ -442,6 +462,7 @@ class Runtime:
             on_given_up=partial(self._training_given_up, order.camera, order.job),
             max_restarts=2,
             killable=True,
+            finishes=True,
         )
 
     @_do.register

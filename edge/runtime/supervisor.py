@@ -18,7 +18,7 @@ from edge.runtime.process import Beat, WorkerError, WorkerMain, WorkerProcess, d
 
 log = logging.getLogger(__name__)
 
-#: A worker whose main loop has said nothing for so long is taken for hung and killed. A starved share is slow, not hung.
+#: A worker whose main loop says nothing for so long is taken for hung and killed. A starved share is slow, not hung.
 HANG_S = 30.0
 #: A worker may take so long from its start to its first word (model loading under a small share).
 START_S = 90.0
@@ -37,6 +37,7 @@ class WorkerState:
     argument: Any
     restart: bool
     killable: bool
+    finishes: bool
     on_message: Callable[[Any], None]
     on_lost: Callable[[str], None]
     on_given_up: Callable[[str], None] | None
@@ -122,11 +123,12 @@ class Supervisor:
         restart: bool = True,
         max_restarts: int | None = None,
         killable: bool = False,
+        finishes: bool = False,
     ) -> None:
         """Start a worker. `argument` may be a callable: it is asked anew at every start.
 
         `on_lost(reason)` is called when the process is gone without having been asked to; `on_given_up(reason)` when
-        it will not be started again.
+        it will not be started again. A worker that `finishes` is done when it ends by itself with code 0.
         """
         if name in self._workers:
             raise ValueError(f"worker {name} exists")
@@ -138,6 +140,7 @@ class Supervisor:
             argument,
             restart,
             killable,
+            finishes,
             on_message,
             on_lost or (lambda reason: None),
             on_given_up,
@@ -268,7 +271,7 @@ class Supervisor:
         reason = worker.last_error if code not in (0, None) and worker.last_error else describe_exit(code)
         wanted = worker.failures_in_a_row < 0
         self._partitioner.detach(worker.name)
-        if code == 0 and not worker.restart:
+        if code == 0 and (worker.finishes or not worker.restart):
             self._forget(worker)
             return
         if not wanted:

@@ -23,14 +23,14 @@ def training_worker(channel: Channel, job: m.RetrainingJob) -> None:
     channel.beat()
     parent = load_student(job.parent.path)
     job.checkpoint.parent.mkdir(parents=True, exist_ok=True)
-    with bucket.batch():
+    with bucket.batch(stop=channel.beating):
         run = Retraining(parent, job.data, job.config, job.seed, job.checkpoint)
     held_out: float | None = None
     fraction = 0.0
     last = 0.0
     keep = True
     for progress in run.steps():
-        bucket.pace(stop=lambda: _beat(channel))
+        bucket.pace(stop=channel.beating)
         channel.beat()
         fraction = progress.step / max(1, progress.total_steps)
         if progress.held_out is not None:
@@ -56,7 +56,7 @@ def training_worker(channel: Channel, job: m.RetrainingJob) -> None:
     if not keep:
         channel.send(m.TrainingDropped(job.job))
         return
-    with bucket.batch():
+    with bucket.batch(stop=channel.beating):
         student = run.result()
         candidate = run.held_out()
         before = held_out_accuracy(parent, run.cache, job.config)
@@ -70,8 +70,3 @@ def training_worker(channel: Channel, job: m.RetrainingJob) -> None:
     )
     # Only now: a death before this line goes on from the checkpoint.
     run.discard_checkpoint()
-
-
-def _beat(channel: Channel) -> bool:
-    channel.beat()
-    return False

@@ -1,0 +1,315 @@
+"""Worker main of one camera: decode, answer at the lambda in force, keep the sample, hot-swap the student.
+
+Only frames that somebody will use are converted to RGB: those that are answered, recorded or watched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import cv2
+from numpy.typing import NDArray
+
+from edge.core.configs import InferenceConfig
+from edge.core.errors import MagpieError
+from edge.core.vision import Frame, Observation
+from edge.inference import LiveStudent, Pacer, ProfileMeter, prepare
+from edge.ingest.reader import CameraReader, RawFrame
+from edge.recording.recorder import Recorder
+from edge.runtime import messages as m
+from edge.runtime.process import Channel
+from edge.runtime.supervisor import Stop
+from edge.settings import CameraSettings, RecordingSettings
+from edge.shares.bucket import Bucket
+from edge.students import Student
+
+#: Recorded pictures are at most so wide: more than any teacher here looks at.
+_RECORD_WIDTH = 1280
+#: The live picture on the page.
+_JPEG_QUALITY = 75
+_REPORT_S = 1.0
+#: Answers before cost and staleness are measured for the first time, and seconds between later measurements.
+_MEASURE_AFTER, _MEASURE_EVERY_S = 12, 60.0
+
+
+@dataclass(frozen=True)
+class CameraWorkerSpec:
+    """Everything the worker needs. `window` is the one being recorded (0: none yet), with `window_left_s` to go."""
+
+    settings: CameraSettings
+    student: m.Student
+    inference: InferenceConfig
+    record_root: Path
+    recording: RecordingSettings
+    window: int
+    window_left_s: float
+    target_frames: int
+    cores: float
+    watch_fps: float
+
+
+def camera_worker(channel: Channel, spec: CameraWorkerSpec) -> None:
+    """Runs until it is told to stop. A camera that cannot be read never ends it: its state says so."""
+    worker = _CameraWorker(channel, spec)
+    try:
+        worker.run()
+    finally:
+        worker.close()
+
+
+class _CameraWorker:
+    def __init__(self, channel: Channel, spec: CameraWorkerSpec) -> None:
+        s = spec.settings
+        self._channel, self._spec = channel, spec
+        self._bucket = Bucket.from_environment()
+        channel.beat()
+        with self._bucket.batch():
+            student = prepare(spec.student.path)
+        self._live = LiveStudent(
+            student,
+            spec.student.version,
+            s.id,
+            score=s.inference.score_threshold,
+            probe_resolutions=s.inference.resolutions,
+        )
+        self._config = spec.inference
+        self._pacer = Pacer(spec.inference.frame_rate)
+        self._reader = CameraReader(m.camera_source(s), seed=sum(map(ord, s.id)))
+        self._recorder = Recorder(
+            spec.record_root,
+            s.id,
+            max_frames=spec.recording.max_frames,
+            max_bytes=int(spec.recording.max_mb * 1e6),
+            keep_windows=spec.recording.keep_windows,
+        )
+        if spec.window:
+            self._recorder.open_window(spec.window, time.monotonic(), spec.window_left_s, spec.target_frames)
+        self._meter = ProfileMeter(s.inference.space(), spec.cores)
+        self._pending_swap: tuple[str, Student] | None = None
+        self._swap_failed: tuple[str, str] | None = None
+        self._swap_watch: _SwapWatch | None = None
+        self._answers = self._stale = self._unanswered = self._recorded = 0
+        self._last_number = 0
+        self._answered_frame: Frame | None = None
+        self._answer_times: deque[float] = deque(maxlen=600)
+        self._costs: deque[float] = deque(maxlen=30)
+        self._last_answer_utc_s = 0.0
+        self._watch_fps, self._watch_width, self._watch_due = spec.watch_fps, 640, 0.0
+        self._report_due = 0.0
+        self._measured_at: float | None = None
+
+    def close(self) -> None:
+        self._reader.close()
+
+    def run(self) -> None:
+        self._reader.start()
+        self._channel.beat()
+        for frame in self._recorder.frames(self._spec.window) if self._spec.window else ():
+            self._channel.send(m.Sampled(frame))
+        while True:
+            if self._commands():
+                return
+            self._channel.beat()
+            self._switch_if_ready()
+            # Wait for the share first, then take the newest frame: an answer is never about an old picture.
+            if not self._bucket.ready(timeout_s=0.25):
+                self._report()
+                continue
+            raw = self._reader.latest(self._last_number, 0.2)
+            if raw is not None:
+                self._on_frame(raw)
+            else:
+                self._bucket.idle()
+            self._report()
+
+    # -- frames
+
+    def _on_frame(self, raw: RawFrame) -> None:
+        self._last_number = raw.number
+        now = raw.monotonic_s
+        answer_due = self._pacer.due(now)
+        record_due = self._recorder.wants(now)
+        watch_due = self._watch_fps > 0 and now >= self._watch_due
+        if not (answer_due or record_due or watch_due):
+            self._stale += 1
+            self._live.skip_time(raw.number, now, raw.utc_s)
+            return
+        with self._bucket.batch():
+            began = time.process_time()
+            frame = self._convert(raw)
+            converted = time.process_time() - began
+            if answer_due:
+                observation = self._live.answer(frame, self._config.resolution)
+                self._answered_frame = frame
+                self._answered(observation, converted)
+            else:
+                observation = self._live.skip(frame)
+                self._stale += 1
+            if record_due:
+                self._record(frame, observation)
+            if watch_due:
+                self._preview(frame, observation)
+
+    def _convert(self, raw: RawFrame) -> Frame:
+        if raw.width <= _RECORD_WIDTH:
+            return self._reader.convert(raw)
+        return self._reader.convert(raw, _RECORD_WIDTH, max(2, round(raw.height * _RECORD_WIDTH / raw.width)))
+
+    def _answered(self, observation: Observation, converting_s: float) -> None:
+        now = time.monotonic()
+        self._answers += 1
+        self._answer_times.append(now)
+        self._costs.append(observation.inference_s + converting_s)
+        self._last_answer_utc_s = observation.utc_s
+        self._meter.observe(observation)
+        if self._swap_watch is not None and self._swap_watch.answered(observation.model_version, now):
+            watch, self._swap_watch = self._swap_watch, None
+            self._channel.send(m.Swapped(watch.version, watch.longest_gap_s, watch.frames_lost))
+
+    def _record(self, frame: Frame, observation: Observation) -> None:
+        age = max(0.0, frame.monotonic_s - observation.details.get("answered_at_s", frame.monotonic_s))
+        kept = self._recorder.offer(frame, self._live.recorded_answer(), observation.model_version, age)
+        if kept is not None:
+            self._recorded += 1
+            if observation.stale and self._answered_frame is not None:
+                # What the answer was about: the students in shadow shall see the same picture, not a fresher one.
+                self._keep_answered(kept.answered_path, self._answered_frame)
+            self._channel.send(m.Sampled(kept))
+
+    @staticmethod
+    def _keep_answered(path: Path, frame: Frame) -> None:
+        good, jpeg = cv2.imencode(".jpg", cv2.cvtColor(frame.picture, cv2.COLOR_RGB2BGR))
+        if good:
+            with contextlib.suppress(OSError):  # a full disk shows in the recorder's own state
+                path.write_bytes(jpeg.tobytes())
+
+    def _preview(self, frame: Frame, observation: Observation) -> None:
+        self._watch_due = frame.monotonic_s + 0.9 / self._watch_fps
+        picture: NDArray[Any] = frame.picture
+        height, width = picture.shape[:2]
+        if width > self._watch_width:
+            size = (self._watch_width, max(2, round(height * self._watch_width / width)))
+            picture = cv2.resize(picture, size, interpolation=cv2.INTER_AREA)
+        good, jpeg = cv2.imencode(
+            ".jpg", cv2.cvtColor(picture, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, _JPEG_QUALITY]
+        )
+        if good:
+            self._channel.send(
+                m.Preview(
+                    frame.number,
+                    frame.utc_s,
+                    picture.shape[1],
+                    picture.shape[0],
+                    observation.detections,
+                    observation.stale,
+                    observation.model_version,
+                    jpeg.tobytes(),
+                )
+            )
+
+    # -- hot swap
+
+    def _begin_swap(self, order: m.Swap) -> None:
+        """Load and warm beside the student in force; the switch itself happens between two frames."""
+
+        def load() -> None:
+            try:
+                self._pending_swap = (order.version, prepare(order.path))
+            except MagpieError as error:
+                self._swap_failed = (order.version, str(error))
+
+        self._swap_watch = _SwapWatch(order.version, time.monotonic())
+        threading.Thread(target=load, name=f"load-{order.version}", daemon=True).start()
+
+    def _switch_if_ready(self) -> None:
+        if self._swap_failed is not None:
+            failed, self._swap_failed, self._swap_watch = self._swap_failed, None, None
+            self._channel.send(m.SwapFailed(*failed))
+        if self._pending_swap is None:
+            return
+        (version, student), self._pending_swap = self._pending_swap, None
+        self._live.swap(student, version)
+        status = self._reader.status()
+        if status.state != "live" and self._swap_watch is not None:
+            # No frames come: there is no gap to measure, the new student simply is in force.
+            self._swap_watch = None
+            self._channel.send(m.Swapped(version, 0.0, 0))
+
+    # -- commands and reports
+
+    def _commands(self) -> bool:
+        while (order := self._channel.receive()) is not None:
+            if isinstance(order, Stop):
+                return True
+            if isinstance(order, m.SetInference):
+                self._config = order.config
+                self._pacer = Pacer(order.config.frame_rate)
+            elif isinstance(order, m.Swap):
+                self._begin_swap(order)
+            elif isinstance(order, m.Watch):
+                self._watch_fps, self._watch_width = order.fps, order.width
+            elif isinstance(order, m.NextWindow):
+                frames = self._recorder.close_window(order.closing) if order.closing else ()
+                self._recorder.open_window(order.opening, time.monotonic(), order.length_s, order.target_frames)
+                if order.closing:
+                    self._channel.send(m.SampleClosed(order.closing, frames))
+        return False
+
+    def _report(self) -> None:
+        now = time.monotonic()
+        if now < self._report_due:
+            return
+        self._report_due = now + _REPORT_S
+        recent = [t for t in self._answer_times if now - t <= 5.0]
+        status = self._reader.status()
+        recorder = self._recorder.status()
+        wanted = min(self._config.frame_rate, status.fps or self._config.frame_rate)
+        rate = len(recent) / 5.0
+        if status.state == "live" and self._answers > 5 and rate < 0.8 * wanted:
+            self._unanswered += round(wanted - rate)
+        self._channel.send(
+            m.CameraReport(
+                status=status,
+                model_version=self._live.version,
+                inference=self._config,
+                answers=self._answers,
+                stale_answers=self._stale,
+                answers_per_s=rate,
+                inference_ms=1000 * sum(self._costs) / max(1, len(self._costs)),
+                frames_lost_to_inference=self._unanswered,
+                samples_recorded=self._recorded,
+                samples_lost=sum(recorder.lost.values()),
+                recorder_message=recorder.message,
+                last_answer_utc_s=self._last_answer_utc_s,
+            )
+        )
+        due = self._measured_at is None or now - self._measured_at > _MEASURE_EVERY_S
+        if due and self._answers >= _MEASURE_AFTER and status.state == "live":
+            self._measured_at = now
+            profile = self._meter.profile(status.fps)
+            self._channel.send(m.Measured(profile, self._meter.seconds_per_answer))
+
+
+@dataclass
+class _SwapWatch:
+    """Watches the answers around a switch: `longest_gap_s` from the order to the first answer of the new student."""
+
+    version: str
+    last_s: float
+    longest_gap_s: float = 0.0
+    frames_lost: int = 0
+
+    def answered(self, version: str, now_s: float) -> bool:
+        """One answer; True if it is the new student's."""
+        self.longest_gap_s = max(self.longest_gap_s, now_s - self.last_s)
+        self.last_s = now_s
+        return version == self.version
+
+
+__all__ = ["CameraWorkerSpec", "camera_worker"]
