@@ -16,6 +16,8 @@ from edge.inference.proposals import ProposalFinder
 from edge.students import ANSWER_SCORE, Student, load_student
 
 WARM_UP_ANSWERS = 2
+# Two proposals of which one lies in the other by more than this show the same object.
+SAME_OBJECT_PART = 0.7
 
 
 def prepare(path: Path, device: str = "cpu", resolutions: Sequence[float] = (1.0,)) -> Student:
@@ -138,7 +140,7 @@ class LiveStudent:
         are_objects = classes != student.background
         self._finder.confirm(boxes, are_objects, frame.monotonic_s)
         named = Detections(boxes, scores, classes)
-        return named.select(are_objects), named
+        return _one_per_object(named.select(are_objects)), named
 
     def _probe(self, student: Student, frame: Frame, resolution: float, recorded: Detections) -> dict[str, float]:
         """Answer the frame at another resolution too, and compare with the answer at full resolution."""
@@ -160,3 +162,18 @@ class LiveStudent:
             "probe_agreement": agreement(self.task, reduced, full),
             "probe_s": cost,
         }
+
+
+def _one_per_object(named: Detections) -> Detections:
+    """Proposals overlap (parts, whole, group); of those that show the same object the surest name is answered."""
+    kept: list[int] = []
+    areas = np.prod(named.boxes[:, 2:] - named.boxes[:, :2], axis=1)
+    for n in np.argsort(-named.scores, kind="stable"):
+        low = np.maximum(named.boxes[n, :2], named.boxes[kept, :2])
+        high = np.minimum(named.boxes[n, 2:], named.boxes[kept, 2:])
+        both = np.prod(np.clip(high - low, 0.0, None), axis=1)
+        part = both / np.maximum(np.minimum(areas[n], areas[kept]), 1e-9)
+        same = named.classes[kept] == named.classes[n]
+        if not ((part > SAME_OBJECT_PART) & (same | (both / np.maximum(areas[n], areas[kept]) > 0.5))).any():
+            kept.append(int(n))
+    return named.select(np.array(sorted(kept), np.int64))

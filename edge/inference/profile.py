@@ -20,13 +20,15 @@ from edge.core import checks
 from edge.core.configs import InferenceConfig
 from edge.core.profiles import InferencePoint, InferenceProfile
 from edge.core.vision import Observation, Task
-from edge.inference.agreement import agreement
+from edge.inference.agreement import agreement_counts
 from edge.students import Student
 
 # A share is asked for with this much to spare: costs vary from picture to picture.
 HEADROOM = 1.1
 MOST_OBSERVATIONS = 80
 SMALLEST_SHARE = 0.001
+ENOUGH_OBJECTS = 60
+UNKNOWN_HALF_LIFE_S = 1.0
 
 
 def measure_cost(
@@ -57,27 +59,30 @@ def measure_cost(
     return costs
 
 
-def agreement_by_age(task: Task, observations: Iterable[Observation], most_s: float) -> list[tuple[float, float]]:
-    """(age in seconds, mean agreement) of earlier fresh answers with later ones, ages increasing up to `most_s`.
-
-    Made to fall with age (what remains is noise of few samples); empty if there are no two fresh answers.
-    """
+def agreement_by_age(
+    task: Task, observations: Iterable[Observation], most_s: float
+) -> tuple[list[tuple[float, float]], int]:
+    """(age in seconds, agreement) of earlier fresh answers with later ones, ages increasing up to `most_s`, and the
+    number of objects compared. Made to fall with age (what remains is noise of few samples); empty if there are no two
+    fresh answers with an object."""
     fresh = sorted((o for o in observations if not o.stale), key=lambda o: o.monotonic_s)
     pairs = []
     for n, late in enumerate(fresh):
         for early in fresh[:n]:
             age = late.monotonic_s - early.monotonic_s
             if 0 < age <= most_s * 1.25:
-                pairs.append((age, agreement(task, early.detections, late.detections)))
+                right, total = agreement_counts(task, early.detections, late.detections)
+                if total:
+                    pairs.append((age, right, total))
     if not pairs:
-        return []
+        return [], 0
     pairs.sort()
     # About ten bins with equally many pairs each, so that every mean is equally sure.
     parts = np.array_split(np.array(pairs), min(10, len(pairs)))
-    points = [(float(p[:, 0].mean()), float(p[:, 1].mean())) for p in parts]
-    weights = np.array([len(p) for p in parts], float)
-    values = _falling(np.array([v for _, v in points]), weights)
-    return [(age, float(v)) for (age, _), v in zip(points, values, strict=True)]
+    weights = np.array([p[:, 2].sum() for p in parts])
+    values = _falling(np.array([p[:, 1].sum() for p in parts]) / weights, weights)
+    ages = [float(np.average(p[:, 0], weights=p[:, 2])) for p in parts]
+    return [(age, float(v)) for age, v in zip(ages, values, strict=True)], int(weights.sum())
 
 
 def _falling(values: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -99,13 +104,13 @@ def staleness_factors(
     averaged over the ages 0 to 1/rate that an answer has when it stands in.
 
     Two fresh answers right after another do not agree fully either (flicker), which is no loss of accuracy; the curve
-    is taken relative to its value at age 0. Without two fresh answers every factor is 1.
+    is taken relative to its value at age 0. Where few objects have been seen (an empty street says nothing about what
+    will drive there), the curve leans towards a usual one that halves in UNKNOWN_HALF_LIFE_S.
     """
     rates = list(rates)
-    curve = agreement_by_age(task, observations, 1.0 / min(rates))
-    if not curve:
-        return dict.fromkeys(rates, 1.0)
-    ages, values = (np.array(c) for c in zip(*curve, strict=True))
+    curve, objects = agreement_by_age(task, observations, 1.0 / min(rates))
+    known = min(1.0, objects / ENOUGH_OBJECTS)
+    ages, values = (np.array(c) for c in zip(*curve, strict=True)) if curve else (np.ones(1), np.ones(1))
     start = values[0]
     if len(ages) > 1:
         slope = (values[0] - values[1]) / max(1e-6, ages[1] - ages[0])
@@ -115,7 +120,9 @@ def staleness_factors(
     for rate in rates:
         at = np.linspace(0.0, 1.0 / rate, 33)
         still = np.interp(at, np.concatenate([[0.0], ages]), np.concatenate([[start], values])) / start
-        out[rate] = float(np.clip(np.trapezoid(still, at) * rate, 0.0, 1.0))
+        usual = 0.5 ** (at / UNKNOWN_HALF_LIFE_S)
+        mixed = known * still + (1.0 - known) * usual
+        out[rate] = float(np.clip(np.trapezoid(mixed, at) * rate, 0.0, 1.0))
     return out
 
 

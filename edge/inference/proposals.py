@@ -2,7 +2,7 @@
 
 A mixture-of-Gaussians background model (OpenCV's MOG2: Zivkovic 2004) on a small picture whose brightness is levelled
 first, so that clouds, dusk and a camera's exposure control are not motion. Rain, snow and noise are small and
-everywhere: they are opened away, and what flickers all the time becomes part of the background model. An object that
+everywhere: a median removes them, and what flickers all the time becomes part of the background model. An object that
 stops is kept as long as its place looks the same.
 """
 
@@ -20,22 +20,24 @@ from edge.core.accuracy import box_iou
 Picture = NDArray[np.uint8]
 
 WORKING_WIDTH = 320
+SPECK_PX = 5
+LEAST_FILLED = 0.2
 # A standing object melts into the background after about a tenth of this time.
 MEMORY_S = 240.0
 LEARNING_FRAMES = 20
-VARIANCE_THRESHOLD = 25.0
+VARIANCE_THRESHOLD = 7.0
 # More moving pixels than this is no motion but a change of light or a moved camera.
 MOST_MOVING = 0.4
 MIN_HEIGHT, MIN_AREA, MAX_AREA = 0.035, 0.0006, 0.35
 MAX_PROPOSALS = 32
-SAME_PLACE_IOU, COVERED = 0.3, 0.6
+SAME_PLACE_IOU, NEARLY_THE_SAME_IOU = 0.3, 0.7
 KEEP_S, LOOKS_THE_SAME = 60.0, 14.0
-CLOSE_GAP_PX = 5
+CLOSE_GAPS_PX = (3, 13)
 
 
 @dataclass
 class _Standing:
-    """An object that was seen moving: its box, how it looked (small grey patch), and when it last moved."""
+    """An object that was seen moving: its box, how it looked (small patch), and when it last moved."""
 
     box: NDArray[np.float32]
     look: NDArray[np.float32]
@@ -54,7 +56,7 @@ class ProposalFinder:
         self._level = 0.0
         self._standing: list[_Standing] = []
         self._model = self._new_model()
-        self._small: NDArray[np.float32] = np.zeros((1, 1), np.float32)
+        self._small: NDArray[np.float32] = np.zeros((1, 1, 3), np.float32)
 
     @staticmethod
     def _new_model() -> cv2.BackgroundSubtractorMOG2:
@@ -65,18 +67,18 @@ class ProposalFinder:
 
         The first pictures only teach the background. After a sudden change of the whole view it is learned anew.
         """
-        small = self._levelled(picture)
+        passed = max(0.0, time_s - self._last_s) if self._frames else 0.0
+        small = self._levelled(picture, passed)
         if self._shape != small.shape[:2]:
             self._shape, self._frames, self._standing = (small.shape[0], small.shape[1]), 0, []
             self._model = self._new_model()
-        passed = max(0.0, time_s - self._last_s) if self._frames else 0.0
         self._last_s = time_s
         rate = max(
             1.0 - math.exp(-passed / MEMORY_S), 1.0 / (self._frames + 1) if self._frames < LEARNING_FRAMES else 0
         )
         mask = self._model.apply(small, learningRate=rate)
         self._frames += 1
-        self._small = cv2.cvtColor(small, cv2.COLOR_RGB2GRAY).astype(np.float32)
+        self._small = small.astype(np.float32)
         moving = (mask == 255).astype(np.uint8)  # 127 marks shadows
         if self._frames == 1:
             return np.zeros((0, 4), np.float32)
@@ -103,32 +105,35 @@ class ProposalFinder:
                 kept.append(_Standing(box, self._look(box), time_s))
         self._standing = kept
 
-    def _levelled(self, picture: Picture) -> Picture:
+    def _levelled(self, picture: Picture, passed_s: float) -> Picture:
         """The small picture with its median brightness brought to that of the background."""
         height, width = picture.shape[:2]
         size = (WORKING_WIDTH, max(16, round(height * WORKING_WIDTH / width)))
         small = cv2.resize(picture, size, interpolation=cv2.INTER_AREA)
-        small = cv2.GaussianBlur(small, (3, 3), 0)
+        # Flakes, drops and noise are smaller than half of this window; edges of objects stay.
+        small = cv2.medianBlur(small, SPECK_PX)
         median = float(np.median(small[::4, ::4]))
         if self._frames == 0:
             self._level = median
         gain = float(np.clip((self._level + 10.0) / (median + 10.0), 0.4, 2.5))
-        # The level follows slowly, so that night is not stretched to noise.
-        self._level += 0.02 * (median - self._level)
-        return np.asarray(cv2.convertScaleAbs(small, alpha=gain), np.uint8)
+        # The level follows more slowly than the background learns, or its change would be motion.
+        self._level += (1.0 - math.exp(-passed_s / (2 * MEMORY_S))) * (median - self._level)
+        return np.asarray(cv2.LUT(small, _brightness_table(gain)), np.uint8)
 
     def _boxes(self, moving: Picture) -> NDArray[np.float32]:
+        """Connected parts of what moves, once with small gaps closed and once with wide ones: a dark car at night is
+        two lamps, two people in a row are one blob. The student says which cut shows an object."""
         moving = np.asarray(cv2.morphologyEx(moving, cv2.MORPH_OPEN, np.ones((2, 2), np.uint8)), np.uint8)
-        gap = np.ones((CLOSE_GAP_PX, CLOSE_GAP_PX), np.uint8)
-        moving = np.asarray(cv2.morphologyEx(moving, cv2.MORPH_CLOSE, gap), np.uint8)
         height, width = moving.shape
-        count, _, stats, _ = cv2.connectedComponentsWithStats(moving, connectivity=8)
         found = []
-        for x, y, w, h, area in stats[1:count]:
-            whole = w * h / (width * height)
-            if h / height >= MIN_HEIGHT and MIN_AREA <= whole <= MAX_AREA and area >= 0.25 * w * h:
-                found.append((x / width, y / height, (x + w) / width, (y + h) / height))
-        return _without_covered(np.array(found, np.float32).reshape(-1, 4))
+        for gap in CLOSE_GAPS_PX:
+            closed = cv2.morphologyEx(moving, cv2.MORPH_CLOSE, np.ones((gap, gap), np.uint8))
+            count, _, stats, _ = cv2.connectedComponentsWithStats(closed, connectivity=8)
+            for x, y, w, h, area in stats[1:count]:
+                whole = w * h / (width * height)
+                if h / height >= MIN_HEIGHT and MIN_AREA <= whole <= MAX_AREA and area >= LEAST_FILLED * w * h:
+                    found.append((x / width, y / height, (x + w) / width, (y + h) / height))
+        return _thinned(np.array(found, np.float32).reshape(-1, 4))
 
     def _with_standing(self, boxes: NDArray[np.float32], time_s: float) -> NDArray[np.float32]:
         kept = []
@@ -143,13 +148,18 @@ class ProposalFinder:
         return np.concatenate([boxes, *(s.box[None] for s in kept)]) if kept else boxes
 
     def _look(self, box: NDArray[np.float32]) -> NDArray[np.float32]:
-        height, width = self._small.shape
+        height, width = self._small.shape[:2]
         x0, y0 = int(box[0] * width), int(box[1] * height)
         x1, y1 = max(x0 + 2, round(float(box[2]) * width)), max(y0 + 2, round(float(box[3]) * height))
         patch = self._small[max(0, y0 - 1) : y1, max(0, x0 - 1) : x1]
         reduced = np.asarray(cv2.resize(patch, (16, 16), interpolation=cv2.INTER_AREA), np.float32)
         # Light may change while an object stands.
         return np.asarray(reduced - reduced.mean(), np.float32)
+
+
+def _brightness_table(gain: float) -> Picture:
+    """Multiplies by `gain` and takes the square root: the same contrast of an object counts alike by day and night."""
+    return np.asarray(np.clip(np.sqrt(np.arange(256) * gain) * 16.0, 0, 255), np.uint8)
 
 
 def _most_covered(box: NDArray[np.float32], boxes: NDArray[np.float32]) -> float:
@@ -159,11 +169,11 @@ def _most_covered(box: NDArray[np.float32], boxes: NDArray[np.float32]) -> float
     return float(both.max() / max(1e-9, float(np.prod(box[2:] - box[:2]))))
 
 
-def _without_covered(boxes: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Boxes that lie mostly in a larger one are parts of the same object."""
+def _thinned(boxes: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Largest first, without those that nearly coincide with one that is kept."""
     order = np.argsort(-((boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])), kind="stable")
     kept: list[NDArray[np.float32]] = []
     for box in boxes[order]:
-        if not kept or _most_covered(box, np.stack(kept)) < COVERED:
+        if not kept or box_iou(box[None], np.stack(kept)).max() < NEARLY_THE_SAME_IOU:
             kept.append(box)
     return np.stack(kept) if kept else np.zeros((0, 4), np.float32)
