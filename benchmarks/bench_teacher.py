@@ -103,40 +103,51 @@ def average_precision(rows: Sequence[tuple[float, bool]], positives: int) -> flo
     return float(np.sum(np.diff(recall, prepend=0.0) * precision))
 
 
-def measure(
-    teacher: Teacher, label_score: float, pictures: Sequence[Labelled], klass: int, offered: Sequence[str]
-) -> tuple[dict[str, float], list[float]]:
-    """Scores of one teacher on one class (0 person, 1 vehicle) of one set, and CPU seconds per picture."""
-    names = [c for c in offered if (c == "person") == (klass == 0) and c in (*VEHICLES, "person")]
-    class_map = ClassMap.build(("it",), offered, {"it": names})
-    rows: list[tuple[float, bool]] = []
-    seconds = []
-    positives = 0
+@dataclass(frozen=True)
+class Answered:
+    """A teacher's answers on a set, in the set's order."""
+
+    answers: list[Detections]
+    seconds: list[float]
+
+
+def ask(teacher: Teacher, pictures: Sequence[Labelled]) -> Answered:
+    """Label each picture once; CPU seconds of each."""
+    answers, seconds = [], []
     for labelled in pictures:
         picture = read_picture(labelled.path)
         if picture is None:
-            continue
+            raise SystemExit(f"{labelled.path} cannot be read")
         began = time.process_time()
-        answer = teacher.label(picture)
+        answers.append(teacher.label(picture))
         seconds.append(time.process_time() - began)
-        answer = _once(class_map.apply(answer))
+    return Answered(answers, seconds)
+
+
+def score(
+    answered: Answered, label_score: float, pictures: Sequence[Labelled], klass: int, offered: Sequence[str]
+) -> dict[str, float]:
+    """Scores on one class (0 person, 1 vehicle)."""
+    names = [c for c in offered if (c == "person") == (klass == 0) and c in (*VEHICLES, "person")]
+    class_map = ClassMap.build(("it",), offered, {"it": names})
+    rows: list[tuple[float, bool]] = []
+    positives = 0
+    for labelled, answer in zip(pictures, answered.answers, strict=True):
         truth = labelled.truth.select(labelled.truth.classes == klass)
         positives += len(truth)
-        rows += hits(answer, truth)
+        rows += hits(_once(class_map.apply(answer)), truth)
     sure = [r for s, r in rows if s >= label_score]
     right = sum(sure)
-    precision, recall = right / max(1, len(sure)), right / max(1, positives)
-    f1 = 2 * right / max(1, len(sure) + positives)
     best = _best_f1(rows, positives)
     return {
         "ap50": average_precision(rows, positives),
-        "f1": f1,
-        "precision": precision,
-        "recall": recall,
+        "f1": 2 * right / max(1, len(sure) + positives),
+        "precision": right / max(1, len(sure)),
+        "recall": right / max(1, positives),
         "best_f1": best[0],
         "best_score": best[1],
         "objects": float(positives),
-    }, seconds
+    }
 
 
 def _once(found: Detections) -> Detections:
@@ -179,10 +190,10 @@ def main() -> None:
     for name in args.only:
         spec = read_teacher(REPO / "configs" / "teachers" / f"{name}.yaml", environment)
         teacher = open_teacher(spec, threads=1)
-        person, first = measure(teacher, spec.label_score, coco, 0, teacher.classes)
-        vehicle, _ = measure(teacher, spec.label_score, coco, 1, teacher.classes)
-        road, second = measure(teacher, spec.label_score, traffic, 1, teacher.classes)
-        low, middle, high = np.percentile(1000 * np.array(first + second), [25, 50, 75])
+        first, second = ask(teacher, coco), ask(teacher, traffic)
+        person, vehicle = (score(first, spec.label_score, coco, k, teacher.classes) for k in (0, 1))
+        road = score(second, spec.label_score, traffic, 1, teacher.classes)
+        low, middle, high = np.percentile(1000 * np.array(first.seconds + second.seconds), [25, 50, 75])
         results[name] = {
             "cpu_ms": {"median": middle, "q25": low, "q75": high},
             "label_score": spec.label_score,

@@ -79,7 +79,8 @@ def open_teacher(spec: TeacherSpec, threads: int = 1, device: str = "cpu") -> Te
         case DemoSpec():
             return _tiled(_Demo(spec, threads, device), spec)
         case EnsembleSpec():
-            return _tiled(_ensemble(spec, [open_teacher(m.teacher, threads, device) for m in spec.members]), spec)
+            # Each member merges its own tiles before the fusion: measured better than fusing inside each tile.
+            return _ensemble(spec, [_tiled(open_teacher(m.teacher, threads, device), spec) for m in spec.members])
         case CombinedSpec():
             from golden.torchvision_teacher import TorchvisionClassifier
 
