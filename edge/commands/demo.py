@@ -8,24 +8,17 @@ import contextlib
 import json
 import math
 import os
-import secrets
-import subprocess
-import sys
 import tempfile
 import time
 import webbrowser
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from edge.commands.serving import Serving, log_to_stderr, serving
-from edge.core.errors import InvalidValue, MagpieError, Unavailable
+from edge.core.errors import InvalidValue, MagpieError
+from edge.demo.cameras import PASSWORD_VARIABLE, USER, serve_cameras
 from edge.demo.site import demo_site, scene_cameras, video_cameras
 from edge.settings import SiteSettings
-
-_PASSWORD = "MAGPIE_DEMO_CAMERA_PASSWORD"
-_USER = "demo"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -65,16 +58,16 @@ def run(args: argparse.Namespace) -> int:
             data = args.data
             data.mkdir(parents=True, exist_ok=True)
         if args.videos is None:
-            cycle = args.cycle_windows or max(args.windows, 6)
+            cycle = args.cycle_windows or max(2.0 * args.windows, 14.0)
             cameras = scene_cameras(args.cameras, args.seed, cycle * args.window_seconds)
         else:
             cameras = video_cameras(args.videos, args.cameras, args.seconds_per_picture)
-        port = stack.enter_context(_camera_process(cameras, data))
+        port = stack.enter_context(serve_cameras(cameras, data))
         site = demo_site(
             cameras,
             f"rtsp://127.0.0.1:{port}",
-            _USER,
-            f"env:{_PASSWORD}",
+            USER,
+            f"env:{PASSWORD_VARIABLE}",
             data,
             window_s=args.window_seconds,
             policy=args.policy,
@@ -126,32 +119,6 @@ def _overrides(items: list[str]) -> dict[str, Any]:
         if not sep:
             raise InvalidValue("--set", item, "FIELD=JSON, e.g. --set a_min=0.3 or --set policy='\"exact\"'")
     return out
-
-
-@contextmanager
-def _camera_process(cameras: list[dict[str, Any]], data: Path) -> Iterator[int]:
-    """Serve the demo's cameras from a process of their own; yields the port."""
-    os.environ[_PASSWORD] = secrets.token_urlsafe(12)
-    spec = data / "demo-cameras.json"
-    spec.write_text(
-        json.dumps({"port": 0, "user": _USER, "password_env": _PASSWORD, "cameras": cameras}), encoding="utf-8"
-    )
-    command = [sys.executable, "-m", "edge.demo.cameras", str(spec)]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
-        line = process.stdout.readline().strip()
-        word, _, rest = line.partition(" ")
-        if word != "ready":
-            raise Unavailable(f"the demo's cameras did not start: {rest or 'no answer'}")
-        yield int(rest)
-    finally:
-        process.stdin.close()
-        try:
-            process.wait(5)
-        except subprocess.TimeoutExpired:
-            process.kill()
 
 
 async def _demo(site: SiteSettings, args: argparse.Namespace) -> int:

@@ -9,18 +9,24 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
+import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from edge.core.errors import InvalidValue, MagpieError
+from edge.core.errors import InvalidValue, MagpieError, Unavailable
 from edge.demo.rtsp_server import RtspServer
 from edge.demo.scene import Scene, SceneSpec
 from edge.demo.video_sources import FileSource, RenderedSource, StillsSource, VideoSource
 
+#: The user of the served cameras, and the variable that holds their password.
+USER, PASSWORD_VARIABLE = "demo", "MAGPIE_DEMO_CAMERA_PASSWORD"
 VIDEO_SUFFIXES = (".mp4", ".avi", ".mkv", ".mov", ".ts", ".m4v")
 PICTURE_SUFFIXES = (".jpg", ".jpeg", ".png")
 
@@ -85,6 +91,32 @@ def camera_name(stem: str, number: int) -> str:
     """A camera id from a file's name."""
     clean = "".join(c if c.isalnum() else "-" for c in stem.lower()).strip("-")[:40]
     return clean if clean and clean[0].isalnum() and clean.isascii() else f"camera-{number}"
+
+
+@contextmanager
+def serve_cameras(cameras: list[dict[str, Any]], data: Path) -> Iterator[int]:
+    """Serve the cameras from a process of their own, with a fresh password; yields the port. Raises Unavailable."""
+    os.environ[PASSWORD_VARIABLE] = secrets.token_urlsafe(12)
+    spec = data / "demo-cameras.json"
+    spec.write_text(
+        json.dumps({"port": 0, "user": USER, "password_env": PASSWORD_VARIABLE, "cameras": cameras}), encoding="utf-8"
+    )
+    command = [sys.executable, "-m", "edge.demo.cameras", str(spec)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        line = process.stdout.readline().strip()
+        word, _, rest = line.partition(" ")
+        if word != "ready":
+            raise Unavailable(f"the demo's cameras did not start: {rest or 'no answer'}")
+        yield int(rest)
+    finally:
+        process.stdin.close()
+        try:
+            process.wait(5)
+        except subprocess.TimeoutExpired:
+            process.kill()
 
 
 def main(arguments: list[str]) -> int:

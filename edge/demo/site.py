@@ -102,7 +102,9 @@ def demo_site(
         )
     scene = sum(c["kind"] == "scene" for c in cameras)
     cores = max(0.5, (len(os.sched_getaffinity(0)) or 1) - _CORES_PER_SCENE_CAMERA * scene - 0.05)
-    retraining = merge({"window_s": window_s, "policy": policy, "label_budget": 48}, dict(overrides))
+    retraining = merge(
+        {"window_s": window_s, "policy": policy, "label_budget": 48, "golden_share": 0.07}, dict(overrides)
+    )
     unknown = set(retraining) - set(RetrainingSettings.model_fields)
     if unknown:
         raise InvalidValue("--set", sorted(unknown)[0], "one of " + ", ".join(RetrainingSettings.model_fields))

@@ -39,6 +39,11 @@ from edge.students import (
     save_weights,
 )
 
+WEIGHTS_NAME = {
+    "detection": "student_detection.safetensors",
+    "classification": "student_classification.safetensors",
+}
+
 CLEAR_DAY = (0.0, 0.09)
 """The part of the cycle that the first students have seen."""
 
@@ -61,12 +66,20 @@ def _varied(picture: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return np.asarray(out, np.uint8)
 
 
-def train_detector(out: Path, steps: int, minutes: float | None, seed: int) -> None:
-    """Trains the detection student on the clear day and stores it with its scores over the whole cycle."""
+def train_detector(out: Path, steps: int, minutes: float | None, seed: int, start: Path | None = None) -> None:
+    """Trains the detection student on the clear day and stores it with its scores over the whole cycle.
+
+    `start`: a file that an earlier run wrote, to go on from.
+    """
     torch.manual_seed(seed)
     rng = np.random.default_rng(seed + 100)
     net = build(DETECTION, seed).to(memory_format=torch.channels_last)
     assert isinstance(net, DetectionNet)
+    before: dict[str, Any] = {}
+    if start is not None:
+        begun = load_student(start)
+        net.load_state_dict(begun.module.state_dict())
+        before = {"before": begun.info}
     parameters = net.freeze_all_but("all")
     average = Average(net, build(DETECTION, seed))
     optimizer = torch.optim.AdamW(parameters, lr=1e-3, weight_decay=1e-3)
@@ -95,8 +108,8 @@ def train_detector(out: Path, steps: int, minutes: float | None, seed: int) -> N
                 f"step {step} {100 * progress.at(step):.0f}% {progress.seconds:.0f} s "
                 f"loss {np.mean(losses[-100:]):.3f} pool {len(pool)}"
             )
-    facts = {"seed": seed, "steps": step, "batch": 16, "seconds": round(progress.seconds)}
-    path = out / "student_detection.safetensors"
+    facts = {"seed": seed, "steps": step, "batch": 16, "seconds": round(progress.seconds), **before}
+    path = out / WEIGHTS_NAME["detection"]
     save_weights(path, average.mean, DETECTION, {"made_by": "edge.demo.train_weights detection", **facts}, half=True)
     student = load_student(path)
     _write_sidecar(path, DETECTION, facts, evaluate(lambda picture: student.detect([picture])[0]))
@@ -154,7 +167,7 @@ def train_classifier(out: Path, steps: int, minutes: float | None, seed: int) ->
                 f"loss {np.mean(losses[-100:]):.3f} pool {len(pool)}"
             )
     facts = {"seed": seed, "steps": step, "batch": "cut-outs of 10 pictures", "seconds": round(progress.seconds)}
-    path = out / "student_classification.safetensors"
+    path = out / WEIGHTS_NAME["classification"]
     save_weights(
         path, average.mean, CLASSIFICATION, {"made_by": "edge.demo.train_weights classification", **facts}, half=True
     )
@@ -193,7 +206,11 @@ def evaluate_classifier(student: Student, seeds: int = 3, times: int = 36) -> di
 
 
 def _command(spec: StudentSpec, facts: dict[str, Any]) -> str:
-    return f"python -m edge.demo.train_weights {spec.task} --steps {facts['steps']}"
+    command = f"python -m edge.demo.train_weights {spec.task} --steps {facts['steps']} --seed {facts['seed']}"
+    if "before" in facts:
+        first = f"python -m edge.demo.train_weights {spec.task} --steps {facts['before']['steps']}"
+        return f"{first} && {command} --start {WEIGHTS_NAME[spec.task]}"
+    return command
 
 
 def _write_sidecar(path: Path, spec: StudentSpec, facts: dict[str, Any], scores: dict[str, Any]) -> None:

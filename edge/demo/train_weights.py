@@ -16,7 +16,7 @@ from edge.demo.train_students import train_classifier, train_detector
 from edge.demo.train_teacher import train_teacher
 
 WEIGHTS = Path(__file__).parent / "weights"
-STEPS = {"teacher": 8000, "detection": 3500, "classification": 2500}
+STEPS = {"teacher": 3000, "detection": 2000, "classification": 320}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -27,13 +27,19 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--minutes", type=float, default=None, help="end each training after this time at the latest")
     parser.add_argument("--out", type=Path, default=WEIGHTS, help="folder of the weight files")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--start", type=Path, default=None, help="detection: go on from this weight file")
     given = parser.parse_args(arguments)
     torch.set_num_threads(1)
     cv2.setNumThreads(1)
-    trainings = {"teacher": train_teacher, "detection": train_detector, "classification": train_classifier}
     names = ("detection", "classification") if given.what == "students" else (given.what,)
     for name in names:
-        trainings[name](given.out, given.steps or STEPS[name], given.minutes, given.seed)
+        steps = given.steps or STEPS[name]
+        if name == "teacher":
+            train_teacher(given.out, steps, given.minutes, given.seed)
+        elif name == "detection":
+            train_detector(given.out, steps, given.minutes, given.seed, given.start)
+        else:
+            train_classifier(given.out, steps, given.minutes, given.seed)
     return 0
 
 

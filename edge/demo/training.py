@@ -47,7 +47,7 @@ class Sample:
 def _compressed(picture: np.ndarray, quality: int) -> np.ndarray:
     """The picture after lossy compression with halved colour resolution: a camera's stream has suffered the same."""
     _, data = cv2.imencode(".jpg", picture[..., ::-1], (cv2.IMWRITE_JPEG_QUALITY, quality))
-    return cv2.imdecode(data, cv2.IMREAD_COLOR)[..., ::-1]
+    return np.asarray(cv2.imdecode(data, cv2.IMREAD_COLOR), np.uint8)[..., ::-1]
 
 
 def samples(

@@ -1,4 +1,4 @@
-"""What the control process and its workers say to each other. Frozen values; pictures travel encoded, models by path."""
+"""What the control process and its workers say to each other: frozen values; pictures encoded, models by path."""
 
 from __future__ import annotations
 
@@ -174,16 +174,17 @@ class Evaluate:
 class Evaluated:
     """Accuracies on the labelled frames of the window; None where there was nothing to measure on.
 
-    `current_live` and `parent_live` are of the frames that the version in force answered: what roll-back looks at.
+    `current_live` and `parent_live` are of the frames that `version`, in force when it was asked, had answered: what
+    roll-back looks at.
     """
 
     camera: str
     window: int
+    version: str
     realised: Accuracy | None
     frozen: Accuracy | None
-    current: Accuracy | None
-    parent_live: Accuracy | None
     current_live: Accuracy | None
+    parent_live: Accuracy | None
     quality: dict[str, float] = field(default_factory=dict)
     class_counts: dict[str, int] = field(default_factory=dict)
 

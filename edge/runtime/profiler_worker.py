@@ -67,15 +67,15 @@ def _evaluate(job: m.Evaluate, bucket: Bucket, channel: Channel) -> m.Evaluated:
             measured[name] = _in_shadow(load_student(student.path).for_inference(), on, bucket, channel)
     counts = Counter(data.classes[int(c)] for f in frames for c in f.labels.classes)
     return m.Evaluated(
-        data.camera,
-        data.window,
-        measured["realised"],
-        measured["frozen"],
-        measured.get("current_live"),
-        measured.get("parent_live"),
-        measured.get("current_live"),
-        label_quality(frames),
-        dict(counts),
+        camera=data.camera,
+        window=data.window,
+        version=job.current.version,
+        realised=measured["realised"],
+        frozen=measured["frozen"],
+        current_live=measured.get("current_live"),
+        parent_live=measured.get("parent_live"),
+        quality=label_quality(frames),
+        class_counts=dict(counts),
     )
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from edge.core import events as ev
+from edge.core.accuracy import realised
 from edge.core.clock import Clock
 from edge.core.errors import MagpieError, NotFound, StoreError
 from edge.core.labels import Accuracy, LabelledFrame, LabelledWindow
@@ -146,7 +147,9 @@ class Runtime:
         self._timers: list[asyncio.TimerHandle] = []
         self._waiting_close: dict[tuple[str, int], asyncio.Future[tuple[Any, ...]]] = {}
         self._requests: dict[tuple[str, int, str], dict[str, Any]] = {}
-        self._profiler_jobs: dict[str, deque[Any]] = {}
+        self._profilers = tuple(f"profiler-{n}" for n in range(max(1, min(2, math.ceil(self.cores)))))
+        self._profiler_queue: list[Any] = []
+        self._remembering: dict[str, asyncio.Future[None]] = {}
         self._profiler_with: dict[str, Any] = {}
         self._swaps: dict[str, asyncio.Future[m.Swapped]] = {}
         self._watching: dict[str, float] = {}
@@ -157,8 +160,9 @@ class Runtime:
     # -- shares of the box
 
     def camera_capacity(self) -> float:
-        """Devices left to cameras and their retraining: all, less the control process and the golden model."""
-        return round(max(0.05, 1.0 - self.site.control_share - self.site.retraining.golden_share), 6)
+        """Devices left to cameras and their retraining: all, less the control process, the golden model, evaluation."""
+        s = self.site.retraining
+        return round(max(0.05, 1.0 - self.site.control_share - s.golden_share - s.evaluation_share), 6)
 
     @staticmethod
     def _window_settings(s: RetrainingSettings) -> ev.WindowSettingsChanged:
@@ -178,13 +182,11 @@ class Runtime:
             self._golden_message,
             on_lost=self._golden_lost,
         )
-        for n in range(max(1, min(2, math.ceil(self.cores)))):
-            name = f"profiler-{n}"
-            self._profiler_jobs[name] = deque()
+        for name in self._profilers:
             self.supervisor.start(
                 name,
                 "profiling",
-                MIN_SHARE,
+                max(self._quantized(self.retraining.evaluation_share / len(self._profilers)), MIN_SHARE),
                 profiler_worker,
                 self.cores,
                 partial(self._profiler_message, name),
@@ -342,6 +344,9 @@ class Runtime:
 
     @_do.register
     def _(self, order: ev.CloseSample) -> None:
+        state = self.controller.state
+        spare = max(0.0, state.num_gpus - sum(state.shares.values()))
+        self._share_profilers(spare + self.retraining.evaluation_share)
         self._spawn(self._close_sample(order.camera, order.window), f"close {order.camera}/{order.window}")
 
     @_do.register
@@ -363,14 +368,12 @@ class Runtime:
             self.cores,
             seed,
         )
-        for name in self._profiler_jobs:
-            self.supervisor.resize(name, self._quantized(order.share / len(self._profiler_jobs)))
+        self._share_profilers(order.share + self.retraining.evaluation_share)
         self._ask_profiler(message)
 
     @_do.register
     def _(self, order: ev.StopProfiling) -> None:
-        for queue in self._profiler_jobs.values():
-            queue.clear()
+        self._profiler_queue = [j for j in self._profiler_queue if not isinstance(j, m.Profile)]
         for name, job in list(self._profiler_with.items()):
             if isinstance(job, m.Profile):
                 self.supervisor.kill(name, "profiling took longer than the window allows")
@@ -386,8 +389,8 @@ class Runtime:
             camera.share = share
             self._choose_inference(camera)
         wanted += [(self.cameras[c].trainer, s) for c, s in order.retraining.items() if c in self.cameras]
-        if not self.controller.state.awaiting_profiles and not self._profiler_with:
-            wanted += [(name, MIN_SHARE) for name in self._profiler_jobs]
+        if self.controller.state.phase != "preparing":
+            wanted += [(name, self.retraining.evaluation_share / len(self._profilers)) for name in self._profilers]
         # Those that give go first, so that at no instant more is granted than there is.
         now = {u["name"]: u["share"] for u in self.supervisor.workers()}
         for name, share in sorted(wanted, key=lambda w: w[1] - now.get(w[0], 0.0)):
@@ -617,6 +620,10 @@ class Runtime:
             camera.worker_up = False
             self._resolve_swap(name, MagpieError(f"{name}: its worker died while the model was switched"))
 
+    def _share_profilers(self, share: float) -> None:
+        for name in self._profilers:
+            self.supervisor.resize(name, max(self._quantized(share / len(self._profilers)), MIN_SHARE))
+
     def _choose_inference(self, camera: CameraRuntime) -> None:
         chosen = choose_inference(camera.profile, camera.share, camera.inference)
         if chosen != camera.inference:
@@ -649,6 +656,8 @@ class Runtime:
                     "sample.not_closed", camera=name, window=window, data={"reason": "the worker did not answer"}
                 )
         self._waiting_close.pop((name, window), None)
+        # Only now, between two windows: no retraining reads the pictures that the memory lets go.
+        await self._remember(camera)
         frames = await self.labels.complete(name, window, LABEL_WAIT * s.window_s)
         data = await self._labelled_window(camera, window, frames)
         delay = self.clock.monotonic() - began
@@ -662,11 +671,18 @@ class Runtime:
             objects_labelled=objects,
             labelling_delay_s=delay,
         )
-        if data is None or self.cameras.get(name) is not camera:
+        if self.cameras.get(name) is not camera:
+            return
+        if data is None:
+            self._measured(window, name)
             self._labelled(camera, window, None, None)
             return
         camera.closed = {window: data}
         await asyncio.to_thread(_write_json, self._manifest(name, window), data.to_json())
+        measured = await asyncio.to_thread(realised, data.task, data.all_sampled, len(data.classes))
+        camera.realised = measured
+        self._labelled(camera, window, data, measured)
+        # The students in shadow can wait: the plan does not need them.
         parent = await self._parent(camera.version)
         self._ask_profiler(
             m.Evaluate(
@@ -676,6 +692,30 @@ class Runtime:
                 None if parent is None else self._student(parent),
             )
         )
+
+    async def _remember(self, camera: CameraRuntime) -> None:
+        """Pick exemplars of the data that the camera was retrained on last; waits, at most a little."""
+        if not self.retraining.exemplars or not camera.closed:
+            return
+        data = camera.closed[max(camera.closed)]
+        done: asyncio.Future[None] = self._loop.create_future()
+        self._remembering[camera.id] = done
+        student = self._student(camera.version)
+        self._ask_profiler(m.Remember(data, student, self._exemplar_root(camera.id), self.retraining.exemplars))
+        try:
+            await asyncio.wait_for(done, 0.1 * self.retraining.window_s)
+        except TimeoutError:
+            self._profiler_queue = [
+                j for j in self._profiler_queue if not (isinstance(j, m.Remember) and j.data.camera == camera.id)
+            ]
+            self._note("exemplars.late", camera=camera.id, window=data.window)
+        finally:
+            self._remembering.pop(camera.id, None)
+
+    def _remembered(self, camera: str) -> None:
+        done = self._remembering.get(camera)
+        if done is not None and not done.done():
+            done.set_result(None)
 
     async def _labelled_window(
         self, camera: CameraRuntime, window: int, frames: tuple[LabelledFrame, ...]
@@ -712,10 +752,8 @@ class Runtime:
             return None
 
     def _labelled(
-        self, camera: CameraRuntime, window: int, data: LabelledWindow | None, result: m.Evaluated | None
+        self, camera: CameraRuntime, window: int, data: LabelledWindow | None, measured: Accuracy | None
     ) -> None:
-        self.evaluated.setdefault(window, set()).add(camera.id)
-        value = None if result is None or result.realised is None else result.realised.value
         self.dispatch(
             ev.SampleLabelled(
                 self.clock.monotonic(),
@@ -723,10 +761,16 @@ class Runtime:
                 window,
                 0 if data is None else len(data.train),
                 0 if data is None else len(data.held_out),
-                value,
+                None if measured is None else measured.value,
                 camera.profile,
             )
         )
+
+    def _measured(self, window: int, camera: str) -> None:
+        """All that is measured of a camera's window is known (or will never be)."""
+        self.evaluated.setdefault(window, set()).add(camera)
+        for old in [n for n in self.evaluated if n < window - 100]:
+            del self.evaluated[old]
 
     def _evaluated(self, result: m.Evaluated) -> None:
         camera = self.cameras.get(result.camera)
@@ -734,8 +778,8 @@ class Runtime:
             return
         camera.realised, camera.frozen_accuracy = result.realised, result.frozen
         details = {"quality": result.quality, "class_counts": result.class_counts}
-        if result.current is not None:
-            details["current_fresh"] = result.current.to_json()
+        if result.current_live is not None:
+            details["current_fresh"] = result.current_live.to_json()
         self._write(
             self.store.put_camera_window,
             result.window,
@@ -750,7 +794,8 @@ class Runtime:
             window=result.window,
             data={"realised": _value(result.realised), "frozen": _value(result.frozen)},
         )
-        if result.current_live is not None and result.parent_live is not None and not camera.version.pinned:
+        judged = result.version == camera.version.id and not camera.version.pinned
+        if judged and result.current_live is not None and result.parent_live is not None:
             decision = roll_back(
                 result.current_live.value,
                 result.parent_live.value,
@@ -759,7 +804,7 @@ class Runtime:
             )
             if decision.yes:
                 self._spawn(self._roll_back_auto(camera, decision.reason), f"roll back {camera.id}")
-        self._labelled(camera, result.window, camera.closed.get(result.window), result)
+        self._measured(result.window, camera.id)
 
     async def _roll_back_auto(self, camera: CameraRuntime, reason: str) -> None:
         await self.roll_back(camera.id, None, "automatic roll-back", reason)
@@ -781,23 +826,24 @@ class Runtime:
     # -- profilers
 
     def _ask_profiler(self, message: Any) -> None:
-        """Give work to the profiler with the shortest queue; evaluations go before profiles."""
-        name = min(self._profiler_jobs, key=lambda n: len(self._profiler_jobs[n]) + (n in self._profiler_with))
-        queue = self._profiler_jobs[name]
-        if isinstance(message, m.Evaluate):
-            queue.appendleft(message)
-        else:
-            queue.append(message)
-        if isinstance(message, m.Evaluate):
-            state = self.controller.state
-            spare = max(MIN_SHARE, state.num_gpus - sum(state.shares.values())) / len(self._profiler_jobs)
-            self.supervisor.resize(name, self._quantized(spare))
-        self._feed_profiler(name)
+        """What the plan waits for goes first: exemplars, then profiles; evaluations have time."""
+        order = (m.Remember, m.Profile, m.Evaluate)
+        at = next(
+            (n for n, j in enumerate(self._profiler_queue) if order.index(type(j)) > order.index(type(message))),
+            len(self._profiler_queue),
+        )
+        self._profiler_queue.insert(at, message)
+        self._feed_profilers()
 
-    def _feed_profiler(self, name: str) -> None:
-        queue = self._profiler_jobs[name]
-        if name not in self._profiler_with and queue and self.supervisor.send(name, queue[0]):
-            self._profiler_with[name] = queue.popleft()
+    def _feed_profilers(self) -> None:
+        for name in self._profilers:
+            if self._profiler_queue and name not in self._profiler_with and self.supervisor.ready(name):
+                job = self._profiler_queue.pop(0)
+                self._profiler_with[name] = job
+                self.supervisor.send(name, job)
+        if self._profiler_queue and not self._profiler_with and not self._closing:
+            # All are being started again: look after them in a second.
+            self._loop.call_later(1.0, self._feed_profilers)
 
     def _profiler_message(self, name: str, message: Any) -> None:
         job = self._profiler_with.get(name)
@@ -813,7 +859,8 @@ class Runtime:
             self._profiler_job_failed(job)
         elif isinstance(message, m.Remembered):
             self._profiler_with.pop(name, None)
-        self._feed_profiler(name)
+            self._remembered(message.camera)
+        self._feed_profilers()
 
     def _profiler_lost(self, name: str, reason: str) -> None:
         job = self._profiler_with.pop(name, None)
@@ -824,9 +871,9 @@ class Runtime:
         if isinstance(job, m.Profile):
             self.dispatch(ev.Profiled(self.clock.monotonic(), job.data.camera, job.data.window, ()))
         elif isinstance(job, m.Evaluate):
-            camera = self.cameras.get(job.data.camera)
-            if camera is not None:
-                self._labelled(camera, job.data.window, camera.closed.get(job.data.window), None)
+            self._measured(job.data.window, job.data.camera)
+        elif isinstance(job, m.Remember):
+            self._remembered(job.data.camera)
 
     def _profiled(self, done: m.ProfileDone) -> None:
         camera = self.cameras.get(done.camera)
@@ -854,13 +901,6 @@ class Runtime:
                 done.gpu_seconds,
             )
         )
-        data = camera.closed.get(done.window)
-        if data is not None and self.retraining.exemplars:
-            self._ask_profiler(
-                m.Remember(
-                    data, self._student(camera.version), self._exemplar_root(camera.id), self.retraining.exemplars
-                )
-            )
 
     # -- retraining and promotion
 

@@ -105,6 +105,11 @@ class Supervisor:
         """True if a worker of that name is owned (running or about to run again)."""
         return name in self._workers
 
+    def ready(self, name: str) -> bool:
+        """True if a command would reach the worker now."""
+        worker = self._workers.get(name)
+        return worker is not None and worker.process is not None and worker.process.alive
+
     def pid(self, name: str) -> int | None:
         """Process id of a running worker."""
         worker = self._workers.get(name)

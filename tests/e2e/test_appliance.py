@@ -1,0 +1,103 @@
+"""The main job end to end: cameras in, answers, labels, retraining, promotion; settings at run time; restart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from edge.core.errors import InvalidValues, LabelError, NotFound, WeightsError
+from edge.settings import SiteSettings
+from tests.e2e.conftest import running, until
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
+
+
+async def test_windows_are_measured_planned_and_retrained(site: Callable[..., SiteSettings]) -> None:
+    async with running(site()) as appliance:
+        runtime = appliance.runtime
+        both = {"overpass", "junction"}
+        await until(lambda: both <= runtime.evaluated.get(2, set()), 110, "two windows are over and measured")
+        appliance.journal.flush()
+        detail = appliance.window(2)
+        rows = {c["camera"]: c for c in detail["window"]["cameras"]}
+        first = {c["camera"]: c for c in appliance.window(1)["window"]["cameras"]}
+        for camera in both:
+            assert 6 <= first[camera]["frames_labelled"] <= 12, "a bounded sample was labelled"
+            assert 0.0 <= rows[camera]["realised"]["value"] <= 1.0
+            # The frozen student is the model in force in window 1: the same answers, or nearly (pictures are JPEG).
+            assert first[camera]["frozen"]["value"] == pytest.approx(first[camera]["realised"]["value"], abs=0.15)
+        assert detail["profiles"], "configurations were profiled"
+        assert any(s["retrain_configs"] for p in detail["plans"] for s in p["problem"]["streams"])
+        assert detail["jobs"], "something was retrained"
+        for job in detail["jobs"]:
+            versions = {v["id"]: v for v in appliance.models(job["camera"])}
+            if job["state"] == "completed":
+                made = versions[job["model_version"]]
+                assert made["parent"] in versions
+                assert made["state"] in ("promoted", "retired", "rejected", "rolled_back")
+                assert {"held_out", "parent_held_out"} <= made["scores"].keys()
+        asked = [u for u in detail["usage"] if u["role"] == "inference"]
+        assert asked
+        assert all(u["granted"] == pytest.approx(u["asked"], abs=0.05) for u in asked)
+
+
+async def test_retraining_windows_change_at_run_time_and_survive_a_restart(site: Callable[..., SiteSettings]) -> None:
+    settings = site(window_s=15.0)
+    async with running(settings) as appliance:
+        changed = await appliance.change_retraining({"window_s": 22.0, "a_min": 0.05, "policy": "exact"}, "test")
+        assert changed["current"]["window_s"] == 15.0, "not before the next boundary"
+        assert changed["next"]["window_s"] == 22.0
+        with pytest.raises(InvalidValues, match="window_s"):
+            await appliance.change_retraining({"window_s": -1}, "test")
+        with pytest.raises(InvalidValues, match="windw_s"):
+            await appliance.change_retraining({"windw_s": 20}, "test")
+        await until(lambda: appliance.retraining()["current"]["window_s"] == 22.0, 30, "the boundary comes")
+        promoted = {c: appliance.camera(c)["state"]["model_version"] for c in ("overpass", "junction")}
+        window = appliance.overview()["window"]["number"]
+    async with running(settings) as appliance:
+        assert appliance.retraining()["current"]["window_s"] == 22.0
+        assert appliance.retraining()["current"]["policy"] == "exact"
+        assert {c: appliance.camera(c)["state"]["model_version"] for c in promoted} == promoted
+        assert appliance.overview()["window"]["number"] >= window
+
+
+async def test_cameras_come_and_go_and_bad_ones_are_refused(site: Callable[..., SiteSettings]) -> None:
+    async with running(site(window_s=60.0)) as appliance:
+        good = appliance.camera("junction")["settings"]
+        with pytest.raises(LabelError, match="zebra"):
+            await appliance.add_camera(good | {"id": "third", "classes": ["zebra"]}, "test")
+        with pytest.raises(InvalidValues, match="stall_timeout_s"):
+            await appliance.add_camera(good | {"id": "third", "stall_timeout_s": 0}, "test")
+        with pytest.raises(WeightsError, match="missing.safetensors"):
+            student = good["student"] | {"weights": "/missing.safetensors"}
+            await appliance.add_camera(good | {"id": "third", "student": student}, "test")
+        assert len(appliance.cameras()) == 2, "a refused camera leaves nothing behind"
+        await appliance.add_camera(good | {"id": "third"}, "test")
+        await until(lambda: appliance.camera("third")["state"]["answers"] > 0, 30, "the new camera answers")
+        await appliance.change_camera("third", {"enabled": False}, "test")
+        assert appliance.camera("third")["state"]["state"] == "stopped"
+        await appliance.remove_camera("third", "test")
+        with pytest.raises(NotFound):
+            appliance.camera("third")
+        await until(lambda: appliance.camera("junction")["state"]["answers_per_s"] > 0.5, 20, "the others go on")
+
+
+async def test_an_operator_rolls_back_pins_and_looks(site: Callable[..., SiteSettings]) -> None:
+    async with running(site(window_s=60.0)) as appliance:
+        jpeg = await appliance.snapshot("junction", 160)
+        assert jpeg.startswith(b"\xff\xd8")
+        seen = []
+        async for picture in appliance.watch((), 5.0):
+            seen.append(picture)
+            if len({p.camera for p in seen}) == 2:
+                break
+        assert all(len(p.header["boxes"]) == len(p.header["labels"]) for p in seen)
+        first = appliance.camera("junction")["state"]["model_version"]
+        assert [v["id"] for v in appliance.lineage(first)] == [first]
+        pinned = await appliance.pin_model(first, True, "test")
+        assert pinned["pinned"]
+        assert appliance.runtime.controller.state.cameras["junction"].retraining is False
+        await appliance.pin_model(first, False, "test")
+        assert appliance.runtime.controller.state.cameras["junction"].retraining is True
+        assert appliance.health()["ready"]
