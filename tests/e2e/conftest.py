@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from edge.appliance.appliance import Appliance
 from edge.demo.cameras import PASSWORD_VARIABLE, USER, serve_cameras
 from edge.demo.site import demo_site, scene_cameras
 from edge.settings import SiteSettings
@@ -43,26 +40,3 @@ def site(cameras: tuple[list[dict[str, Any]], int], tmp_path: Path) -> Callable[
         )  # fmt: skip
 
     return make
-
-
-async def until(condition: Callable[[], Any], timeout_s: float, what: str) -> Any:
-    """Wait for a condition; fails with `what` and never hangs."""
-    loop = asyncio.get_running_loop()
-    end = loop.time() + timeout_s
-    while loop.time() < end:
-        value = condition()
-        if value:
-            return value
-        await asyncio.sleep(0.1)
-    pytest.fail(f"not within {timeout_s:.0f} s: {what}")
-
-
-@asynccontextmanager
-async def running(site: SiteSettings) -> AsyncIterator[Appliance]:
-    """The appliance with every camera live."""
-    async with Appliance(site) as appliance:
-        enabled = [c.id for c in site.cameras if c.enabled]
-        await until(
-            lambda: all(appliance.camera(c)["state"]["answers"] > 0 for c in enabled), 60, "every camera answers"
-        )
-        yield appliance

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from appliance_kit import running, until
 
 from edge.core.errors import InvalidValues, LabelError, NotFound, WeightsError
 from edge.settings import SiteSettings
-from tests.e2e.conftest import running, until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
 

@@ -34,7 +34,9 @@ def test_import_rules_hold() -> None:
     assert out.returncode == 0, out.stdout + out.stderr
 
 
-@pytest.mark.parametrize("room", ["scheduler", "scheduler.controller", "microprofiler", "edge.core", "edge.commands.plan"])
+@pytest.mark.parametrize(
+    "room", ["scheduler", "scheduler.controller", "microprofiler", "edge.core", "edge.commands.plan"]
+)
 def test_decisions_load_nothing_heavy(room: str) -> None:
     code = (
         f"import {room}, sys; heavy = {{'torch', 'cv2', 'fastapi', 'sqlalchemy', 'onnxruntime'}} & set(sys.modules); "

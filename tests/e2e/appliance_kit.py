@@ -1,0 +1,36 @@
+"""What the end-to-end tests share: waiting for a condition, and a running appliance."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from edge.appliance.appliance import Appliance
+from edge.settings import SiteSettings
+
+
+async def until(condition: Callable[[], Any], timeout_s: float, what: str) -> Any:
+    """Wait for a condition; fails with `what` and never hangs."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + timeout_s
+    while loop.time() < end:
+        value = condition()
+        if value:
+            return value
+        await asyncio.sleep(0.1)
+    pytest.fail(f"not within {timeout_s:.0f} s: {what}")
+
+
+@asynccontextmanager
+async def running(site: SiteSettings) -> AsyncIterator[Appliance]:
+    """The appliance with every camera live."""
+    async with Appliance(site) as appliance:
+        enabled = [c.id for c in site.cameras if c.enabled]
+        await until(
+            lambda: all(appliance.camera(c)["state"]["answers"] > 0 for c in enabled), 60, "every camera answers"
+        )
+        yield appliance
