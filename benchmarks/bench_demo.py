@@ -29,8 +29,6 @@ def run_demo(arguments: list[str]) -> dict[str, Any]:
         return dict(json.loads(report.read_text(encoding="utf-8")))
 
 
-
-
 def brief(report: dict[str, Any]) -> dict[str, Any]:
     """What is kept of a report: per window and camera the two accuracies, and the totals."""
     windows = [
@@ -71,7 +69,9 @@ def main(arguments: list[str] | None = None) -> int:
         report = run_demo([*options, *given.rest])
         runs.append(brief(report))
         s = report["summary"]
-        print(f"seed {seed}: realised {s['realised']:.3f}, frozen {s['frozen']:.3f}, gain {s['gain_points']:+.1f} points")
+        print(
+            f"seed {seed}: realised {s['realised']:.3f}, frozen {s['frozen']:.3f}, gain {s['gain_points']:+.1f} points"
+        )
         for camera, row in s["cameras"].items():
             print(f"  {camera:28} {row['frozen']:.3f} -> {row['realised']:.3f}  {row['gain_points']:+.1f} points")
     gains = [r["summary"]["gain_points"] for r in runs]
@@ -85,7 +85,9 @@ def main(arguments: list[str] | None = None) -> int:
     }
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / f"{given.name}.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    print(f"gain over windows 2 to {given.windows}: {min(gains):+.1f} / {statistics.median(gains):+.1f} / {max(gains):+.1f}")
+    print(
+        f"gain over windows 2 to {given.windows}: {min(gains):+.1f} / {statistics.median(gains):+.1f} / {max(gains):+.1f}"
+    )
     return 0
 
 
