@@ -128,7 +128,8 @@ def _profile(job: m.Profile, bucket: Bucket, channel: Channel) -> m.ProfileDone:
     with bucket.batch(stop=channel.beating):
         trials = Trials(load_student(job.student.path), job.data, job.cores)
         start = trials.start_accuracy()
-    settings = ProfilerSettings(max_gpu_seconds=job.budget_s)
+    # Windows of a few dozen frames: the thesis' tenth of them would not hold every class, so at least 12.
+    settings = ProfilerSettings(epochs=4, min_frames=12, max_gpu_seconds=job.budget_s)
     # A retraining is one thread: beyond one core a larger share brings nothing.
     one_core = min(1.0, 1.0 / job.cores)
     throughput = ((one_core, one_core), (1.0, one_core)) if one_core < 1.0 else ((1.0, 1.0),)
