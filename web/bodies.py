@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final, get_args
 
-from pydantic import Field, create_model
+from pydantic import Field, field_validator
 
 from edge.settings import CameraSettings, Identifier, RetrainingSettings, Settings
 
@@ -24,12 +24,20 @@ class Watch(Settings):
 
 
 #: The policies that the retraining settings know.
-WhatIf = create_model(
-    "WhatIf",
-    __base__=Settings,
-    __doc__="Which policy to ask.",
-    policy=(RetrainingSettings.model_fields["policy"].annotation, ...),
-)
+POLICIES: Final[tuple[str, ...]] = get_args(RetrainingSettings.model_fields["policy"].annotation)
+
+
+class WhatIf(Settings):
+    """Which policy to ask."""
+
+    policy: str = Field(json_schema_extra={"enum": list(POLICIES)})
+
+    @field_validator("policy")
+    @classmethod
+    def _known(cls, value: str) -> str:
+        if value not in POLICIES:
+            raise ValueError("one of " + ", ".join(POLICIES))
+        return value
 
 
 def schemas() -> dict[str, Any]:

@@ -157,7 +157,8 @@ async def until_closing(
         while not closing.is_set():
             if following is None:
                 following = asyncio.ensure_future(_next(items))
-            await asyncio.wait({following, closed}, timeout=pause_s, return_when=asyncio.FIRST_COMPLETED)
+            waiting: set[asyncio.Future[Any]] = {following, closed}
+            await asyncio.wait(waiting, timeout=pause_s, return_when=asyncio.FIRST_COMPLETED)
             if closing.is_set():
                 return
             if not following.done():

@@ -71,7 +71,7 @@ class DictAppliance:
                 "camera": camera.id,
                 "parent": parent,
                 "window": window,
-                "config": None if window is None else "e10-b8-all-d1",
+                "config": None if window is None else "all-e10-b8-d1-lr0.002",
                 "scores": scores,
                 "state": "retired" if parent is None else "promoted",
                 "decided_by": "first model" if parent is None else "gate",
@@ -122,7 +122,7 @@ class DictAppliance:
                 {
                     "job": f"w3-{camera}-1",
                     "camera": camera,
-                    "config": "e10-b8-all-d1",
+                    "config": "all-e10-b8-d1-lr0.002",
                     "window": 3,
                     "share": 0.45,
                     "started_utc_s": self.utc_s - 12,
@@ -141,17 +141,17 @@ class DictAppliance:
                 "start_utc_s": self.utc_s - 40,
                 "length_s": 200.0,
                 "end_utc_s": self.utc_s + 160,
-                "phase": "retraining",
+                "phase": "running",
             },
             "policy": self.now.policy,
             "plan": {"objective": 0.66, "reasons": {}},
             "device": {"kind": "cgroup", "device": "cpu", "enforced": "cap", "units": 4.0, "evidence": "measured"},
             "shares": {
                 c: {
-                    "inference": 0.16,
-                    "retraining": 0.45 if n == 0 else 0.0,
-                    "config": "e10-b8-all-d1" if n == 0 else None,
-                    "lambda": "5fps@1",
+                    "inference": 0.08,
+                    "retraining": 0.36 if n == 0 else 0.0,
+                    "config": "all-e10-b8-d1-lr0.002" if n == 0 else None,
+                    "lambda": "5fps-x1",
                 }
                 for n, c in enumerate(self.kept)
             },

@@ -15,11 +15,11 @@ from web.parts import Body, CameraId, Closing, Service, Who, example, takes, unt
 
 router = APIRouter(prefix="/cameras", tags=["cameras"])
 
-_JPEG = {
+_JPEG: dict[int | str, dict[str, Any]] = {
     200: {"description": "one JPEG", "content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}}}
 }
 _BOUNDARY = "magpie-picture"
-_MJPEG = {
+_MJPEG: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "JPEGs one after another",
         "content": {"multipart/x-mixed-replace": {"schema": {"type": "string", "format": "binary"}}},

@@ -19,7 +19,7 @@ router = APIRouter(prefix="/events", tags=["events"])
 
 #: A comment line after so long without an event, so that proxies keep the stream and a dead reader is noticed.
 _PAUSE_S = 15.0
-_STREAM = {
+_STREAM: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "server-sent events; `data` is one journal entry",
         "content": {"text/event-stream": {"schema": {"type": "string"}}},

@@ -1,0 +1,32 @@
+/** What happened lately. */
+
+import type { Camera, JournalEntry } from "./api";
+import { clock } from "./format";
+import { tell } from "./words";
+
+export function Events({ events, cameras }: { events: JournalEntry[]; cameras: Camera[] }) {
+  return (
+    <section class="card happened" aria-labelledby="events-title">
+      <h2 id="events-title">What happened</h2>
+      {events.length === 0 ? (
+        <p class="quiet">Nothing yet.</p>
+      ) : (
+        <ol class="events" tabIndex={0} aria-label="Latest events, newest first">
+          {events.map((entry, n) => {
+            const told = tell(entry);
+            const name = cameras.find((c) => c.id === entry.camera)?.name ?? entry.camera;
+            return (
+              <li key={`${entry.id ?? "lost"}-${entry.utc_s ?? n}`} class={told.tone}>
+                <time>{entry.utc_s === undefined ? "" : clock(entry.utc_s)}</time>
+                <span>
+                  {name !== null && <b>{name}: </b>}
+                  {told.text}
+                </span>
+              </li>
+            );
+          })}
+        </ol>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,181 @@
+/** Live pictures: one socket for every camera, decoded off the main path, drawn on the canvases that asked. */
+
+import { liveUrl } from "./api";
+
+export interface PictureHeader {
+  camera: string;
+  number: number;
+  utc_s: number;
+  width: number;
+  height: number;
+  stale: boolean;
+  classes: string[];
+  boxes: [number, number, number, number][];
+  scores: number[];
+  labels: number[];
+  delay_s: number;
+}
+
+export interface Picture {
+  header: PictureHeader;
+  bitmap: ImageBitmap;
+}
+
+type Listener = (picture: Picture) => void;
+
+const FIRST_WAIT_MS = 500;
+const LONGEST_WAIT_MS = 8000;
+
+/** Takes one message apart: 2 bytes length, JSON header, JPEG. */
+export function parse(message: ArrayBuffer): { header: PictureHeader; jpeg: Uint8Array<ArrayBuffer> } {
+  const length = new DataView(message).getUint16(0);
+  const header = JSON.parse(new TextDecoder().decode(new Uint8Array(message, 2, length))) as PictureHeader;
+  return { header, jpeg: new Uint8Array(message, 2 + length) };
+}
+
+export class Live {
+  private socket: WebSocket | null = null;
+  private wait = FIRST_WAIT_MS;
+  private timer = 0;
+  private readonly listeners = new Map<string, Listener>();
+  private readonly decoding = new Set<string>();
+  private readonly following = new Map<string, ArrayBuffer>();
+
+  constructor(
+    private readonly fps: number,
+    private readonly onState: (connected: boolean) => void,
+  ) {
+    document.addEventListener("visibilitychange", this.visibility);
+    this.visibility();
+  }
+
+  /** Draw the camera's pictures with `listener`; returns what ends it. */
+  listen(camera: string, listener: Listener): () => void {
+    this.listeners.set(camera, listener);
+    return () => {
+      if (this.listeners.get(camera) === listener) this.listeners.delete(camera);
+    };
+  }
+
+  close(): void {
+    document.removeEventListener("visibilitychange", this.visibility);
+    this.disconnect();
+  }
+
+  /** A hidden page watches nothing, so that the appliance encodes nothing for it. */
+  private readonly visibility = (): void => {
+    if (document.hidden) this.disconnect();
+    else if (this.socket === null) this.connect();
+  };
+
+  private disconnect(): void {
+    clearTimeout(this.timer);
+    const socket = this.socket;
+    this.socket = null;
+    socket?.close();
+  }
+
+  private connect(): void {
+    clearTimeout(this.timer);
+    const socket = new WebSocket(liveUrl());
+    socket.binaryType = "arraybuffer";
+    this.socket = socket;
+    socket.onopen = () => {
+      this.wait = FIRST_WAIT_MS;
+      this.onState(true);
+      socket.send(JSON.stringify({ cameras: [], fps: this.fps }));
+    };
+    socket.onmessage = (event: MessageEvent<ArrayBuffer | string>) => {
+      if (typeof event.data !== "string") this.take(event.data);
+    };
+    socket.onclose = () => {
+      if (this.socket !== socket) return;
+      this.socket = null;
+      this.onState(false);
+      this.timer = window.setTimeout(() => this.connect(), this.wait);
+      this.wait = Math.min(LONGEST_WAIT_MS, this.wait * 2);
+    };
+  }
+
+  private take(message: ArrayBuffer): void {
+    const { header } = parse(message);
+    if (this.decoding.has(header.camera)) {
+      this.following.set(header.camera, message); // only the newest waits: a slow page shows fewer, not later pictures
+      return;
+    }
+    void this.decode(header.camera, message);
+  }
+
+  private async decode(camera: string, message: ArrayBuffer): Promise<void> {
+    this.decoding.add(camera);
+    try {
+      const { header, jpeg } = parse(message);
+      const bitmap = await createImageBitmap(new Blob([jpeg], { type: "image/jpeg" }));
+      this.listeners.get(camera)?.({ header, bitmap });
+      bitmap.close();
+    } catch {
+      // A picture that the browser cannot decode is left out; the next one comes in a moment.
+    } finally {
+      this.decoding.delete(camera);
+      const next = this.following.get(camera);
+      if (next !== undefined) {
+        this.following.delete(camera);
+        void this.decode(camera, next);
+      }
+    }
+  }
+}
+
+/** Class colours that are told apart on a street picture; the label's text is dark on all of them. */
+const COLOURS = ["#3ddbb8", "#ffc145", "#7cc6ff", "#ff9ec4", "#b6f05a", "#ff9f68", "#c9b3ff", "#f5f07a"];
+
+export function classColour(index: number): string {
+  return COLOURS[index % COLOURS.length] ?? "#ffffff";
+}
+
+/** Draw a picture and, if wanted, the boxes of the answer that belongs to it. */
+export function draw(canvas: HTMLCanvasElement, { header, bitmap }: Picture, boxes: boolean): void {
+  if (canvas.width !== bitmap.width || canvas.height !== bitmap.height) {
+    canvas.width = bitmap.width;
+    canvas.height = bitmap.height;
+  }
+  const context = canvas.getContext("2d");
+  if (context === null) return;
+  context.drawImage(bitmap, 0, 0);
+  if (!boxes) return;
+  const scale = Math.max(0.6, bitmap.width / Math.max(1, canvas.clientWidth));
+  const size = Math.round(12 * scale);
+  context.font = `600 ${size}px system-ui, sans-serif`;
+  context.textBaseline = "middle";
+  header.boxes.forEach((box, n) => {
+    const label = header.labels[n] ?? 0;
+    const colour = classColour(label);
+    const x = box[0] * bitmap.width;
+    const y = box[1] * bitmap.height;
+    const width = (box[2] - box[0]) * bitmap.width;
+    const height = (box[3] - box[1]) * bitmap.height;
+    context.lineWidth = 2 * scale;
+    context.strokeStyle = colour;
+    context.setLineDash(header.stale ? [6 * scale, 4 * scale] : []);
+    context.strokeRect(x, y, width, height);
+    context.setLineDash([]);
+    const text = header.classes[label] ?? `class ${label}`;
+    const textWidth = context.measureText(text).width + 8 * scale;
+    const left = Math.min(Math.max(0, x - scale), Math.max(0, bitmap.width - textWidth));
+    const top = y > size * 1.5 ? y - size * 1.45 : y + scale;
+    context.fillStyle = colour;
+    context.fillRect(left, top, textWidth, size * 1.45);
+    context.fillStyle = "#08151a";
+    context.fillText(text, left + 4 * scale, top + size * 0.76);
+  });
+}
+
+/** The answer in words, for those who do not see the picture: "2 car, 1 person". */
+export function inWords(header: PictureHeader): string {
+  const counts = new Map<string, number>();
+  for (const label of header.labels) {
+    const name = header.classes[label] ?? `class ${label}`;
+    counts.set(name, (counts.get(name) ?? 0) + 1);
+  }
+  return [...counts].map(([name, n]) => `${n} ${name}`).join(", ") || "nothing found";
+}

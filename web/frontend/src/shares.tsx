@@ -1,0 +1,127 @@
+/** Who has how much of the device now, and the retrainings that run. */
+
+import type { Overview } from "./api";
+import { cameraColour } from "./camera";
+import { config, percent } from "./format";
+
+interface Part {
+  key: string;
+  name: string;
+  share: number;
+  colour: string;
+  training: boolean;
+}
+
+function parts(overview: Overview): Part[] {
+  const out: Part[] = [];
+  overview.cameras.forEach((camera, index) => {
+    const share = overview.shares[camera.id];
+    if (!share) return;
+    const colour = cameraColour(index);
+    out.push({ key: `${camera.id}-i`, name: `${camera.name}: inference`, share: share.inference, colour, training: false });
+    out.push({ key: `${camera.id}-r`, name: `${camera.name}: retraining`, share: share.retraining, colour, training: true });
+  });
+  out.push({ key: "golden", name: "Golden model (labels)", share: overview.golden_share, colour: "var(--golden)", training: false });
+  out.push({ key: "profiling", name: "Profiling", share: overview.profiling_share, colour: "var(--profiling)", training: false });
+  out.push({ key: "control", name: "Control", share: overview.control_share, colour: "var(--control)", training: false });
+  return out;
+}
+
+const DEVICES: Record<string, string> = { cap: "held by the kernel", reserve: "reserved", coop: "kept by agreement" };
+
+export function Shares({ overview }: { overview: Overview }) {
+  const all = parts(overview);
+  const sum = all.reduce((total, p) => total + p.share, 0);
+  const whole = Math.max(1, sum);
+  const free = Math.max(0, 1 - sum);
+  const { device } = overview;
+  const units = device.device === "cpu" ? `${device.units} CPU cores` : `${device.device}, ${device.units} units`;
+  const small = all.filter((p) => !p.key.endsWith("-i") && !p.key.endsWith("-r"));
+  return (
+    <section class="card" aria-labelledby="shares-title">
+      <h2 id="shares-title">Shares now</h2>
+      <p class="quiet">
+        {units} · {device.kind}, {DEVICES[device.enforced] ?? device.enforced}
+      </p>
+      <div class="stack" role="img" aria-label={all.map((p) => `${p.name} ${percent(p.share)}`).join(", ")}>
+        {all
+          .filter((p) => p.share > 0)
+          .map((p) => (
+            <span
+              key={p.key}
+              class={p.training ? "segment training" : "segment"}
+              style={{ width: `${(100 * p.share) / whole}%`, backgroundColor: p.colour }}
+              title={`${p.name}: ${percent(p.share)}`}
+            />
+          ))}
+      </div>
+      <table class="legend">
+        <thead>
+          <tr>
+            <th scope="col">Camera</th>
+            <th scope="col">
+              <span class="swatch" aria-hidden="true" /> Inference
+            </th>
+            <th scope="col">
+              <span class="swatch training" aria-hidden="true" /> Retraining
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {overview.cameras.map((camera, index) => (
+            <tr key={camera.id}>
+              <th scope="row">
+                <span class="dot" style={{ background: cameraColour(index) }} aria-hidden="true" />
+                {camera.name}
+              </th>
+              <td>{percent(overview.shares[camera.id]?.inference)}</td>
+              <td>{overview.shares[camera.id]?.retraining ? percent(overview.shares[camera.id]?.retraining) : "–"}</td>
+            </tr>
+          ))}
+          {small.map((p) => (
+            <tr key={p.key}>
+              <th scope="row">
+                <span class="dot" style={{ background: p.colour }} aria-hidden="true" />
+                {p.name}
+              </th>
+              <td colSpan={2}>{percent(p.share)}</td>
+            </tr>
+          ))}
+          <tr>
+            <th scope="row">
+              <span class="dot free" aria-hidden="true" />
+              {sum > 1.005 ? "Asked beyond the device" : "Free"}
+            </th>
+            <td colSpan={2}>{percent(sum > 1.005 ? sum - 1 : free)}</td>
+          </tr>
+        </tbody>
+      </table>
+      <Jobs overview={overview} />
+    </section>
+  );
+}
+
+function Jobs({ overview }: { overview: Overview }) {
+  if (overview.jobs.length === 0) return <p class="quiet jobs-none">No retraining runs at the moment.</p>;
+  return (
+    <ul class="jobs" aria-label="Running retrainings">
+      {overview.jobs.map((job) => {
+        const camera = overview.cameras.find((c) => c.id === job.camera);
+        return (
+          <li key={job.job}>
+            <p>
+              <strong>{camera?.name ?? job.camera}</strong>
+              <span>{percent(job.fraction)}</span>
+            </p>
+            <progress value={job.fraction} max={1} aria-label={`Retraining of ${camera?.name ?? job.camera}`} />
+            <p class="quiet">
+              {config(job.config)}
+              {job.held_out !== null && `; now ${percent(job.held_out)}`}
+              {job.predicted_accuracy !== null && `, expected ${percent(job.predicted_accuracy)}`}
+            </p>
+          </li>
+        );
+      })}
+    </ul>
+  );
+}

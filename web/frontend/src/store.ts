@@ -1,0 +1,142 @@
+/** What the page knows of the appliance, kept fresh. */
+
+import { useEffect, useRef, useState } from "preact/hooks";
+
+import type { Health, JournalEntry, Overview, Retraining, WindowRecord } from "./api";
+import { ask, streamUrl } from "./api";
+
+const EVERY_MS = 1000;
+const HEALTH_EVERY = 4;
+const EVENTS = 60;
+const WINDOWS = 60;
+
+export interface Known {
+  overview: Overview | null;
+  health: Health | null;
+  windows: WindowRecord[];
+  retraining: Retraining | null;
+  events: JournalEntry[];
+  /** Browser time (ms) since which the appliance does not answer; null while it does. */
+  silentSince: number | null;
+  /** Appliance time minus browser time, seconds. */
+  offset_s: number;
+}
+
+const NOTHING: Known = {
+  overview: null,
+  health: null,
+  windows: [],
+  retraining: null,
+  events: [],
+  silentSince: null,
+  offset_s: 0,
+};
+
+/** Everything the page shows; `refresh` asks for the retraining settings again. */
+export function useAppliance(): [Known, (retraining: Retraining) => void] {
+  const [known, setKnown] = useState<Known>(NOTHING);
+  const alive = useRef(true);
+
+  const put = (part: Partial<Known>): void => {
+    if (alive.current) setKnown((before) => ({ ...before, ...part }));
+  };
+
+  useEffect(() => {
+    alive.current = true;
+    let timer = 0;
+    let round = 0;
+    let wasSilent = true;
+    let stream: EventSource | null = null;
+
+    const slower = async (): Promise<void> => {
+      const [windows, retraining] = await Promise.all([
+        ask<WindowRecord[]>(`/windows?limit=${WINDOWS}`),
+        ask<Retraining>("/retraining"),
+      ]);
+      put({ windows, retraining });
+    };
+
+    const history = async (): Promise<void> => {
+      put({ events: await ask<JournalEntry[]>(`/events?limit=${EVENTS}`) });
+    };
+
+    const quietly = (work: Promise<void>): void => {
+      work.catch(() => undefined); // the poll of the overview tells when the appliance does not answer
+    };
+
+    const listen = (): void => {
+      stream?.close();
+      stream = new EventSource(streamUrl());
+      stream.onopen = () => quietly(history());
+      stream.onmessage = (message: MessageEvent<string>) => {
+        const entry = JSON.parse(message.data) as JournalEntry;
+        setKnown((before) => ({ ...before, events: [entry, ...before.events].slice(0, EVENTS) }));
+        if (/^(window|model|retraining)\./.test(entry.kind)) quietly(slower());
+      };
+    };
+
+    const poll = async (): Promise<void> => {
+      const began = Date.now();
+      try {
+        const overview = await ask<Overview>("/overview");
+        const now = (began + Date.now()) / 2000;
+        put({ overview, offset_s: overview.utc_s - now, silentSince: null });
+        if (wasSilent || round % HEALTH_EVERY === 0) put({ health: await ask<Health>("/readyz") });
+        if (wasSilent) {
+          wasSilent = false;
+          await slower();
+          listen();
+        }
+        round += 1;
+      } catch {
+        wasSilent = true;
+        if (alive.current) setKnown((before) => ({ ...before, silentSince: before.silentSince ?? Date.now() }));
+      }
+      if (alive.current) timer = window.setTimeout(() => void poll(), EVERY_MS);
+    };
+
+    void poll();
+    return () => {
+      alive.current = false;
+      clearTimeout(timer);
+      stream?.close();
+    };
+  }, []);
+
+  return [known, (retraining) => put({ retraining })];
+}
+
+/** The time of now at the appliance, UTC seconds, a few times a second. */
+export function useNow(offset_s: number): number {
+  const [now, setNow] = useState(Date.now() / 1000);
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now() / 1000), 250);
+    return () => clearInterval(timer);
+  }, []);
+  return now + offset_s;
+}
+
+export type Theme = "system" | "light" | "dark";
+
+/** The chosen theme, remembered in this browser. */
+export function useTheme(): [Theme, (theme: Theme) => void] {
+  const [theme, setTheme] = useState<Theme>(() => {
+    try {
+      const kept = localStorage.getItem("magpie.theme");
+      return kept === "light" || kept === "dark" ? kept : "system";
+    } catch {
+      return "system"; // a browser may forbid storage; then the choice lasts until the page is left
+    }
+  });
+  useEffect(() => {
+    if (theme === "system") delete document.documentElement.dataset["theme"];
+    else document.documentElement.dataset["theme"] = theme;
+    dispatchEvent(new Event("magpie-theme"));
+    try {
+      localStorage.setItem("magpie.theme", theme);
+    } catch {
+      return;
+    }
+  }, [theme]);
+  return [theme, setTheme];
+}
