@@ -14,6 +14,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -66,11 +67,16 @@ def all_outcomes(
 
 
 def record_camera(
-    number: int, task: str, args: argparse.Namespace, space: Sequence[RetrainingConfig], folder: Path
+    number: int,
+    task: str,
+    args: argparse.Namespace,
+    space: Sequence[RetrainingConfig],
+    folder: Path,
+    trials: list[dict[str, Any]],
 ) -> RecordedCamera:
     """One camera, all windows."""
     name = NAMES[number % 4] + ("" if number < 4 else f"-{number // 4 + 1}")
-    scene = demo_scene(number, args.seed, max(args.windows, 6) * args.window_seconds)
+    scene = demo_scene(number, args.seed, args.cycle_windows * args.window_seconds)
     first = first_student(task, args.weights)
     data = {
         w: labelled_window(scene, name, task, w, args.window_seconds, args.frames, folder, seed=args.seed)
@@ -99,6 +105,7 @@ def record_camera(
             size.train_frames, size.held_out_frames,
         )  # fmt: skip
         best = max(outcomes, key=lambda i: outcomes[i].accuracy)
+        trials += [t.to_json() | {"camera": name, "window": w} for t in profile.trials]
         history = profile.history.learned(best, outcomes[best].accuracy, outcomes[best].gpu_seconds)
         errors = [abs(p.end_accuracy.value - outcomes[p.config.id].accuracy) for p in profile.profiles]
         if outcomes[best].accuracy > start:
@@ -120,6 +127,8 @@ def main() -> None:
     parser.add_argument("--windows", type=int, default=6)
     parser.add_argument("--window-seconds", type=float, default=90.0)
     parser.add_argument("--frames", type=int, default=48, help="labelled frames per camera and window")
+    parser.add_argument("--cycle-windows", type=float, default=14.0, help="windows of one day, night and weather cycle")
+    parser.add_argument("--trials", help="write the trials here too, for work on the curve fit")
     parser.add_argument("--exemplars", type=int, default=12, help="frames of older windows beside")
     parser.add_argument("--task", choices=("detection", "classification", "mixed"), default="mixed")
     parser.add_argument("--cores", type=float, default=1.7, help="cores behind one device")
@@ -131,10 +140,13 @@ def main() -> None:
     cv2.setNumThreads(1)
     space = ConfigurationSpace().configs()
     cameras: list[RecordedCamera] = []
+    trials: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         for number in range(args.cameras):
             task = args.task if args.task != "mixed" else ("detection", "classification")[number % 2]
-            cameras.append(record_camera(number, task, args, space, Path(folder)))
+            cameras.append(record_camera(number, task, args, space, Path(folder), trials))
+            if args.trials:
+                write_result(args.trials, trials)
             trace = Trace(
                 "demo", args.window_seconds, 1.0, tuple(cameras), args.windows,
                 notes=f"exhaustive, {args.frames} labelled frames a window, one device of {args.cores} cores",

@@ -27,8 +27,9 @@ from edge.core.profiles import Estimate
 DISCORDANT = 0.25
 #: The noise prior is worth this many observations.
 NOISE_WEIGHT = 3.0
-#: Mean of the exponential prior on the accuracy that is still to be gained or lost after the last point.
-GAIN_SCALE = 0.06
+#: Mean of the exponential prior on the accuracy that is still to be gained or lost after the last point: a least one,
+#: and a part of what the trial moved already (a student that rose by 30 points in 5 epochs is not done yet).
+GAIN_LEAST, GAIN_OF_MOVED = 0.03, 0.5
 #: Spread of the first trained point around the student's own accuracy where training starts anew (a fresh layer).
 RESTART_SPREAD = 0.25
 #: Prior weight of curves that rise, fall, or stay.
@@ -116,10 +117,11 @@ def fit_curve(
         # Without the start point, the start is explained by a broad bell around the first trained point instead.
         restart = 0.0 if with_start else _log_bell(y[0] - y[1], RESTART_SPREAD) - _log_bell(0.0, prior_noise)
         level = float(ys.mean())
+        masses = _grid_mass(GAIN_LEAST + GAIN_OF_MOVED * float(ys.max() - ys.min()))
         log_flat = math.log(FLAT) + _log_fit(ys - level, prior_noise)
         members.append((0.0, level, 0.0, 1.0, log_flat + restart))
         for sign, share in ((1.0, RISING), (-1.0, FALLING)):
-            for distance, mass in zip(_GRID, _grid_mass(), strict=True):
+            for distance, mass in zip(_GRID, masses, strict=True):
                 fit = _fit_asymptote(xs, ys, sign, float(distance))
                 if fit is not None:
                     asymptote, b0, b1, residuals = fit
@@ -162,9 +164,9 @@ def _fit_asymptote(
     return asymptote, float(b0), float(b1), np.asarray(fitted - y)
 
 
-def _grid_mass() -> NDArray[np.float64]:
+def _grid_mass(scale: float) -> NDArray[np.float64]:
     """Prior mass of each grid distance: an exponential density times the (logarithmic) grid's step."""
-    mass = np.exp(-_GRID / GAIN_SCALE) * _GRID
+    mass = np.exp(-_GRID / scale) * _GRID
     return np.asarray(mass / mass.sum())
 
 
