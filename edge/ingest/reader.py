@@ -24,6 +24,7 @@ from edge.core.errors import CameraError
 from edge.core.vision import Frame
 from edge.ingest import knock
 from edge.ingest.convert import Converter, block_means
+from edge.ingest.memory import give_back
 from edge.ingest.secrets import redact
 from edge.ingest.source import CameraSource
 from edge.ingest.streams import Picture, open_stream
@@ -394,6 +395,7 @@ class _Attempt(threading.Thread):
             failure = _Failure("damaged", f"unexpected error while reading: {type(error).__name__}")
         finally:
             self._reader._on_ended(self, failure)
+            give_back()
 
     # The Sink that the stream reports to.
 
