@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
             data = args.data
             data.mkdir(parents=True, exist_ok=True)
         if args.videos is None:
-            cycle = args.cycle_windows or max(2.0 * args.windows, 14.0)
+            cycle = args.cycle_windows or max(4.0 * args.windows, 24.0)
             cameras = scene_cameras(args.cameras, args.seed, cycle * args.window_seconds)
         else:
             cameras = video_cameras(args.videos, args.cameras, args.seconds_per_picture)

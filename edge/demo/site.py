@@ -19,6 +19,10 @@ _NAMES = ("overpass", "junction", "residential", "boulevard")
 _CORES_PER_SCENE_CAMERA = 0.06
 
 
+#: Where in its cycle of light and weather the demo begins: the clear day that the first students know is ending.
+_START_PHASE = 0.1
+
+
 def scene_cameras(count: int, seed: int, cycle_s: float) -> list[dict[str, Any]]:
     """`count` scene cameras; each character has its own street, traffic and weather."""
     return [
@@ -31,7 +35,7 @@ def scene_cameras(count: int, seed: int, cycle_s: float) -> list[dict[str, Any]]
             "height": 288,
             "fps": 8.0,
             "day_s": cycle_s,
-            "start_phase": 0.0,
+            "start_phase": _START_PHASE,
             "bitrate": 900_000,
         }
         for n in range(count)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from typing import Any
 
 from edge.core.labels import LabelledFrame, SampledFrame
 from edge.runtime.messages import Label, Labelled
+from golden.budget import choose, hints
 
 #: Frames given to the worker ahead of its answers; enough to keep it busy, few enough to lose with it.
 _AHEAD = 2
@@ -62,6 +64,8 @@ class LabelQueue:
         self._pending: deque[SampledFrame] = deque()
         self._with_worker: dict[str, SampledFrame] = {}
         self._tries: dict[str, int] = {}
+        self._answered_s: float | None = None
+        self._seconds_per_frame = 0.0
         self.counters = LabelCounters()
 
     # -- cameras and frames
@@ -102,6 +106,14 @@ class LabelQueue:
         """One answer of the golden worker."""
         frame = self._with_worker.pop(message.frame_id, None)
         self.counters.seconds += message.seconds
+        now = time.monotonic()
+        if self._answered_s is not None and self.waiting() > _AHEAD:
+            # Wall time from answer to answer while there is always more to do: what the share really brings.
+            took = now - self._answered_s
+            self._seconds_per_frame = (
+                took if not self._seconds_per_frame else 0.8 * self._seconds_per_frame + 0.2 * took
+            )
+        self._answered_s = now
         if frame is not None:
             if message.labelled is None:
                 self.counters.unreadable += 1
@@ -134,6 +146,7 @@ class LabelQueue:
             return ()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
+        self._thin_out(camera, window, timeout_s)
         while sample.waiting and loop.time() < deadline:
             sample.changed.clear()
             try:
@@ -150,6 +163,21 @@ class LabelQueue:
         return tuple(sorted(sample.labels.values(), key=lambda f: (f.frame.utc_s, f.frame.number)))
 
     # -- inside
+
+    def _thin_out(self, camera: str, window: int, timeout_s: float) -> None:
+        """Where the teacher cannot label all that waits in time, frames evenly drawn over the time that is left go
+        first, and the others are given up: what is measured then still stands for that whole time."""
+        waiting = [f for f in self._pending if f.camera == camera and f.window == window]
+        cameras = len({f.camera for f in self._pending if f.window == window}) or 1
+        budget = int(timeout_s / (self._seconds_per_frame * cameras)) if self._seconds_per_frame > 0 else len(waiting)
+        if budget >= len(waiting):
+            return
+        chosen = {c.id for c in choose(hints(waiting), budget, 0.5, base_share=1.0)}
+        dropped = {f.id: f for f in waiting if f.id not in chosen}
+        self._pending = deque(f for f in self._pending if f.id not in dropped)
+        self.counters.missed += len(dropped)
+        for frame in dropped.values():
+            self._finish(frame, None)
 
     def _finish(self, frame: SampledFrame, labelled: LabelledFrame | None) -> None:
         sample = self._samples.get((frame.camera, frame.window))

@@ -261,6 +261,7 @@ class Runtime:
     def _camera_spec(self, camera: str) -> CameraWorkerSpec:
         c = self.cameras[camera]
         state = self.controller.state
+        left_s = max(1.0, state.window_start_s + self.retraining.window_s - self.clock.monotonic())
         return CameraWorkerSpec(
             settings=c.settings,
             student=m.Student(c.version.id, self.store.blobs.path(c.version.blob)),
@@ -268,8 +269,9 @@ class Runtime:
             record_root=self._data / "pictures",
             recording=self.site.recording,
             window=state.window,
-            window_left_s=max(1.0, state.window_start_s + self.retraining.window_s - self.clock.monotonic()),
-            target_frames=self._label_budget(c),
+            window_left_s=left_s,
+            # After a restart of the worker its sample goes on with what is left of time and budget.
+            target_frames=max(1, round(self._label_budget(c) * min(1.0, left_s / self.retraining.window_s))),
             cores=self.cores,
             watch_fps=self._watching.get(camera, 0.0),
         )
