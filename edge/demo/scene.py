@@ -428,9 +428,9 @@ class Scene:
             grey = 16.0 * state.rain * (0.3 + 0.7 * state.daylight)
             picture = cv2.addWeighted(
                 picture,
-                1.0 - 0.22 * state.rain,
+                1.0 - 0.16 * state.rain,
                 self._streaks[oy : oy + height, ox : ox + width],
-                0.42 * state.rain,
+                0.34 * state.rain,
                 grey,
             )
             if state.rain > 0.5:
@@ -438,7 +438,7 @@ class Scene:
         if state.snow > 0.05:
             shine = state.snow * (0.45 + 0.5 * state.daylight)
             picture = cv2.addWeighted(picture, 1.0, self._flakes[oy : oy + height, ox : ox + width], shine, 0.0)
-        noise = 0.05 + 0.2 * (1.0 - state.daylight)
+        noise = 0.05 + 0.13 * (1.0 - state.daylight)
         nx, ny = (tick >> 40) % 64, (tick >> 48) % 64
         return cv2.addWeighted(picture, 1.0, self._noise[ny : ny + height, nx : nx + width], noise, -128.0 * noise)
 

@@ -136,7 +136,7 @@ _MIXES: Final[dict[str, tuple[tuple[float, ...], tuple[float, ...], tuple[float,
     "boulevard": ((0.46, 0.06, 0.12, 0.12, 0.24), (0.24, 0.16, 0.20, 0.22, 0.18), (0.42, 0.14, 0.16, 0.10, 0.18)),
 }
 
-_NIGHT: Final = (0.15, 0.17, 0.24)
+_NIGHT: Final = (0.25, 0.27, 0.35)
 _DUSK: Final = (0.72, 0.52, 0.46)
 _DAY: Final = (1.0, 1.0, 1.0)
 
