@@ -16,7 +16,7 @@ import av
 import cv2
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from video_clips import FPS, HEIGHT, WIDTH, Clips, make_clips, scene, wait_for
 
@@ -158,6 +158,7 @@ def test_what_cannot_be_shown(clips: Clips, tmp_path: Path) -> None:
 # -- payloads ----------------------------------------------------------------------------------------------------
 
 
+@settings(deadline=None)
 @given(st.sampled_from(["h264", "h265"]), st.binary(min_size=3, max_size=9000), st.integers(20, MAX_PAYLOAD))
 def test_fragments_are_put_together_again(codec: str, nal: bytes, limit: int) -> None:
     payloads = rtp_payloads(codec, nal, limit)  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edge.core.errors import InvalidValue
@@ -21,6 +21,7 @@ def shown(source: CameraSource) -> str:
     return f"{source!r} {source} {source.to_json()} {asdict(source)} {json.dumps(source.to_json())}"
 
 
+@settings(deadline=None)
 @given(passwords)
 def test_a_password_in_the_url_is_moved_out_and_never_shown(password: str) -> None:
     source = CameraSource("gate", f"rtsp://operator:{quote(password, safe='')}@cam:554/stream?x=1")
@@ -32,6 +33,7 @@ def test_a_password_in_the_url_is_moved_out_and_never_shown(password: str) -> No
     assert source.url_with(source.password()) == f"rtsp://operator:{quote(password, safe='')}@cam:554/stream?x=1"
 
 
+@settings(deadline=None)
 @given(passwords)
 def test_redact_hides_credentials_and_given_secrets(password: str) -> None:
     encoded = quote(password, safe="")

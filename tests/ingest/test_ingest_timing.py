@@ -5,12 +5,13 @@ from __future__ import annotations
 import random
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edge.ingest.timing import BackOff, CaptureClock, FrozenWatch, KeyFrameSkipper, LagMeter, Pace
 
 
+@settings(deadline=None)
 @given(st.integers(0, 2**32), st.floats(0, 5), st.floats(0.1, 10), st.floats(1, 10))
 def test_back_off_begins_at_once_then_doubles_up_to_its_maximum(
     seed: int, first: float, low: float, span: float
@@ -63,6 +64,7 @@ def test_a_burst_at_the_beginning_is_not_lag() -> None:
     assert max(burst) < 1e-3
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.floats(0, 10), st.booleans()), max_size=200))
 def test_no_delta_frame_is_decoded_after_a_dropped_one(packets: list[tuple[float, bool]]) -> None:
     skipper, broken = KeyFrameSkipper(1.0), False
@@ -82,6 +84,7 @@ def test_packets_are_dropped_only_beyond_the_limit_and_up_to_a_key_frame() -> No
     assert [skipper.take(*p) for p in given_packets] == [True, False, False, True, True]
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.floats(0, 0.2), st.one_of(st.none(), st.floats(-100, 100))), min_size=1, max_size=100))
 def test_frame_times_always_go_forward(steps: list[tuple[float, float | None]]) -> None:
     clock, now, last = CaptureClock(5.0), 10.0, None
@@ -110,6 +113,7 @@ def test_our_utc_clock_may_be_set_back() -> None:
     assert clock.frame(10.1, 1000.0, None).utc_s == 1000.0
 
 
+@settings(deadline=None)
 @given(st.integers(0, 255), st.lists(st.integers(-1, 1), min_size=2, max_size=50))
 def test_a_picture_that_only_wobbles_is_the_same(level: int, wobble: list[int]) -> None:
     watch, rng = FrozenWatch(), np.random.default_rng(0)
@@ -130,6 +134,7 @@ def test_one_changed_block_is_a_change() -> None:
     assert watch.picture(6.0, np.full((5, 5), 100, np.uint8)) == 0.0
 
 
+@settings(deadline=None)
 @given(st.floats(0.5, 30), st.floats(1, 60), st.integers(0, 1000))
 def test_pace_offers_about_max_fps(max_fps: float, fps: float, seed: int) -> None:
     rng, pace, seconds = random.Random(seed), Pace(max_fps), 20.0
