@@ -31,7 +31,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--videos", type=Path, help="folder of clips and of folders with stills, instead of the scene")
     parser.add_argument("--teacher", type=Path, help="YAML of the golden model, see configs/teachers/")
-    parser.add_argument("--classes", default="", help="with --videos: the cameras' classes, comma separated")
+    parser.add_argument(
+        "--classes", default="", help="the cameras' classes, comma separated (car,truck,bus,bicycle,person)"
+    )
     parser.add_argument("--class-map", default="", help="with --videos: class=teacher+teacher,...")
     parser.add_argument(
         "--seconds-per-picture", type=float, default=1.0, help="with --videos: how long a still is shown"

@@ -36,6 +36,7 @@ def make_first_student(channel: Channel, order: FirstStudent) -> None:
     import torch
 
     from edge.students import Student, load_student, save_weights, start_from
+    from edge.students.adopt import adopt
 
     torch.manual_seed(0)
     student = Student(order.spec)
@@ -53,14 +54,9 @@ def make_first_student(channel: Channel, order: FirstStudent) -> None:
                 f"{order.spec.width:g} for {order.spec.task}",
                 "make student.architecture, width and last_layer_width fit the file",
             )
-        words = f"weights of {order.source.name}"
-        if given.spec.classes == order.spec.classes:
-            student.module.load_state_dict(given.module.state_dict())
-        else:
-            own = student.module.state_dict()
-            fitting = {k: v for k, v in given.module.state_dict().items() if own[k].shape == v.shape}
-            student.module.load_state_dict(fitting, strict=False)
-            words += ", with a new output for this camera's classes"
+        known = adopt(student, given)
+        new = [c for c in order.spec.classes if c not in known]
+        words = f"weights of {order.source.name}" + (f"; new to it: {', '.join(new)}" if new else "")
     save_weights(order.target, student.module, order.spec, {"origin": words})
     channel.send(Made(words))
 
