@@ -9,21 +9,23 @@ from pathlib import Path
 import numpy as np
 
 from edge.core import checks
-from edge.core.errors import InvalidValue
+from edge.core.errors import InvalidValue, WeightsError
 from edge.core.vision import Detections, Frame, Observation
 from edge.inference.agreement import agreement
 from edge.inference.proposals import ProposalFinder
-from edge.students import ANSWER_SCORE, Student, load_student
+from edge.students import ANSWER_SCORE, Student, load_student, refill
 
 WARM_UP_ANSWERS = 2
+PAUSE_S = 0.002
 # Two proposals of which one lies in the other by more than this show the same object.
 SAME_OBJECT_PART = 0.7
 
 
 def prepare(path: Path, device: str = "cpu", resolutions: Sequence[float] = (1.0,)) -> Student:
-    """Load a student beside the one in force and warm it up, ready to be swapped in. May run in another thread.
+    """Load a student and warm it up, ready to be put in force.
 
-    Raises WeightsError if the file is missing, damaged or does not fit.
+    Building a network holds up other threads of the process for some 50 ms of CPU time; while one of them answers
+    frames, use `LiveStudent.prepare`. Raises WeightsError if the file is missing, damaged or does not fit.
     """
     student = load_student(path, device).for_inference()
     picture = np.full((*student.spec.input_size, 3), 127, np.uint8)
@@ -60,6 +62,8 @@ class LiveStudent:
         self.camera = camera
         self.task = student.spec.task
         self._force = (student, version)
+        # The next student is written into the spare, and the one that it replaces becomes the spare.
+        self._spare: Student | None = student.copy() if student.folds else None
         self._score = score
         self._clock = cpu_clock
         self._finder = ProposalFinder()
@@ -79,6 +83,24 @@ class LiveStudent:
         """The last fresh answer."""
         return self._last
 
+    def prepare(self, path: Path, breathe: Callable[[], None] | None = None) -> Student:
+        """Load the next student beside the one in force, in another thread, without holding up its answers: it is
+        written into the student that was in force before (a double buffer), a few tensors at a time, with `breathe()`
+        in between (a pause of 2 ms by default). One call at a time; `swap` the result in, or drop it.
+
+        Raises WeightsError if the file is missing, damaged or does not fit.
+        """
+        pause = breathe or (lambda: time.sleep(PAUSE_S))
+        spare, self._spare = self._spare, None
+        if spare is not None:
+            try:
+                if refill(spare, path, pause):
+                    return spare
+            except WeightsError:
+                self._spare = spare
+                raise
+        return prepare(path, self._force[0].device)
+
     def swap(self, student: Student, version: str) -> None:
         """Put another student in force, between two frames. It must be warm (`prepare`) and of the same task and
         classes; otherwise InvalidValue, and the present one stays."""
@@ -87,7 +109,9 @@ class LiveStudent:
             raise InvalidValue("student.task", student.spec.task, own.task)
         if student.spec.classes != own.classes:
             raise InvalidValue("student.classes", student.spec.classes, str(own.classes))
-        self._force = (student, version)
+        retired, self._force = self._force[0], (student, version)
+        if retired.folds and retired is not student:
+            self._spare = retired
 
     def answer(self, frame: Frame, resolution: float = 1.0) -> Observation:
         """The student's answer to a frame. `inference_s` is CPU time of this thread; `details["answered_at_s"]` the

@@ -14,7 +14,7 @@ from edge.students.pictures import (
     resize_picture,
 )
 from edge.students.student import ANSWER_SCORE, Student
-from edge.students.weights import load_student, save_weights, start_from, student_bytes
+from edge.students.weights import load_student, refill, save_weights, start_from, student_bytes
 
 __all__ = [
     "ANSWER_SCORE",
@@ -31,6 +31,7 @@ __all__ = [
     "load_student",
     "match_targets",
     "pictures_to_tensor",
+    "refill",
     "resize_last_layer",
     "resize_picture",
     "save_weights",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,16 +26,33 @@ from edge.students.pictures import cut_outs, input_size_at, pictures_to_tensor, 
 ANSWER_SCORE = 0.4
 
 
+@dataclass(frozen=True)
+class Fold:
+    """A BatchNorm `norm` that was folded into the convolution `conv` (names of modules in the network)."""
+
+    conv: str
+    norm: str
+    eps: float
+
+
 class Student:
-    """`spec` and `module` belong together; `info` is what was stored beside the weights (JSON-able).
+    """`spec` and `module` belong together; `info` is what was stored beside the weights (JSON-able); `folds` is what
+    `for_inference` folded together (empty for a student that can be trained).
 
     Inference runs without autograd; the module is in eval mode after every call that needs it.
     """
 
-    def __init__(self, spec: StudentSpec, module: StudentNet | None = None, info: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        spec: StudentSpec,
+        module: StudentNet | None = None,
+        info: dict[str, Any] | None = None,
+        folds: tuple[Fold, ...] = (),
+    ) -> None:
         self.spec = spec
         self.module: StudentNet = build(spec) if module is None else module
         self.info: dict[str, Any] = dict(info or {})
+        self.folds = folds
 
     @property
     def device(self) -> str:
@@ -47,14 +65,15 @@ class Student:
 
     def copy(self) -> Student:
         """An independent copy (weights included)."""
-        return Student(self.spec, copy.deepcopy(self.module), copy.deepcopy(self.info))
+        return Student(self.spec, copy.deepcopy(self.module), copy.deepcopy(self.info), self.folds)
 
     def for_inference(self) -> Student:
         """A copy that only answers: BatchNorm folded into the convolutions, channels last; same answers, faster."""
-        module = _fold_batch_norms(copy.deepcopy(self.module).eval())
+        module = copy.deepcopy(self.module).eval()
+        folds = self.folds + tuple(_fold_batch_norms(module))
         for parameter in module.parameters():
             parameter.requires_grad_(False)
-        return Student(self.spec, module.to(memory_format=torch.channels_last), self.info)
+        return Student(self.spec, module.to(memory_format=torch.channels_last), self.info, folds)
 
     def detect(
         self, pictures: Sequence[NDArray[np.uint8]], resolution: float = 1.0, score: float = ANSWER_SCORE
@@ -104,15 +123,16 @@ class Student:
         return vectors.float().cpu().numpy()
 
 
-def _fold_batch_norms(module: nn.Module) -> Any:
+def _fold_batch_norms(module: nn.Module, name: str = "") -> list[Fold]:
     """Folds each BatchNorm that directly follows a convolution into it; registration order is order of execution in
-    all our blocks (conv, bn in sequences; conv1, bn1, conv2, bn2 in residual blocks)."""
-    for child in module.children():
-        _fold_batch_norms(child)
-    names = list(module._modules)
-    for first, second in itertools.pairwise(names):
+    all our blocks (conv, bn in sequences; conv1, bn1, conv2, bn2 in residual blocks). Returns what was folded."""
+    folds = []
+    for child_name, child in module.named_children():
+        folds += _fold_batch_norms(child, f"{name}{child_name}.")
+    for first, second in itertools.pairwise(list(module._modules)):
         conv, norm = module._modules[first], module._modules[second]
         if isinstance(conv, nn.Conv2d) and isinstance(norm, nn.BatchNorm2d):
             module._modules[first] = fuse_conv_bn_eval(conv, norm)
             module._modules[second] = nn.Identity()
-    return module
+            folds.append(Fold(name + first, name + second, norm.eps))
+    return folds

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,11 @@ from torch import Tensor, nn
 from edge.core.configs import StudentSpec
 from edge.core.errors import DiskFull, InvalidValue, StoreError, WeightsError
 from edge.students.network import build
-from edge.students.student import Student
+from edge.students.student import Fold, Student
 
 FORMAT = "magpie-student/1"
+# Tensors handled between two breaths of `refill`.
+SLICE = 12
 
 
 def student_bytes(
@@ -75,7 +77,63 @@ def write_whole(path: Path, content: bytes) -> None:
 
 def load_student(path: Path, device: str = "cpu") -> Student:
     """Read a student. Raises WeightsError if the file is missing, damaged, no student, or does not fit its own spec."""
-    path = Path(path)
+    spec, tensors, extra = _read(Path(path))
+    module = build(spec)
+    own = module.state_dict()
+    _check_fit(path, {k: v.shape for k, v in own.items()}, tensors)
+    _check_finite(path, tensors)
+    module.load_state_dict({k: v.to(own[k].dtype) for k, v in tensors.items()})
+    return Student(spec, module.to(device), extra)
+
+
+def refill(spare: Student, path: Path, breathe: Callable[[], None] = lambda: None) -> bool:
+    """Read a student of the same spec into `spare`, an inference copy that nobody uses. False: it is of another spec.
+
+    A fraction of the work of `load_student` and `for_inference`, in slices with `breathe()` between them, so that
+    another thread of this process that answers frames is not held up. Raises WeightsError like `load_student`; the
+    spare is then unchanged.
+    """
+    spec, tensors, extra = _read(Path(path))
+    if spec != spare.spec or not spare.folds:
+        return False
+    breathe()
+    own = spare.module.state_dict()
+    folded = {f.conv: f for f in spare.folds}
+    wanted = {k: v.shape for k, v in own.items()}
+    for fold in spare.folds:
+        # The fused bias stands for the four tensors of the norm (none of our folded convolutions has its own).
+        wanted.pop(f"{fold.conv}.bias")
+        channels = own[f"{fold.conv}.weight"].shape[:1]
+        wanted |= {f"{fold.norm}.{part}": channels for part in ("weight", "bias", "running_mean", "running_var")}
+        wanted[f"{fold.norm}.num_batches_tracked"] = torch.Size([])
+    _check_fit(path, wanted, tensors)
+    _check_finite(path, tensors, breathe)
+    with torch.no_grad():
+        for n, (name, target) in enumerate(own.items()):
+            module, _, part = name.rpartition(".")
+            fold_of = folded.get(module)
+            if fold_of is None:
+                target.copy_(tensors[name])
+            else:
+                target.copy_(_folded(tensors, fold_of, part))
+            if n % SLICE == SLICE - 1:
+                breathe()
+    spare.info = extra
+    return True
+
+
+def _folded(tensors: Mapping[str, Tensor], fold: Fold, part: str) -> Tensor:
+    """Weight or bias of a convolution with its BatchNorm folded in."""
+    gain, shift, mean, variance = (
+        tensors[f"{fold.norm}.{name}"].float() for name in ("weight", "bias", "running_mean", "running_var")
+    )
+    scale = gain * torch.rsqrt(variance + fold.eps)
+    if part == "bias":
+        return shift - mean * scale
+    return tensors[f"{fold.conv}.weight"].float() * scale.view(-1, 1, 1, 1)
+
+
+def _read(path: Path) -> tuple[StudentSpec, dict[str, Tensor], dict[str, Any]]:
     if not path.is_file():
         raise WeightsError(f"weight file {path} does not exist", "check the path")
     try:
@@ -91,23 +149,24 @@ def load_student(path: Path, device: str = "cpu") -> Student:
         extra = json.loads(metadata.get("extra", "{}"))
     except (KeyError, TypeError, ValueError, InvalidValue) as error:
         raise WeightsError(f"weight file {path} has an unreadable specification: {error}") from error
-    module = build(spec)
-    _fit(path, module, tensors)
-    return Student(spec, module.to(device), extra)
+    return spec, tensors, extra
 
 
-def _fit(path: Path, module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    own = module.state_dict()
-    missing = sorted(own.keys() - tensors.keys())
-    unknown = sorted(tensors.keys() - own.keys())
-    shapes = sorted(k for k in own.keys() & tensors.keys() if own[k].shape != tensors[k].shape)
+def _check_fit(path: Path, wanted: Mapping[str, torch.Size], tensors: Mapping[str, Tensor]) -> None:
+    missing = sorted(wanted.keys() - tensors.keys())
+    unknown = sorted(tensors.keys() - wanted.keys())
+    shapes = sorted(k for k in wanted.keys() & tensors.keys() if wanted[k] != tensors[k].shape)
     for what, names in (("lacks", missing), ("has unknown", unknown), ("has other shapes for", shapes)):
         if names:
             raise WeightsError(f"weight file {path} does not fit its student: it {what} {len(names)}, e.g. {names[0]}")
-    for name, value in tensors.items():
+
+
+def _check_finite(path: Path, tensors: Mapping[str, Tensor], breathe: Callable[[], None] = lambda: None) -> None:
+    for n, (name, value) in enumerate(tensors.items()):
         if value.is_floating_point() and not bool(torch.isfinite(value).all()):
             raise WeightsError(f"weight file {path} is damaged: {name} holds numbers that are not finite")
-    module.load_state_dict({k: v.to(own[k].dtype) for k, v in tensors.items()})
+        if n % SLICE == SLICE - 1:
+            breathe()
 
 
 def start_from(student: Student, path: Path) -> int:

@@ -95,6 +95,33 @@ def test_swap_between_two_frames_loses_none() -> None:
     assert live.version == "v2"
 
 
+def test_two_buffers_take_turns(tmp_path: Path) -> None:
+    paths = []
+    for n in range(2):
+        paths.append(tmp_path / f"{n}.safetensors")
+        save_weights(paths[n], talkative(DETECTOR, n).module, DETECTOR)
+    live = LiveStudent(prepare(paths[0]), "v0", "gate")
+    used = []
+    for n in range(1, 6):
+        answering = live._force[0]
+        student = live.prepare(paths[n % 2], breathe=lambda: None)
+        assert student is not answering
+        # Until the swap the old one answers, unharmed.
+        assert set(live.answer(frame(n)).detections.classes) == {(n - 1) % 2}
+        live.swap(student, f"v{n}")
+        assert set(live.answer(frame(n)).detections.classes) == {n % 2}
+        used.append(id(student))
+    assert len(set(used)) == 2
+    (tmp_path / "bad.safetensors").write_bytes(b"bad")
+    with pytest.raises(WeightsError, match="damaged"):
+        live.prepare(tmp_path / "bad.safetensors")
+    live.swap(live.prepare(paths[0]), "v6")
+    other = StudentSpec("detection", "ssdlite_mobilenet_v3", CLASSES, (64, 96), 0.35, last_layer_width=24)
+    save_weights(paths[0], talkative(other, 1).module, other)
+    live.swap(live.prepare(paths[0]), "v7")
+    assert set(live.answer(frame(9)).detections.classes) == {1}
+
+
 def test_what_does_not_fit_is_not_swapped_in() -> None:
     live = LiveStudent(talkative(DETECTOR), "v1", "gate")
     with pytest.raises(InvalidValue, match=r"student\.task"):

@@ -24,6 +24,7 @@ from edge.students import (
     load_student,
     match_targets,
     pictures_to_tensor,
+    refill,
     resize_last_layer,
     resize_picture,
     save_weights,
@@ -238,6 +239,46 @@ def test_weights_round_trip(spec: StudentSpec, half: bool, tmp_path: Path) -> No
         a, b = student.module(x)[0], again.module(x)[0]
     assert float((a - b).abs().max()) <= (0.02 * float(a.abs().max()) + 1e-3 if half else 0.0)
     assert [f.name for f in path.parent.iterdir()] == ["s.safetensors"]
+
+
+@pytest.mark.parametrize("spec", ALL, ids=lambda s: f"{s.architecture}-{s.width}")
+def test_refilling_a_spare_is_loading_and_folding(spec: StudentSpec, tmp_path: Path) -> None:
+    old, new = lively(spec, 1), lively(spec, 2)
+    path = tmp_path / "new.safetensors"
+    save_weights(path, new.module, spec, {"n": 2}, half=True)
+    spare = old.for_inference()
+    breaths: list[int] = []
+    assert refill(spare, path, lambda: breaths.append(1))
+    assert len(breaths) > 5
+    assert spare.info == {"n": 2}
+    x = pictures_to_tensor([picture(3, input_size_at(spec))])
+    expected = load_student(path).for_inference()
+    with torch.inference_mode():
+        for a, b in zip(expected.module(x), spare.module(x), strict=True):
+            assert torch.allclose(a, b, rtol=1e-4, atol=1e-5 * max(1.0, float(a.abs().max())))
+
+
+def test_refilling_refuses_what_does_not_fit_and_leaves_the_spare(tmp_path: Path) -> None:
+    spec = CLASSIFIERS[0]
+    student = lively(spec)
+    spare = student.for_inference()
+    before = {k: v.clone() for k, v in spare.module.state_dict().items()}
+    path = tmp_path / "x.safetensors"
+    save_weights(path, lively(CLASSIFIERS[2]).module, CLASSIFIERS[2])
+    assert not refill(spare, path)
+    save_weights(path, student.module, spec)
+    assert not refill(student, path)  # no inference copy
+    tensors = load_file(path)
+    tensors["stem.bn1.running_var"][0] = float("inf")
+    metadata = {"format": "magpie-student/1", "extra": "{}", "spec": json.dumps(spec.to_json())}
+    save_file(tensors, path, metadata=metadata)
+    with pytest.raises(WeightsError, match="not finite"):
+        refill(spare, path)
+    del tensors["stem.bn1.running_var"]
+    save_file(tensors, path, metadata=metadata)
+    with pytest.raises(WeightsError, match=r"lacks 1, e\.g\. stem\.bn1\.running_var"):
+        refill(spare, path)
+    assert all(torch.equal(v, before[k]) for k, v in spare.module.state_dict().items())
 
 
 def test_bad_weight_files_are_refused_by_name(tmp_path: Path) -> None:
