@@ -124,7 +124,8 @@ class Runtime:
     ) -> None:
         self.site, self.store, self.journal, self.clock = site, store, journal, clock
         self.partitioner = partitioner
-        self.cores = partitioner.caps.units
+        # What turns seconds of work into device seconds: a CPU is shared by cores, a GPU counts its own time.
+        self.cores = partitioner.caps.units if partitioner.caps.device == "cpu" else 1.0
         self.retraining = site.retraining
         self.next_retraining: RetrainingSettings | None = None
         self.cameras: dict[str, CameraRuntime] = {}
@@ -682,7 +683,6 @@ class Runtime:
         camera.closed = {window: data}
         await asyncio.to_thread(_write_json, self._manifest(name, window), data.to_json())
         measured = await asyncio.to_thread(realised, data.task, data.all_sampled, len(data.classes))
-        camera.realised = measured
         self._labelled(camera, window, data, measured)
         # The students in shadow can wait: the plan does not need them.
         parent = await self._parent(camera.version)
