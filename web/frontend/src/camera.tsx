@@ -21,6 +21,15 @@ export function cameraColour(index: number): string {
   return `var(--camera-${index % 8})`;
 }
 
+/** The newest window in which both were measured: figures of different windows are not compared. */
+function measured(camera: Camera, windows: WindowRecord[]): { realised: number | null; frozen: number | null } {
+  for (const window of windows) {
+    const row = window.cameras.find((r) => r.camera === camera.id);
+    if (row?.realised && row.frozen) return { realised: row.realised.value, frozen: row.frozen.value };
+  }
+  return { realised: camera.accuracy, frozen: null };
+}
+
 interface Props {
   camera: Camera;
   index: number;
@@ -32,8 +41,8 @@ interface Props {
 
 export function CameraCard({ camera, index, live, boxes, windows, onModels }: Props) {
   const [label, tone] = STATES[camera.state] ?? [camera.state, "wait"];
-  const gain =
-    camera.accuracy === null || camera.frozen_accuracy === null ? null : camera.accuracy - camera.frozen_accuracy;
+  const { realised, frozen } = measured(camera, windows);
+  const gain = realised === null || frozen === null ? null : realised - frozen;
   const lost = Object.entries(camera.losses).filter(([, n]) => n > 0);
   return (
     <article class="card camera" aria-labelledby={`name-${camera.id}`}>
@@ -59,11 +68,11 @@ export function CameraCard({ camera, index, live, boxes, windows, onModels }: Pr
       <div class="accuracy">
         <p class="now">
           <span class="key realised" aria-hidden="true" />
-          <strong>{percent(camera.accuracy)}</strong> <span class="quiet">correct</span>
+          <strong>{percent(realised, 1)}</strong> <span class="quiet">correct</span>
         </p>
         <p class="now">
           <span class="key frozen" aria-hidden="true" />
-          <strong>{percent(camera.frozen_accuracy)}</strong> <span class="quiet">had it stayed frozen</span>
+          <strong>{percent(frozen, 1)}</strong> <span class="quiet">had it stayed frozen</span>
         </p>
         {gain !== null && <span class={`gain ${gain >= 0 ? "up" : "down"}`}>{points(gain)}</span>}
       </div>

@@ -48,7 +48,11 @@ function build(host: HTMLElement, data: uPlot.AlignedData): uPlot {
           size: 22,
           gap: 3,
           incrs: [1, 2, 5, 10, 20, 50, 100, 1000],
-          values: (_, splits) => splits.map((v) => (Number.isInteger(v) ? String(v) : "")),
+          values: (plot, splits) => {
+            const known = plot.data[0];
+            const [first, last] = [known[0] ?? 0, known.at(-1) ?? 0];
+            return splits.map((v) => (Number.isInteger(v) && v >= first && v <= last ? String(v) : ""));
+          },
         },
         { ...axis, grid, size: 44, gap: 4, splits: () => [0, 50, 100], values: (_, v) => v.map((n) => `${n} %`) },
       ],

@@ -5,8 +5,8 @@ export function percent(value: number | null | undefined, digits = 0): string {
 }
 
 export function points(value: number): string {
-  const rounded = Math.round(100 * value);
-  return `${rounded > 0 ? "+" : rounded < 0 ? "−" : "±"}${Math.abs(rounded)} pts`;
+  const rounded = Math.round(1000 * value) / 10;
+  return `${rounded > 0 ? "+" : rounded < 0 ? "−" : "±"}${Math.abs(rounded).toFixed(1)} pts`;
 }
 
 export function clock(utc_s: number): string {

@@ -32,7 +32,7 @@ export function Header({ overview, health, now_s, theme, onTheme }: Props) {
         </svg>
         <div>
           <h1>{overview?.site ?? "Magpie"}</h1>
-          <p class="quiet">Magpie{health ? ` ${health.version}` : ""}</p>
+          <p class="quiet">Magpie{health && health.version !== "unknown" ? ` ${health.version}` : ""}</p>
         </div>
       </div>
       {window && overview && (

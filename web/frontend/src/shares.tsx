@@ -21,7 +21,7 @@ function parts(overview: Overview): Part[] {
     out.push({ key: `${camera.id}-i`, name: `${camera.name}: inference`, share: share.inference, colour, training: false });
     out.push({ key: `${camera.id}-r`, name: `${camera.name}: retraining`, share: share.retraining, colour, training: true });
   });
-  out.push({ key: "golden", name: "Golden model (labels)", share: overview.golden_share, colour: "var(--golden)", training: false });
+  out.push({ key: "golden", name: "Golden model", share: overview.golden_share, colour: "var(--golden)", training: false });
   out.push({ key: "profiling", name: "Profiling", share: overview.profiling_share, colour: "var(--profiling)", training: false });
   out.push({ key: "control", name: "Control", share: overview.control_share, colour: "var(--control)", training: false });
   return out;

@@ -6,6 +6,7 @@ import type { Health, JournalEntry, Overview, Retraining, WindowRecord } from ".
 import { ask, streamUrl } from "./api";
 
 const EVERY_MS = 1000;
+const SOON_MS = 700;
 const HEALTH_EVERY = 4;
 const EVENTS = 60;
 const WINDOWS = 60;
@@ -44,6 +45,7 @@ export function useAppliance(): [Known, (retraining: Retraining) => void] {
   useEffect(() => {
     alive.current = true;
     let timer = 0;
+    let later = 0;
     let round = 0;
     let wasSilent = true;
     let stream: EventSource | null = null;
@@ -64,6 +66,12 @@ export function useAppliance(): [Known, (retraining: Retraining) => void] {
       work.catch(() => undefined); // the poll of the overview tells when the appliance does not answer
     };
 
+    /** Events come in bursts and just before their records are written: ask once, a moment later. */
+    const soon = (): void => {
+      clearTimeout(later);
+      later = window.setTimeout(() => quietly(slower()), SOON_MS);
+    };
+
     const listen = (): void => {
       stream?.close();
       stream = new EventSource(streamUrl());
@@ -71,7 +79,7 @@ export function useAppliance(): [Known, (retraining: Retraining) => void] {
       stream.onmessage = (message: MessageEvent<string>) => {
         const entry = JSON.parse(message.data) as JournalEntry;
         setKnown((before) => ({ ...before, events: [entry, ...before.events].slice(0, EVENTS) }));
-        if (/^(window|model|retraining)\./.test(entry.kind)) quietly(slower());
+        if (/^(window|model|retraining)\./.test(entry.kind)) soon();
       };
     };
 
@@ -99,6 +107,7 @@ export function useAppliance(): [Known, (retraining: Retraining) => void] {
     return () => {
       alive.current = false;
       clearTimeout(timer);
+      clearTimeout(later);
       stream?.close();
     };
   }, []);

@@ -56,7 +56,10 @@ const KNOWN: Record<string, (d: Data, e: JournalEntry) => string | Told> = {
   "sample.not_closed": (d) => ({ text: `its sample was not closed in time${because(d)}`, tone: "bad" }),
   "window.measured": (d, e) =>
     `window ${e.window ?? ""}: ${percent(number(d["realised"]))} right, the frozen model ${percent(number(d["frozen"]))}`,
-  plan: (d) => `New plan by ${text(d["policy"])}: expects ${percent(number(d["objective"]))} on average`,
+  plan: (d) => {
+    const cause = text(d["cause"]);
+    return `New plan by ${text(d["policy"])}${cause && ` (${cause})`}: expects ${percent(number(d["objective"]))} on average`;
+  },
   profiled: (d) => `${text(d["configs"])} ways to retrain were estimated`,
   "inference.changed": (d) => {
     const l = d["lambda"] as { frame_rate: number; resolution: number } | undefined;
@@ -66,7 +69,7 @@ const KNOWN: Record<string, (d: Data, e: JournalEntry) => string | Told> = {
   "retraining.stopped": (d) => `retraining ended early${because(d)}`,
   "retraining.failed": (d) => ({ text: `retraining failed${because(d)}`, tone: "bad" }),
   "model.promoted": (d) => ({ text: `a better model is in force${scores(d)}`, tone: "good" }),
-  "model.rejected": (d) => `the retrained model was not better${scores(d)}`,
+  "model.rejected": (d) => `the retrained model was not put in force${because(d)}`,
   "model.switched": (d) => `the new model answers; ${text(d["frames_lost"])} frames lost in the switch`,
   "model.rolled_back": (d, e) => ({
     text: `rolled back to ${version(d, e.camera ?? "")} by ${text(d["by"])}${because(d)}`,
