@@ -16,7 +16,7 @@ from benchmarks.bench_demo import main as bench_demo
 
 REPO = Path(__file__).resolve().parent.parent
 CLIPS = {"arterial.mp4": "urban_arterial_china.mp4", "campus.avi": "people_vtest_480.avi"}
-STILLS = {"expressway-1": "3702", "expressway-2": "2703"}
+STILLS = {"expressway-1": "8701", "expressway-2": "2703"}
 
 
 def main() -> int:

@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--windows", type=int, default=6, help="end after so many windows; 0: go on until Ctrl-C")
     parser.add_argument("--window-seconds", type=float, default=90.0)
     parser.add_argument("--cameras", type=int, default=4)
-    parser.add_argument("--task", choices=("detection", "classification", "mixed"), default="mixed")
+    parser.add_argument("--task", choices=("detection", "classification", "mixed"), default="detection")
     parser.add_argument("--policy", default="relay")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--videos", type=Path, help="folder of clips and of folders with stills, instead of the scene")

@@ -102,6 +102,8 @@ def demo_site(
                     "last_layer_width": spec["last_layer_width"],
                     "weights": str(weights),
                 },
+                # A still does not change while it is shown: only after that is the picture frozen.
+                "stall_timeout_s": max(5.0, 2.0 * camera.get("seconds_per_picture", 0.0)),
                 "inference": {"frame_rates": [8.0, 4.0, 2.0, 1.0]},
             }
         )
