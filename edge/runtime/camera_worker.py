@@ -9,6 +9,7 @@ import contextlib
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,10 +24,9 @@ from edge.inference import LiveStudent, Pacer, ProfileMeter, prepare
 from edge.ingest.reader import CameraReader, RawFrame
 from edge.recording.recorder import Recorder
 from edge.runtime import messages as m
-from edge.runtime.process import Channel
-from edge.runtime.supervisor import Stop
+from edge.runtime.device import open_bucket
+from edge.runtime.process import Channel, Retire, Stop, TakeOver
 from edge.settings import CameraSettings, RecordingSettings
-from edge.shares.bucket import Bucket
 from edge.students import Student
 
 #: Recorded pictures are at most so wide: more than any teacher here looks at.
@@ -36,6 +36,8 @@ _JPEG_QUALITY = 75
 _REPORT_S = 1.0
 #: Answers before cost and staleness are measured for the first time, and seconds between later measurements.
 _MEASURE_AFTER, _MEASURE_EVERY_S = 12, 60.0
+#: One that stands by is ready when it has answered a frame; after so long without one, when its student is warm.
+_STANDBY_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -67,30 +69,28 @@ class _CameraWorker:
     def __init__(self, channel: Channel, spec: CameraWorkerSpec) -> None:
         s = spec.settings
         self._channel, self._spec = channel, spec
-        self._bucket = Bucket.from_environment()
+        self._share = open_bucket()
+        self._device = self._share.device
         channel.beat()
-        with self._bucket.batch():
-            student = prepare(spec.student.path)
+        with self._share.batch(stop=channel.beating):
+            student = prepare(spec.student.path, self._device)
         self._live = LiveStudent(
             student,
             spec.student.version,
             s.id,
             score=s.inference.score_threshold,
             probe_resolutions=s.inference.resolutions,
+            cpu_clock=time.thread_time if self._device == "cpu" else self._share.used_s,
         )
         self._config = spec.inference
         self._pacer = Pacer(spec.inference.frame_rate)
         self._reader = CameraReader(m.camera_source(s), seed=sum(map(ord, s.id)))
-        self._recorder = Recorder(
-            spec.record_root,
-            s.id,
-            max_frames=spec.recording.max_frames,
-            max_bytes=int(spec.recording.max_mb * 1e6),
-            keep_windows=spec.recording.keep_windows,
-        )
-        if spec.window:
-            self._recorder.open_window(spec.window, time.monotonic(), spec.window_left_s, spec.target_frames)
-        self._meter = ProfileMeter(s.inference.space(), spec.cores)
+        # Two that record the same camera would undo each other's work: one that stands by has no recorder.
+        self._recorder = None if channel.standby else self._open_recorder(spec)
+        self._standing_by = channel.standby
+        self._ready_by = time.monotonic() + _STANDBY_S
+        self._retiring = False
+        self._meter = ProfileMeter(s.inference.space(), spec.cores, self._profile_clock())
         self._pending_swap: tuple[str, Student] | None = None
         self._swap_failed: tuple[str, str] | None = None
         self._swap_watch: _SwapWatch | None = None
@@ -99,6 +99,7 @@ class _CameraWorker:
         self._answered_frame: Frame | None = None
         self._answer_times: deque[float] = deque(maxlen=600)
         self._costs: deque[float] = deque(maxlen=30)
+        self._answering_s = 0.0
         self._last_answer_utc_s = 0.0
         self._watch_fps, self._watch_width, self._watch_due = spec.watch_fps, 640, 0.0
         self._report_due = 0.0
@@ -106,27 +107,68 @@ class _CameraWorker:
 
     def close(self) -> None:
         self._reader.close()
+        self._share.close()
 
     def run(self) -> None:
         self._reader.start()
         self._channel.beat()
-        for frame in self._recorder.frames(self._spec.window) if self._spec.window else ():
-            self._channel.send(m.Sampled(frame))
+        self._tell_kept(self._spec)
         while True:
             if self._commands():
                 return
             self._channel.beat()
             self._switch_if_ready()
+            self._ready_if_warm()
             # Wait for the share first, then take the newest frame: an answer is never about an old picture.
-            if not self._bucket.ready(timeout_s=0.25):
+            if not self._share.ready(timeout_s=0.25):
                 self._report()
                 continue
             raw = self._reader.latest(self._last_number, 0.2)
             if raw is not None:
                 self._on_frame(raw)
             else:
-                self._bucket.idle()
+                self._share.idle()
             self._report()
+
+    # -- one camera, two processes for a moment
+
+    def _open_recorder(self, spec: CameraWorkerSpec) -> Recorder:
+        recorder = Recorder(
+            spec.record_root,
+            spec.settings.id,
+            max_frames=spec.recording.max_frames,
+            max_bytes=int(spec.recording.max_mb * 1e6),
+            keep_windows=spec.recording.keep_windows,
+        )
+        if spec.window:
+            left = max(1, spec.target_frames - len(recorder.frames(spec.window)))
+            recorder.open_window(spec.window, time.monotonic(), spec.window_left_s, left)
+        return recorder
+
+    def _tell_kept(self, spec: CameraWorkerSpec) -> None:
+        """Frames of the open window that an earlier process kept: whoever labels them may not know them."""
+        for frame in self._recorder.frames(spec.window) if self._recorder is not None and spec.window else ():
+            self._channel.send(m.Sampled(frame))
+
+    def _profile_clock(self) -> Callable[[], float]:
+        """Device time of this process. On a GPU decoding costs none of it: only answers count."""
+        return time.process_time if self._device == "cpu" else lambda: self._answering_s
+
+    def _ready_if_warm(self) -> None:
+        if self._ready_by and (self._answers or not self._standing_by or time.monotonic() > self._ready_by):
+            self._ready_by = 0.0
+            self._channel.ready()
+
+    def _take_over(self, spec: CameraWorkerSpec) -> None:
+        """The process before has stopped: record, report and show from now on, as things stand now."""
+        self._standing_by = False
+        self._config = spec.inference
+        self._pacer = Pacer(spec.inference.frame_rate)
+        self._watch_fps = spec.watch_fps
+        self._recorder = self._open_recorder(spec)
+        self._tell_kept(spec)
+        if spec.student.version != self._live.version:
+            self._begin_swap(m.Swap(spec.student.version, spec.student.path))
 
     # -- frames
 
@@ -134,16 +176,16 @@ class _CameraWorker:
         self._last_number = raw.number
         now = raw.monotonic_s
         answer_due = self._pacer.due(now)
-        record_due = self._recorder.wants(now)
-        watch_due = self._watch_fps > 0 and now >= self._watch_due
+        record_due = self._recorder is not None and self._recorder.wants(now)
+        watch_due = self._watch_fps > 0 and now >= self._watch_due and not self._standing_by
         if not (answer_due or record_due or watch_due):
             self._stale += 1
             self._live.skip_time(raw.number, now, raw.utc_s)
             return
-        with self._bucket.batch():
+        with self._share.batch():
             began = time.process_time()
             frame = self._convert(raw)
-            converted = time.process_time() - began
+            converted = time.process_time() - began if self._device == "cpu" else 0.0
             if answer_due:
                 observation = self._live.answer(frame, self._config.resolution)
                 self._answered_frame = frame
@@ -151,8 +193,8 @@ class _CameraWorker:
             else:
                 observation = self._live.skip(frame)
                 self._stale += 1
-            if record_due:
-                self._record(frame, observation)
+            if record_due and self._recorder is not None:
+                self._record(self._recorder, frame, observation)
             if watch_due:
                 self._preview(frame, observation)
 
@@ -166,15 +208,16 @@ class _CameraWorker:
         self._answers += 1
         self._answer_times.append(now)
         self._costs.append(observation.inference_s + converting_s)
+        self._answering_s += observation.inference_s + observation.details.get("probe_s", 0.0)
         self._last_answer_utc_s = observation.utc_s
         self._meter.observe(observation)
         if self._swap_watch is not None and self._swap_watch.answered(observation.model_version, now):
             watch, self._swap_watch = self._swap_watch, None
             self._channel.send(m.Swapped(watch.version, watch.longest_gap_s, watch.frames_lost))
 
-    def _record(self, frame: Frame, observation: Observation) -> None:
+    def _record(self, recorder: Recorder, frame: Frame, observation: Observation) -> None:
         age = max(0.0, frame.monotonic_s - observation.details.get("answered_at_s", frame.monotonic_s))
-        kept = self._recorder.offer(frame, self._live.recorded_answer(), observation.model_version, age)
+        kept = recorder.offer(frame, self._live.recorded_answer(), observation.model_version, age)
         if kept is not None:
             self._recorded += 1
             if observation.stale and self._answered_frame is not None:
@@ -220,7 +263,7 @@ class _CameraWorker:
 
         def load() -> None:
             try:
-                self._pending_swap = (order.version, prepare(order.path))
+                self._pending_swap = (order.version, prepare(order.path, self._device))
             except MagpieError as error:
                 self._swap_failed = (order.version, str(error))
 
@@ -247,23 +290,31 @@ class _CameraWorker:
         while (order := self._channel.receive()) is not None:
             if isinstance(order, Stop):
                 return True
-            if isinstance(order, m.SetInference):
+            if isinstance(order, Retire):
+                self._retiring = True
+            elif isinstance(order, TakeOver):
+                self._take_over(order.argument)
+            elif isinstance(order, m.SetInference):
                 self._config = order.config
                 self._pacer = Pacer(order.config.frame_rate)
             elif isinstance(order, m.Swap):
                 self._begin_swap(order)
             elif isinstance(order, m.Watch):
                 self._watch_fps, self._watch_width = order.fps, order.width
-            elif isinstance(order, m.NextWindow):
+            elif isinstance(order, m.NextWindow) and self._recorder is not None:
                 frames = self._recorder.close_window(order.closing) if order.closing else ()
                 self._recorder.open_window(order.opening, time.monotonic(), order.length_s, order.target_frames)
                 if order.closing:
                     self._channel.send(m.SampleClosed(order.closing, frames))
+        if self._retiring and self._swap_watch is None:
+            # What was begun is finished: nothing is recorded or answered here any more.
+            self._channel.retired()
+            return True
         return False
 
     def _report(self) -> None:
         now = time.monotonic()
-        if now < self._report_due:
+        if now < self._report_due or self._recorder is None:
             return
         self._report_due = now + _REPORT_S
         recent = [t for t in self._answer_times if now - t <= 5.0]

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from edge.core.labels import LabelledFrame
 from edge.runtime import messages as m
+from edge.runtime.device import open_bucket
 from edge.runtime.labelling import label_path
-from edge.runtime.process import Channel
+from edge.runtime.process import Channel, Retire, Stop
 from edge.runtime.students import run_once
-from edge.runtime.supervisor import Stop
-from edge.shares.bucket import Bucket
 from golden.classes import ClassMap
 from golden.labelling import Labeller
 from golden.spec import read_teacher
@@ -55,16 +53,19 @@ def _check(channel: Channel, spec: GoldenWorkerSpec) -> None:
 
 def golden_worker(channel: Channel, spec: GoldenWorkerSpec) -> None:
     """Takes m.Label, answers each frame with m.Labelled; labels are kept beside the pictures for a restart."""
-    bucket = Bucket.from_environment()
+    share = open_bucket()
     described = read_teacher(spec.teacher)
-    with bucket.batch(stop=channel.beating):
-        teacher = open_teacher(described)
-    channel.beat()
+    with share.batch(stop=channel.beating):
+        teacher = open_teacher(described, device=share.device)
+    channel.ready()
     labellers: dict[tuple[tuple[str, ...], str], Labeller] = {}
     while True:
         channel.beat()
         order = channel.receive(0.25)
         if isinstance(order, Stop):
+            return
+        if isinstance(order, Retire):  # what was sent before it has been labelled by now
+            channel.retired()
             return
         if not isinstance(order, m.Label):
             continue
@@ -75,12 +76,12 @@ def golden_worker(channel: Channel, spec: GoldenWorkerSpec) -> None:
             )
             labellers[key] = Labeller(teacher, class_map, described.label_score)
         for frame in order.frames:
-            began = time.process_time()
-            with bucket.batch(stop=channel.beating):
+            began = share.used_s()
+            with share.batch(stop=channel.beating):
                 labelled = labellers[key].label(frame)
             if labelled is not None:
                 _keep(labelled)
-            channel.send(m.Labelled(order.camera, frame.id, labelled, time.process_time() - began))
+            channel.send(m.Labelled(order.camera, frame.id, labelled, share.used_s() - began))
 
 
 def _keep(labelled: LabelledFrame) -> None:

@@ -17,7 +17,8 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
+from multiprocessing import forkserver
+from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerContext
 from typing import Any
 
@@ -30,6 +31,10 @@ OUT_OF_MEMORY = 77
 FAILED = 70
 
 _OUTBOX_LIMIT = 1000
+#: After its end is known a process is reaped within this time, and what it still said is read.
+_REAP_S = 5.0
+#: multiprocessing's table of children is read by every start and poll: two threads at once would lose an exit code.
+_CHILDREN = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -38,11 +43,38 @@ class Beat:
 
 
 @dataclass(frozen=True)
+class Ready:
+    """The worker is loaded and warm: one that stands by may take over."""
+
+
+@dataclass(frozen=True)
+class Retired:
+    """The worker that was asked to retire does nothing any more; it ends next."""
+
+
+@dataclass(frozen=True)
 class WorkerError:
     """The worker gives up: `code` of the MagpieError or the exception's name, and the message for people."""
 
     code: str
     message: str
+
+
+@dataclass(frozen=True)
+class Stop:
+    """To the worker: finish what you do and end."""
+
+
+@dataclass(frozen=True)
+class Retire:
+    """To the worker: another process goes on in your place. Finish what you have begun, keep what it needs, end."""
+
+
+@dataclass(frozen=True)
+class TakeOver:
+    """To a worker that stands by: it is yours now. `argument` is as for a start at this instant."""
+
+    argument: Any
 
 
 def context() -> ForkServerContext:
@@ -55,11 +87,13 @@ def context() -> ForkServerContext:
 class Channel:
     """The child's end: commands come in through a thread, messages go out under a lock.
 
-    When the control process is gone the child ends at once: nothing may go on without an owner.
+    When the control process is gone the child ends at once: nothing may go on without an owner. A worker that stands
+    by (`standby`) warms up, says `ready`, and does nothing that can be seen before it is sent TakeOver.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, standby: bool = False) -> None:
         self._connection = connection
+        self.standby = standby
         self._lock = threading.Lock()
         self._inbox: queue.Queue[Any] = queue.Queue()
         self._last_beat = 0.0
@@ -92,6 +126,14 @@ class Channel:
         self.beat()
         return False
 
+    def ready(self) -> None:
+        """Say that the worker is loaded and warm."""
+        self.send(Ready())
+
+    def retired(self) -> None:
+        """Say, as the answer to Retire, that nothing more will be done here."""
+        self.send(Retired())
+
     def receive(self, timeout_s: float = 0.0) -> Any | None:
         """The next command, or None."""
         try:
@@ -104,12 +146,22 @@ WorkerMain = Callable[[Channel, Any], None]
 
 
 def _die_with_parent() -> None:
-    """Ask Linux to kill this process when the forkserver (and so the appliance) is gone."""
+    """Ask Linux to kill this process when the forkserver (and so the appliance) is gone.
+
+    Each child is given the descriptor that keeps the forkserver alive, so that it could start processes itself. Kept
+    open it would let a hung child, and the forkserver with it, outlive the appliance.
+    """
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+    with contextlib.suppress(OSError, AttributeError, TypeError, KeyError):
+        server: Any = vars(forkserver)["_forkserver"]
+        os.close(server._forkserver_alive_fd)
+        server._forkserver_alive_fd = None
 
 
-def _child(connection: Connection, main: WorkerMain, argument: Any, launch: LaunchSpec, killable: bool) -> None:
+def _child(
+    connection: Connection, main: WorkerMain, argument: Any, launch: LaunchSpec, killable: bool, standby: bool
+) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _die_with_parent()
@@ -127,7 +179,7 @@ def _child(connection: Connection, main: WorkerMain, argument: Any, launch: Laun
     # One thread each, whatever the share: under a quota the threads of one worker wait for each other and burn the
     # share in doing so. Several cores are used by several workers; profiles are measured and planned that way.
     torch.set_num_threads(1)
-    channel = Channel(connection)
+    channel = Channel(connection, standby)
     code = 0
     try:
         main(channel, argument)
@@ -151,7 +203,9 @@ def _child(connection: Connection, main: WorkerMain, argument: Any, launch: Laun
 
 
 class WorkerProcess:
-    """The owner's end of one process. `on_message(message)` and `on_exit(code)` are called from its reader thread."""
+    """The owner's end of one process. `on_message(message)` and `on_exit(code)` are called from its reader thread;
+    `on_exit` comes exactly once, after the last message, also if a child of the process holds its pipe open.
+    """
 
     def __init__(
         self,
@@ -162,78 +216,109 @@ class WorkerProcess:
         on_message: Callable[[Any], None],
         on_exit: Callable[[int | None], None],
         killable: bool = False,
+        standby: bool = False,
     ) -> None:
         self.name = name
         self._on_message, self._on_exit = on_message, on_exit
         ctx = context()
         self._ours, theirs = ctx.Pipe()
         self._process = ctx.Process(
-            target=_child, args=(theirs, main, argument, launch, killable), name=name, daemon=True
+            target=_child, args=(theirs, main, argument, launch, killable, standby), name=name, daemon=True
         )
-        self._process.start()
+        with _CHILDREN:
+            self._process.start()
         theirs.close()
+        self.pid: int = self._process.pid or 0
+        self._ended = threading.Event()
         self._outbox: queue.Queue[Any] = queue.Queue(_OUTBOX_LIMIT)
+        self._closing = False
         self.messages_lost = 0
+        self._writer = threading.Thread(target=self._write, name=f"{name}-writer", daemon=True)
+        self._writer.start()
         threading.Thread(target=self._read, name=f"{name}-reader", daemon=True).start()
-        threading.Thread(target=self._write, name=f"{name}-writer", daemon=True).start()
-
-    @property
-    def pid(self) -> int:
-        """Process id."""
-        return self._process.pid or 0
 
     @property
     def alive(self) -> bool:
         """True while the process runs."""
-        return self._process.is_alive()
+        if self._ended.is_set():
+            return False
+        with _CHILDREN:
+            return self._process.is_alive()
 
-    def send(self, message: Any) -> None:
-        """Queue a command; if the worker does not read, the command is lost and counted."""
+    def send(self, message: Any) -> bool:
+        """Queue a command; False if the worker does not read: the command is lost and counted."""
         try:
             self._outbox.put_nowait(message)
         except queue.Full:
             self.messages_lost += 1
+            return False
+        return True
 
     def kill(self, hard: bool = True) -> None:
         """End it now. Safe to repeat."""
-        with contextlib.suppress(OSError, AttributeError, ValueError):
+        with contextlib.suppress(OSError, AttributeError, ValueError), _CHILDREN:
             if hard:
                 self._process.kill()
             else:
                 self._process.terminate()
 
     def join(self, timeout_s: float) -> bool:
-        """Wait for its end; True if it ended."""
-        self._process.join(timeout_s)
-        return not self._process.is_alive()
+        """Wait until it has ended and all that it said was handed on; True if so."""
+        return self._ended.wait(timeout_s)
 
     def _read(self) -> None:
+        sentinel = self._process.sentinel
         while True:
-            try:
-                message = self._ours.recv()
-            except (EOFError, OSError):
+            # The sentinel too: a grandchild may hold the other end of the pipe open.
+            told = wait([self._ours, sentinel])
+            if self._ours in told:
+                if not self._take():
+                    break
+            else:
                 break
-            except Exception as error:
-                # A message that cannot be unpickled is the worker's fault; it is ended and started again.
-                self._on_message(WorkerError("bad_message", f"unreadable message: {error}"))
-                self.kill()
-                break
-            self._on_message(message)
-        self._process.join(5)
-        if self._process.is_alive():
+        self._reap()
+        while self._ours.poll(0) and self._take():
+            pass
+        self._closing = True
+        with contextlib.suppress(queue.Full):
+            self._outbox.put_nowait(None)
+        with _CHILDREN:
+            code = self._process.exitcode
+        self._ended.set()
+        self._on_exit(code)
+        self._writer.join(_REAP_S)
+        self._ours.close()
+
+    def _take(self) -> bool:
+        """One message handed on; False if no more can come."""
+        try:
+            message = self._ours.recv()
+        except (EOFError, OSError):
+            return False
+        except Exception as error:
+            # A message that cannot be unpickled is the worker's fault; it is ended and started again.
+            self._on_message(WorkerError("bad_message", f"unreadable message: {error}"))
             self.kill()
-            self._process.join(5)
-        self._outbox.put(None) if not self._outbox.full() else None
-        self._on_exit(self._process.exitcode)
+            return False
+        self._on_message(message)
+        return True
+
+    def _reap(self) -> None:
+        """Wait for the end; one that closed its pipe and yet lives is ended."""
+        if not wait([self._process.sentinel], _REAP_S):
+            self.kill()
+            wait([self._process.sentinel], _REAP_S)
+        with _CHILDREN:
+            self._process.is_alive()
 
     def _write(self) -> None:
-        while True:
+        while not self._closing:
             message = self._outbox.get()
             if message is None:
                 break
             try:
                 self._ours.send(message)
-            except (BrokenPipeError, OSError):
+            except (BrokenPipeError, OSError, ValueError):
                 break
 
 

@@ -16,9 +16,8 @@ from edge.core.trials import TrialResult
 from edge.core.vision import Detections
 from edge.recording.exemplars import ExemplarMemory
 from edge.runtime import messages as m
-from edge.runtime.process import Channel
-from edge.runtime.supervisor import Stop
-from edge.shares.bucket import Bucket
+from edge.runtime.device import WorkerShare, open_bucket
+from edge.runtime.process import Channel, Retire, Stop
 from edge.students import Student, load_student
 from edge.training import Trials
 from edge.training.pictures import read_frame, read_picture
@@ -31,27 +30,30 @@ _BATCH = 4
 
 def profiler_worker(channel: Channel, cores: float) -> None:
     """Takes m.Evaluate, m.Profile and m.Remember; answers each with its result or m.JobFailed."""
-    bucket = Bucket.from_environment()
-    work: dict[type, Callable[[Any, Bucket, Channel], Any]] = {
+    share = open_bucket()
+    work: dict[type, Callable[[Any, WorkerShare, Channel], Any]] = {
         m.Evaluate: _evaluate,
         m.Profile: _profile,
         m.Remember: _remember,
     }
-    channel.beat()
+    channel.ready()
     while True:
         channel.beat()
         job = channel.receive(0.25)
         if isinstance(job, Stop):
             return
-        if job is None:
+        if isinstance(job, Retire):  # the job in hand is done
+            channel.retired()
+            return
+        if job is None or type(job) not in work:
             continue
         try:
-            channel.send(work[type(job)](job, bucket, channel))
+            channel.send(work[type(job)](job, share, channel))
         except MagpieError as error:
             channel.send(m.JobFailed(job.data.camera, job.data.window, type(job).__name__.lower(), str(error)))
 
 
-def _evaluate(job: m.Evaluate, bucket: Bucket, channel: Channel) -> m.Evaluated:
+def _evaluate(job: m.Evaluate, share: WorkerShare, channel: Channel) -> m.Evaluated:
     data = job.data
     frames = data.all_sampled
     classes = len(data.classes)
@@ -64,7 +66,7 @@ def _evaluate(job: m.Evaluate, bucket: Bucket, channel: Channel) -> m.Evaluated:
     for name, student, on in wanted:
         measured[name] = None
         if student is not None and on:
-            measured[name] = _in_shadow(load_student(student.path).for_inference(), on, bucket, channel)
+            measured[name] = _in_shadow(load_student(student.path, share.device).for_inference(), on, share, channel)
     counts = Counter(data.classes[int(c)] for f in frames for c in f.labels.classes)
     return m.Evaluated(
         camera=data.camera,
@@ -79,7 +81,7 @@ def _evaluate(job: m.Evaluate, bucket: Bucket, channel: Channel) -> m.Evaluated:
     )
 
 
-def _in_shadow(student: Student, frames: tuple[LabelledFrame, ...], bucket: Bucket, channel: Channel) -> Accuracy:
+def _in_shadow(student: Student, frames: tuple[LabelledFrame, ...], share: WorkerShare, channel: Channel) -> Accuracy:
     """What another student would have answered at the same instants. Detection: fresh answers on the same pictures.
     Classification: the same cut-outs as were answered live, named by that student. A stale answer is
     met with the picture that it was about, so that both stand-ins are equally old."""
@@ -87,7 +89,7 @@ def _in_shadow(student: Student, frames: tuple[LabelledFrame, ...], bucket: Buck
     for start in range(0, len(frames), _BATCH):
         part = frames[start : start + _BATCH]
         channel.beat()
-        with bucket.batch(stop=channel.beating):
+        with share.batch(stop=channel.beating):
             pictures = [_answered_picture(f) for f in part]
             seen = [(f, p) for f, p in zip(part, pictures, strict=True) if p is not None]
             if not seen:
@@ -114,19 +116,19 @@ def _named(student: Student, frame: LabelledFrame, picture: Any) -> Detections:
 class _Paced:
     """The trials, each under the worker's share."""
 
-    def __init__(self, trials: Trials, bucket: Bucket, channel: Channel) -> None:
-        self._trials, self._bucket, self._channel = trials, bucket, channel
+    def __init__(self, trials: Trials, share: WorkerShare, channel: Channel) -> None:
+        self._trials, self._share, self._channel = trials, share, channel
 
     def run(self, config: RetrainingConfig, data_fraction: float, epochs: int, seed: int) -> TrialResult:
         self._channel.beat()
-        with self._bucket.batch(stop=self._channel.beating):
+        with self._share.batch(stop=self._channel.beating):
             return self._trials.run(config, data_fraction, epochs, seed)
 
 
-def _profile(job: m.Profile, bucket: Bucket, channel: Channel) -> m.ProfileDone:
+def _profile(job: m.Profile, share: WorkerShare, channel: Channel) -> m.ProfileDone:
     history = ProfilerHistory() if job.history is None else ProfilerHistory.from_json(job.history)
-    with bucket.batch(stop=channel.beating):
-        trials = Trials(load_student(job.student.path), job.data, job.cores)
+    with share.batch(stop=channel.beating):
+        trials = Trials(load_student(job.student.path, share.device), job.data, job.cores)
         start = trials.start_accuracy()
     # Windows of a few dozen frames: the thesis' tenth of them would not hold every class, so at least 12.
     settings = ProfilerSettings(epochs=4, min_frames=12, max_gpu_seconds=job.budget_s)
@@ -136,7 +138,7 @@ def _profile(job: m.Profile, bucket: Bucket, channel: Channel) -> m.ProfileDone:
     done = micro_profile(
         WindowSize.of(job.data),
         job.space,
-        _Paced(trials, bucket, channel),
+        _Paced(trials, share, channel),
         settings,
         history,
         seed=job.seed,
@@ -155,13 +157,13 @@ def _profile(job: m.Profile, bucket: Bucket, channel: Channel) -> m.ProfileDone:
     )
 
 
-def _remember(job: m.Remember, bucket: Bucket, channel: Channel) -> m.Remembered:
-    student = load_student(job.student.path)
+def _remember(job: m.Remember, share: WorkerShare, channel: Channel) -> m.Remembered:
+    student = load_student(job.student.path, share.device)
     frames, features = [], []
     for start in range(0, len(job.data.train), _BATCH):
         part = job.data.train[start : start + _BATCH]
         channel.beat()
-        with bucket.batch(stop=channel.beating):
+        with share.batch(stop=channel.beating):
             pictures = [read_frame(f) for f in part]
             seen = [(f, p) for f, p in zip(part, pictures, strict=True) if p is not None]
             if seen:

@@ -6,9 +6,8 @@ import time
 
 from edge.core.configs import StudentSpec
 from edge.runtime import messages as m
-from edge.runtime.process import Channel
-from edge.runtime.supervisor import Stop
-from edge.shares.bucket import Bucket
+from edge.runtime.device import open_bucket
+from edge.runtime.process import Channel, Retire, Stop
 from edge.students import load_student, save_weights
 from edge.training import Retraining
 from edge.training.retraining import held_out_accuracy
@@ -18,19 +17,19 @@ _REPORT_S = 0.5
 
 
 def training_worker(channel: Channel, job: m.RetrainingJob) -> None:
-    """Runs `job`; a restart goes on from the last epoch's checkpoint."""
-    bucket = Bucket.from_environment()
+    """Runs `job`; a restart goes on from the last checkpoint: of the last epoch, or of the order to stop or retire."""
+    share = open_bucket()
     channel.beat()
-    parent = load_student(job.parent.path)
+    parent = load_student(job.parent.path, share.device)
     job.checkpoint.parent.mkdir(parents=True, exist_ok=True)
-    with bucket.batch(stop=channel.beating):
+    with share.batch(stop=channel.beating):
         run = Retraining(parent, job.data, job.config, job.seed, job.checkpoint)
     held_out: float | None = None
     fraction = 0.0
     last = 0.0
     keep = True
     for progress in run.steps():
-        bucket.pace(stop=channel.beating)
+        share.pace(stop=channel.beating)
         channel.beat()
         fraction = progress.step / max(1, progress.total_steps)
         if progress.held_out is not None:
@@ -50,13 +49,19 @@ def training_worker(channel: Channel, job: m.RetrainingJob) -> None:
                 )
             )
         order = channel.receive()
-        if isinstance(order, (m.FinishNow, Stop)):
-            keep = isinstance(order, m.FinishNow) and order.keep
+        if isinstance(order, Stop | Retire):
+            run.keep_checkpoint()
+            if isinstance(order, Retire):
+                channel.retired()
+            return
+        if isinstance(order, m.FinishNow):
+            keep = order.keep
             break
     if not keep:
+        run.discard_checkpoint()
         channel.send(m.TrainingDropped(job.job))
         return
-    with bucket.batch(stop=channel.beating):
+    with share.batch(stop=channel.beating):
         student = run.result()
         candidate = run.held_out()
         before = held_out_accuracy(parent, run.cache, job.config)

@@ -235,6 +235,11 @@ class Retraining:
         student.info = {"config": self.config.to_json(), "steps": self.step, "train_frames": self.train_frames}
         return student
 
+    def keep_checkpoint(self) -> None:
+        """Keep the state now, in the middle of an epoch: a later Retraining goes on with the next step."""
+        if self._path is not None:
+            self._keep(self._path)
+
     def discard_checkpoint(self) -> None:
         """The result is safe elsewhere: forget the checkpoint."""
         if self._path is not None:

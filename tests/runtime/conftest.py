@@ -1,0 +1,45 @@
+"""What tests of the runtime need: a supervisor over real processes, and its partitioner."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from runtime_kit import Bench
+
+from edge.core.clock import SystemClock
+from edge.runtime.supervisor import Patience, Supervisor
+from edge.shares.coop import BucketFolder
+from edge.shares.cpu import CpuPartitioner
+
+
+@pytest.fixture
+def partitioner(tmp_path: Path) -> Iterator[CpuPartitioner]:
+    """Buckets alone, which every machine has."""
+    folder = tmp_path / "buckets"
+    folder.mkdir()
+    made = CpuPartitioner(2.0, None, BucketFolder(folder))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+async def bench(partitioner: CpuPartitioner) -> AsyncIterator[Callable[..., Bench]]:
+    """Makes supervisors: `bench()` or `bench(partitioner=..., hang_s=...)`; all are closed at the end."""
+    made: list[Bench] = []
+
+    def make(partitioner: Any = partitioner, **patience: Any) -> Bench:
+        limits = {"hang_s": 20.0, "start_s": 60.0, "watch_s": 0.05, "backoff_s": (0.0, 0.02, 0.04)} | patience
+        events: list[tuple[str, dict[str, Any]]] = []
+        supervisor = Supervisor(
+            partitioner, SystemClock(), lambda kind, data: events.append((kind, data)), Patience(**limits)
+        )
+        supervisor.open()
+        made.append(Bench(supervisor, events))
+        return made[-1]
+
+    yield make
+    for one in made:
+        await one.supervisor.close(1.0)

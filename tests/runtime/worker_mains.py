@@ -1,0 +1,148 @@
+"""Worker mains of the supervisor's tests: real processes that do next to nothing."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from edge.core.errors import WeightsError
+from edge.core.shares import LaunchSpec
+from edge.runtime.process import Beat, Channel, Retire, Stop, TakeOver, WorkerProcess
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a worker tells its test."""
+
+    what: str
+    value: Any = None
+
+
+def obedient(channel: Channel, argument: Any) -> None:
+    """Says who it is, beats, echoes every command, and does in particular what some words mean."""
+    channel.send(Said("start", (os.getpid(), argument)))
+    while True:
+        channel.beat()
+        order = channel.receive(0.02)
+        if isinstance(order, Stop):
+            channel.send(Said("stopped"))
+            return
+        if isinstance(order, Retire):
+            channel.retired()
+            return
+        if order == "exit 3":
+            os._exit(3)
+        if order == "finish":
+            return
+        if order == "weights":
+            raise WeightsError("no weights here")
+        if order == "memory":
+            raise MemoryError
+        if order == "bug":
+            raise ZeroDivisionError("one over nothing")
+        if order == "environment":
+            channel.send(Said("environment", dict(os.environ)))
+        elif order == "deaf":
+            while True:
+                channel.beat()
+                time.sleep(0.05)
+        elif order == "silent":
+            time.sleep(600)
+        elif order == "busy":
+            while True:
+                pass
+        elif order == "orphan pipe":
+            # A child of the worker holds the pipe open when the worker is gone.
+            if os.fork() == 0:
+                time.sleep(60)
+                os._exit(0)
+            channel.send(Said("forked"))
+            os._exit(0)
+        elif order is not None:
+            channel.send(Said("echo", order))
+
+
+def crashes_at_once(channel: Channel, argument: Any) -> None:
+    """Dies before its first word."""
+    os._exit(9)
+
+
+def mute(channel: Channel, argument: Any) -> None:
+    """Never says a word."""
+    time.sleep(600)
+
+
+@dataclass(frozen=True)
+class Frames:
+    """A camera of numbers: one every `every_s` since `epoch_s` (monotonic; the same for all processes)."""
+
+    log: Path
+    epoch_s: float
+    every_s: float
+    version: int = 0
+    twin_dies: bool = False
+    twin_hungry: bool = False
+    slow_to_retire_s: float = 0.0
+
+
+def camera(channel: Channel, argument: Frames) -> None:
+    """Answers each number once, as a camera's worker does frames; keeps every tenth (the sample) in a file.
+
+    A twin is warm after 0.2 s, answers for itself, and writes nothing before it takes over.
+    """
+    spec = argument
+    recording = not channel.standby
+    if channel.standby:
+        if spec.twin_dies:
+            os._exit(5)
+        if spec.twin_hungry:
+            raise MemoryError
+        time.sleep(0.2)
+        channel.ready()
+    last = int((time.monotonic() - spec.epoch_s) / spec.every_s) if recording else -1
+    retire_at = 0.0
+    while True:
+        channel.beat()
+        order = channel.receive(0.002)
+        if isinstance(order, Stop):
+            return
+        if isinstance(order, Retire):
+            retire_at, order = time.monotonic() + spec.slow_to_retire_s, None
+        if retire_at and time.monotonic() >= retire_at:
+            channel.retired()
+            return
+        if isinstance(order, TakeOver):
+            recording, spec = True, order.argument
+            kept = [int(line.split()[0]) for line in spec.log.read_text().splitlines()]
+            last = max(kept, default=-1)
+            channel.send(Said("took over", spec.version))
+        elif order is not None:
+            channel.send(Said("echo", (os.getpid(), order)))
+        now = int((time.monotonic() - spec.epoch_s) / spec.every_s)
+        if recording and now > last:
+            with spec.log.open("a") as file:
+                for number in range(last + 1, now + 1):
+                    file.write(f"{number} {os.getpid()} {time.monotonic()}\n")
+            last = now
+            channel.send(Said("answer", now))
+
+
+def owner(folder: str) -> None:
+    """A control process of its own with one worker; writes the worker's pid, then waits to be killed."""
+    process = WorkerProcess(
+        "lonely", obedient, None, LaunchSpec(), lambda message: _note(folder, message), lambda code: None
+    )
+    process.join(600)
+
+
+def _note(folder: str, message: Any) -> None:
+    if not isinstance(message, Beat):
+        (Path(folder) / "worker").write_text(str(message.value[0]))
+
+
+if __name__ == "__main__":
+    owner(sys.argv[1])
