@@ -188,7 +188,8 @@ def bench_flapping(clip: Path, minutes: float, warm_up_s: float) -> dict[str, An
     """Four cameras, one of them 10 s gone and 10 s back all the time; memory of this process, state of the others."""
     names = [f"c{n}" for n in range(4)]
     process = psutil.Process()
-    memory: list[tuple[float, float]] = []
+    memory = np.full(round(minutes * 60) + 10, np.nan)  # MiB, each second; its pages are touched now
+    taken = 0
     with virtual_cameras(dict.fromkeys(names, clip)) as (urls, fault):
         readers = {n: CameraReader(CameraSource(n, urls[n], stall_timeout_s=5.0)) for n in names}
         for reader in readers.values():
@@ -208,23 +209,25 @@ def bench_flapping(clip: Path, minutes: float, warm_up_s: float) -> dict[str, An
                 if raw is not None:
                     numbers[name] = raw.number
                     reader.convert(raw, *OUT)
-            if now_s >= warm_up_s:
-                memory.append((now_s - warm_up_s, process.memory_info().rss / 2**20))
+            if now_s >= warm_up_s + taken and taken < len(memory):
+                memory[taken] = process.memory_info().rss / 2**20
+                taken += 1
             time.sleep(0.2)
         status = {n: r.status() for n, r in readers.items()}
         threads = process.num_threads()
         files = process.num_fds()
         for reader in readers.values():
             reader.close()
-    tenth = max(1, len(memory) // 10)
-    first = statistics.median(m for _, m in memory[:tenth])
-    last = statistics.median(m for _, m in memory[-tenth:])
+    memory = memory[:taken]
+    parts = [float(np.median(part)) for part in np.array_split(memory, 10)]
+    first, last = parts[0], parts[-1]
     table = {
         "minutes": minutes,
         "warm_up_s": warm_up_s,
         "flaps": flaps,
         "rss_first_tenth_mib": round(first, 2),
         "rss_last_tenth_mib": round(last, 2),
+        "rss_tenths_mib": [round(p, 2) for p in parts],
         "rss_growth_percent": round(100 * (last / first - 1), 2),
         "threads_at_end": threads,
         "open_files_at_end": files,
@@ -250,7 +253,7 @@ def save(name: str, value: dict[str, Any]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Benchmarks of the ingest.")
     parser.add_argument("--minutes", type=float, default=30.0, help="length of the flapping run")
-    parser.add_argument("--warm-up", type=float, default=60.0, help="seconds before memory counts")
+    parser.add_argument("--warm-up", type=float, default=120.0, help="seconds before memory counts")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--skip-flapping", action="store_true")
     parser.add_argument("--only-flapping", action="store_true")
