@@ -254,8 +254,8 @@ def _problems(error: ValidationError, prefix: str, model: type[BaseModel]) -> li
             allowed, given = "a value (the field is required)", None
         else:
             allowed = e["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-        if "password" in path.lower():
-            given = "(not shown)"
+        if "password" in path.lower() or (isinstance(given, str) and "@" in given):
+            given = "(not shown: it may hold a password)"
         out.append(InvalidValue(path or "(body)", given, allowed))
     return out
 

@@ -569,10 +569,8 @@ class Appliance:
     def doctor(self) -> Json:
         from edge.commands.doctor import examine
 
-        web = self.site.web
-        return examine(
-            Path(self.site.data_dir), self.site.database(), web.host, 0 if web.port else web.port, self.site.cores
-        )
+        # Port 0: ours is taken by ourselves, which is as it should be.
+        return examine(Path(self.site.data_dir), self.site.database(), self.site.web.host, 0, self.site.cores)
 
 
 def _open_device(site: SiteSettings) -> Partitioner:
