@@ -24,9 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code (0 done, 1 refused or failed, 2 wrong usage)."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    parser = argparse.ArgumentParser(
-        prog="magpie", description="Edge continuous learning for video analytics."
-    )
+    parser = argparse.ArgumentParser(prog="magpie", description="Edge continuous learning for video analytics.")
     parser.add_argument("--version", action="store_true", help="print the version and end")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     for name, (_, text) in COMMANDS.items():

@@ -327,13 +327,12 @@ class Appliance:
         if sick is not None:
             reasons.append({"code": "device", "message": sick})
         recent = self.clock.utc() - 2 * runtime.retraining.window_s
-        for complaint in runtime.complaints:
-            if complaint["utc_s"] >= recent and complaint["code"] in (
-                "window_too_short",
-                "floor_unreachable",
-                "labels",
-            ):
-                reasons.append({k: complaint[k] for k in ("code", "message", "camera")})
+        grave = ("window_too_short", "floor_unreachable", "labels")
+        reasons += [
+            {k: complaint[k] for k in ("code", "message", "camera")}
+            for complaint in runtime.complaints
+            if complaint["utc_s"] >= recent and complaint["code"] in grave
+        ]
         enabled = [c for c in runtime.cameras.values() if c.settings.enabled]
         live = [c for c in enabled if c.status().state == "live"]
         ready = (

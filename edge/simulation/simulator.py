@@ -132,7 +132,9 @@ class Simulator:
         self._trace, self._policy = trace, policy
         self._influence, self._tolerance, self._on_event = start_influence, gate_tolerance, on_event
         settings = ev.WindowSettingsChanged(0.0, trace.window_s, trace.a_min, policy, delta=trace.delta)
-        self._controller = WindowController(settings, trace.num_gpus, lambda name, problem, current, age_s: plan(name, problem))
+        self._controller = WindowController(
+            settings, trace.num_gpus, lambda name, problem, current, age_s: plan(name, problem)
+        )
         self._queue: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()
         self._now = 0.0

@@ -69,8 +69,8 @@ async def test_cameras_come_and_go_and_bad_ones_are_refused(site: Callable[..., 
             await appliance.add_camera(good | {"id": "third", "classes": ["zebra"]}, "test")
         with pytest.raises(InvalidValues, match="stall_timeout_s"):
             await appliance.add_camera(good | {"id": "third", "stall_timeout_s": 0}, "test")
-        with pytest.raises(WeightsError, match="missing.safetensors"):
-            student = good["student"] | {"weights": "/missing.safetensors"}
+        student = good["student"] | {"weights": "/missing.safetensors"}
+        with pytest.raises(WeightsError, match=r"missing\.safetensors"):
             await appliance.add_camera(good | {"id": "third", "student": student}, "test")
         assert len(appliance.cameras()) == 2, "a refused camera leaves nothing behind"
         await appliance.add_camera(good | {"id": "third"}, "test")

@@ -65,11 +65,12 @@ def test_every_shipped_teacher_description_is_valid(path: Path) -> None:
 
 
 def test_links_between_documents_lead_somewhere() -> None:
-    broken = []
-    for document in tracked("*.md"):
-        for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", document.read_text(encoding="utf-8")):
-            if "://" not in target and not (document.parent / target).exists():
-                broken.append(f"{document.relative_to(REPO)}: {target}")
+    broken = [
+        f"{document.relative_to(REPO)}: {target}"
+        for document in tracked("*.md")
+        for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", document.read_text(encoding="utf-8"))
+        if "://" not in target and not (document.parent / target).exists()
+    ]
     assert not broken
 
 
@@ -90,4 +91,5 @@ def test_no_lock_file_records_download_addresses() -> None:
     for path in tracked():
         if path.name in ("constraints.txt", "package-lock.json"):
             text = path.read_text(encoding="utf-8")
-            assert '"resolved": "http' not in text and " @ http" not in text, path
+            assert '"resolved": "http' not in text, path
+            assert " @ http" not in text, path

@@ -19,7 +19,9 @@ SETTINGS = ev.WindowSettingsChanged(0.0, 100.0, None, "relay", True, 0.05)
 
 
 def controller(num_gpus: float = 1.0, **changes: object) -> WindowController:
-    return WindowController(replace(SETTINGS, **changes), num_gpus, lambda name, p, current, age: window_policy(name).plan(p))
+    return WindowController(
+        replace(SETTINGS, **changes), num_gpus, lambda name, p, current, age: window_policy(name).plan(p)
+    )
 
 
 def profile(end: float = 0.8, cost: float = 20.0, start: float = 0.5, epochs: int = 5) -> RetrainingProfile:

@@ -113,5 +113,5 @@ def test_a_file_that_is_no_site_is_refused(tmp_path: Path, text: str) -> None:
 
 
 def test_a_missing_file_is_refused_with_its_name(tmp_path: Path) -> None:
-    with pytest.raises(MagpieError, match="nowhere.yaml"):
+    with pytest.raises(MagpieError, match=r"nowhere\.yaml"):
         read_site(tmp_path / "nowhere.yaml")
