@@ -134,12 +134,13 @@ class Retraining:
         self._parameters = self._net.freeze_all_but(config.layers)
         self._trained = {name for name, p in self._net.named_parameters() if p.requires_grad}
         self._optimiser = self._make_optimiser()
-        self._average = {k: v.clone() for k, v in self._state().items()}
+        self._state = self._trained_tensors()
+        self._average = {k: v.clone() for k, v in self._state.items()}
         self._batches = math.ceil(len(self._chosen) / config.batch_size)
         self.total_steps = self._batches * config.epochs
         self.step = 0
         self.skipped_steps = 0
-        self._earlier_seconds = 0.0
+        self._earlier_seconds = self._seconds = 0.0
         self._fingerprint = ""
         if checkpoint_path is not None:
             self._fingerprint = self._identify(parent)
@@ -205,14 +206,15 @@ class Retraining:
             if epoch_over and self._held_out_every and (at_end or (epoch + 1) % self._held_out_every == 0):
                 measured = self.held_out()
                 held_out = measured.value if measured.frames else None
+            self._seconds = self._clock() - self._began
             if epoch_over and self._path is not None:
                 self._keep(self._path)
             yield Progress(self.step, self.total_steps, epoch, self.cpu_seconds, loss, held_out, epoch_over)
 
     @property
     def cpu_seconds(self) -> float:
-        """Seconds of computing so far, over restarts."""
-        return self._earlier_seconds + self._clock() - self._began
+        """Seconds of computing up to the last step, over restarts (the end of the run stops the count)."""
+        return self._earlier_seconds + self._seconds
 
     @property
     def epoch(self) -> float:
@@ -303,8 +305,8 @@ class Retraining:
 
     # the average
 
-    def _state(self) -> dict[str, Tensor]:
-        """What training changes: trained parameters and the statistics of the BatchNorms in training mode."""
+    def _trained_tensors(self) -> dict[str, Tensor]:
+        """What training changes, in place: trained parameters and the statistics of the BatchNorms in training mode."""
         out = {name: p.detach() for name, p in self._net.named_parameters() if name in self._trained}
         for name, module in self._net.named_modules():
             if isinstance(module, nn.BatchNorm2d) and module.training:
@@ -315,7 +317,7 @@ class Retraining:
     @torch.no_grad()
     def _update_average(self) -> None:
         weight = min(1.0, (AVERAGING + 1) / (self.step + 1 + AVERAGING))
-        for name, value in self._state().items():
+        for name, value in self._state.items():
             self._average[name].lerp_(value, weight)
 
     # checkpoints
@@ -340,7 +342,7 @@ class Retraining:
             "step": self.step,
             "cpu_seconds": self.cpu_seconds,
             "skipped_steps": self.skipped_steps,
-            "state": self._state(),
+            "state": self._state,
             "average": self._average,
             "optimiser": self._optimiser.state_dict(),
         }
