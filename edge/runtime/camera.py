@@ -38,7 +38,8 @@ def profile_from_points(points: tuple[InferencePoint, ...], name: str = "assumed
     for p in sorted(points, key=lambda p: (-p.share, -p.factor)):
         while front and front[-1].factor <= p.factor:
             front.pop()
-        front.append(p)
+        if not front or p.share < front[-1].share:
+            front.append(p)
     top = front[0]
     subsampling: list[float] = []
     factors: list[float] = []

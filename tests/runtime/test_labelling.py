@@ -1,0 +1,204 @@
+"""The label queue: order, a worker that dies, poison, time's end, labels that are on disk already."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from edge.core.labels import LabelledFrame, SampledFrame
+from edge.core.vision import Detections
+from edge.runtime.labelling import LabelQueue, label_path
+from edge.runtime.messages import Label, Labelled
+
+
+class Golden:
+    """Stands where the golden worker's pipe is."""
+
+    def __init__(self) -> None:
+        self.there = True
+        self.inbox: list[Label] = []
+
+    def send(self, label: Label) -> bool:
+        if self.there:
+            self.inbox.append(label)
+        return self.there
+
+    def ids(self) -> list[str]:
+        return [f.id for label in self.inbox for f in label.frames]
+
+
+def frame(root: Path, number: int, camera: str = "a", window: int = 1) -> SampledFrame:
+    return SampledFrame(
+        camera, window, number, float(number), root / f"{camera}-{window}-{number}.jpg", Detections.empty(), "v0"
+    )
+
+
+def labelled(f: SampledFrame) -> LabelledFrame:
+    return LabelledFrame(f, Detections.build([[0.1, 0.1, 0.5, 0.5]], [0.9], [0]), "teacher")
+
+
+def answer(f: SampledFrame) -> Labelled:
+    return Labelled(f.camera, f.id, labelled(f), 0.5)
+
+
+@pytest.fixture
+def golden() -> Golden:
+    return Golden()
+
+
+@pytest.fixture
+def queue(golden: Golden) -> LabelQueue:
+    made = LabelQueue(golden.send)
+    made.set_classes("a", ("car",), {"car": ("car", "van")})
+    made.set_classes("b", ("person",), {})
+    return made
+
+
+async def test_frames_go_to_the_worker_in_order_and_few_ahead(
+    queue: LabelQueue, golden: Golden, tmp_path: Path
+) -> None:
+    frames = [frame(tmp_path, n) for n in range(5)]
+    for f in frames:
+        queue.add(f)
+    assert golden.ids() == [f.id for f in frames[:2]], "the rest is safe here if the worker dies"
+    assert golden.inbox[0].class_map == {"car": ("car", "van")}
+    for n, f in enumerate(frames):
+        assert queue.waiting() == 5 - n
+        queue.received(answer(f))
+    assert golden.ids() == [f.id for f in frames]
+    done = await queue.complete("a", 1, 5.0)
+    assert [d.frame.number for d in done] == [0, 1, 2, 3, 4]
+    assert queue.counters.labelled == 5
+    assert queue.counters.seconds == pytest.approx(2.5)
+
+
+async def test_a_frame_told_twice_is_labelled_once(queue: LabelQueue, golden: Golden, tmp_path: Path) -> None:
+    f = frame(tmp_path, 1)
+    queue.add(f)
+    queue.add(f)
+    queue.received(answer(f))
+    queue.received(answer(f))
+    assert golden.ids() == [f.id]
+    assert len(await queue.complete("a", 1, 1.0)) == 1
+    assert queue.counters.labelled == 1
+
+
+async def test_frames_of_a_worker_that_died_are_labelled_by_the_next_first(
+    queue: LabelQueue, golden: Golden, tmp_path: Path
+) -> None:
+    frames = [frame(tmp_path, n) for n in range(4)]
+    for f in frames:
+        queue.add(f)
+    golden.there = False
+    queue.worker_lost()
+    assert queue.waiting() == 4
+    golden.inbox.clear()
+    golden.there = True
+    queue.worker_ready()
+    assert golden.ids() == [frames[0].id, frames[1].id], "oldest first"
+    for f in frames:
+        queue.received(answer(f))
+    assert len(await queue.complete("a", 1, 1.0)) == 4
+    assert queue.counters.given_up == 0
+
+
+async def test_a_frame_that_kills_the_worker_twice_is_given_up(
+    queue: LabelQueue, golden: Golden, tmp_path: Path
+) -> None:
+    poison, other = frame(tmp_path, 0), frame(tmp_path, 1)
+    queue.add(poison)
+    queue.worker_lost()
+    queue.worker_ready()
+    queue.worker_lost()
+    queue.add(other)
+    assert golden.ids() == [poison.id, poison.id, other.id]
+    queue.received(answer(other))
+    assert [d.frame.number for d in await queue.complete("a", 1, 1.0)] == [1]
+    assert (queue.counters.given_up, queue.counters.missed) == (1, 0)
+
+
+async def test_what_is_not_labelled_in_time_is_missed_and_counted(
+    queue: LabelQueue, golden: Golden, tmp_path: Path
+) -> None:
+    frames = [frame(tmp_path, n) for n in range(5)]
+    for f in frames:
+        queue.add(f)
+    queue.received(answer(frames[0]))
+    done = await queue.complete("a", 1, 0.05)
+    assert [d.frame.number for d in done] == [0]
+    assert queue.counters.missed == 4
+    late = frame(tmp_path, 9, window=2)
+    queue.add(late)
+    queue.received(answer(frames[1]))  # too late: nobody waits for it
+    queue.received(answer(frames[2]))
+    assert golden.ids()[-1] == late.id, "what was missed is not labelled any more"
+
+
+async def test_complete_waits_for_the_last_label(queue: LabelQueue, golden: Golden, tmp_path: Path) -> None:
+    frames = [frame(tmp_path, n) for n in range(2)]
+    for f in frames:
+        queue.add(f)
+    waiting = asyncio.create_task(queue.complete("a", 1, 30.0))
+    for f in frames:
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        queue.received(answer(f))
+    assert len(await waiting) == 2
+
+
+async def test_after_a_restart_labels_on_disk_count(queue: LabelQueue, golden: Golden, tmp_path: Path) -> None:
+    known, damaged = frame(tmp_path, 0), frame(tmp_path, 1)
+    label_path(known.path).write_text(json.dumps(labelled(known).to_json()))
+    label_path(damaged.path).write_text('{"frame": ')
+    queue.add(known)
+    queue.add(damaged)
+    assert golden.ids() == [damaged.id]
+    queue.received(Labelled("a", damaged.id, None, 0.1))
+    (done,) = await queue.complete("a", 1, 1.0)
+    assert done.frame.id == known.id
+    assert done.labels.classes.tolist() == [0]
+    assert queue.counters.unreadable == 1
+
+
+async def test_a_camera_that_leaves_keeps_nobody_waiting(queue: LabelQueue, golden: Golden, tmp_path: Path) -> None:
+    for n in range(4):
+        queue.add(frame(tmp_path, n))
+    queue.add(frame(tmp_path, 0, "b"))
+    queue.forget_camera("a")
+    queue.received(answer(frame(tmp_path, 0)))
+    queue.received(answer(frame(tmp_path, 1)))
+    assert golden.ids()[-1] == "b/1/0"
+    assert await queue.complete("a", 1, 30.0) == ()
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.sampled_from(["add", "answer", "unreadable", "lost", "away"]), max_size=60))
+def test_no_frame_is_lost_or_counted_twice(tmp_path: Path, steps: list[str]) -> None:
+    golden = Golden()
+    queue = LabelQueue(golden.send)
+    queue.set_classes("a", ("car",), {})
+    frames: list[SampledFrame] = []
+    taken = 0
+    for step in steps:
+        if step == "add":
+            frames.append(frame(tmp_path, len(frames)))
+            queue.add(frames[-1])
+        elif step == "lost":
+            queue.worker_lost()
+            taken = len(golden.inbox)
+            golden.there = True
+            queue.worker_ready()
+        elif step == "away":
+            golden.there = False
+        elif taken < len(golden.inbox):
+            f = golden.inbox[taken].frames[0]
+            taken += 1
+            queue.received(answer(f) if step == "answer" else Labelled("a", f.id, None, 0.1))
+        c = queue.counters
+        assert c.labelled + c.unreadable + c.given_up + queue.waiting() == len(frames)
+        assert len(queue._with_worker) <= 2
