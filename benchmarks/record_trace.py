@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -73,6 +73,7 @@ def record_camera(
     space: Sequence[RetrainingConfig],
     folder: Path,
     trials: list[dict[str, Any]],
+    so_far: Callable[[RecordedCamera], None],
 ) -> RecordedCamera:
     """One camera, all windows."""
     name = NAMES[number % 4] + ("" if number < 4 else f"-{number // 4 + 1}")
@@ -117,6 +118,7 @@ def record_camera(
             f"{100 * float(np.median(errors)):.1f} points, {time.monotonic() - began:.0f} s",
             flush=True,
         )
+        so_far(RecordedCamera(name, inference, frozen, dict(windows)))
     return RecordedCamera(name, inference, frozen, windows)
 
 
@@ -124,6 +126,7 @@ def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cameras", type=int, default=4)
+    parser.add_argument("--first-camera", type=int, default=0)
     parser.add_argument("--windows", type=int, default=6)
     parser.add_argument("--window-seconds", type=float, default=90.0)
     parser.add_argument("--frames", type=int, default=48, help="labelled frames per camera and window")
@@ -141,17 +144,20 @@ def main() -> None:
     space = ConfigurationSpace().configs()
     cameras: list[RecordedCamera] = []
     trials: list[dict[str, Any]] = []
+
+    def keep(camera: RecordedCamera) -> None:
+        trace = Trace(
+            "demo", args.window_seconds, 1.0, (*cameras, camera), args.windows,
+            notes=f"exhaustive, {args.frames} labelled frames a window, one device of {args.cores} cores",
+        )  # fmt: skip
+        write_result(args.out, trace.to_json())
+        if args.trials:
+            write_result(args.trials, trials)
+
     with tempfile.TemporaryDirectory() as folder:
-        for number in range(args.cameras):
+        for number in range(args.first_camera, args.first_camera + args.cameras):
             task = args.task if args.task != "mixed" else ("detection", "classification")[number % 2]
-            cameras.append(record_camera(number, task, args, space, Path(folder), trials))
-            if args.trials:
-                write_result(args.trials, trials)
-            trace = Trace(
-                "demo", args.window_seconds, 1.0, tuple(cameras), args.windows,
-                notes=f"exhaustive, {args.frames} labelled frames a window, one device of {args.cores} cores",
-            )  # fmt: skip
-            print(write_result(args.out, trace.to_json()), flush=True)
+            cameras.append(record_camera(number, task, args, space, Path(folder), trials, keep))
 
 
 if __name__ == "__main__":
