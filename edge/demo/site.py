@@ -20,7 +20,7 @@ _CORES_PER_SCENE_CAMERA = 0.06
 
 
 #: Where in its cycle of light and weather the demo begins: the clear day that the first students know is ending.
-_START_PHASE = 0.1
+_START_PHASE = 0.14
 
 
 def scene_cameras(count: int, seed: int, cycle_s: float) -> list[dict[str, Any]]:
