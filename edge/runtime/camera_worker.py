@@ -263,7 +263,7 @@ class _CameraWorker:
 
         def load() -> None:
             try:
-                self._pending_swap = (order.version, prepare(order.path, self._device))
+                self._pending_swap = (order.version, self._live.prepare(order.path))
             except MagpieError as error:
                 self._swap_failed = (order.version, str(error))
 

@@ -620,7 +620,7 @@ class Runtime:
     def _camera_lost(self, name: str, reason: str) -> None:
         camera = self.cameras.get(name)
         if camera is not None:
-            camera.worker_up = False
+            camera.worker_up, camera.report = False, None
             self._resolve_swap(name, MagpieError(f"{name}: its worker died while the model was switched"))
 
     def _share_profilers(self, share: float) -> None:
