@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from appliance_kit import running, until
+from running_kit import running, until
 
 from edge.core.errors import InvalidValues, LabelError, NotFound, WeightsError
 from edge.settings import SiteSettings
