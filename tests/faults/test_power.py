@@ -1,0 +1,173 @@
+"""Power: the whole appliance is killed at any instant and starts again on the same data; SIGTERM drains."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from appliance_kit import cameras, gone, groups_of, site_of
+
+from edge.demo.cameras import serve_cameras
+from edge.settings import SiteSettings
+from edge.store.store import Store
+
+pytestmark = [pytest.mark.e2e, pytest.mark.faults, pytest.mark.timeout(300)]
+REPO = Path(__file__).resolve().parents[2]
+WINDOW_S = 45.0
+
+
+def until(condition: Callable[[], Any], what: str, timeout_s: float = 60.0) -> Any:
+    """Poll until the condition holds; its value."""
+    ends = time.monotonic() + timeout_s
+    while not (value := condition()):
+        assert time.monotonic() < ends, what
+        time.sleep(0.05)
+    return value
+
+
+@dataclass
+class Box:
+    """`magpie run` in a process of its own, as a service would start it."""
+
+    config: Path
+    process: subprocess.Popen[str] = field(init=False)
+    url: str = ""
+    lines: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "edge.cli", "run", str(self.config)],
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            cwd=REPO,
+            start_new_session=True,
+        )
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.lines.append(line.rstrip())
+            if (found := re.search(r"Magpie is up: (\S+)", line)) is not None:
+                self.url = found[1]
+
+    def get(self, path: str) -> Any:
+        with urllib.request.urlopen(f"{self.url}api/v1/{path}", timeout=10) as answer:
+            return json.load(answer)
+
+    def up(self) -> Box:
+        """Waits for REST and for answers of every camera."""
+        until(lambda: self.url or self.process.poll() is not None, "it starts")
+        assert self.url, "\n".join(self.lines[-20:])
+        until(lambda: all(c["answers"] > 0 for c in self.get("overview")["cameras"]), "every camera answers")
+        return self
+
+    def family(self) -> list[int]:
+        found = psutil.Process(self.process.pid)
+        return [found.pid, *(p.pid for p in found.children(recursive=True))]
+
+    def kill(self, everything: bool) -> None:
+        """Without warning: the control process alone, or every process at once."""
+        pids = self.family()
+        if everything:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        else:
+            self.process.kill()
+        self.process.wait(10)
+        until(lambda: not gone(pids), f"nobody outlives it: {pids}", 20.0)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path, SiteSettings]]:
+    folder = tmp_path_factory.mktemp("power")
+    data = folder / "data"
+    data.mkdir()
+    with serve_cameras(cameras(), folder) as port:
+        settings = site_of(port, data, window_s=WINDOW_S, label_budget=24)
+        config = folder / "site.json"  # JSON is YAML
+        config.write_text(settings.model_dump_json())
+        yield config, data, settings
+
+
+def facts(data: Path) -> tuple[dict[str, str], Any]:
+    """Models in force and the open window, read from the disk while nothing runs."""
+    with Store(None, data) as store:
+        return {c: v.id for c, v in store.all_promoted().items()}, store.open_window_state()
+
+
+def pictures(data: Path) -> set[Path]:
+    """Sampled pictures that are whole on disk."""
+    found = (data / "pictures").rglob("window-*/*.jpg")
+    return {p for p in found if p.name.count(".") == 1 and p.with_suffix(".json").exists()}
+
+
+@pytest.fixture
+def boxes() -> Iterator[list[Box]]:
+    """Those that a test started; whatever still runs at its end is ended."""
+    started: list[Box] = []
+    yield started
+    for box in started:
+        if box.process.poll() is None:
+            os.killpg(box.process.pid, signal.SIGKILL)
+            box.process.wait()
+
+
+def test_killed_at_any_instant_it_goes_on_where_it_was(site: tuple[Path, Path, SiteSettings], boxes: list[Box]) -> None:
+    config, data, _ = site
+    rng = random.Random(11)
+
+    def start() -> Box:
+        boxes.append(Box(config))
+        return boxes[-1].up()
+
+    box = start()
+    window = 0
+    for number in range(3):
+        shots = len(pictures(data)) + rng.randint(0, 3)
+        until(lambda n=shots: len(pictures(data)) >= n, "the sample grows")  # type: ignore[misc]
+        time.sleep(rng.random())  # any instant
+        box.kill(everything=number == 1)
+        models, found = facts(data)
+        assert found is not None, "the open window is in the database"
+        window = found.window.id
+        kept = pictures(data)
+        assert set(models) == {"overpass", "junction"}
+        plan = None if found.plan is None else found.plan.plan
+        ends = found.window.start_utc_s + found.window.length_s
+        box = start()
+        overview = box.get("overview")
+        assert {c["id"]: c["model_version"] for c in overview["cameras"]} == models
+        if time.time() < ends - 2.0:
+            assert overview["window"]["number"] == window, "inside the window it goes on"
+            kinds = [e["kind"] for e in box.get("events?limit=200")]
+            assert "window.resumed" in kinds
+            assert abs(overview["window"]["end_utc_s"] - ends) < 1.0, "and ends when it should have"
+            if plan is not None:
+                shares = overview["shares"]
+                assert shares and all(s["inference"] > 0 for s in shares.values())
+        assert kept <= pictures(data), "what was sampled is still there"
+    pids = box.family()
+    os.kill(box.process.pid, signal.SIGTERM)
+    assert box.process.wait(40) == 0, "\n".join(box.lines[-20:])
+    until(lambda: not gone(pids), "nobody outlives it", 20.0)
+    assert groups_of(box.process.pid) == [], "nothing is left behind"
+    assert any("drained" in line for line in box.lines)
+    again, found = facts(data)
+    assert set(again) == {"overpass", "junction"}
+    assert found is not None
+    assert found.window.id >= window

@@ -1,0 +1,146 @@
+"""Workers of a running appliance that die, hang or run out of memory: seen, mended, and nobody else notices."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import resource
+import signal
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import pytest_asyncio
+from appliance_kit import Watched, cameras, gone, site_of
+
+import edge.runtime.supervisor as supervisor_module
+from edge.appliance.appliance import Appliance
+from edge.core import events as ev
+from edge.demo.cameras import serve_cameras
+
+pytestmark = [pytest.mark.e2e, pytest.mark.faults, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(240)]
+HANG_S = 4.0
+#: Long enough to be killed in the middle, whatever the machine's speed.
+SPACE = {"epochs": [70], "batch_sizes": [4], "layers": ["head"], "data_fractions": [1.0], "learning_rates": [0.002]}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def running(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Watched]:
+    """Two cameras, windows of 15 s; hangs are noticed within a few seconds."""
+    data = tmp_path_factory.mktemp("appliance")
+    with pytest.MonkeyPatch.context() as patch, serve_cameras(cameras(), data) as port:
+        patch.setattr(supervisor_module, "HANG_S", HANG_S)
+        async with Appliance(site_of(port, data, window_s=15.0, space=SPACE)) as appliance:
+            watched = Watched(appliance)
+            follower = asyncio.create_task(watched.follow())
+            await watched.answering()
+            yield watched
+            follower.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await follower
+
+
+async def test_a_camera_worker_that_is_killed_answers_again_and_the_others_go_on(running: Watched) -> None:
+    before = running.pid("camera-overpass")
+    mark = len(running.events)
+    other, junction, killed_at = running.answers("junction"), running.pid("camera-junction"), time.time()
+    os.kill(before, signal.SIGKILL)
+    await running.until(lambda: running.of("worker.worker_lost", mark), "the loss is journaled")
+    await running.until(lambda: running.answered_since("overpass", killed_at), "answers again")
+    assert running.pid("camera-overpass") != before
+    await running.until(lambda: running.answers("junction") > other, "the other goes on")
+    assert running.pid("camera-junction") == junction
+    lost = running.of("worker.worker_lost", mark)
+    assert [e["camera"] for e in lost] == ["overpass"], "exactly its own work"
+    assert "SIGKILL" in lost[0]["data"]["reason"]
+
+
+async def test_a_camera_worker_that_hangs_is_noticed(running: Watched) -> None:
+    before = running.pid("camera-junction")
+    mark, stopped_at = len(running.events), time.time()
+    os.kill(before, signal.SIGSTOP)
+    took = await running.until(lambda: running.of("worker.worker_lost", mark), "the hang is noticed")
+    assert took > HANG_S / 2, "not before it is silent for a while"
+    assert "hung" in running.of("worker.worker_lost", mark)[0]["data"]["reason"]
+    assert running.state("junction") == "connecting", "the page does not show the state of a dead worker"
+    await running.until(lambda: running.answered_since("junction", stopped_at), "answers again")
+    assert not gone([before])
+
+
+async def test_labels_go_on_after_the_golden_worker_was_killed(running: Watched) -> None:
+    labels = running.appliance.runtime.labels
+    before, mark = labels.counters.labelled, len(running.events)
+    os.kill(running.pid("golden"), signal.SIGKILL)
+    await running.until(lambda: not running.appliance.runtime.golden_ready, "the page says so")
+    assert any(r["code"] == "golden_not_ready" for r in running.appliance.health()["reasons"])
+    await running.until(lambda: running.of("golden.ready", mark), "it is back")
+    await running.until(lambda: labels.counters.labelled > before, "labels go on")
+    await running.until(lambda: running.of("window.measured", mark), "and the window is measured")
+
+
+def ended(running: Watched, camera: str, mark: int) -> list[dict[str, Any]]:
+    kinds = ("model.promoted", "model.rejected", "retraining.failed")
+    return [e for e in running.events[mark:] if e["kind"] in kinds and e["camera"] == camera]
+
+
+async def trainer_of(running: Watched) -> str:
+    """Starts a retraining on what is labelled, whatever the planner thinks of it, and waits until it is some epochs on
+    its way; the camera's id."""
+    runtime = running.appliance.runtime
+    free = [c for c in runtime.cameras.values() if c.id not in runtime.jobs]
+    await running.until(lambda: any(c.closed and c.profiles for c in free), "a window is labelled and profiled")
+    camera = next(c for c in free if c.closed and c.profiles)
+    job = f"test-{camera.id}-{len(running.events)}"
+    order = ev.StartRetraining(camera.id, job, next(iter(camera.profiles)), 0.2, next(iter(camera.closed)))
+    runtime._carry_out(order)
+    await running.until(lambda: camera.id in runtime.jobs and runtime.jobs[camera.id].fraction > 0.1, "it trains")
+    assert runtime.jobs[camera.id].fraction < 0.9
+    return camera.id
+
+
+async def test_a_retraining_that_is_killed_goes_on_from_its_checkpoint(running: Watched) -> None:
+    camera = await trainer_of(running)
+    runtime = running.appliance.runtime
+    job = runtime.jobs[camera]
+    checkpoints = list((Path(runtime.site.data_dir) / "jobs").glob(f"{camera}-*.ckpt"))
+    assert checkpoints, "kept after each epoch"
+    mark = len(running.events)
+    os.kill(running.pid(f"retrain-{camera}"), signal.SIGKILL)
+    await running.until(lambda: running.of("worker.worker_lost", mark), "the loss is journaled")
+    await running.until(
+        lambda: camera not in runtime.jobs or runtime.jobs[camera].fraction != job.fraction, "it goes on"
+    )
+    again = runtime.jobs.get(camera)
+    assert again is None or again.fraction > job.fraction - 0.1, "and not from the start"
+    await running.until(lambda: ended(running, camera, mark), "it comes to an end")
+    assert ended(running, camera, mark)[0]["kind"] in ("model.promoted", "model.rejected")
+    assert not list((Path(runtime.site.data_dir) / "jobs").glob(f"{camera}-*.ckpt")), "the checkpoint is used up"
+
+
+async def test_a_retraining_without_memory_is_reported_and_the_model_in_force_stays(running: Watched) -> None:
+    camera = await trainer_of(running)
+    runtime = running.appliance.runtime
+    pid = running.pid(f"retrain-{camera}")
+    version, mark = runtime.cameras[camera].version.id, len(running.events)
+    # From now on the kernel gives this process no page more.
+    size = psutil.Process(pid).memory_info().vms
+    resource.prlimit(pid, resource.RLIMIT_AS, (size, size))  # type: ignore[attr-defined]
+    resource.prlimit(pid, resource.RLIMIT_DATA, (1, 1))  # type: ignore[attr-defined]
+    await running.until(lambda: running.of("worker.worker_error", mark), "it says so")
+    assert "memory" in running.of("worker.worker_error", mark)[0]["data"]["message"]
+    assert running.state(camera) == "live"
+    assert runtime.cameras[camera].version.id == version, "the model in force stays"
+    await running.until(lambda: ended(running, camera, mark), "it goes on with memory again, or is given up")
+
+
+async def test_nothing_is_left_of_all_this(running: Watched) -> None:
+    await running.answering()
+    names = [w["name"] for w in running.appliance.overview()["workers"]]
+    assert len(names) == len(set(names))
+    assert not [c for c in running.appliance.runtime.complaints if c["code"] == "internal"]
+    workers = {w["pid"] for w in running.appliance.overview()["workers"] if w["pid"]}
+    assert not [pid for pid in workers if pid not in gone(list(workers))], "each has one live process"
