@@ -254,8 +254,10 @@ def _problems(error: ValidationError, prefix: str, model: type[BaseModel]) -> li
             allowed, given = "a value (the field is required)", None
         else:
             allowed = e["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-        if "password" in path.lower() or (isinstance(given, str) and "@" in given):
-            given = "(not shown: it may hold a password)"
+        if "password" in path.lower():
+            given = "(not shown)"
+        elif isinstance(given, str):
+            given = re.sub(r"(//[^/:@\s]*):[^@/\s]*@", r"\1:***@", given)
         out.append(InvalidValue(path or "(body)", given, allowed))
     return out
 
