@@ -165,7 +165,7 @@ class RetrainingSettings(Settings):
     held_out: float = Field(0.3, ge=0.1, le=0.5, description="latest part of the labelled frames, kept for the gate")
     golden_share: float = Field(0.15, ge=0.01, le=0.9, description="share of the device that labelling may use")
     evaluation_share: float = Field(0.05, ge=0.01, le=0.5, description="share for measuring windows and exemplars")
-    profiling_budget: float = Field(0.1, gt=0, le=0.5, description="part of a window's device time for profiling")
+    profiling_budget: float = Field(0.15, gt=0, le=0.5, description="part of a window's device time for profiling")
     exemplars: int = Field(64, ge=0, le=5000, description="older frames kept per camera so that nothing is forgotten")
     gate_tolerance: float = Field(0.0, ge=0, le=0.2, description="a candidate may be so much worse and still pass")
     rollback_margin: float = Field(0.05, ge=0, le=1, description="live accuracy so far under its parent rolls back")
