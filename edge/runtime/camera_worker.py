@@ -112,7 +112,7 @@ class _CameraWorker:
     def run(self) -> None:
         self._reader.start()
         self._channel.beat()
-        self._tell_kept(self._spec)
+        self._tell_kept(self._spec.window)
         while True:
             if self._commands():
                 return
@@ -141,13 +141,12 @@ class _CameraWorker:
             keep_windows=spec.recording.keep_windows,
         )
         if spec.window:
-            left = max(1, spec.target_frames - len(recorder.frames(spec.window)))
-            recorder.open_window(spec.window, time.monotonic(), spec.window_left_s, left)
+            recorder.open_window(spec.window, time.monotonic(), spec.window_left_s, spec.target_frames)
         return recorder
 
-    def _tell_kept(self, spec: CameraWorkerSpec) -> None:
+    def _tell_kept(self, window: int) -> None:
         """Frames of the open window that an earlier process kept: whoever labels them may not know them."""
-        for frame in self._recorder.frames(spec.window) if self._recorder is not None and spec.window else ():
+        for frame in self._recorder.frames(window) if self._recorder is not None and window else ():
             self._channel.send(m.Sampled(frame))
 
     def _profile_clock(self) -> Callable[[], float]:
@@ -166,7 +165,7 @@ class _CameraWorker:
         self._pacer = Pacer(spec.inference.frame_rate)
         self._watch_fps = spec.watch_fps
         self._recorder = self._open_recorder(spec)
-        self._tell_kept(spec)
+        self._tell_kept(spec.window)
         if spec.student.version != self._live.version:
             self._begin_swap(m.Swap(spec.student.version, spec.student.path))
 
@@ -306,6 +305,7 @@ class _CameraWorker:
                 self._recorder.open_window(order.opening, time.monotonic(), order.length_s, order.target_frames)
                 if order.closing:
                     self._channel.send(m.SampleClosed(order.closing, frames))
+                self._tell_kept(order.opening)
         if self._retiring and self._swap_watch is None:
             # What was begun is finished: nothing is recorded or answered here any more.
             self._channel.retired()

@@ -42,6 +42,7 @@ from edge.settings import CameraSettings, RetrainingSettings, SiteSettings
 from edge.store.journal import JournalBuffer
 from edge.store.store import Store
 from edge.store.values import OpenWindow
+from microprofiler.history import ProfilerHistory
 from scheduler.bounded import BoundedPolicy, Limits
 from scheduler.controller import PlanFunction, WindowController
 from scheduler.degrade import choose_inference
@@ -269,7 +270,8 @@ class Runtime:
             inference=c.inference or c.settings.inference.space()[0],
             record_root=self._data / "pictures",
             recording=self.site.recording,
-            window=state.window,
+            # Before the first boundary it is not known which window goes on.
+            window=0 if state.phase == "idle" else state.window,
             window_left_s=left_s,
             # After a restart of the worker its sample goes on with what is left of time and budget.
             target_frames=max(1, round(self._label_budget(c) * min(1.0, left_s / self.retraining.window_s))),
@@ -310,6 +312,10 @@ class Runtime:
         self._later(order.at_s, self._boundary)
         if order.resumed:
             self._note("window.resumed", window=order.window)
+            for camera in self.cameras.values():
+                spec = self._camera_spec(camera.id)
+                going_on = m.NextWindow(0, order.window, spec.window_left_s, spec.target_frames)
+                self.supervisor.send(camera.worker, going_on)
             return
         self._write(
             self.store.open_window,
@@ -985,6 +991,7 @@ class Runtime:
             model_version=candidate.id,
         )
         self.jobs.pop(name, None)
+        self._learn(camera, job, done)
         self._note(
             "model.promoted" if promoted else "model.rejected",
             camera=name,
@@ -1003,6 +1010,14 @@ class Runtime:
                 self.clock.monotonic(), name, job.job, promoted, done.candidate.value, candidate.id, reason
             )
         )
+
+    def _learn(self, camera: CameraRuntime, job: RunningJob, done: m.TrainingDone) -> None:
+        """Tell the micro-profiler what came of its prediction; a retraining that was cut short tells nothing."""
+        if camera.history is None or done.fraction < 1.0:
+            return
+        history = ProfilerHistory.from_json(camera.history)
+        camera.history = history.learned(job.config, done.candidate.value, done.device_seconds).to_json()
+        self._write(self.store.put_settings, f"profiler/{camera.id}", camera.history, "micro-profiler")
 
     async def _put_in_force(
         self, camera: CameraRuntime, version: ModelVersion, by: str, reason: str, scores: Mapping[str, float]

@@ -159,7 +159,8 @@ def test_killed_at_any_instant_it_goes_on_where_it_was(site: tuple[Path, Path, S
             assert abs(overview["window"]["end_utc_s"] - ends) < 1.0, "and ends when it should have"
             if plan is not None:
                 shares = overview["shares"]
-                assert shares and all(s["inference"] > 0 for s in shares.values())
+                assert set(shares) == set(models)
+                assert all(s["inference"] > 0 for s in shares.values())
         assert kept <= pictures(data), "what was sampled is still there"
     pids = box.family()
     os.kill(box.process.pid, signal.SIGTERM)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,7 +47,7 @@ def test_the_curve_passes_through_its_points_and_never_falls(given_points: list[
         assert profile.factor(profile.max_gpu / x) == pytest.approx(factor, abs=1e-6)
     shares = [profile.max_gpu * n / 20 for n in range(1, 21)]
     values = [profile.factor(s) for s in shares]
-    assert all(a <= b + 1e-9 for a, b in zip(values, values[1:], strict=False))
+    assert all(a <= b + 1e-9 for a, b in pairwise(values))
 
 
 @given(st.floats(0.5, 64), st.lists(st.sampled_from([8.0, 4.0, 2.0, 1.0]), min_size=1, unique=True))

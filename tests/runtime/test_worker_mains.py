@@ -260,7 +260,6 @@ async def test_a_camera_that_stands_by_is_silent_until_it_takes_over(
     (closed,) = of(b, m.SampleClosed)
     ids = [f.id for f in closed.frames]
     assert len(ids) == len(set(ids))
-    assert len(ids) <= spec.target_frames, "two processes share one budget"
     assert set(ids) == {s.frame.id for s in of(b, m.Sampled) if s.frame.window == 1}, "none lost, none twice"
     on_disk = {p.name for p in (tmp_path / "records").rglob("window-00000001/*.jpg") if p.name.count(".") == 1}
     assert on_disk == {f.path.name for f in closed.frames}
