@@ -6,6 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# A loaded machine must not fail a property: time is no property of ours.
+settings.register_profile("magpie", deadline=None)
+settings.load_profile("magpie")
 
 REPO = Path(__file__).resolve().parent.parent
 
