@@ -85,9 +85,8 @@ def main(arguments: list[str] | None = None) -> int:
     }
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / f"{given.name}.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    print(
-        f"gain over windows 2 to {given.windows}: {min(gains):+.1f} / {statistics.median(gains):+.1f} / {max(gains):+.1f}"
-    )
+    spread = " / ".join(f"{g:+.1f}" for g in (min(gains), statistics.median(gains), max(gains)))
+    print(f"gain over windows 2 to {given.windows}: {spread} points (least / median / most)")
     return 0
 
 

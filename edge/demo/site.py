@@ -109,7 +109,7 @@ def demo_site(
         )
     scene = sum(c["kind"] == "scene" for c in cameras)
     cores = max(0.5, (len(os.sched_getaffinity(0)) or 1) - _CORES_PER_SCENE_CAMERA * scene - 0.05)
-    own = {
+    defaults: dict[str, Any] = {
         "window_s": window_s,
         "policy": policy,
         "label_budget": 48,
@@ -117,7 +117,7 @@ def demo_site(
         # With so few frames and so strong a drift, retraining the head alone rarely pays: its trials are saved.
         "space": {"layers": ["last_stage", "all"], "epochs": [5, 10, 20]},
     }
-    retraining = merge(own, dict(overrides))
+    retraining = merge(defaults, dict(overrides))
     unknown = set(retraining) - set(RetrainingSettings.model_fields)
     if unknown:
         raise InvalidValue("--set", sorted(unknown)[0], "one of " + ", ".join(RetrainingSettings.model_fields))
