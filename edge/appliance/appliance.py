@@ -323,7 +323,7 @@ class Appliance:
             reasons.append({"code": "store", "message": f"the database cannot be written: {stats.last_error}"})
         if self._disk_low:
             reasons.append({"code": "disk_full", "message": f"little disk space is left in {self.site.data_dir}"})
-        sick = runtime.partitioner.healthy()
+        sick = runtime.supervisor.device_trouble
         if sick is not None:
             reasons.append({"code": "device", "message": sick})
         recent = self.clock.utc() - 2 * runtime.retraining.window_s

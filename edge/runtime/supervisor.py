@@ -628,8 +628,8 @@ class Supervisor:
         silent = now - seat.last_beat_s
         limit = self._patience.hang_s if seat.spoke else self._patience.start_s
         if silent > limit / 2 and worker.role != "inference" and seat.process is not None:
-            used_s = cpu_seconds(seat.process.pid)
-            if used_s > seat.cpu_s + 0.01:
+            used_s, wants_core = computing(seat.process.pid)
+            if wants_core or used_s > seat.cpu_s + 0.01:
                 seat.cpu_s, seat.busy_s = used_s, now
         if silent > limit and (now - seat.busy_s > limit or silent > BUSY_FACTOR * limit):
             log.warning("worker %s is silent for %.0f s: killed", worker.name, silent)
@@ -702,13 +702,14 @@ class Supervisor:
         task.add_done_callback(self._tasks.discard)
 
 
-def cpu_seconds(pid: int) -> float:
-    """CPU time of a process so far; 0 if it is gone."""
+def computing(pid: int) -> tuple[float, bool]:
+    """CPU time of a process so far, and whether it would use a core (or the disk) at this instant; (0, False): gone."""
     try:
-        times = psutil.Process(pid).cpu_times()
+        process = psutil.Process(pid)
+        times, status = process.cpu_times(), process.status()
     except psutil.Error:
-        return 0.0
-    return float(times.user + times.system)
+        return 0.0, False
+    return float(times.user + times.system), status in (psutil.STATUS_RUNNING, psutil.STATUS_DISK_SLEEP)
 
 
 def merged(usages: Iterable[Usage]) -> tuple[Usage, ...]:
