@@ -160,13 +160,20 @@ def _die_with_parent() -> None:
 
 
 def _child(
-    connection: Connection, main: WorkerMain, argument: Any, launch: LaunchSpec, killable: bool, standby: bool
+    connection: Connection,
+    main: WorkerMain,
+    argument: Any,
+    launch: LaunchSpec,
+    environment: dict[str, str],
+    killable: bool,
+    standby: bool,
 ) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _die_with_parent()
-    for name, value in launch.env.items():
-        os.environ[name] = value
+    # The forkserver's environment is that of its start: secrets that came or changed later are in the owner's only.
+    os.environ.clear()
+    os.environ.update(environment | dict(launch.env))
     if launch.nice:
         with contextlib.suppress(OSError):
             os.nice(launch.nice)
@@ -223,7 +230,10 @@ class WorkerProcess:
         ctx = context()
         self._ours, theirs = ctx.Pipe()
         self._process = ctx.Process(
-            target=_child, args=(theirs, main, argument, launch, killable, standby), name=name, daemon=True
+            target=_child,
+            args=(theirs, main, argument, launch, dict(os.environ), killable, standby),
+            name=name,
+            daemon=True,
         )
         with _CHILDREN:
             self._process.start()
