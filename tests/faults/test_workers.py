@@ -97,7 +97,9 @@ async def trainer_of(running: Watched) -> str:
     job = f"test-{camera.id}-{len(running.events)}"
     order = ev.StartRetraining(camera.id, job, next(iter(camera.profiles)), 0.2, next(iter(camera.closed)))
     runtime._carry_out(order)
-    await running.until(lambda: camera.id in runtime.jobs and runtime.jobs[camera.id].fraction > 0.1, "it trains", 150.0)
+    await running.until(
+        lambda: camera.id in runtime.jobs and runtime.jobs[camera.id].fraction > 0.1, "it trains", 150.0
+    )
     assert runtime.jobs[camera.id].fraction < 0.9
     return camera.id
 
