@@ -205,7 +205,7 @@ def _child(
             traceback.print_exc(file=sys.stderr)
             channel.send(WorkerError(type(error).__name__, f"unexpected: {error}"))
             code = FAILED
-    connection.close()
+    # Not closed first: the thread that reads commands would take that for the owner's end, and exit with code 0.
     os._exit(code)
 
 
