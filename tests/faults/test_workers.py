@@ -21,6 +21,7 @@ import edge.runtime.supervisor as supervisor_module
 from edge.appliance.appliance import Appliance
 from edge.core import events as ev
 from edge.demo.cameras import serve_cameras
+from edge.runtime.camera import CameraRuntime
 
 pytestmark = [pytest.mark.e2e, pytest.mark.faults, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(240)]
 HANG_S = 4.0
@@ -91,9 +92,13 @@ async def trainer_of(running: Watched) -> str:
     """Starts a retraining on what is labelled, whatever the planner thinks of it, and waits until it is some epochs on
     its way; the camera's id."""
     runtime = running.appliance.runtime
-    free = [c for c in runtime.cameras.values() if c.id not in runtime.jobs]
-    await running.until(lambda: any(c.closed and c.profiles for c in free), "a window is labelled and profiled")
-    camera = next(c for c in free if c.closed and c.profiles)
+
+    def free() -> list[CameraRuntime]:
+        busy = runtime.supervisor.has
+        return [c for c in runtime.cameras.values() if c.closed and c.profiles and not busy(c.trainer)]
+
+    await running.until(free, "a window is labelled and profiled, and nothing is retrained")
+    camera = free()[0]
     job = f"test-{camera.id}-{len(running.events)}"
     order = ev.StartRetraining(camera.id, job, next(iter(camera.profiles)), 0.2, next(iter(camera.closed)))
     runtime._carry_out(order)
