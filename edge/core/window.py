@@ -6,57 +6,28 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from edge.core import checks
 from edge.core.errors import InvalidValue
+from edge.core.fields import number, points, required
 from edge.core.profiles import InferenceProfile
 
 PROBLEM_FORMAT = "retrain-infer-window/1"
 PLAN_FORMAT = "retrain-infer-plan/1"
 
 
-def _required(value: Mapping[str, Any], key: str, path: str) -> Any:
-    if key not in value or value[key] is None:
-        raise InvalidValue(f"{path}.{key}" if path else key, None, "a value (the field is required)")
-    return value[key]
-
-
-def _number(value: Mapping[str, Any], key: str, path: str, default: float | None = None) -> Any:
-    """A finite number; required unless there is a default (which null stands for, too)."""
-    given = value.get(key)
-    where = f"{path}.{key}" if path else key
-    if given is None:
-        return default if default is not None else _required(value, key, path)
-    if isinstance(given, bool) or not isinstance(given, (int, float)) or not math.isfinite(given):
-        raise InvalidValue(where, given, "a finite number")
-    return given
-
-
-def _points(value: Mapping[str, Any], key: str, path: str) -> tuple[tuple[Any, Any], ...]:
-    """A list of pairs."""
-    given = value.get(key) or ()
-    if not isinstance(given, (list, tuple)):
-        raise InvalidValue(f"{path}.{key}", given, "a list of pairs [x, y]")
-    for n, point in enumerate(given):
-        numbers = isinstance(point, (list, tuple)) and len(point) == 2
-        if not numbers or any(isinstance(p, (str, bool, list, dict)) for p in point):
-            raise InvalidValue(f"{path}.{key}[{n}]", point, "a pair of numbers [x, y]")
-    return tuple((p[0], p[1]) for p in given)
-
-
 def _throughput(value: Mapping[str, Any], path: str) -> tuple[tuple[float, float], ...]:
     """(share, speed) points, rising shares and speeds that do not fall."""
-    points = _points(value, "throughput", path)
+    measured = points(value, "throughput", path)
     x, y = 0.0, 0.0
-    for n, (share, speed) in enumerate(points):
+    for n, (share, speed) in enumerate(measured):
         checks.in_range(f"{path}.throughput[{n}][0]", share, x, 1024.0, low_open=True)
         checks.in_range(f"{path}.throughput[{n}][1]", speed, y, 1024.0)
         x, y = share, speed
-    return points
+    return measured
 
 
 @dataclass(frozen=True)
@@ -192,17 +163,17 @@ class WindowProblem:
         }  # fmt: skip
         checks.known_keys("", value.keys(), allowed)
         checks.one_of("format", value.get("format"), (PROBLEM_FORMAT,))
-        raw = _required(value, "streams", "")
+        raw = required(value, "streams", "")
         if not isinstance(raw, list):
             raise InvalidValue("streams", raw, "a list")
         return WindowProblem(
             name=str(value.get("name") or ""),
-            num_gpus=_number(value, "num_gpus", ""),
-            window_s=_number(value, "window_s", ""),
+            num_gpus=number(value, "num_gpus", ""),
+            window_s=number(value, "window_s", ""),
             streams=tuple(_stream_from_json(s, f"streams[{n}]") for n, s in enumerate(raw)),
-            delta=_number(value, "delta", "", 0.1),
+            delta=number(value, "delta", "", 0.1),
             a_min=value.get("a_min"),
-            label_delay_s=_number(value, "label_delay_s", "", 0.0),
+            label_delay_s=number(value, "label_delay_s", "", 0.0),
             seed=value.get("seed"),
             share_step=value.get("share_step"),
         )
@@ -232,26 +203,26 @@ def _stream_from_json(value: Any, path: str) -> StreamProblem:
         own = {"id", "end_accuracy", "gpu_seconds", "curve", "throughput", "end_accuracy_low"}
         options.append(
             RetrainingOption(
-                id=str(_required(c, "id", where)),
-                end_accuracy=_number(c, "end_accuracy", where),
-                gpu_seconds=_number(c, "gpu_seconds", where),
-                curve=_points(c, "curve", where),
+                id=str(required(c, "id", where)),
+                end_accuracy=number(c, "end_accuracy", where),
+                gpu_seconds=number(c, "gpu_seconds", where),
+                curve=points(c, "curve", where),
                 throughput=_throughput(c, where),
                 end_accuracy_low=c.get("end_accuracy_low"),
                 details={k: v for k, v in c.items() if k not in own},
             )
         )
-    profile = InferenceProfile.from_json(_required(value, "inference_profile", path), f"{path}.inference_profile")
+    profile = InferenceProfile.from_json(required(value, "inference_profile", path), f"{path}.inference_profile")
     if value.get("running") is not None:
         checks.one_of(f"{path}.running", value["running"], [o.id for o in options])
     return StreamProblem(
-        id=str(_required(value, "id", path)),
-        start_accuracy=_number(value, "start_accuracy", path),
+        id=str(required(value, "id", path)),
+        start_accuracy=number(value, "start_accuracy", path),
         inference_profile=profile,
         options=tuple(options),
         model=str(value.get("model") or ""),
         running=value.get("running"),
-        work_done=_number(value, "work_done", path, 0.0),
+        work_done=number(value, "work_done", path, 0.0),
     )
 
 
