@@ -125,3 +125,21 @@ class WorkerFailed(MagpieError):
     """A worker process died, hung or ran out of memory; only its own work is lost."""
 
     code = "worker_failed"
+
+
+class DeadlineMissed(MagpieError):
+    """A request could not be answered within its objective and was dropped; counted as a violation."""
+
+    code = "deadline_missed"
+
+
+class Overloaded(MagpieError):
+    """A queue is full: the request was turned away at once; counted as a violation."""
+
+    code = "overloaded"
+
+
+class NotSchedulable(MagpieError):
+    """No plan holds every objective (SLO, rate, floor) on the shares there are; the message names what does not fit."""
+
+    code = "not_schedulable"

@@ -1,0 +1,142 @@
+"""What the control process and the serving front tell each other: where each model is served now, and what came in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from edge.core.oip import TensorSpec
+from edge.core.serving import Gpulet
+
+
+@dataclass(frozen=True)
+class ServedVersion:
+    """A model version as the front must know it: its tensors (the first dimension is the batch), its SLO, its limits.
+
+    `folder` is that of the version in the model repository; `digest` names its files' content. `depth` bounds the
+    queue in requests.
+    """
+
+    model: str
+    version: str
+    folder: str
+    platform: str
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    slo_ms: float
+    digest: str = ""
+    priority: int = 0
+    max_batch: int = 32
+    depth: int = 1024
+
+    @property
+    def key(self) -> str:
+        """`model/version`."""
+        return f"{self.model}/{self.version}"
+
+
+@dataclass(frozen=True)
+class Route:
+    """An executor process and the gpu-let that it holds. `versions` names the version of each of its models;
+    `batch_ms` the planned execution time of each model's batch here (interference included)."""
+
+    executor: str
+    gpulet: Gpulet
+    versions: Mapping[str, str]
+    batch_ms: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """All routes in force from now on; the numbers rise. Executors not named here are drained, then reported so."""
+
+    number: int
+    routes: tuple[Route, ...]
+    models: tuple[ServedVersion, ...]
+    refused: Mapping[str, str] = field(default_factory=dict)  # model -> why it is not served
+
+
+@dataclass(frozen=True)
+class ModelTraffic:
+    """One model's counts in a period. Every request that arrived ends as answered (in time or late), dropped (could
+    not meet its deadline), rejected (queue full) or failed (an executor was lost); the rest is queued or running."""
+
+    model: str
+    arrived: int = 0
+    answered: int = 0
+    late: int = 0  # of the answered
+    dropped: int = 0
+    rejected: int = 0
+    failed: int = 0
+    queued: int = 0
+    running: int = 0
+    latency_ms: tuple[float, ...] = ()  # p50, p90, p99 of the answered
+
+    @property
+    def violations(self) -> int:
+        """Requests that missed their SLO: late, dropped, rejected or failed."""
+        return self.late + self.dropped + self.rejected + self.failed
+
+
+@dataclass(frozen=True)
+class ExecutorTraffic:
+    """One executor in a period: batches, requests in them, seconds spent in them, and whether it is connected."""
+
+    executor: str
+    batches: int
+    requests: int
+    busy_s: float
+    connected: bool
+
+
+@dataclass(frozen=True)
+class TrafficReport:
+    """From the front, once a second: what happened in the last `period_s` seconds under layout `layout`."""
+
+    at_s: float
+    period_s: float
+    layout: int
+    models: tuple[ModelTraffic, ...]
+    executors: tuple[ExecutorTraffic, ...]
+
+
+@dataclass(frozen=True)
+class ExecutorConnected:
+    """From the front: this executor has loaded and warmed its models and can be routed to."""
+
+    executor: str
+
+
+@dataclass(frozen=True)
+class ExecutorDrained:
+    """From the front: nothing of this executor is outstanding and no route names it; it may be stopped."""
+
+    executor: str
+
+
+@dataclass(frozen=True)
+class ExecutorGone:
+    """From the front: the connection ended; its outstanding requests were answered with an error and counted."""
+
+    executor: str
+    failed: int
+
+
+@dataclass(frozen=True)
+class RepositoryCommand:
+    """From the front, on behalf of a client: "load", "unload" or "index"; answered with RepositoryAnswer."""
+
+    number: int
+    action: str
+    model: str = ""
+    parameters: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RepositoryAnswer:
+    """To the front: `error` empty if done. `code` is that of the error (edge.core.errors)."""
+
+    number: int
+    error: str = ""
+    code: str = ""
+    index: tuple[Mapping[str, str], ...] = ()
