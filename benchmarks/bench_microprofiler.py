@@ -42,7 +42,8 @@ from microprofiler.history import ProfilerHistory
 from microprofiler.pareto import PruningSettings
 from microprofiler.profile import ProfilerSettings, WindowSize, micro_profile
 
-TRACE = Path(__file__).resolve().parent / "results" / "demo_trace.json"
+RESULTS = Path(__file__).resolve().parent / "results"
+TRACE = RESULTS / "demo_trace.json"
 EPOCHS = (5, 15, 30)
 FRACTIONS = (0.5, 1.0)
 WINDOW_S, CYCLE_WINDOWS = 90.0, 6
@@ -112,7 +113,7 @@ def demo(args: argparse.Namespace) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         for task in args.tasks:
             for camera in range(args.cameras):
-                scene = demo_scene(camera, args.seed, CYCLE_WINDOWS * WINDOW_S)
+                scene = demo_scene(camera, args.seed, CYCLE_WINDOWS * WINDOW_S, start_phase=0.0)
                 parent, history = first_student(task, args.weights), ProfilerHistory()
                 for window in range(2, 2 + args.windows):
                     began = time.monotonic()
@@ -234,7 +235,10 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(1)
     cv2.setNumThreads(1)
-    result: dict[str, Any] = {"machine": platform.processor() or platform.machine(), "cores": os.cpu_count()}
+    path = RESULTS / args.out
+    # A part that is made alone leaves the others as they were.
+    result: dict[str, Any] = json.loads(path.read_text()) if args.only and path.is_file() else {}
+    result |= {"machine": platform.processor() or platform.machine(), "cores": os.cpu_count()}
     shared = Path(os.environ.get("MAGPIE_SHARED", Path(__file__).resolve().parent.parent.parent / "shared"))
     if args.only in (None, "trace") and args.trace.is_file():
         result["trace"] = from_trace(args.trace)

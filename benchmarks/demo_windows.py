@@ -6,7 +6,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import cv2
@@ -19,6 +19,7 @@ from edge.core.labels import LabelledFrame, LabelledWindow, SampledFrame
 from edge.core.profiles import InferenceProfile
 from edge.core.vision import Detections
 from edge.demo.scene import CLASSES, Scene, SceneSpec
+from edge.demo.site import scene_cameras
 from edge.students import Student, load_student
 from edge.training.retraining import Retraining
 
@@ -26,9 +27,13 @@ WEIGHTS = Path(__file__).resolve().parent.parent / "edge" / "demo" / "weights"
 NAMES = ("overpass", "junction", "residential", "boulevard")
 
 
-def demo_scene(character: int, seed: int, cycle_s: float) -> Scene:
-    """The scene that the demo's camera number `character` looks at."""
-    return Scene(SceneSpec(seed=seed * 100 + character, character=character, day_s=cycle_s))
+def demo_scene(number: int, seed: int, cycle_s: float, start_phase: float | None = None) -> Scene:
+    """The scene that the demo's camera `number` looks at; `start_phase` None: where the demo begins in its cycle."""
+    camera = scene_cameras(number + 1, seed, cycle_s)[number]
+    if start_phase is not None:
+        camera["start_phase"] = start_phase
+    known = {f.name for f in fields(SceneSpec)}
+    return Scene(SceneSpec(**{k: v for k, v in camera.items() if k in known}))
 
 
 def first_student(task: str, weights: Path = WEIGHTS) -> Student:
@@ -90,7 +95,7 @@ def train_and_watch(
 
 
 def measured_inference(
-    student: Student, scene: Scene, window: int, window_s: float, cores: float, rates: Sequence[float] = (4.0, 2.0, 1.0)
+    student: Student, scene: Scene, window: int, window_s: float, cores: float, rates: Sequence[float] = (8.0, 4.0, 2.0, 1.0)
 ) -> InferenceProfile:
     """Accuracy factor by share, measured: CPU per answer, and how much staler answers lose against the truth."""
     times = (window - 1) * window_s + (np.arange(16) + 0.5) / 16 * window_s
