@@ -26,12 +26,8 @@ class OnnxTeacher:
         Raises:
             WeightsError: the file is missing, damaged, or does not fit its description.
         """
-        check_file(spec.file, spec.sha256)
         self.spec, self.name, self.classes = spec, spec.name, spec.classes
-        self._session = _open_session(spec, threads, device)
-        inputs = {i.name: i for i in self._session.get_inputs()}
-        self._input = _picture_input(spec, list(inputs.values()))
-        self._size_input = _size_input(spec, list(inputs), self._input)
+        self._session, self._input, self._size_input = _opened(spec, threads, device)
         self._outputs = [o.name for o in self._session.get_outputs()]
         self.label(np.full((72, 128, 3), 128, np.uint8))
 
@@ -63,6 +59,14 @@ class OnnxTeacher:
         return Detections.build(boxes[keep], scores[keep], classes[keep])
 
 
+def check_model(spec: OnnxSpec) -> None:
+    """The file is there, is the right one, can be opened and has the inputs that its description says.
+
+    Raises WeightsError.
+    """
+    _opened(spec, 1, "cpu")
+
+
 def to_tensor(picture: NDArray[np.uint8], spec: InputSpec) -> tuple[NDArray[Any], tuple[float, float, float, float]]:
     """The network's input, and where the picture lies in it: x, y, width, height in input pixels."""
     height, width = picture.shape[:2]
@@ -86,6 +90,15 @@ def to_tensor(picture: NDArray[np.uint8], spec: InputSpec) -> tuple[NDArray[Any]
     if spec.layout == "nchw":
         value = value.transpose(2, 0, 1)
     return np.ascontiguousarray(value[None]), placed
+
+
+def _opened(spec: OnnxSpec, threads: int, device: str) -> tuple[Any, str, str]:
+    """(session, name of the picture input, name of the size input or "")."""
+    check_file(spec.file, spec.sha256)
+    session = _open_session(spec, threads, device)
+    inputs = {i.name: i for i in session.get_inputs()}
+    picture = _picture_input(spec, list(inputs.values()))
+    return session, picture, _size_input(spec, list(inputs), picture)
 
 
 def _open_session(spec: OnnxSpec, threads: int, device: str) -> Any:

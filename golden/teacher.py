@@ -28,7 +28,8 @@ class TeacherFacts:
 
 def check_teacher(spec: TeacherSpec, timeout_s: float = 10.0) -> TeacherFacts:
     """Cheap verification before anything starts: files are there and are the right ones, published weights are on
-    disk or their address answers within `timeout_s`, classes fit. No model is loaded.
+    disk or their address answers within `timeout_s`, classes fit. An ONNX file is opened and compared with its
+    description; no other model is loaded.
 
     Raises:
         WeightsError: a file is missing, damaged or cannot be downloaded; says what to do.
@@ -36,7 +37,9 @@ def check_teacher(spec: TeacherSpec, timeout_s: float = 10.0) -> TeacherFacts:
     """
     match spec:
         case OnnxSpec():
-            check_file(spec.file, spec.sha256)
+            from golden.onnx_teacher import check_model
+
+            check_model(spec)
             return TeacherFacts(spec.name, spec.classes, (str(spec.file),))
         case TorchvisionSpec():
             from golden import torchvision_teacher as tv

@@ -91,6 +91,8 @@ class Appliance:
         self._pictures: dict[str, LivePicture] = {}
         self._picture_came = asyncio.Condition()
         self._watchers: dict[int, tuple[tuple[str, ...], float]] = {}
+        self._pictures_came: dict[str, int] = {}
+        self._pictures_missed = 0
         self._sequence = 0
         self._disk_low = False
 
@@ -290,6 +292,7 @@ class Appliance:
             "state": state.status().state,
         }
         self._pictures[camera] = LivePicture(camera, header, p.jpeg)
+        self._pictures_came[camera] = self._pictures_came.get(camera, 0) + 1
 
         async def tell() -> None:
             async with self._picture_came:
@@ -386,6 +389,7 @@ class Appliance:
                 "labels": runtime.labels.counters.to_json(),
                 "journal": self.journal.stats().lost,
                 "labels_waiting": runtime.labels.waiting(),
+                "live_pictures": self._pictures_missed,
             },
         }
 
@@ -544,7 +548,13 @@ class Appliance:
                         continue
                     sent[camera] = number
                     due[camera] = now + 0.8 / fps
+                    came = dict(self._pictures_came)
                     yield picture
+                    # What came meanwhile but the latest is lost to a slow reader; at most as many as it asked for.
+                    most = int((self.clock.monotonic() - now) * fps)
+                    for other in cameras or tuple(came):
+                        replaced = self._pictures_came.get(other, 0) - came.get(other, 0) - 1
+                        self._pictures_missed += min(most, max(0, replaced))
         finally:
             self._watchers.pop(id(token), None)
             if hasattr(self, "runtime"):

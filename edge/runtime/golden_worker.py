@@ -39,7 +39,7 @@ class TeacherOffer:
 
 
 def check_golden(spec: GoldenWorkerSpec) -> TeacherOffer:
-    """Files, hashes, downloads and classes, without loading the model. Blocks; raises WeightsError, LabelError,
+    """Files, hashes, downloads and classes; an ONNX graph is opened. Blocks; raises WeightsError, LabelError,
     InvalidValue, Unavailable."""
     found = run_once("check-golden", _check, spec)
     assert isinstance(found, TeacherOffer)

@@ -890,7 +890,7 @@ class Runtime:
         camera.history = done.history
         camera.profiles = {p.config.id: p for p in done.profiles}
         window = self.controller.state.window
-        self._write(self.store.put_settings, f"profiler/{done.camera}", done.history, "micro-profiler")
+        self._keep_history(done.camera, done.history)
         self._write(self.store.add_profiles, window, done.camera, done.profiles)
         self._write(self.store.add_cost, window, "profiling", camera=done.camera, gpu_seconds=done.gpu_seconds)
         self._note(
@@ -1017,7 +1017,11 @@ class Runtime:
             return
         history = ProfilerHistory.from_json(camera.history)
         camera.history = history.learned(job.config, done.candidate.value, done.device_seconds).to_json()
-        self._write(self.store.put_settings, f"profiler/{camera.id}", camera.history, "micro-profiler")
+        self._keep_history(camera.id, camera.history)
+
+    def _keep_history(self, camera: str, history: dict[str, Any]) -> None:
+        put = partial(self.store.put_settings, audited=False)
+        self._write(put, f"profiler/{camera}", history, "micro-profiler")
 
     async def _put_in_force(
         self, camera: CameraRuntime, version: ModelVersion, by: str, reason: str, scores: Mapping[str, float]

@@ -32,9 +32,16 @@ class SettingsPart(Part):
 
     @retried
     def put_settings(
-        self, name: str, value: Mapping[str, Any], by: str, *, expected_revision: int | None = None
+        self,
+        name: str,
+        value: Mapping[str, Any],
+        by: str,
+        *,
+        expected_revision: int | None = None,
+        audited: bool = True,
     ) -> int:
-        """Replace a document and return its new revision (from 1).
+        """Replace a document and return its new revision (from 1). `audited` False: no audit record is kept (what the
+        appliance itself writes anew in every window would fill the disk in a year).
 
         Raises Conflict if `expected_revision` is given (0: must be new) and another change came first.
         """
@@ -47,9 +54,9 @@ class SettingsPart(Part):
                 c.execute(sa.insert(t.settings).values(name=name, revision=1, **row))
             else:
                 c.execute(sa.update(t.settings).where(t.settings.c.name == name).values(revision=revision + 1, **row))
-            _audit(
-                c, now, f"settings/{name}", "created" if revision is None else "changed", (revision or 0) + 1, by, doc
-            )
+            if audited:
+                action = "created" if revision is None else "changed"
+                _audit(c, now, f"settings/{name}", action, (revision or 0) + 1, by, doc)
         return (revision or 0) + 1
 
     @retried

@@ -82,6 +82,13 @@ def test_settings_survive_a_restart_with_their_history(open_store: Callable[[], 
     assert oldest.value == {"length_s": 200, "floor": None, "days": [1, 2]}
 
 
+def test_what_the_appliance_writes_in_every_window_leaves_no_audit_record(store: Store) -> None:
+    for n in range(3):
+        store.put_settings("profiler/gate", {"n": n}, "micro-profiler", audited=False)
+    assert store.get_settings("profiler/gate") == {"n": 2}
+    assert store.audit() == ()
+
+
 def test_a_change_made_for_an_older_revision_is_refused(store: Store) -> None:
     store.put_settings("windows", {"length_s": 200}, "ann", expected_revision=0)
     store.put_settings("windows", {"length_s": 60}, "bob")

@@ -166,8 +166,11 @@ def test_files_are_checked_before_anything_starts(tmp_path: Path) -> None:
         with pytest.raises(WeightsError, match=words):
             check_teacher(replace(good, file=tmp_path / name))
     (tmp_path / "noise.onnx").write_bytes(b"\x01" * 999)
-    with pytest.raises(WeightsError, match=r"noise\.onnx: not a model"):
-        open_teacher(replace(good, file=tmp_path / "noise.onnx"))
+    for check in (check_teacher, open_teacher):
+        with pytest.raises(WeightsError, match=r"noise\.onnx: not a model"):
+            check(replace(good, file=tmp_path / "noise.onnx"))
+    with pytest.raises(WeightsError, match=r"\[1, 3, 40, 80\].*\[1, 3, 64, 64\]"):
+        check_teacher(detr(tmp_path, input=InputSpec(64, 64)))
 
 
 def test_a_demo_teacher_without_its_files_is_refused(tmp_path: Path) -> None:
