@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from edge.core.applications import Application
 from edge.core.oip import TensorSpec
 from edge.core.serving import Gpulet
 
@@ -54,6 +55,7 @@ class Layout:
     routes: tuple[Route, ...]
     models: tuple[ServedVersion, ...]
     refused: Mapping[str, str] = field(default_factory=dict)  # model -> why it is not served
+    applications: tuple[Application, ...] = ()  # pipelines of the models above, answered by the front
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,7 @@ class TrafficReport:
     layout: int
     models: tuple[ModelTraffic, ...]
     executors: tuple[ExecutorTraffic, ...]
+    applications: tuple[ModelTraffic, ...] = ()  # from end to end; their stages' requests count in `models`, too
 
 
 @dataclass(frozen=True)

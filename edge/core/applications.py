@@ -1,0 +1,282 @@
+"""Applications: several served models behind one name, as values (gpu-lets, section 5: `game` and `traffic`).
+
+An application is a graph of stages without cycles. Each stage asks one model; what it asks with comes from the
+application's inputs or from the answers of other stages, by a few operations on pictures. Every value keeps the
+request's rows as its first dimension. A stage that cuts boxes out of its picture asks its model once for each
+cut-out, and its answers have the shape (rows, `most`, ...), unused places zero; `STAGE.count` tells how many are used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from edge.core import checks
+from edge.core.errors import InvalidValue
+from edge.core.oip import ModelMetadata, TensorSpec
+
+#: The output that a cutting stage has beside its model's: how many places of each row are used, INT32 (rows,).
+COUNT = "count"
+PLATFORM = "pipeline"
+
+
+@dataclass(frozen=True)
+class Crop:
+    """The part (`left`, `top`, `right`, `bottom`) of a picture, in fractions of its width and height."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    def __post_init__(self) -> None:
+        for name in ("left", "top"):
+            checks.in_range(f"crop.{name}", getattr(self, name), 0.0, 1.0)
+        checks.in_range("crop.right", self.right, self.left, 1.0, low_open=True)
+        checks.in_range("crop.bottom", self.bottom, self.top, 1.0, low_open=True)
+
+
+@dataclass(frozen=True)
+class Resize:
+    """A picture scaled to `height` x `width` pixels."""
+
+    height: int
+    width: int
+
+    def __post_init__(self) -> None:
+        checks.in_range("resize.height", self.height, 1, 8192)
+        checks.in_range("resize.width", self.width, 1, 8192)
+
+
+@dataclass(frozen=True)
+class Grey:
+    """A colour picture (R, G, B) as one channel of luminance."""
+
+
+@dataclass(frozen=True)
+class Normalise:
+    """UINT8 (rows, height, width, channels) to FP32 (rows, channels, height, width): (value / 255 - mean) / std."""
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        checks.not_empty("normalise.mean", self.mean)
+        if len(self.mean) != len(self.std):
+            raise InvalidValue("normalise.std", self.std, f"as many numbers as mean has ({len(self.mean)})")
+        for n, value in enumerate(self.std):
+            checks.positive(f"normalise.std[{n}]", value)
+
+
+@dataclass(frozen=True)
+class CropBoxes:
+    """At most `most` cut-outs of each picture, the likeliest first, each scaled to `height` x `width` pixels.
+
+    `boxes` names a value (rows, boxes, 4) of (left, top, right, bottom): in fractions, or in pixels of a picture of
+    `scale` = (height, width). Taken are boxes whose score (`scores`: (rows, boxes)) is at least `above`, and whose
+    label (`labels`: (rows, boxes)) is one of `classes` (empty: any); and which have an area.
+    """
+
+    boxes: str
+    height: int
+    width: int
+    most: int = 1
+    scores: str | None = None
+    above: float = 0.0
+    labels: str | None = None
+    classes: tuple[int, ...] = ()
+    scale: tuple[int, int] | None = None
+
+    def __post_init__(self) -> None:
+        checks.in_range("crop_boxes.height", self.height, 1, 8192)
+        checks.in_range("crop_boxes.width", self.width, 1, 8192)
+        checks.in_range("crop_boxes.most", self.most, 1, 1024)
+        checks.in_range("crop_boxes.above", self.above, -1e9, 1e9)
+        if self.classes and self.labels is None:
+            raise InvalidValue(
+                "crop_boxes.labels", None, "the value that holds the boxes' labels, as classes are given"
+            )
+        for n, size in enumerate(self.scale or ()):
+            checks.in_range(f"crop_boxes.scale[{n}]", size, 1, 65536)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The values that it reads beside the picture."""
+        return tuple(s for s in (self.boxes, self.scores, self.labels) if s is not None)
+
+
+Operation = Crop | Resize | Grey | Normalise | CropBoxes
+
+
+@dataclass(frozen=True)
+class Feed:
+    """One input of a stage's model: the value `source` (an input of the application, or "STAGE.OUTPUT") after
+    `operations`, in their order."""
+
+    source: str
+    operations: tuple[Operation, ...] = ()
+
+    @property
+    def cut(self) -> CropBoxes | None:
+        """Its operation that cuts boxes out, if it has one."""
+        return next((o for o in self.operations if isinstance(o, CropBoxes)), None)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """All values that it reads."""
+        return (self.source, *(self.cut.sources if self.cut else ()))
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One question to one model. `inputs[name of the model's input]`. `per_request`: how many rows it asks for on
+    average for one row of the application (for planning; a stage that cuts asks for as many as there are cut-outs)."""
+
+    name: str
+    model: str
+    inputs: Mapping[str, Feed]
+    version: str | None = None
+    per_request: float = 1.0
+
+    def __post_init__(self) -> None:
+        at = f"stages[{self.name}]"
+        if not self.name or "." in self.name:
+            raise InvalidValue("stage.name", self.name, "a name without a dot")
+        checks.not_empty(f"{at}.inputs", list(self.inputs))
+        checks.in_range(f"{at}.per_request", self.per_request, 0.0, 1e6, low_open=True)
+        if self.cut is not None and len(self.inputs) > 1:
+            raise InvalidValue(f"{at}.inputs", sorted(self.inputs), "one input, as the stage cuts boxes out of it")
+
+    @property
+    def cut(self) -> CropBoxes | None:
+        """Its operation that cuts boxes out, if it has one."""
+        return next((feed.cut for feed in self.inputs.values() if feed.cut), None)
+
+    @cached_property
+    def sources(self) -> frozenset[str]:
+        """All values that it reads."""
+        return frozenset(source for feed in self.inputs.values() for source in feed.sources)
+
+    @cached_property
+    def after(self) -> frozenset[str]:
+        """The stages whose answers it reads."""
+        return frozenset(source.partition(".")[0] for source in self.sources if "." in source)
+
+
+@dataclass(frozen=True)
+class ApplicationOutput:
+    """An output of the application: the value `source`, given out as `spec`."""
+
+    spec: TensorSpec
+    source: str
+
+
+@dataclass(frozen=True)
+class Application:
+    """Stages behind one name, answered within `slo_ms` from end to end. Raises InvalidValue where a value is read
+    that nobody gives, and for cycles."""
+
+    name: str
+    slo_ms: float
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[ApplicationOutput, ...]
+    stages: tuple[Stage, ...]
+    version: str = "1"
+    priority: int = 0
+    rate: float = 0.0  # expected requests per second to start with
+    digest: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        checks.positive("slo_ms", self.slo_ms)
+        checks.in_range("rate", self.rate, 0.0, 1e9)
+        checks.not_empty("inputs", self.inputs)
+        checks.not_empty("outputs", self.outputs)
+        checks.not_empty("stages", self.stages)
+        checks.unique("inputs", [i.name for i in self.inputs])
+        checks.unique("outputs", [o.spec.name for o in self.outputs])
+        checks.unique("stages", [s.name for s in self.stages])
+        given = {i.name for i in self.inputs}
+        stages = {s.name: s for s in self.stages}
+        for tensor in self.inputs:
+            if "." in tensor.name:
+                raise InvalidValue("inputs.name", tensor.name, "a name without a dot")
+        for stage in self.stages:
+            if stage.model == self.name:
+                raise InvalidValue(f"stages[{stage.name}].model", stage.model, "another model than the application")
+            for source in sorted(stage.sources):
+                self._known(f"stages[{stage.name}].inputs", source, given, stages)
+        for output in self.outputs:
+            self._known(f"outputs[{output.spec.name}].from", output.source, given, stages)
+            cut = stages[s].cut if (s := output.source.partition(".")[0]) in stages else None
+            shape = output.spec.shape
+            if cut and not output.source.endswith(f".{COUNT}") and (len(shape) < 2 or shape[1] != cut.most):
+                raise InvalidValue(
+                    f"outputs[{output.spec.name}].shape", shape, f"(-1, {cut.most}, ...), one per cut-out"
+                )
+        self._check_order()
+
+    @staticmethod
+    def _known(path: str, source: str, given: set[str], stages: Mapping[str, Stage]) -> None:
+        stage, dot, output = source.partition(".")
+        if dot and output and stage in stages:
+            if output == COUNT and stages[stage].cut is None:
+                raise InvalidValue(path, source, f"an output of {stage}'s model ({COUNT} is there where boxes are cut)")
+            return
+        if source not in given:
+            allowed = ", ".join([*sorted(given), *(f"{s}.OUTPUT" for s in stages)])
+            raise InvalidValue(path, source, f"an input or a stage's output: {allowed}")
+
+    def _check_order(self) -> None:
+        done: set[str] = set()
+        left = list(self.stages)
+        while left:
+            free = [s for s in left if s.after <= done]
+            if not free:
+                raise InvalidValue(
+                    "stages", [s.name for s in left], "stages that do not wait for each other in a circle"
+                )
+            done |= {s.name for s in free}
+            left = [s for s in left if s.name not in done]
+
+    @cached_property
+    def heights(self) -> Mapping[str, int]:
+        """Stage -> stages on the longest way from it to an end, itself included: what the rest of the time is split
+        among."""
+        heights: dict[str, int] = {}
+        readers = {s.name: [r.name for r in self.stages if s.name in r.after] for s in self.stages}
+
+        def height(name: str) -> int:
+            if name not in heights:
+                heights[name] = 1 + max((height(r) for r in readers[name]), default=0)
+            return heights[name]
+
+        return {s.name: height(s.name) for s in self.stages}
+
+    @cached_property
+    def depths(self) -> Mapping[str, int]:
+        """Stage -> stages on the longest way from a beginning to it, itself included."""
+        depths: dict[str, int] = {}
+        stages = {s.name: s for s in self.stages}
+
+        def depth(name: str) -> int:
+            if name not in depths:
+                depths[name] = 1 + max((depth(b) for b in stages[name].after), default=0)
+            return depths[name]
+
+        return {s.name: depth(s.name) for s in self.stages}
+
+    def budget_ms(self, stage: str) -> float:
+        """The even split: the objective over the stages on the longest way through `stage`."""
+        return self.slo_ms / (self.depths[stage] + self.heights[stage] - 1)
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models that it asks, each once, in the order of the stages."""
+        return tuple(dict.fromkeys(s.model for s in self.stages))
+
+    @property
+    def metadata(self) -> ModelMetadata:
+        """What a client may know of it."""
+        outputs = tuple(o.spec for o in self.outputs)
+        return ModelMetadata(self.name, (self.version,), PLATFORM, self.inputs, outputs)

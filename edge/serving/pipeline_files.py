@@ -1,0 +1,212 @@
+"""The description of an application in a model repository: `models/<name>/model.yaml` with `platform: pipeline`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from edge.core.applications import (
+    Application,
+    ApplicationOutput,
+    Crop,
+    CropBoxes,
+    Feed,
+    Grey,
+    Normalise,
+    Operation,
+    Resize,
+    Stage,
+)
+from edge.core.errors import InvalidValue, InvalidValues, NotFound
+from edge.core.oip import TensorSpec
+
+_Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_-]{0,62}$")]
+_ModelName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$")]
+_Source = Annotated[str, Field(min_length=1, max_length=200)]
+_Size = Annotated[int, Field(ge=1, le=8192)]
+
+
+class _Part(BaseModel):
+    """Unknown keys fail; values do not change after they were checked."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class PipelineTensor(_Part):
+    """An input of the application."""
+
+    name: _Name
+    datatype: str
+    shape: tuple[int, ...] = Field(min_length=1, max_length=8)
+
+
+class PipelineOutput(_Part):
+    """An output of the application, and where it comes from."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    name: _Name
+    datatype: str
+    shape: tuple[int, ...] = Field(min_length=1, max_length=8)
+    source: _Source = Field(alias="from", description="STAGE.OUTPUT, or an input's name")
+
+
+class NormaliseFile(_Part):
+    """(value / 255 - mean) / std, per channel."""
+
+    mean: tuple[float, ...] = Field(min_length=1, max_length=4)
+    std: tuple[Annotated[float, Field(gt=0)], ...] = Field(min_length=1, max_length=4)
+
+
+class CropBoxesFile(_Part):
+    """See edge.core.applications.CropBoxes."""
+
+    boxes: _Source
+    size: tuple[_Size, _Size] = Field(description="height and width of every cut-out, in pixels")
+    most: int = Field(1, ge=1, le=1024)
+    scores: _Source | None = None
+    above: float = 0.0
+    labels: _Source | None = None
+    classes: tuple[int, ...] = ()
+    pixels_of: tuple[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1)]] | None = Field(
+        None, description="boxes are pixels of a picture of this height and width; absent: fractions"
+    )
+
+
+class OperationFile(_Part):
+    """One operation: exactly one of the keys."""
+
+    crop: tuple[float, float, float, float] | None = Field(None, description="left, top, right, bottom in fractions")
+    resize: tuple[_Size, _Size] | None = Field(None, description="height and width in pixels")
+    grey: Literal[True] | None = None
+    normalise: NormaliseFile | None = None
+    crop_boxes: CropBoxesFile | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> OperationFile:
+        given = [name for name in type(self).model_fields if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError(f"exactly one of {', '.join(type(self).model_fields)} is wanted, got {given or 'none'}")
+        return self
+
+    def operation(self) -> Operation:
+        """As a value. Raises InvalidValue."""
+        if self.crop is not None:
+            return Crop(*self.crop)
+        if self.resize is not None:
+            return Resize(*self.resize)
+        if self.normalise is not None:
+            return Normalise(self.normalise.mean, self.normalise.std)
+        if (cut := self.crop_boxes) is not None:
+            scale = cut.pixels_of
+            return CropBoxes(
+                cut.boxes, *cut.size, cut.most, cut.scores, cut.above, cut.labels, tuple(cut.classes), scale
+            )  # fmt: skip
+        return Grey()
+
+
+class FeedFile(_Part):
+    """What an input of a stage's model gets: `from` and what to `do` with it; a plain name passes the value through."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    source: _Source = Field(alias="from")
+    do: tuple[OperationFile, ...] = Field((), max_length=16)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _plain(cls, value: Any) -> Any:
+        return {"from": value} if isinstance(value, str) else value
+
+    @field_validator("do", mode="before")
+    @classmethod
+    def _words(cls, value: Any) -> Any:
+        return [{"grey": True} if step == "grey" else step for step in value] if isinstance(value, list) else value
+
+
+class StageFile(_Part):
+    """One stage."""
+
+    name: _Name
+    model: _ModelName
+    version: Annotated[str, Field(pattern=r"^[0-9]{1,18}$")] | None = None
+    per_request: float = Field(1.0, gt=0, le=1e6, description="rows asked for per row of the application, on average")
+    inputs: dict[str, FeedFile] = Field(min_length=1, max_length=64)
+
+    @field_validator("version", mode="before")
+    @classmethod
+    def _number(cls, value: Any) -> Any:
+        return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+class PipelineFile(_Part):
+    """`model.yaml` of an application. Errors come with the field's path."""
+
+    platform: Literal["pipeline"]
+    slo_ms: float = Field(gt=0, le=3_600_000, description="from the application's request to its answer")
+    rate: float = Field(0.0, ge=0, le=1e9, description="expected requests per second to start with")
+    priority: int = Field(0, ge=-1000, le=1000)
+    inputs: tuple[PipelineTensor, ...] = Field(min_length=1, max_length=64)
+    outputs: tuple[PipelineOutput, ...] = Field(min_length=1, max_length=256)
+    stages: tuple[StageFile, ...] = Field(min_length=1, max_length=256)
+
+    def application(self, name: str, version: str = "1", digest: str = "") -> Application:
+        """As a value, its graph checked. Raises InvalidValue."""
+        stages = tuple(
+            Stage(
+                s.name,
+                s.model,
+                {key: Feed(feed.source, tuple(o.operation() for o in feed.do)) for key, feed in s.inputs.items()},
+                s.version,
+                s.per_request,
+            )
+            for s in self.stages
+        )
+        return Application(
+            name,
+            self.slo_ms,
+            tuple(TensorSpec(i.name, i.datatype, i.shape) for i in self.inputs),
+            tuple(ApplicationOutput(TensorSpec(o.name, o.datatype, o.shape), o.source) for o in self.outputs),
+            stages,
+            version,
+            self.priority,
+            self.rate,
+            digest,
+        )
+
+
+def parse_application(name: str, value: Any, version: str = "1", digest: str = "") -> Application:
+    """An application from the content of its YAML. Raises InvalidValues with each problem's path, or InvalidValue."""
+    if not isinstance(value, Mapping):
+        raise InvalidValue(f"{name}: model.yaml", value, "fields, platform: pipeline among them")
+    try:
+        return PipelineFile.model_validate(value).application(name, version, digest)
+    except ValidationError as error:
+        problems = [
+            InvalidValue(
+                ".".join(str(p) for p in e["loc"]) or "model.yaml",
+                None if e["type"] == "missing" else e["input"],
+                e["msg"],
+            )
+            for e in error.errors(include_url=False)
+        ]
+        raise InvalidValues(problems) from None
+
+
+def read_application(path: Path, name: str | None = None) -> Application:
+    """An application from its YAML file; its name is `name`, else that of the folder (of `model.yaml`) or the file.
+
+    Raises NotFound, InvalidValue, InvalidValues.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+        value = yaml.safe_load(text)
+    except OSError as error:
+        raise NotFound(f"{path}: cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidValue(str(path), "text that cannot be read", f"YAML ({str(error).splitlines()[0]})") from error
+    return parse_application(name or (path.parent.name if path.stem == "model" else path.stem), value)
