@@ -1,0 +1,124 @@
+"""Applications' rates and objectives, passed on to their models."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edge.core.applications import Application, ApplicationOutput, Feed, Stage
+from edge.core.errors import InvalidValue
+from edge.core.oip import TensorSpec
+from edge.core.serving import ServedModel
+from scheduler.gpulets.applications import expand, merge, with_applications
+
+
+def application(slo_ms: float, stages: list[tuple[str, str, list[str], float]], name: str = "app") -> Application:
+    """`stages`: name, model, names of the stages before, rows per request."""
+    return Application(
+        name,
+        slo_ms,
+        (TensorSpec("x", "FP32", (-1, 4)),),
+        (ApplicationOutput(TensorSpec("y", "FP32", (-1, 4)), f"{stages[-1][0]}.y"),),
+        tuple(
+            Stage(s, model, {f"i{n}": Feed(f"{b}.y") for n, b in enumerate(before)} or {"i": Feed("x")}, None, per)
+            for s, model, before, per in stages
+        ),
+    )
+
+
+GAME = application(95, [*((f"digit{n}", "lenet", [], 1.0) for n in range(6)), ("scene", "resnet50", [], 1.0)], "game")
+TRAFFIC = application(
+    136,
+    [("find", "ssd", [], 1.0), ("vehicle", "googlenet", ["find"], 1.0), ("person", "vgg16", ["find"], 1.0)],
+    "traffic",
+)
+
+
+def test_game_asks_its_parallel_models_with_the_whole_objective() -> None:
+    assert expand(GAME, 100) == (ServedModel("lenet", 600, 95), ServedModel("resnet50", 100, 95))
+
+
+def test_traffic_asks_each_phase_with_half_of_the_objective() -> None:
+    assert expand(TRAFFIC, 50) == (
+        ServedModel("ssd", 50, 68),
+        ServedModel("googlenet", 50, 68),
+        ServedModel("vgg16", 50, 68),
+    )
+
+
+def test_a_short_way_beside_a_long_one_gets_more_time() -> None:
+    diamond = application(
+        120,
+        [("a", "a", [], 1.0), ("b", "b", ["a"], 2.5), ("c", "c", ["b"], 1.0), ("s", "s", [], 1.0),
+         ("d", "d", ["c", "s"], 1.0)],
+    )  # fmt: skip
+    budgets = {m.name: (m.rate, m.slo_ms) for m in expand(diamond, 10)}
+    assert budgets == {"a": (10, 30), "b": (25, 30), "c": (10, 30), "d": (10, 30), "s": (10, 60)}
+
+
+def test_direct_requests_and_applications_share_a_model() -> None:
+    together = with_applications([ServedModel("lenet", 5, 20, 3), ServedModel("bert", 1, 200)], [(GAME, 10)])
+    assert together == (ServedModel("lenet", 65, 20, 3), ServedModel("bert", 1, 200), ServedModel("resnet50", 10, 95))
+
+
+def test_a_model_that_nobody_asks_directly_does_not_make_the_application_strict() -> None:
+    assert with_applications([ServedModel("lenet", 0, 5)], [(GAME, 10)])[0] == ServedModel("lenet", 60, 95)
+    assert with_applications([ServedModel("lenet", 7, 5)], [(GAME, 0)])[0] == ServedModel("lenet", 7, 5)
+
+
+@pytest.mark.parametrize("rate", [-1.0, float("nan"), float("inf")])
+def test_a_bad_rate_is_refused(rate: float) -> None:
+    with pytest.raises(InvalidValue, match=r"game\.rate"):
+        expand(GAME, rate)
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> Application:
+    count = draw(st.integers(1, 8))
+    stages = []
+    for n in range(count):
+        before = draw(st.lists(st.sampled_from([f"s{k}" for k in range(n)]), unique=True)) if n else []
+        stages.append((f"s{n}", draw(st.sampled_from("abc")), before, draw(st.floats(0.1, 5))))
+    return application(draw(st.floats(1, 1000)), stages)
+
+
+def ways(app: Application, stage: str) -> list[list[str]]:
+    """Every way that begins at `stage`."""
+    readers = [r.name for r in app.stages if stage in r.after]
+    return [[stage, *rest] for r in readers for rest in ways(app, r)] or [[stage]]
+
+
+@given(graphs())
+def test_no_way_through_the_graph_takes_longer_than_the_objective(app: Application) -> None:
+    for stage in app.stages:
+        if not stage.after:
+            for way in ways(app, stage.name):
+                assert sum(app.budget_ms(s) for s in way) <= app.slo_ms * (1 + 1e-9)
+    longest = max(app.depths.values())
+    assert min(app.budget_ms(s.name) for s in app.stages) == pytest.approx(app.slo_ms / longest)
+
+
+@given(graphs(), st.floats(0, 1000))
+def test_rates_add_up_and_scale(app: Application, rate: float) -> None:
+    asked = expand(app, rate)
+    assert sum(m.rate for m in asked) == pytest.approx(rate * sum(s.per_request for s in app.stages))
+    assert {m.name for m in asked} == set(app.models)
+    for one, two in zip(asked, expand(app, 2 * rate), strict=True):
+        assert two.rate == pytest.approx(2 * one.rate)
+        if rate:
+            assert two.slo_ms == one.slo_ms
+
+
+demand = st.builds(ServedModel, st.sampled_from("abc"), st.floats(0, 100), st.floats(1, 100), st.integers(-2, 2))
+
+
+@given(st.lists(demand), st.randoms())
+def test_the_order_of_demands_does_not_matter(demands: list[ServedModel], random: object) -> None:
+    shuffled = list(demands)
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    one, two = ({m.name: m for m in merge(given)} for given in (demands, shuffled))
+    assert one.keys() == two.keys()
+    for name, merged in one.items():
+        assert merged.rate == pytest.approx(two[name].rate)
+        assert (merged.slo_ms, merged.priority) == (two[name].slo_ms, two[name].priority)
