@@ -81,6 +81,19 @@ class DeviceTable:
         checks.in_range(f"{model} batch", batch, 1, len(batches))
         return batches[batch - 1]
 
+    def busy_ms(self, model: str, share_percent: int, batch: float, typical: bool = False) -> float:
+        """How long a batch itself takes there, without the waiting for its share that may follow it: what a request in
+        it waits for. A high quantile, or with `typical` the median, which live times compare with; linear for a mean
+        `batch` between two sizes. The table's latency where nothing else was measured."""
+        rows = self.details.get("typical_ms" if typical else "run_ms")
+        row = rows.get(model, {}).get(str(share_percent)) if isinstance(rows, Mapping) else None
+        if not isinstance(row, (list, tuple)) or len(row) != self.max_batch(model, share_percent):
+            row = self.latency_ms[model][share_percent]
+        checks.in_range(f"{model} batch", batch, 1, len(row))
+        below = int(batch)
+        above = min(below + 1, len(row))
+        return float(row[below - 1] + (row[above - 1] - row[below - 1]) * (batch - below))
+
     def max_batch(self, model: str, share_percent: int) -> int:
         """The largest batch measured at that share."""
         return len(self.latency_ms[model][share_percent])
