@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge.core import checks
-from edge.core.errors import InvalidValue
+from edge.core.errors import InvalidValue, Unavailable
 from edge.core.layout import ServedVersion
 from edge.core.oip import DATATYPES, TensorSpec
 
@@ -108,9 +108,9 @@ def repeat(
 ) -> Runs:
     """Run a batch again and again, as fast as the share allows, and keep the times.
 
-    `stop` is asked while waiting for the share. A share that paces lets some batches pass first (its burst): those
-    before the first wait do not count, unless there is no wait in a third of the time.
-    Raises InvalidValue if the share never lets a batch begin.
+    `stop` is asked between runs and while waiting for the share (the place for a heartbeat). A share that paces lets
+    some batches pass first (its burst): those before the first wait do not count, unless there is no wait in a third
+    of the time. Raises Unavailable if `stop` ends it.
     """
     starts: list[float] = []
     ends: list[float] = []
@@ -120,8 +120,8 @@ def repeat(
     asked = began
     while True:
         with pacing.batch(stop) as go:
-            if not go:
-                raise InvalidValue("share", 0, "a share that lets a batch begin")
+            if not go or (stop is not None and stop()):
+                raise Unavailable("measuring was stopped")
             start, used = now(), cpu()
             waited = start - asked
             run()
