@@ -95,7 +95,12 @@ def train_and_watch(
 
 
 def measured_inference(
-    student: Student, scene: Scene, window: int, window_s: float, cores: float, rates: Sequence[float] = (8.0, 4.0, 2.0, 1.0)
+    student: Student,
+    scene: Scene,
+    window: int,
+    window_s: float,
+    cores: float,
+    rates: Sequence[float] = (8.0, 4.0, 2.0, 1.0),
 ) -> InferenceProfile:
     """Accuracy factor by share, measured: CPU per answer, and how much staler answers lose against the truth."""
     times = (window - 1) * window_s + (np.arange(16) + 0.5) / 16 * window_s
