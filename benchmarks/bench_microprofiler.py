@@ -104,6 +104,7 @@ def one_window(
     ran = max(rows, key=lambda r: r["learnt"]["value"] - 0.002 * r["learnt_gpu_seconds"])
     learnt = learnt.learned(ran["config"], ran["achieved"], ran["cpu_seconds"])
     costs = {"profiling": answers["learnt"].gpu_seconds, "all": full_cost, "train_frames": size.train_frames}
+    costs["trials"] = [t.to_json() for t in answers["learnt"].trials]
     return rows, costs, learnt, best[1]
 
 

@@ -21,6 +21,7 @@ from microprofiler.scaling import (
     prefix_cost,
     retraining_cost,
     trial_epochs,
+    with_more_data,
 )
 from microprofiler.trials import Family, families, sample_frames
 
@@ -206,7 +207,14 @@ def _profile(
     def worth(epochs: float, belief: ExponentWeights) -> tuple[tuple[float, float], ...]:
         return trial_epochs(epochs, frames, trial.frames, belief)
 
-    raw = fit.predict_over(worth(config.epochs, history.exponents))
+    def scaled(value: float) -> float:
+        return with_more_data(value, trial.start_accuracy, frames, trial.frames, config.layers)
+
+    fitted = fit.predict_over(worth(config.epochs, history.exponents))
+    raw = Estimate(scaled(fitted.value), scaled(fitted.low), scaled(fitted.high))
+    # How much the data brings is itself uncertain: half of it may be missing, or come on top.
+    spread = abs(raw.value - fitted.value) / 2
+    raw = Estimate(raw.value, max(0.0, raw.low - spread), min(1.0, raw.high + spread))
     end = history.corrected(family, raw)
     computed = retraining_cost(config, trial, window.train_frames, prefix_seconds_per_frame)
     factor = history.cost_factor(family)
@@ -216,7 +224,7 @@ def _profile(
         raw.value,
         (raw.high - raw.low) / 2,
         computed.value,
-        tuple(fit.median_over(((x, 1.0),)) for x, _ in worth(config.epochs, ExponentWeights())),
+        tuple(scaled(fit.median_over(((x, 1.0),))) for x, _ in worth(config.epochs, ExponentWeights())),
     )
     assert len(prediction.by_exponent) == len(EXPONENTS)
     bias = end.value - raw.value
@@ -225,7 +233,7 @@ def _profile(
     steps = min(CURVE_POINTS, config.epochs)
     for n in range(1, steps + 1):
         part = n / steps
-        value = fit.median_over(worth(config.epochs * part, history.exponents)) + bias * part
+        value = scaled(fit.median_over(worth(config.epochs * part, history.exponents))) + bias * part
         curve.append((fixed + (cost.value - fixed) * part, min(1.0, max(0.0, value))))
     curve[-1] = (cost.value, end.value)
     return RetrainingProfile(config, trial.start_accuracy, end, cost, tuple(curve), throughput), prediction

@@ -3,7 +3,10 @@
 Accuracy. One epoch on more data is more steps. How much a step on fresh data is worth is not known in advance, so an
 epoch on n frames counts as (n / trial frames) ** k trial epochs with k uncertain: several k vote, and what completed
 retrainings achieved moves the vote (`ExponentWeights`). k = 0 is the thesis' own rule (an epoch is an epoch), k = 1
-counts steps.
+counts steps. More data also lets the student end higher: what is missing to 1 shrinks as a power of the data
+(`DATA_EXPONENTS`, the power law of Hestness et al. 2017), the more layers are trained the faster; and what a trial
+loses by forgetting on a handful of frames, a retraining on all of them does not (`FORGETTING_EXPONENT`). The exponents
+were fitted on recorded retrainings (benchmarks/bench_microprofiler.py); memory of outcomes corrects what is left.
 
 Cost. Set-up, the frozen prefix' activations once per frame, and epochs, the last two linear in frames as published.
 
@@ -23,6 +26,10 @@ from edge.core.trials import TrialResult
 
 #: Exponents k that vote.
 EXPONENTS: tuple[float, ...] = (0.25, 0.5, 0.75, 1.0)
+#: What is missing to accuracy 1 falls as (frames / trial frames) ** -c, by the layers that are trained.
+DATA_EXPONENTS: dict[str, float] = {"head": 0.0, "last_stage": 0.05, "all": 0.25}
+#: A fall under the student's own accuracy in a trial counts (frames / trial frames) ** -c.
+FORGETTING_EXPONENT = 2.0
 #: Relative spread (80 %) of a cost before anything was measured against it: linear scaling from a small sample.
 COST_SPREAD = 0.2
 
@@ -63,6 +70,17 @@ def trial_epochs(
     """(trial epochs, weight) pairs that `epochs` passes over `frames` frames are worth."""
     ratio = frames / trial_frames
     return tuple((epochs * ratio**k, w) for k, w in zip(EXPONENTS, belief.weights, strict=True))
+
+
+def with_more_data(value: float, start: float, frames: int, trial_frames: int, layers: str) -> float:
+    """What a trial's extrapolated accuracy `value` becomes on `frames` training frames; `start` is the student's own.
+
+    Between `value` and 1 where it rises, between `value` and `start` (and then up) where the trial fell.
+    """
+    ratio = max(1.0, frames / trial_frames)
+    if value < start:
+        value = start + (value - start) * float(ratio**-FORGETTING_EXPONENT)
+    return 1.0 - (1.0 - value) * float(ratio ** -DATA_EXPONENTS[layers])
 
 
 def retraining_cost(

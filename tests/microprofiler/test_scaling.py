@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge.core.configs import RetrainingConfig
+from edge.core.configs import LAYERS, RetrainingConfig
 from edge.core.errors import InvalidValue
 from edge.core.trials import TrialResult
 from edge.core.window import RetrainingOption
@@ -20,6 +20,7 @@ from microprofiler.scaling import (
     prefix_cost,
     retraining_cost,
     trial_epochs,
+    with_more_data,
 )
 
 
@@ -97,3 +98,22 @@ def test_throughput_that_says_nothing_is_refused(points: list[tuple[float, float
 def test_data_fraction_rounds_to_frames() -> None:
     assert frames_of(RetrainingConfig(1, data_fraction=0.1), 44) == 4
     assert frames_of(RetrainingConfig(1, data_fraction=0.01), 10) == 1
+
+
+@given(st.floats(0, 1), st.floats(0, 1), st.integers(1, 500), st.integers(1, 64), st.sampled_from(LAYERS))
+def test_more_data_ends_higher_and_never_out_of_range(
+    value: float, start: float, frames: int, tried: int, layers: str
+) -> None:
+    at = with_more_data(value, start, frames, tried, layers)
+    assert 0.0 <= at <= 1.0
+    assert at >= value - 1e-12
+    assert with_more_data(value, start, 2 * frames, tried, layers) >= at - 1e-12
+    if frames <= tried:
+        assert at == pytest.approx(value)
+
+
+def test_what_a_trial_forgot_on_few_frames_is_not_expected_of_many() -> None:
+    few, many = (with_more_data(0.5, 0.7, frames, 16, "head") for frames in (16, 64))
+    assert few == pytest.approx(0.5)
+    assert many == pytest.approx(0.7 - 0.2 / 16)
+    assert with_more_data(0.6, 0.4, 160, 16, "all") > with_more_data(0.6, 0.4, 160, 16, "last_stage") > 0.6
