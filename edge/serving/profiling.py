@@ -25,6 +25,8 @@ from edge.core.oip import DATATYPES, TensorSpec
 
 #: A paced share is kept on average over this time (the bucket's burst, edge/shares/bucket.py).
 EVEN_S = 0.020
+#: A wait for the share that is longer than this is one.
+_FELT_S = 2e-4
 #: How a value of the table came about, one letter per batch in `details["origin"]`.
 MEASURED, INTERPOLATED, EXTRAPOLATED = "m", "i", "x"
 #: Size given to a dimension that a model leaves open, beyond the batch.
@@ -109,35 +111,31 @@ def repeat(
     """Run a batch again and again, as fast as the share allows, and keep the times.
 
     `stop` is asked between runs and while waiting for the share (the place for a heartbeat). A share that paces lets
-    some batches pass first (its burst): those before the first wait do not count, unless there is no wait in a third
-    of the time. Raises Unavailable if `stop` ends it.
+    some batches pass first (its burst): those before the first wait do not count, and the time begins anew there.
+    Raises Unavailable if `stop` ends it.
     """
     starts: list[float] = []
     ends: list[float] = []
     work: list[float] = []
-    began = now()
-    first = -1  # the first run that counts
-    asked = began
+    began = asked = now()
+    first = effort.skip  # the first run that counts
+    paced = False
     while True:
         with pacing.batch(stop) as go:
             if not go or (stop is not None and stop()):
                 raise Unavailable("measuring was stopped")
             start, used = now(), cpu()
-            waited = start - asked
             run()
             end = now()
             work.append(cpu() - used)
         starts.append(start)
         ends.append(end)
+        if not paced and start - asked > _FELT_S and len(starts) > effort.skip:
+            paced, first, began = True, len(starts) - 1, start
         asked = end
-        done = len(starts)
-        if first < 0 and done > effort.skip and (waited > 2e-4 or end - began >= effort.seconds / 3):
-            first = done - 1
-        if first >= 0:
-            counted = done - 1 - first  # the last run has no cycle yet
-            enough = end - began >= effort.seconds and counted >= effort.least
-            if enough or counted >= effort.most:
-                break
+        counted = len(starts) - 1 - first  # the last run has no cycle yet
+        if counted >= effort.most or (counted >= effort.least and end - began >= effort.seconds):
+            break
     times = range(first, len(starts) - 1)
     return Runs(
         tuple(1000.0 * (ends[n] - starts[n]) for n in times),
@@ -371,7 +369,7 @@ def pairs_to_measure(
 ) -> tuple[tuple[Side, Side], ...]:
     """Pairs of sides to run together: every two of `models` (each with its batches), and each model with itself.
 
-    At most `most`, spread evenly over all combinations; the same ones each time. Each gives two slowdowns.
+    At most `most`, as many of each two models as of any other; the same ones each time. Each gives two slowdowns.
     """
     names = sorted(models)
     every = [
@@ -383,11 +381,17 @@ def pairs_to_measure(
         for pa, pb in splits
         if not (a == b and (ba, pa) > (bb, pb))
     ]
-    if len(every) <= most:
-        return tuple(every)
-    # A step that shares no factor with the count visits all kinds of combinations, not one model's first.
-    step = next(s for s in range(int(len(every) * 0.618), len(every)) if math.gcd(s, len(every)) == 1)
-    return tuple(every[(n * step) % len(every)] for n in range(most))
+    kinds: dict[tuple[str, str], list[tuple[Side, Side]]] = {}
+    for pair in every:
+        kinds.setdefault((pair[0].model, pair[1].model), []).append(pair)
+    rng = np.random.default_rng(0)
+    queues = [[pairs[n] for n in rng.permutation(len(pairs))] for pairs in kinds.values()]
+    chosen: list[tuple[Side, Side]] = []
+    while len(chosen) < min(most, len(every)):
+        for queue in queues:
+            if queue and len(chosen) < most:
+                chosen.append(queue.pop())
+    return tuple(chosen)
 
 
 def pressure(beside_model: float, beside_stressor: float) -> float:
