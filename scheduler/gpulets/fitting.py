@@ -1,0 +1,129 @@
+"""What is served when not everything fits: models of low priority yield first, those of equal priority by equal parts.
+
+A model is served whole, capped (a part of its rate; the rest is turned away and counted) or refused, with the reason
+in words. Cameras have a priority too: models below it get only what cameras leave at their best, the others what
+cameras leave at their floor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from edge.core import checks
+from edge.core.serving import DeviceTable, ServedModel, ServingPlan, ServingProblem
+
+#: The smallest plan for a problem: the least total share that holds every objective.
+PlanFunction = Callable[[ServingProblem, DeviceTable], ServingPlan]
+
+#: Parts of its rate that a model is tried with, in this order, when the whole does not fit.
+PARTS = (0.9, 0.8, 0.7, 0.6, 0.5, 0.35, 0.2, 0.1)
+#: A model that cannot be served at this rate (requests per second) cannot be served at all.
+LEAST_RATE = 0.5
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """Shares of the device that serving may take: `most` with cameras at their floor, `beside` with cameras at their
+    best; `cameras_priority` decides which of the two counts for a model."""
+
+    most: float
+    beside: float
+    cameras_priority: int = 0
+
+    def __post_init__(self) -> None:
+        checks.in_range("capacity.most", self.most, 0.0, 1.0)
+        checks.in_range("capacity.beside", self.beside, 0.0, 1.0)
+
+    def of(self, priority: int) -> float:
+        """What models of this priority, and all above it, may take together."""
+        return self.most if priority >= self.cameras_priority else min(self.most, self.beside)
+
+    def less(self, share: float) -> Capacity:
+        """With `share` taken off."""
+        return replace(self, most=max(0.0, self.most - share), beside=max(0.0, self.beside - share))
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A plan that holds every objective of what is served: `problem` is what it answers (capped rates), `capped` the
+    part of its rate that a model is served at, `refused` why a model is not served."""
+
+    problem: ServingProblem
+    plan: ServingPlan
+    capped: Mapping[str, float] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+
+def fit(
+    models: Sequence[ServedModel],
+    table: DeviceTable | None,
+    capacity: Capacity,
+    plan: PlanFunction,
+    max_gpulets: int | None = None,
+) -> Fitted:
+    """The plan of as much as fits, on one device."""
+    refused: dict[str, str] = {}
+    wanted = []
+    for model in sorted(models, key=lambda m: (-m.priority, m.name)):
+        if table is None or model.name not in table.latency_ms:
+            refused[model.name] = f"{model.name}: its latencies on this device are not measured yet"
+        else:
+            wanted.append(model)
+    problem = ServingProblem(tuple(wanted), 1, round(capacity.most, 6), max_gpulets)
+    nothing = ServingPlan(True, (), "", ("nothing is to be served",))
+    if not wanted or table is None:
+        return Fitted(problem, nothing, {}, refused)
+
+    def attempt(chosen: Sequence[ServedModel]) -> tuple[ServingProblem, ServingPlan]:
+        allowed = min((capacity.of(m.priority) for m in chosen), default=capacity.most)
+        asked = ServingProblem(tuple(chosen), 1, round(allowed, 6), max_gpulets)
+        if allowed <= 0:
+            return asked, ServingPlan(False, (), "", ("no share of the device is left to models",))
+        return asked, plan(asked, table)
+
+    problem, answer = attempt(wanted)
+    if answer.schedulable:
+        return Fitted(problem, answer, {}, refused)
+
+    capped: dict[str, float] = {}
+    served: list[ServedModel] = []
+    best: tuple[ServingProblem, ServingPlan] = (replace(problem, models=()), nothing)
+
+    def add(group: Sequence[ServedModel]) -> bool:
+        """Take the models of one priority in, by the largest part that fits; False if none does."""
+        nonlocal best
+        for part in (1.0, *PARTS):
+            chosen = [replace(m, rate=max(min(m.rate, LEAST_RATE), m.rate * part)) for m in group]
+            found = attempt([*served, *chosen])
+            if found[1].schedulable:
+                best = found
+                served.extend(chosen)
+                capped.update({m.name: part for m in group if part < 1.0})
+                return True
+        return False
+
+    for priority in sorted({m.priority for m in wanted}, reverse=True):
+        group = []
+        for model in (m for m in wanted if m.priority == priority):
+            # What cannot be served at all must not take the others of its priority down.
+            _, alone = attempt([*served, replace(model, rate=min(model.rate, LEAST_RATE))])
+            if alone.schedulable:
+                group.append(model)
+            else:
+                refused[model.name] = _why(model, capacity.of(priority), alone, bool(served))
+        if not group or add(group):
+            continue
+        for model in sorted(group, key=lambda m: (m.rate, m.name)):
+            if not add([model]):
+                refused[model.name] = _why(model, capacity.of(priority), answer, True)
+    return Fitted(best[0], best[1], capped, refused)
+
+
+def _why(model: ServedModel, capacity: float, plan: ServingPlan, others: bool) -> str:
+    beside = " beside the models that come first" if others else ""
+    said = "; ".join(r for r in plan.reasons if r)
+    return (
+        f"{model.name}: {model.rate:.4g} requests/s within {model.slo_ms:g} ms do not fit{beside} into "
+        f"{100 * capacity:.0f} % of the device" + (f" ({said})" if said else "")
+    )
