@@ -1,0 +1,413 @@
+"""One box, two planners, one admission answer: what adding a camera or a model would do, before it is added.
+
+The serving plan takes the smallest total share that holds every objective; cameras plan within the rest. Cameras give
+share up as far as their floors; models yield by priority (`scheduler.gpulets.fitting.fit`, which the appliance itself
+follows, so the answer is what would happen). A candidate is admitted when it is served whole, every camera keeps its
+floor, and nobody of its priority or above loses anything but what cameras have above their floors.
+
+Shares are in devices of one box, accuracies are predicted time averages over a window [0, 1], times in milliseconds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from edge.core import checks
+from edge.core.errors import InvalidValue
+from edge.core.serving import DeviceTable, ServedModel, ServingPlan
+from edge.core.window import StreamProblem, WindowPlan, WindowProblem
+from scheduler.gpulets.fitting import Capacity, Fitted, fit
+from scheduler.gpulets.policies import DEFAULT_SERVING_POLICY, ServingPolicy, serving_policy, smallest_plan
+from scheduler.gpulets.verdict import verdict
+from scheduler.policies import DEFAULT_POLICY, WindowPolicy, window_policy
+from scheduler.serving_floor import least_share
+from scheduler.timeline import evaluate
+
+__all__ = [
+    "Admission",
+    "Box",
+    "CameraCandidate",
+    "CameraEffect",
+    "ModelEffect",
+    "admit",
+    "camera_like",
+    "cameras_need",
+    "smallest_plan",
+]
+
+#: Cameras are at their best when their mean accuracy is this close to that on the whole box.
+BEST_WITHIN = 0.005
+#: Halvings in the searches for a share and for a rate.
+HALVINGS = 5
+_EPS = 1e-6
+
+
+@dataclass(frozen=True)
+class Box:
+    """What runs on the box now.
+
+    `capacity`: devices that models and cameras have together (the whole less control and golden shares), at most 1.
+    `window`: the cameras' problem now (None: no camera); its `num_gpus` is not looked at. A model of lower priority
+    than `cameras_priority` gets only what cameras leave at their best.
+    """
+
+    capacity: float = 1.0
+    models: tuple[ServedModel, ...] = ()
+    table: DeviceTable | None = None
+    window: WindowProblem | None = None
+    cameras_priority: int = 0
+    max_gpulets: int | None = None
+
+    def __post_init__(self) -> None:
+        checks.in_range("capacity", self.capacity, 0.0, 1.0, low_open=True)
+        checks.unique("models", [m.name for m in self.models])
+
+
+@dataclass(frozen=True)
+class CameraCandidate:
+    """A camera to be added, with what is known or assumed of its accuracy and cost (`camera_like`). Length of the
+    window in seconds and floor are those of the box's cameras; those given here hold for its first camera."""
+
+    stream: StreamProblem
+    window_s: float = 200.0
+    a_min: float | None = None
+
+
+@dataclass(frozen=True)
+class CameraEffect:
+    """A camera's predicted accuracy without and with the candidate (None: not there), and what it loses."""
+
+    camera: str
+    before: float | None
+    after: float | None
+
+    @property
+    def loss(self) -> float:
+        """Accuracy lost (positive) or gained (negative); 0 where the camera is the candidate."""
+        return 0.0 if self.before is None or self.after is None else self.before - self.after
+
+
+@dataclass(frozen=True)
+class ModelEffect:
+    """A model's worst-case latency without and with the candidate (None: not served), and the part of its rate that
+    is served (1: all of it; 0: refused)."""
+
+    model: str
+    slo_ms: float
+    rate: float
+    priority: int
+    before_ms: float | None
+    after_ms: float | None
+    before_part: float
+    after_part: float
+
+
+@dataclass(frozen=True)
+class Admission:
+    """The answer. `reasons` in words, why or why not; `yields` who would give up what for the candidate. For a model
+    that does not fit, `most_rate` is the rate that would (0: none). Shares are those planned, without and with."""
+
+    candidate: str
+    kind: str  # "model" or "camera"
+    admitted: bool
+    reasons: tuple[str, ...]
+    yields: tuple[str, ...] = ()
+    models: tuple[ModelEffect, ...] = ()
+    cameras: tuple[CameraEffect, ...] = ()
+    serving_share_before: float = 0.0
+    serving_share_after: float = 0.0
+    cameras_share_before: float = 0.0
+    cameras_share_after: float = 0.0
+    most_rate: float | None = None
+    plan: ServingPlan | None = None
+    window_plan: WindowPlan | None = field(default=None, repr=False)
+
+    def to_json(self) -> dict[str, Any]:
+        """As REST and the command print it; plans are left out."""
+        return {
+            "candidate": self.candidate,
+            "kind": self.kind,
+            "admitted": self.admitted,
+            "reasons": list(self.reasons),
+            "yields": list(self.yields),
+            "models": [asdict(m) for m in self.models],
+            "cameras": [{**asdict(c), "loss": round(c.loss, 6)} for c in self.cameras],
+            "serving_share_before": self.serving_share_before,
+            "serving_share_after": self.serving_share_after,
+            "cameras_share_before": self.cameras_share_before,
+            "cameras_share_after": self.cameras_share_after,
+            "most_rate": self.most_rate,
+        }
+
+
+@dataclass(frozen=True)
+class CamerasNeed:
+    """Devices that cameras need to keep their floors, and with which they are at their best."""
+
+    floor: float
+    best: float
+
+
+def admit(
+    box: Box,
+    candidate: ServedModel | CameraCandidate,
+    serving: ServingPolicy | None = None,
+    window: WindowPolicy | None = None,
+) -> Admission:
+    """What adding `candidate` to `box` would do. A candidate with the name of a model that is there replaces it (a
+    change of rate, objective or priority). Policies default to those of the appliance.
+
+    Raises InvalidValue for a model that the table does not have and for a camera that is there already.
+    """
+    serving = serving or serving_policy(DEFAULT_SERVING_POLICY)
+    window = window or window_policy(DEFAULT_POLICY)
+    wanted = _with(box, candidate)
+    before, after = _state(box, serving, window), _state(wanted, serving, window)
+    is_model = isinstance(candidate, ServedModel)
+    name = candidate.name if isinstance(candidate, ServedModel) else candidate.stream.id
+    priority = candidate.priority if isinstance(candidate, ServedModel) else box.cameras_priority
+    refusals = _refusals(wanted, before, after, name if is_model else None, priority)
+    # A camera that is refused leaves the models as they are; so do both when a floor would break.
+    yields = _yields(box, before, after, name, priority)
+    most = None
+    if refusals and isinstance(candidate, ServedModel):
+        most = _most_rate(box, candidate, serving, window, before)
+        fits = f"at most {most:.4g} requests/s of it fit" if most > 0 else "no rate of it fits"
+        refusals.append(f"{name}: {fits} beside what is there")
+    reasons = refusals or _acceptances(box, wanted, before, after, name)
+    return Admission(
+        candidate=name,
+        kind="model" if is_model else "camera",
+        admitted=not refusals,
+        reasons=tuple(reasons),
+        yields=yields,
+        models=_model_effects(box, wanted, before, after),
+        cameras=_camera_effects(box, wanted, before, after),
+        serving_share_before=round(before.fitted.plan.total_share, 6),
+        serving_share_after=round(after.fitted.plan.total_share, 6),
+        cameras_share_before=round(before.rest, 6),
+        cameras_share_after=round(after.rest, 6),
+        most_rate=most,
+        plan=after.fitted.plan,
+        window_plan=after.window_plan,
+    )
+
+
+def cameras_need(window: WindowProblem | None, capacity: float, policy: WindowPolicy) -> CamerasNeed:
+    """Devices (at most `capacity`) for the floors, and for the best, of these cameras.
+
+    The floor of a camera: the least share at which its accuracy at the start is `a_min` (its cheapest configuration
+    where it has no floor or cannot reach it), in steps that can be granted. At their best: the smallest share with
+    which the mean accuracy is within half a point of that on all of `capacity`, found by halving.
+    """
+    if window is None:
+        return CamerasNeed(0.0, 0.0)
+    floor = min(capacity, sum(_floor_share(window, s) for s in window.streams))
+
+    def objective(share: float) -> float:
+        return policy.plan(replace(window, num_gpus=share)).objective
+
+    low, high = floor, capacity
+    whole = objective(capacity)
+    for _ in range(HALVINGS):
+        share = (low + high) / 2
+        if share <= _EPS:
+            break
+        if objective(share) >= whole - BEST_WITHIN:
+            high = share
+        else:
+            low = share
+    return CamerasNeed(round(floor, 6), round(high, 6))
+
+
+def camera_like(window: WindowProblem, camera: str, like: str | None = None) -> CameraCandidate:
+    """A camera not seen yet, assumed to be as `like` is now (default: the one of middle accuracy, that costs no less
+    than most). Raises InvalidValue if `like` is not there, or `camera` is."""
+    if camera in {s.id for s in window.streams}:
+        raise InvalidValue("camera", camera, "a name that no camera has")
+    known = {s.id: s for s in window.streams}
+    if like is None:
+        ordered = sorted(window.streams, key=lambda s: (s.start_accuracy, s.id))
+        like = ordered[(len(ordered) - 1) // 2].id
+    checks.one_of("like", like, known)
+    return CameraCandidate(replace(known[like], id=camera, running=None, work_done=0.0))
+
+
+# -- the box in one state
+
+
+@dataclass(frozen=True)
+class _State:
+    """Both plans, and what they bring: worst latency per served model, accuracy per camera, floors that break."""
+
+    fitted: Fitted
+    worst_ms: Mapping[str, float]
+    rest: float
+    window_plan: WindowPlan | None
+    accuracy: Mapping[str, float]
+    broken: Mapping[str, str]
+    need: CamerasNeed
+
+
+def _state(box: Box, serving: ServingPolicy, window: WindowPolicy) -> _State:
+    need = cameras_need(box.window, box.capacity, window)
+    most, beside = max(0.0, box.capacity - need.floor), max(0.0, box.capacity - need.best)
+    allowed = Capacity(round(most, 6), round(beside, 6), box.cameras_priority)
+    fitted = fit(box.models, box.table, allowed, partial(smallest_plan, policy=serving), box.max_gpulets)
+    worst: Mapping[str, float] = {}
+    if box.table is not None and fitted.plan.gpulets:
+        worst = verdict(fitted.problem, box.table, fitted.plan, slack=0.0).worst_ms
+    rest = box.capacity - fitted.plan.total_share
+    if box.window is None:
+        return _State(fitted, worst, max(0.0, rest), None, {}, {}, need)
+    problem = replace(box.window, num_gpus=max(rest, _EPS))
+    plan = window.plan(problem)
+    outcome = evaluate(problem, plan.segments)
+    broken = {}
+    for stream in problem.streams:
+        lowest = outcome.lowest[stream.id]
+        if problem.a_min and lowest < problem.a_min - _EPS and _reachable(problem, stream):
+            broken[stream.id] = f"{stream.id}: falls to {lowest:.3f}, its floor is {problem.a_min:g}"
+    if need.floor > rest + _EPS:
+        total = f"cameras need {need.floor:.2f} devices for their floors, {max(0.0, rest):.2f} are left"
+        broken.setdefault("", total)
+    return _State(fitted, worst, max(0.0, rest), plan, outcome.by_stream, broken, need)
+
+
+def _with(box: Box, candidate: ServedModel | CameraCandidate) -> Box:
+    if isinstance(candidate, ServedModel):
+        if box.table is None or candidate.name not in box.table.latency_ms:
+            known = ", ".join(box.table.latency_ms) if box.table is not None else ""
+            raise InvalidValue("model.name", candidate.name, f"a model that was measured on this device: {known}")
+        others = [m for m in box.models if m.name != candidate.name]
+        return replace(box, models=(*others, candidate))
+    stream = candidate.stream
+    if box.window is None:
+        first = WindowProblem("", box.capacity, candidate.window_s, (stream,), a_min=candidate.a_min)
+        return replace(box, window=first)
+    if stream.id in {s.id for s in box.window.streams}:
+        raise InvalidValue("camera", stream.id, "a name that no camera has")
+    return replace(box, window=replace(box.window, streams=(*box.window.streams, stream)))
+
+
+def _reachable(problem: WindowProblem, stream: StreamProblem) -> bool:
+    """Whether the model in force can keep the floor at all."""
+    return bool(problem.a_min) and stream.start_accuracy * stream.inference_profile.factor(1.0) >= (
+        (problem.a_min or 0.0) - _EPS
+    )
+
+
+def _floor_share(problem: WindowProblem, stream: StreamProblem) -> float:
+    """The least share that keeps one camera answering, at its floor where it has one and can reach it."""
+    step = problem.share_step or 0.0
+    share = least_share(stream)
+    if _reachable(problem, stream):
+        floor = problem.a_min or 0.0
+        low, high = 0.0, 1.0
+        for _ in range(20):
+            middle = (low + high) / 2
+            if stream.start_accuracy * stream.inference_profile.factor(middle) >= floor - _EPS:
+                high = middle
+            else:
+                low = middle
+        share = max(share, high)
+    return share if step <= 0 else math.ceil(share / step - 1e-6) * step
+
+
+# -- the answer in words
+
+
+def _part(fitted: Fitted, model: str) -> float:
+    return 0.0 if model in fitted.refused else fitted.capped.get(model, 1.0)
+
+
+def _refusals(wanted: Box, before: _State, after: _State, model: str | None, priority: int) -> list[str]:
+    """Why the candidate cannot be added; empty if it can."""
+    reasons = []
+    if model is not None and _part(after.fitted, model) < 1.0:
+        part = _part(after.fitted, model)
+        why = after.fitted.refused.get(model) or f"{model}: only {100 * part:.0f} % of its rate could be served"
+        reasons.append(why)
+    for other in wanted.models:
+        if other.name == model or other.priority < priority:
+            continue
+        lost = _part(before.fitted, other.name) - _part(after.fitted, other.name)
+        if lost > _EPS:
+            reasons.append(
+                f"{other.name} (priority {other.priority}) would be served at "
+                f"{100 * _part(after.fitted, other.name):.0f} % of its rate, and it does not come after the candidate"
+            )
+    return reasons + [words for camera, words in after.broken.items() if camera not in before.broken]
+
+
+def _yields(box: Box, before: _State, after: _State, candidate: str, priority: int) -> tuple[str, ...]:
+    """Who of lower priority would give up what."""
+    words = []
+    for model in box.models:
+        old, new = _part(before.fitted, model.name), _part(after.fitted, model.name)
+        if model.name != candidate and model.priority < priority and old - new > _EPS:
+            kept = "would not be served any more" if new == 0 else f"would be served at {100 * new:.0f} % of its rate"
+            words.append(f"{model.name} (priority {model.priority}) {kept}")
+    return tuple(words)
+
+
+def _acceptances(box: Box, wanted: Box, before: _State, after: _State, candidate: str) -> list[str]:
+    serving = after.fitted.plan.total_share
+    words = [
+        f"{candidate} fits: models take {serving:.2f} of {wanted.capacity:.2f} devices "
+        f"({before.fitted.plan.total_share:.2f} without it), cameras plan within {after.rest:.2f}"
+    ]
+    if wanted.window is not None and box.window is not None:
+        losses = [before.accuracy[c] - after.accuracy[c] for c in before.accuracy]
+        mean, worst = sum(losses) / max(1, len(losses)), max(before.accuracy, key=lambda c: _loss(before, after, c))
+        words.append(
+            f"cameras lose {100 * mean:.1f} points of accuracy on average, at most "
+            f"{100 * max(0.0, _loss(before, after, worst)):.1f} ({worst})"
+        )
+    words += [w for c, w in after.broken.items() if c in before.broken]
+    return words
+
+
+def _loss(before: _State, after: _State, camera: str) -> float:
+    return before.accuracy[camera] - after.accuracy[camera]
+
+
+def _model_effects(box: Box, wanted: Box, before: _State, after: _State) -> tuple[ModelEffect, ...]:
+    there = {m.name for m in box.models}
+    return tuple(
+        ModelEffect(
+            m.name,
+            m.slo_ms,
+            m.rate,
+            m.priority,
+            before.worst_ms.get(m.name),
+            after.worst_ms.get(m.name),
+            _part(before.fitted, m.name) if m.name in there else 0.0,
+            _part(after.fitted, m.name),
+        )
+        for m in wanted.models
+    )
+
+
+def _camera_effects(box: Box, wanted: Box, before: _State, after: _State) -> tuple[CameraEffect, ...]:
+    if wanted.window is None:
+        return ()
+    return tuple(CameraEffect(s.id, before.accuracy.get(s.id), after.accuracy.get(s.id)) for s in wanted.window.streams)
+
+
+def _most_rate(box: Box, candidate: ServedModel, serving: ServingPolicy, window: WindowPolicy, before: _State) -> float:
+    """The largest rate of `candidate` that could be admitted, by halving; 0 if not even a small one."""
+    low, high = 0.0, candidate.rate
+    for _ in range(HALVINGS):
+        rate = (low + high) / 2
+        wanted = _with(box, replace(candidate, rate=rate))
+        after = _state(wanted, serving, window)
+        if _refusals(wanted, before, after, candidate.name, candidate.priority):
+            high = rate
+        else:
+            low = rate
+    return round(low, 3)
