@@ -61,7 +61,8 @@ class Layout:
 @dataclass(frozen=True)
 class ModelTraffic:
     """One model's counts in a period. Every request that arrived ends as answered (in time or late), dropped (could
-    not meet its deadline), rejected (queue full) or failed (an executor was lost); the rest is queued or running."""
+    not meet its deadline), rejected (queue full), failed (an executor was lost) or cancelled (its client went away);
+    the rest is queued or running. `rows` are those of the requests that arrived."""
 
     model: str
     arrived: int = 0
@@ -73,6 +74,8 @@ class ModelTraffic:
     queued: int = 0
     running: int = 0
     latency_ms: tuple[float, ...] = ()  # p50, p90, p99 of the answered
+    cancelled: int = 0
+    rows: int = 0
 
     @property
     def violations(self) -> int:
@@ -143,3 +146,47 @@ class RepositoryAnswer:
     error: str = ""
     code: str = ""
     index: tuple[Mapping[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class ExpectExecutor:
+    """To the front: let this executor in when it shows `token`. To be sent before it is started; an executor that is
+    started again keeps its token. `arena_bytes` None: the front's own size."""
+
+    executor: str
+    token: str
+    arena_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class ForgetExecutor:
+    """To the front: this executor was stopped and does not come again."""
+
+    executor: str
+
+
+@dataclass(frozen=True)
+class FrontListening:
+    """From the front: clients are answered at these ports (`grpc_port` None: no gRPC)."""
+
+    http_port: int
+    grpc_port: int | None = None
+
+
+@dataclass(frozen=True)
+class FrontSpec:
+    """What the front process is started with. `expect` are the executors that may come; port 0 takes any free one.
+
+    `max_queued_bytes` bounds the tensors of all requests that wait or run, `max_body_bytes` one request.
+    """
+
+    socket: str
+    expect: tuple[ExpectExecutor, ...] = ()
+    http_host: str = "127.0.0.1"
+    http_port: int = 8000
+    grpc_host: str = "127.0.0.1"
+    grpc_port: int | None = 8001
+    max_body_bytes: int = 64 * 2**20
+    max_queued_bytes: int = 512 * 2**20
+    arena_bytes: int = 256 * 2**20
+    report_s: float = 1.0
