@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from edge.core.window import RetrainingOption, WindowPlan, WindowProblem
@@ -10,6 +11,17 @@ from scheduler.static import StreamChoice, make_plan, static_segments
 from scheduler.thief import play
 
 Weight = Literal["light", "heavy"]
+
+
+def cost_front(points: Sequence[tuple[float, float, str]]) -> list[tuple[float, str]]:
+    """The Pareto front of (cost, accuracy, name) points as (cost, name), the cheapest first."""
+    front: list[tuple[float, str]] = []
+    best = -1.0
+    for cost, accuracy, name in sorted(points, key=lambda p: (p[0], -p[1], p[2])):
+        if accuracy > best:
+            best = accuracy
+            front.append((cost, name))
+    return front
 
 
 def fixed_configuration(problem: WindowProblem, weight: Weight) -> str | None:
@@ -29,13 +41,7 @@ def fixed_configuration(problem: WindowProblem, weight: Weight) -> str | None:
     if not costs:
         return None
     most = max(len(c) for c in costs.values())
-    points = sorted((sum(c) / len(c), -sum(ends[i]) / len(c), i) for i, c in costs.items() if len(c) == most)
-    front: list[tuple[float, str]] = []
-    best = 1.0
-    for cost, negative_end, name in points:
-        if negative_end < best:
-            best = negative_end
-            front.append((cost, name))
+    front = cost_front([(sum(c) / len(c), sum(ends[i]) / len(c), i) for i, c in costs.items() if len(c) == most])
     if weight == "light":
         return front[0][1]
     fair = min(1.0, problem.num_gpus / (2 * len(problem.streams)))
