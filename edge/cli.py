@@ -15,6 +15,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("run", "run the appliance on a site configuration"),
     "plan": ("plan", "answer a planning problem in a file"),
     "simulate": ("simulate", "replay recorded windows under another policy"),
+    "load": ("load", "send load to served models; report latencies and violations"),
     "doctor": ("doctor", "say what this machine can enforce, and why not more"),
     "db": ("db", "create or upgrade the database"),
     "schema": ("schema", "print a JSON schema of a file format"),
