@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
-
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from web.errors import Json, unexpected
+from web.origin import foreign_origin
 
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _HEADERS = {
@@ -22,15 +21,8 @@ _HEADERS = {
 
 
 def foreign(headers: Headers) -> str | None:
-    """The `Origin` of a request that a page of another site sent, or None.
-
-    Browsers let any page send some requests to any address, so without this check a page that the operator visits
-    could change settings or watch cameras. Programs send no Origin.
-    """
-    origin = headers.get("origin")
-    if origin is None or urlsplit(origin).netloc.lower() == headers.get("host", "").lower():
-        return None
-    return origin
+    """The `Origin` of a request that a page of another site sent, or None (web.origin)."""
+    return foreign_origin(headers.get("origin"), headers.get("host", ""))
 
 
 class Guard:

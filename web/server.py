@@ -1,101 +1,32 @@
-"""uvicorn inside the control process's event loop."""
+"""The page's server: uvicorn inside the control process's event loop."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import errno
-import socket
-from collections.abc import Generator
-
-import uvicorn
 from fastapi import FastAPI
 
-from edge.core.errors import Unavailable
+from web.listening import AsgiServer
 
-#: Streams end at once when the server stops; a request that runs may finish in this time.
-_DRAIN_S = 5
 _MAX_MESSAGE = 64 * 1024
-_BACKLOG = 128
 
 
-class _Server(uvicorn.Server):
-    """uvicorn without its signal handlers: the appliance decides when to stop."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Generator[None, None, None]:
-        yield
-
-
-class WebServer:
-    """Serves `app` at host:port between `start` and `stop`. Port 0 takes any free one; `port` tells which."""
+class WebServer(AsgiServer):
+    """Serves the page, REST and the live socket of `app` (web.app.create_app)."""
 
     def __init__(self, app: FastAPI, host: str, port: int) -> None:
-        self._app, self._host, self._asked = app, host, port
-        self._sockets: list[socket.socket] = []
-        self._server: _Server | None = None
-        self._task: asyncio.Task[None] | None = None
-
-    @property
-    def port(self) -> int:
-        """The port listened on (before `start`: the one asked for)."""
-        return int(self._sockets[0].getsockname()[1]) if self._sockets else self._asked
-
-    async def start(self) -> None:
-        """Listen. Returns when requests are answered. Raises Unavailable (port taken, not allowed, no such host)."""
-        sockets = await asyncio.to_thread(_listen, self._host, self._asked)
-        config = uvicorn.Config(
-            self._app,
+        super().__init__(
+            app,
+            host,
+            port,
+            "the page",
+            "web.port",
+            http="h11",
             ws="websockets-sansio",
             ws_max_size=_MAX_MESSAGE,
             ws_per_message_deflate=False,  # JPEG does not shrink, and deflating cost three quarters of the rate
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            lifespan="off",
-            timeout_graceful_shutdown=_DRAIN_S,
         )
-        self._sockets, self._server = sockets, _Server(config)
-        self._task = asyncio.create_task(self._server.serve(sockets), name="web")
-        while not self._server.started:
-            await asyncio.sleep(0.005)
-            if self._task.done():
-                await self.stop()
-                raise Unavailable("the web server ended while it was starting")
+        self._closing = app.state.closing
 
     async def stop(self) -> None:
-        """Stop listening, end the streams, let running requests finish. Safe to call twice."""
-        self._app.state.closing.set()
-        if self._server is not None:
-            self._server.should_exit = True
-        if self._task is not None:
-            await self._task
-        for sock in self._sockets:
-            sock.close()
-        self._sockets, self._server, self._task = [], None, None
-
-
-def _listen(host: str, port: int) -> list[socket.socket]:
-    """Bound sockets for every address of `host`, all on one port. Raises Unavailable."""
-    where = f"{host}:{port}"
-    sockets: list[socket.socket] = []
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        for family, _, _, _, address in dict.fromkeys(found):
-            sock = socket.socket(family, socket.SOCK_STREAM)
-            sockets.append(sock)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if family == socket.AF_INET6:
-                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            sock.bind((address[0], port or sockets[0].getsockname()[1], *address[2:]))
-            sock.listen(_BACKLOG)
-            sock.setblocking(False)
-    except OSError as error:
-        for sock in sockets:
-            sock.close()
-        if isinstance(error, socket.gaierror):
-            raise Unavailable(f"the page cannot listen on {where}: no such address") from None
-        hint = "another program listens there: set web.port" if error.errno == errno.EADDRINUSE else ""
-        words = error.strerror or str(error)
-        raise Unavailable(f"the page cannot listen on {where}: {words}", hint) from None
-    return sockets
+        """Stop listening, end the streams at once, let running requests finish. Safe to call twice."""
+        self._closing.set()
+        await super().stop()
