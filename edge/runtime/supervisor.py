@@ -108,6 +108,8 @@ class WorkerState:
     on_given_up: Callable[[str], None] | None
     max_restarts: int | None
     beside: bool
+    #: False: it holds no share of the device (it computes nothing there, or must never wait for a share).
+    shared: bool = True
     seat: Seat | None = None
     twin: Seat | None = None
     #: All processes that are not gone: `seat`, `twin`, and those that are about to end.
@@ -230,8 +232,10 @@ class Supervisor:
         max_restarts: int | None = None,
         killable: bool = False,
         finishes: bool = False,
+        shared: bool = True,
     ) -> None:
-        """Start a worker. `argument` may be a callable: it is asked anew at every start.
+        """Start a worker. `argument` may be a callable: it is asked anew at every start. One that is not `shared`
+        holds no share of the device: `share` is shown only.
 
         `on_lost(reason)` is called when the process is gone without having been asked to; `on_given_up(reason)` when
         it will not be started again. A worker that `finishes` is done when it ends by itself with code 0.
@@ -252,6 +256,7 @@ class Supervisor:
             on_given_up,
             max_restarts,
             beside=role in _BESIDE,
+            shared=shared,
         )
         self._workers[name] = worker
         self._launch(worker)
@@ -331,7 +336,8 @@ class Supervisor:
         worker.seats.append(seat)
         launch = LaunchSpec()
         try:
-            launch = self._partitioner.launch_spec(place, worker.role, share)
+            if worker.shared:
+                launch = self._partitioner.launch_spec(place, worker.role, share)
         except ShareError as error:
             self._refused(worker, share, error)
         launch = replace(launch, env={**launch.env, **device_environment(self._partitioner.caps.device)})
@@ -353,7 +359,8 @@ class Supervisor:
             self._loop.call_soon(self._exited, worker, seat, None)
             return seat
         try:
-            self._partitioner.attach(place, worker.role, seat.process.pid, share)
+            if worker.shared:
+                self._partitioner.attach(place, worker.role, seat.process.pid, share)
         except ShareError as error:
             self._refused(worker, share, error)
         return seat
@@ -502,6 +509,9 @@ class Supervisor:
         if worker.state not in ("starting", "running"):
             return
         if abs(seat.share - worker.share) < 1e-6:
+            return
+        if not worker.shared:
+            seat.share = worker.share
             return
         try:
             result = self._partitioner.resize(seat.place, worker.share)
@@ -661,7 +671,7 @@ class Supervisor:
         caps, respawned = self._partitioner.caps, False
         for worker in list(self._workers.values()):
             seat = worker.seat
-            if seat is None or seat.gone or seat.process is None or worker.handover is not None:
+            if seat is None or seat.gone or seat.process is None or worker.handover is not None or not worker.shared:
                 continue
             try:
                 if caps.device == "cpu":
@@ -677,7 +687,8 @@ class Supervisor:
     async def _restart_all(self, trouble: str) -> None:
         """All workers of the device end before the first is started again: only then does it recover."""
         self._mending = True
-        workers = sorted(self._workers.values(), key=lambda w: (_ROLE_ORDER.index(w.role), w.name))
+        shared = [w for w in self._workers.values() if w.shared]
+        workers = sorted(shared, key=lambda w: (_ROLE_ORDER.index(w.role), w.name))
         self._on_event("device_restart", {"message": trouble, "workers": [w.name for w in workers]})
         try:
             for worker in workers:

@@ -180,6 +180,15 @@ class TableChanged:
     table: DeviceTable
 
 
+@dataclass(frozen=True)
+class RulesChanged:
+    """The operator wants other settings, or another policy."""
+
+    at_s: float
+    settings: ReorganiserSettings
+    plan: PlanFunction
+
+
 Event = (
     TrafficMeasured
     | ModelsChanged
@@ -191,6 +200,7 @@ Event = (
     | FrontLost
     | CapacityChanged
     | TableChanged
+    | RulesChanged
 )
 
 
@@ -410,6 +420,12 @@ class Reorganiser:
     def _(self, event: TableChanged) -> list[Instruction]:
         self.state.table = event.table
         return self._replan(event.at_s, "latencies were measured")
+
+    @_handle.register
+    def _(self, event: RulesChanged) -> list[Instruction]:
+        self.settings, self._plan = event.settings, event.plan
+        self._warm = max(event.settings.warm_share, self._kind.min_share)
+        return self._replan(event.at_s, "the settings changed")
 
     @_handle.register
     def _(self, event: CapacityChanged) -> list[Instruction]:

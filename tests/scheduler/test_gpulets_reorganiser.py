@@ -393,6 +393,17 @@ def test_no_order_of_events_breaks_what_must_hold(plan: object, live: bool, what
         assert w.processes[route.executor].share == pytest.approx(route.gpulet.share, abs=1e-6)
 
 
+def test_another_policy_is_in_force_at_once() -> None:
+    w = world(one_each)
+    w.tell(r.ModelsChanged, (demand("a"), demand("b")))
+    w.settle()
+    assert len(w.processes) == 2
+    w.tell(r.RulesChanged, w.reorganiser.settings, together)
+    w.settle()
+    assert len(w.processes) == 1
+    assert w.served() == {"a", "b"}
+
+
 def test_the_instructions_of_an_unknown_event_are_an_error() -> None:
     with pytest.raises(TypeError, match="str"):
         world().reorganiser.handle("hello")  # type: ignore[arg-type]
