@@ -14,6 +14,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("demo", "four street cameras, a teacher and the whole appliance, on this machine"),
     "run": ("run", "run the appliance on a site configuration"),
     "plan": ("plan", "answer a planning problem in a file"),
+    "profile": ("profile", "measure what served models cost on this device"),
     "simulate": ("simulate", "replay recorded windows under another policy"),
     "load": ("load", "send load to served models; report latencies and violations"),
     "doctor": ("doctor", "say what this machine can enforce, and why not more"),

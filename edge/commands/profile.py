@@ -1,0 +1,167 @@
+"""`magpie profile SITE` or `magpie profile --models DIR`: measure what the models of a repository cost on this device.
+
+Writes a device table ("gpulet-device/1"), which serving loads in place of measuring.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from edge.core.clock import SystemClock
+from edge.core.errors import InvalidValue, NotFound, StoreError
+from edge.core.layout import ServedVersion
+from edge.core.serving import DeviceTable
+
+HELP = "measure what served models cost on this device"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Command line of `magpie profile`."""
+    parser.add_argument("site", type=Path, nargs="?", metavar="SITE", help="site configuration with a serving section")
+    parser.add_argument("--models", type=Path, metavar="DIR", help="a model repository instead of a site's")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write the table here (default: standard output)")
+    parser.add_argument("--base", type=Path, metavar="FILE", help="a table whose other models are kept as they are")
+    parser.add_argument("--only", action="append", metavar="MODEL", help="measure this model (may be repeated)")
+    parser.add_argument("--quick", action="store_true", help="a rough table in a third of the time, no interference")
+    parser.add_argument("--shares", metavar="LIST", help="shares in percent, e.g. 5,10,20,50,100 (default: each tenth)")
+    parser.add_argument("--budget", type=float, metavar="SECONDS", help="time for all models together (default 170)")
+    parser.add_argument("--pairs", type=int, metavar="N", help="pairs to run side by side (default 24; 0: none)")
+    parser.add_argument("--device", help="\"cpu\" or a GPU's UUID (default: the site's, else the CPU)")
+    parser.add_argument("--share-kind", help="as share_kind in a site (default: the site's, else the best there is)")
+    parser.add_argument("--cores", type=float, help="CPU cores that stand for the whole device (default: all)")
+
+
+@dataclass(frozen=True)
+class _Where:
+    """What to measure, and on what."""
+
+    models: Path
+    device: str
+    share_kind: str
+    cores: float | None
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure and write the table. Raises MagpieError for a bad site, repository, table or model."""
+    where = _where(args)
+    versions = _versions(where.models, args.only or ())
+    base = None if args.base is None else DeviceTable.from_json(_read(args.base))
+    if args.out is not None and not args.out.absolute().parent.is_dir():
+        raise InvalidValue("--out", str(args.out), "a file in an existing folder")
+    table = asyncio.run(_measure(args, where, versions, base))
+    text = json.dumps(table.to_json(), indent=1) + "\n"
+    if args.out is None:
+        sys.stdout.write(text)
+        return 0
+    write_table(args.out, text)
+    sys.stderr.write(f"{args.out}: {len(table.latency_ms)} models\n")
+    return 0
+
+
+def write_table(path: Path, text: str) -> None:
+    """Write the file whole or not at all. Raises StoreError."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise StoreError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def _where(args: argparse.Namespace) -> _Where:
+    if (args.site is None) == (args.models is None):
+        raise InvalidValue("SITE", args.site and str(args.site), "either a site configuration or --models DIR")
+    if args.site is None:
+        return _Where(args.models, args.device or "cpu", args.share_kind or "auto", args.cores)
+    from edge.settings import read_site
+
+    site = read_site(args.site)
+    if site.serving is None:
+        raise InvalidValue(f"{args.site}: serving", None, "a serving section that names the models' folder")
+    return _Where(
+        Path(site.serving.folder),
+        args.device or site.device,
+        args.share_kind or site.share_kind,
+        args.cores or site.cores,
+    )
+
+
+def _versions(folder: Path, only: Sequence[str]) -> tuple[ServedVersion, ...]:
+    """The version in force of each model of the repository."""
+    from edge.serving.repository import Repository
+
+    repository = Repository(folder)
+    names = sorted({entry["name"] for entry in repository.index()})
+    for name in only:
+        if name not in names:
+            raise NotFound(f"--only {name}: {folder} has no such model", "it has " + (", ".join(names) or "none"))
+    wanted = [name for name in names if not only or name in only]
+    if not wanted:
+        raise NotFound(f"{folder}: no model is there to be measured")
+    return tuple(repository.resolve(name, None) for name in wanted)
+
+
+async def _measure(
+    args: argparse.Namespace, where: _Where, versions: Sequence[ServedVersion], base: DeviceTable | None
+) -> DeviceTable:
+    from edge.runtime.serving_profiler import ServingProfiler
+    from edge.runtime.supervisor import Supervisor
+    from edge.shares import open_partitioner
+
+    clock = SystemClock()
+    partitioner = open_partitioner(where.device, where.share_kind, where.cores, f"profile-{os.getpid()}", clock=clock)
+    try:
+        supervisor = Supervisor(partitioner, clock, _told)
+        supervisor.open()
+        try:
+            options = _options(args, partitioner.caps.min_share)
+            return await ServingProfiler(supervisor, partitioner.caps, clock, options, _tell).profile(versions, base)
+        finally:
+            await supervisor.close()
+    finally:
+        partitioner.close()
+
+
+def _options(args: argparse.Namespace, least: float) -> Any:
+    from edge.runtime.serving_profiler import ProfileOptions
+
+    options = ProfileOptions.quick() if args.quick else ProfileOptions()
+    if args.shares is not None:
+        try:
+            shares = tuple(sorted({int(p) for p in args.shares.split(",")}))
+        except ValueError:
+            raise InvalidValue("--shares", args.shares, "whole percents with commas between") from None
+        if shares[0] < 100 * least - 1e-6:
+            raise InvalidValue("--shares", shares[0], f"at least {100 * least:g} (the smallest share of this device)")
+        options = replace(options, shares=shares)
+    if args.budget is not None:
+        options = replace(options, budget_s=args.budget)
+    if args.pairs is not None:
+        options = replace(options, pairs=args.pairs)
+    return options
+
+
+def _tell(line: str) -> None:
+    sys.stderr.write(line + "\n")
+    sys.stderr.flush()
+
+
+def _told(kind: str, data: dict[str, Any]) -> None:
+    """Events of the supervisor that people should see; the loss of a worker is raised by the profiler itself."""
+    if kind in ("share_refused", "device_sick"):
+        _tell(f"{kind}: {data.get('message', '')}")
+
+
+def _read(path: Path) -> Any:
+    from edge.commands.plan import read_json
+
+    return read_json(str(path))

@@ -1,0 +1,1 @@
+"""Adapters of served inference: models, executors, the front, the profiler."""
