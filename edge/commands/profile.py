@@ -31,7 +31,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--base", type=Path, metavar="FILE", help="a table whose other models are kept as they are")
     parser.add_argument("--only", action="append", metavar="MODEL", help="measure this model (may be repeated)")
     parser.add_argument("--quick", action="store_true", help="a rough table in a third of the time, no interference")
-    parser.add_argument("--shares", metavar="LIST", help="shares in percent, e.g. 5,10,20,50,100 (default: each tenth)")
+    parser.add_argument(
+        "--shares",
+        metavar="LIST",
+        help="shares in percent, e.g. 5,10,20,50,100 (default: tenths of the device and of a core)",
+    )
     parser.add_argument("--budget", type=float, metavar="SECONDS", help="time for all models together (default 170)")
     parser.add_argument("--pairs", type=int, metavar="N", help="pairs to run side by side (default 24; 0: none)")
     parser.add_argument("--device", help="\"cpu\" or a GPU's UUID (default: the site's, else the CPU)")

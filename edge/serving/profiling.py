@@ -175,6 +175,14 @@ def batch_grid(largest: int) -> tuple[int, ...]:
     return tuple(sorted({*powers, largest}))
 
 
+def default_shares(one_unit: float) -> tuple[int, ...]:
+    """Shares (percent) of a table where none are asked for: each tenth of the device, and of what one thread can use
+    (`one_unit`: the share of one core, 1.0 where there is no such), beyond which more shares bring nothing."""
+    checks.in_range("one_unit", one_unit, 0.0, 1.0, low_open=True)
+    fine = {max(1, math.ceil(10.0 * one_unit * n - 1e-6)) for n in range(1, 11)}
+    return tuple(sorted(fine | set(range(10, 101, 10))))
+
+
 def share_grid(shares: Sequence[int], one_unit: float) -> tuple[int, ...]:
     """Of the shares of the table (percent), those that are measured: smallest, largest, about a third, and where a
     model that computes in one thread stops to gain (`one_unit`: the share of one core, 1.0 where there is no such).

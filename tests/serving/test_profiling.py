@@ -22,6 +22,7 @@ from edge.serving.profiling import (
     affordable,
     batch_grid,
     complete,
+    default_shares,
     example_inputs,
     pairs_to_measure,
     pressure,
@@ -147,6 +148,9 @@ def test_inputs_have_the_model_s_types_and_shapes():
 
 
 def test_grids():
+    assert default_shares(1.0) == tuple(range(10, 101, 10))
+    assert default_shares(0.5) == (*range(5, 51, 5), 60, 70, 80, 90, 100)
+    assert default_shares(1 / 16) == (1, 2, 3, 4, 5, 6, 7, *range(10, 101, 10))
     assert batch_grid(1) == (1,)
     assert batch_grid(12) == (1, 2, 4, 8, 12)
     assert batch_grid(32) == (1, 2, 4, 8, 16, 32)
