@@ -78,6 +78,8 @@ class _OipApp:
                 pieces, extra = await _encoded(headers[b"accept-encoding"], pieces, extra)
         except _Gone:
             return
+        except asyncio.CancelledError:  # this is the whole task, and the server ends: nobody else waits for it
+            status, pieces, extra = 503, [_error("the server is stopping")], (_JSON,)
         except _Refused as error:
             status, pieces, extra = error.status, [_error(error.message)], (_JSON, *error.headers)
         except MagpieError as error:

@@ -22,7 +22,15 @@ class OipHttpServer(AsgiServer):
 
     def __init__(self, app: ASGIApp, host: str, port: int, setting: str = "serving.http_port") -> None:
         super().__init__(
-            app, host, port, "served inference", setting, http=_Http, ws="none", timeout_keep_alive=_KEEP_ALIVE_S
+            app,
+            host,
+            port,
+            "served inference",
+            setting,
+            http=_Http,
+            ws="none",
+            proxy_headers=False,
+            timeout_keep_alive=_KEEP_ALIVE_S,
         )
 
 

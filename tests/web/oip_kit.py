@@ -1,0 +1,67 @@
+"""Both transports on real sockets, in an event loop of their own as in the front process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import uvloop
+from oip_double import NumpyService
+
+from web.oip.app import create_oip_app
+from web.oip.grpc_server import OipGrpcServer
+from web.oip.server import OipHttpServer
+
+
+@dataclass
+class Running:
+    """Where they listen, and what they serve."""
+
+    service: NumpyService
+    http: str
+    grpc: str
+    loop: asyncio.AbstractEventLoop
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.http}"
+
+
+@contextlib.contextmanager
+def running(**limits: int) -> Iterator[Running]:
+    """A service with both transports; `limits` as create_oip_app's."""
+    started: list[Running] = []
+    up, end = threading.Event(), asyncio.Event()
+
+    async def main() -> None:
+        service = NumpyService()
+        http = OipHttpServer(create_oip_app(service, **limits), "127.0.0.1", 0)
+        grpc = OipGrpcServer(service, "127.0.0.1", 0, limits.get("max_body_bytes", 64 * 2**20))
+        await http.start()
+        await grpc.start()
+        loop = asyncio.get_running_loop()
+        started.append(Running(service, f"127.0.0.1:{http.port}", f"127.0.0.1:{grpc.port}", loop))
+        up.set()
+        await end.wait()
+        await grpc.stop(0.2)
+        await http.stop()
+
+    def run() -> None:
+        try:
+            uvloop.run(main())
+        finally:
+            up.set()
+
+    thread = threading.Thread(target=run, name="oip")
+    thread.start()
+    up.wait(30)
+    assert started, "the servers did not start"
+    try:
+        yield started[0]
+    finally:
+        started[0].loop.call_soon_threadsafe(end.set)
+        thread.join(30)
+        assert not thread.is_alive()

@@ -1,0 +1,37 @@
+"""Requests made up from the protocol's OpenAPI document: whatever comes, it is never answered with a fault."""
+
+from __future__ import annotations
+
+import jsonschema
+import schemathesis
+from hypothesis import HealthCheck, Phase, settings
+from oip_double import NumpyService
+
+from web.oip.app import create_oip_app
+
+schema = schemathesis.openapi.from_asgi("/v2/openapi.json", create_oip_app(NumpyService()))
+
+
+@schema.parametrize()
+@settings(
+    max_examples=12,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+def test_never_a_fault(case: schemathesis.Case) -> None:
+    if case.path_parameters and case.method == "GET":
+        case.path_parameters["model"] = "echo_fp32"  # one that is there, to get past its name
+    response = case.call()
+    assert response.status_code < 500, response.text
+    if response.status_code >= 400 and not case.path.endswith("/ready"):
+        assert isinstance(response.json()["error"], str)
+    if response.status_code == 200 and response.headers["content-type"] == "application/json":
+        case.validate_response(response)
+
+
+def test_the_description_is_openapi() -> None:
+    jsonschema.Draft202012Validator.check_schema({"$defs": schema.raw_schema["components"]["schemas"]})
+    assert {"/v2/models/{model}/infer", "/v2/repository/index"} <= set(schema.raw_schema["paths"])
