@@ -15,7 +15,8 @@ class ServedVersion:
     """A model version as the front must know it: its tensors (the first dimension is the batch), its SLO, its limits.
 
     `folder` is that of the version in the model repository; `digest` names its files' content. `depth` bounds the
-    queue in requests.
+    queue in requests. `file` (in `folder`), `architecture` and `num_classes` say what to load; `examples` an input's
+    shape without the batch, where dimensions are free; `rate` the requests per second to expect at the start.
     """
 
     model: str
@@ -29,6 +30,11 @@ class ServedVersion:
     priority: int = 0
     max_batch: int = 32
     depth: int = 1024
+    file: str = ""
+    architecture: str = ""
+    num_classes: int = 0
+    examples: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    rate: float = 0.0
 
     @property
     def key(self) -> str:
@@ -84,6 +90,18 @@ class ModelTraffic:
 
 
 @dataclass(frozen=True)
+class BatchTraffic:
+    """One model's batches on one executor in a period: how many, rows in them, seconds that they ran (`busy_s`) and
+    that they waited for the executor's share before (`waited_s`)."""
+
+    model: str
+    batches: int
+    rows: int
+    busy_s: float
+    waited_s: float = 0.0
+
+
+@dataclass(frozen=True)
 class ExecutorTraffic:
     """One executor in a period: batches, requests in them, seconds spent in them, and whether it is connected."""
 
@@ -92,6 +110,7 @@ class ExecutorTraffic:
     requests: int
     busy_s: float
     connected: bool
+    models: tuple[BatchTraffic, ...] = ()
 
 
 @dataclass(frozen=True)
