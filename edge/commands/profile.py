@@ -104,7 +104,7 @@ def _versions(folder: Path, only: Sequence[str]) -> tuple[ServedVersion, ...]:
     from edge.serving.repository import Repository
 
     repository = Repository(folder)
-    names = sorted({entry["name"] for entry in repository.index()})
+    names = repository.models()
     for name in only:
         if name not in names:
             raise NotFound(f"--only {name}: {folder} has no such model", "it has " + (", ".join(names) or "none"))

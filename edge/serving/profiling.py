@@ -29,8 +29,6 @@ EVEN_S = 0.020
 _FELT_S = 2e-4
 #: How a value of the table came about, one letter per batch in `details["origin"]`.
 MEASURED, INTERPOLATED, EXTRAPOLATED = "m", "i", "x"
-#: Size given to a dimension that a model leaves open, beyond the batch.
-FREE_DIMENSION = 128
 
 
 class Pacing(Protocol):
@@ -147,14 +145,15 @@ def repeat(
 def example_inputs(version: ServedVersion, batch: int, seed: int = 0) -> dict[str, NDArray[Any]]:
     """Inputs of `batch` rows for a model: uniform numbers in [0, 1), small whole numbers, or short byte strings.
 
-    Open dimensions beyond the first are FREE_DIMENSION. The time that a network takes does not depend on the values.
+    Open dimensions beyond the first are as in the version's examples. The time that a network takes hardly depends on
+    the values.
     """
     rng = np.random.default_rng(seed)
-    return {spec.name: _example(spec, batch, rng) for spec in version.inputs}
+    return {spec.name: _example(spec, batch, version.examples.get(spec.name), rng) for spec in version.inputs}
 
 
-def _example(spec: TensorSpec, batch: int, rng: np.random.Generator) -> NDArray[Any]:
-    shape = (batch, *(FREE_DIMENSION if size < 0 else size for size in spec.shape[1:]))
+def _example(spec: TensorSpec, batch: int, example: tuple[int, ...] | None, rng: np.random.Generator) -> NDArray[Any]:
+    shape = (batch, *(example or (max(1, size) for size in spec.shape[1:])))
     dtype = DATATYPES[spec.datatype]
     if spec.datatype == "BYTES":
         return np.full(shape, b"example", dtype=object)

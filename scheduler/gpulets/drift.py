@@ -15,6 +15,7 @@ from typing import Any
 
 from edge.core import checks
 from edge.core.errors import InvalidValue
+from edge.core.layout import BatchTraffic
 from edge.core.serving import DeviceTable
 
 
@@ -114,6 +115,18 @@ class Reprofile:
 
 
 DriftOrder = ScaleTable | Reprofile
+
+
+def batch_times(table: DeviceTable, share: int, traffic: BatchTraffic, interference: float = 1.0) -> BatchTimes | None:
+    """What the front reported of one model on one executor (of `share` percent) as an observation; `interference` is
+    the factor that the plan reckons with there. None where nothing can be compared: no batch ran, or the table has no
+    such model or share."""
+    rows = table.latency_ms.get(traffic.model, {})
+    if traffic.batches <= 0 or traffic.busy_s <= 0.0 or share not in rows:
+        return None
+    mean = min(max(1.0, traffic.rows / traffic.batches), float(len(rows[share])))
+    expected = table.busy_ms(traffic.model, share, mean, typical=True) * interference
+    return BatchTimes(traffic.model, share, traffic.batches, 1000.0 * traffic.busy_s / traffic.batches, expected)
 
 
 def step(

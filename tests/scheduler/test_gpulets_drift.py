@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edge.core.errors import InvalidValue
+from edge.core.layout import BatchTraffic
 from edge.core.serving import DeviceTable
-from scheduler.gpulets.drift import BatchTimes, DriftRule, DriftState, Reprofile, ScaleTable, scaled, step
+from scheduler.gpulets.drift import BatchTimes, DriftRule, DriftState, Reprofile, ScaleTable, batch_times, scaled, step
 
 RULE = DriftRule()
 
@@ -151,6 +152,17 @@ def test_a_scaled_table_never_falls_and_never_contradicts_itself(orders):
         assert all(new >= old - 1e-9 for new, old in zip(row, before.latency_ms["a"][share], strict=True))
         assert list(row) == sorted(row)
     assert DeviceTable.from_json(after.to_json()).latency_ms == after.latency_ms
+
+
+def test_the_front_s_counts_become_observations():
+    # 10 batches of 1.5 rows on average: between the typical times of batches of 1 and 2.
+    seen = batch_times(table(), 30, BatchTraffic("a", 10, 15, 0.5), 1.2)
+    assert seen is not None
+    assert (seen.model, seen.share, seen.batches, seen.observed_ms) == ("a", 30, 10, 50.0)
+    assert seen.expected_ms == pytest.approx(1.2 * 1000 / 30 / 2 * 1.5)
+    assert batch_times(table(), 30, BatchTraffic("a", 0, 0, 0.0)) is None
+    assert batch_times(table(), 35, BatchTraffic("a", 1, 1, 0.1)) is None
+    assert batch_times(table(), 30, BatchTraffic("z", 1, 1, 0.1)) is None
 
 
 def test_orders_for_what_the_table_does_not_hold_change_nothing():

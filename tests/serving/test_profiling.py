@@ -129,7 +129,7 @@ def test_inputs_have_the_model_s_types_and_shapes():
         TensorSpec("brain", "BF16", (-1, 2)),
         TensorSpec("text", "BYTES", (-1, 1)),
     )
-    version = ServedVersion("m", "1", "", "onnx", specs, (), 10.0)
+    version = ServedVersion("m", "1", "", "onnx", specs, (), 10.0, examples={"tokens": (128,)})
     made = example_inputs(version, 5)
     assert {n: (a.shape, a.dtype.str) for n, a in made.items()} == {
         "picture": ((5, 3, 8, 8), "<f4"),
