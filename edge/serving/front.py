@@ -1,0 +1,392 @@
+"""The serving front: what stands behind the protocol's transports.
+
+A request is checked against its model's description, waits in its model's queue with a deadline, is handed to an
+executor in a batch, and is answered; or it is dropped, rejected or failed with a reason. Each is counted once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Hashable, Mapping
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as installed_version
+from typing import Any
+
+from numpy.typing import NDArray
+
+from edge.core.batching import Batching
+from edge.core.errors import (
+    Conflict,
+    DeadlineMissed,
+    InvalidValue,
+    MagpieError,
+    NotFound,
+    NotSchedulable,
+    Overloaded,
+    Unavailable,
+    WeightsError,
+)
+from edge.core.layout import Layout, RepositoryAnswer, RepositoryCommand, ServedVersion, TrafficReport
+from edge.core.oip import DATATYPES, InferRequest, InferResponse, ModelMetadata, Tensor, TensorSpec
+from edge.serving.dispatch import Dispatcher, Event, Served
+from edge.serving.link import FrontLink
+from edge.serving.queues import DEFAULT_LEVEL, Pending, nbytes_of
+
+EXTENSIONS = (
+    "binary_tensor_data",
+    "model_configuration",
+    "model_repository",
+    "parameters",
+    "schedule_policy",
+    "statistics",
+)
+#: Tensors of all requests that wait or run, in bytes, where nothing else is said.
+QUEUED_BYTES = 512 * 2**20
+#: Loading a model may take so long: its files are read, checked, and run once per batch size under a small share.
+_REPOSITORY_S = 600.0
+_REPOSITORY_COMMANDS = 64
+#: The protocol's priority is an unsigned number.
+_MOST_PRIORITY = 2**32 - 1
+
+
+class Front:
+    """Implements `edge.core.oip.InferenceService`. Used from one event loop; make it inside of it.
+
+    `on_event` is told of executors that come, go and are drained; `on_command` gets clients' repository commands, which
+    `answer` answers.
+    """
+
+    def __init__(
+        self,
+        batching: Batching,
+        on_event: Callable[[Event], None],
+        on_command: Callable[[RepositoryCommand], None],
+        max_queued_bytes: int = QUEUED_BYTES,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._dispatcher = Dispatcher(batching, on_event, clock, wall)
+        self._on_command = on_command
+        self._max_queued_bytes = max_queued_bytes
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        self._numbers = 0
+        self._commands: dict[int, asyncio.Future[RepositoryAnswer]] = {}
+        self._reported_s = clock()
+        self._stopping = False
+
+    # -- the control process's side
+
+    def joined(self, link: FrontLink) -> None:
+        """An executor has connected (edge.serving.link.FrontServer's `on_executor`)."""
+        self._dispatcher.joined(link)
+
+    def apply(self, layout: Layout) -> None:
+        """Routes in force from the next batch on; nothing that waits or runs is lost or delayed by it."""
+        self._dispatcher.apply(layout)
+
+    def answer(self, answer: RepositoryAnswer) -> None:
+        """The control process has done what a client asked, or says why not."""
+        waiting = self._commands.pop(answer.number, None)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(answer)
+
+    def report(self) -> TrafficReport:
+        """What happened since the last report."""
+        d, now_s = self._dispatcher, self._clock()
+        period_s, self._reported_s = now_s - self._reported_s, now_s
+        queued: dict[str, int] = {}
+        for served in d.served.values():
+            waiting = sum(1 for r in served.queue.waiting if not r.begun_s)
+            queued[served.version.model] = queued.get(served.version.model, 0) + waiting
+        models = []
+        for model, counts in list(d.counts.items()):
+            models.append(counts.period(queued.get(model, 0)))
+            if model not in queued:
+                del d.counts[model]  # no version is served any more, and nothing of it is open
+        executors = tuple(seat.counts.period(seat.name, seat.link is not None) for seat in d.seats.values())
+        number = -1 if d.layout is None else d.layout.number
+        return TrafficReport(now_s, period_s, number, tuple(models), executors)
+
+    @property
+    def open(self) -> int:
+        """Requests that wait or run."""
+        return self._dispatcher.open
+
+    def stop_taking(self) -> None:
+        """From now on requests are turned away; those that wait or run are answered."""
+        self._stopping = True
+
+    def close(self) -> None:
+        """Fail what is still open. Safe to repeat."""
+        self._stopping = True
+        self._dispatcher.close()
+        for waiting in self._commands.values():
+            if not waiting.done():
+                waiting.set_exception(Unavailable("the serving front stops"))
+        self._commands.clear()
+
+    # -- InferenceService
+
+    def live(self) -> bool:
+        """The server answers."""
+        return True
+
+    def ready(self) -> bool:
+        """A layout is in force, and every model of it that was not refused has an executor."""
+        d = self._dispatcher
+        if d.layout is None or self._stopping:
+            return False
+        return all(bool(s.live_lanes()) for m, s in d.current.items() if m not in d.layout.refused)
+
+    def model_ready(self, model: str, version: str | None) -> bool:
+        """An executor has it loaded, warm and placed. Raises NotFound."""
+        layout = self._dispatcher.layout
+        if layout is not None and model in layout.refused and model not in self._dispatcher.current:
+            return False
+        return bool(self._find(model, version).live_lanes())
+
+    def server_metadata(self) -> Mapping[str, Any]:
+        """{"name", "version", "extensions"}."""
+        return {"name": "magpie", "version": _installed(), "extensions": list(EXTENSIONS)}
+
+    def model_metadata(self, model: str, version: str | None) -> ModelMetadata:
+        """Raises NotFound, Unavailable (refused)."""
+        found = self._find(model, version).version
+        versions = tuple(s.version.version for s in self._versions(model))
+        return ModelMetadata(found.model, versions, found.platform, found.inputs, found.outputs)
+
+    def model_config(self, model: str, version: str | None) -> Mapping[str, Any]:
+        """The protocol's model configuration. Raises NotFound, Unavailable (refused)."""
+        served = self._find(model, version)
+        v = served.version
+        return {
+            "name": v.model,
+            "platform": v.platform,
+            "backend": "magpie",
+            "version_policy": {"specific": {"versions": [int(v.version)] if v.version.isdigit() else []}},
+            "max_batch_size": v.max_batch,
+            "input": [_config_tensor(t) for t in v.inputs],
+            "output": [_config_tensor(t) for t in v.outputs],
+            "dynamic_batching": {
+                "preferred_batch_size": sorted({lane.batch for lane in served.lanes}),
+                "default_priority_level": DEFAULT_LEVEL,
+                "default_queue_policy": {
+                    "timeout_action": "REJECT",
+                    "default_timeout_microseconds": int(v.slo_ms * 1000),
+                    "allow_timeout_override": True,
+                    "max_queue_size": v.depth,
+                },
+            },
+            "parameters": {
+                "slo_ms": {"string_value": f"{v.slo_ms:g}"},
+                "priority": {"string_value": str(v.priority)},
+                "digest": {"string_value": v.digest},
+            },
+        }
+
+    def statistics(self, model: str | None, version: str | None) -> list[Mapping[str, Any]]:
+        """Entries of "model_stats". Raises NotFound."""
+        if model is None:
+            chosen = sorted(self._dispatcher.current)
+            return [s.statistics.to_json() for name in chosen for s in self._versions(name)]
+        if version is not None:
+            return [self._find(model, version).statistics.to_json()]
+        self._find(model, None)
+        return [s.statistics.to_json() for s in self._versions(model)]
+
+    async def repository_index(self, ready_only: bool) -> list[Mapping[str, Any]]:
+        """[{"name", "version", "state", "reason"}]. Raises Unavailable."""
+        answer = await self._command("index", "", {"ready": ready_only})
+        return [dict(entry) for entry in answer.index if not ready_only or entry.get("state") == "READY"]
+
+    async def load_model(self, model: str, parameters: Mapping[str, Any]) -> None:
+        """See InferenceService. Raises what the control process answers."""
+        await self._command("load", model, parameters)
+
+    async def unload_model(self, model: str, parameters: Mapping[str, Any]) -> None:
+        """See InferenceService. Raises what the control process answers."""
+        await self._command("unload", model, parameters)
+
+    async def infer(self, request: InferRequest) -> InferResponse:
+        """One request. Raises NotFound, InvalidValue, DeadlineMissed, Overloaded, Unavailable."""
+        d = self._dispatcher
+        served = self._find(request.model, request.version)
+        inputs, rows, kind = _check(served.version, request)
+        now_s = self._clock()
+        nbytes = nbytes_of(request.inputs)
+        counts = served.counts
+        counts.arrived += 1
+        counts.rows += rows
+        if self._stopping:
+            counts.end("failed")
+            raise Unavailable("the serving front stops")
+        if d.held_bytes + nbytes > self._max_queued_bytes:
+            counts.end("rejected")
+            raise Overloaded(
+                f"{request.model}: {d.held_bytes} bytes of requests wait or run, as many as may with this one",
+                f"at most {self._max_queued_bytes} bytes",
+            )
+        within_s = served.version.slo_ms / 1000.0
+        if request.timeout_us > 0:
+            within_s = min(within_s, request.timeout_us / 1e6)
+        self._numbers += 1
+        future: asyncio.Future[InferResponse] = self._loop.create_future()
+        pending = Pending(
+            inputs,
+            rows,
+            kind,
+            now_s,
+            now_s + within_s,
+            request.priority or DEFAULT_LEVEL,
+            self._numbers,
+            nbytes,
+            future,
+            request.id,
+            request.outputs,
+            bool(request.version),
+        )
+        d.admit(served, pending)
+        try:
+            return await future
+        except asyncio.CancelledError:
+            d.cancelled(served, pending)
+            raise
+
+    # -- inside
+
+    def _versions(self, model: str) -> list[Served]:
+        served = [s for s in self._dispatcher.served.values() if s.version.model == model and not s.leaving]
+        return sorted(served, key=lambda s: s.version.version)
+
+    def _find(self, model: str, version: str | None) -> Served:
+        d = self._dispatcher
+        current = d.current.get(model)
+        if current is None:
+            refused = d.layout.refused.get(model) if d.layout is not None else None
+            if refused is not None:
+                raise Unavailable(f"{model} is not served: {refused}")
+            raise NotFound(f"no model {model} is served")
+        if not version or version == current.version.version:
+            return current
+        served = d.served.get(f"{model}/{version}")
+        if served is None or served.leaving:
+            raise NotFound(f"{model}: version {version} is not served (version {current.version.version} is)")
+        return served
+
+    async def _command(self, action: str, model: str, parameters: Mapping[str, Any]) -> RepositoryAnswer:
+        if self._stopping:
+            raise Unavailable("the serving front stops")
+        if len(self._commands) >= _REPOSITORY_COMMANDS:
+            raise Overloaded(f"{len(self._commands)} repository commands are waiting", "try again later")
+        self._numbers += 1
+        number = self._numbers
+        waiting: asyncio.Future[RepositoryAnswer] = self._loop.create_future()
+        self._commands[number] = waiting
+        try:
+            self._on_command(RepositoryCommand(number, action, model, dict(parameters)))
+            async with asyncio.timeout(_REPOSITORY_S):
+                answer = await waiting
+        except TimeoutError:
+            raise Unavailable(f"{action} {model}: no answer within {_REPOSITORY_S:.0f} s") from None
+        finally:
+            self._commands.pop(number, None)
+        if answer.error:
+            raise _ERRORS.get(answer.code, Unavailable)(answer.error)
+        return answer
+
+
+class _Invalid(InvalidValue):
+    """An invalid value that the control process found: its message is ready."""
+
+    def __init__(self, message: str) -> None:
+        MagpieError.__init__(self, message)
+        self.path, self.given, self.allowed = "", None, ""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.message,)
+
+
+_ERRORS: Mapping[str, Callable[[str], MagpieError]] = {
+    InvalidValue.code: _Invalid,
+    NotFound.code: NotFound,
+    Conflict.code: Conflict,
+    Unavailable.code: Unavailable,
+    Overloaded.code: Overloaded,
+    DeadlineMissed.code: DeadlineMissed,
+    NotSchedulable.code: NotSchedulable,
+    WeightsError.code: WeightsError,
+}
+
+
+def _installed() -> str:
+    try:
+        return installed_version("magpie-edge")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def _check(version: ServedVersion, request: InferRequest) -> tuple[tuple[NDArray[Any], ...], int, Hashable]:
+    """The inputs' arrays in the model's order, their rows, and what requests of one batch must have in common. Raises
+    InvalidValue."""
+    given = request.inputs
+    specs = version.inputs
+    if len(given) != len(specs):
+        raise InvalidValue("inputs", [t.name for t in given], _names(specs))
+    arrays = []
+    shapes: list[tuple[int, ...]] | None = None
+    rows = -1
+    for n, spec in enumerate(specs):
+        tensor = given[n]
+        if tensor.name != spec.name:
+            tensor = _named(given, spec, specs)
+        array = tensor.array
+        if tensor.datatype != spec.datatype or array.dtype != DATATYPES[spec.datatype]:
+            raise InvalidValue(f"inputs[{spec.name}].datatype", tensor.datatype, spec.datatype)
+        shape, wanted = array.shape, spec.shape
+        if len(shape) != len(wanted) or not shape or shape[1:] != wanted[1:] or (0 <= wanted[0] != shape[0]):
+            if not _fits(shape, wanted):
+                raise InvalidValue(f"inputs[{spec.name}].shape", list(shape), f"{list(wanted)}, -1 being any size")
+            shapes = [] if shapes is None else shapes
+            shapes.append(shape[1:])
+        if rows < 0:
+            rows = shape[0]
+        elif rows != shape[0]:
+            raise InvalidValue(f"inputs[{spec.name}].shape", list(shape), f"{rows} rows as the other inputs have")
+        arrays.append(array)
+    if rows <= 0:
+        raise InvalidValue("inputs", [list(t.array.shape) for t in given], "at least one row")
+    if not 0 <= request.priority <= _MOST_PRIORITY:
+        raise InvalidValue("parameters.priority", request.priority, f"0 to {_MOST_PRIORITY}")
+    if request.timeout_us < 0:
+        raise InvalidValue("parameters.timeout", request.timeout_us, "microseconds, 0 or more")
+    if request.outputs:
+        known = {o.name for o in version.outputs}
+        for name in request.outputs:
+            if name not in known:
+                raise InvalidValue("outputs", name, "one of " + ", ".join(sorted(known)))
+    return tuple(arrays), rows, None if shapes is None else tuple(shapes)
+
+
+def _named(given: tuple[Tensor, ...], spec: TensorSpec, specs: tuple[TensorSpec, ...]) -> Tensor:
+    found = [t for t in given if t.name == spec.name]
+    if len(found) != 1:
+        raise InvalidValue("inputs", [t.name for t in given], _names(specs))
+    return found[0]
+
+
+def _names(specs: tuple[TensorSpec, ...]) -> str:
+    return "each of the inputs " + ", ".join(s.name for s in specs) + " once"
+
+
+def _fits(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    if len(shape) != len(wanted) or not shape:
+        return False
+    return all(w in (-1, s) for s, w in zip(shape, wanted, strict=True)) and all(s > 0 for s in shape[1:])
+
+
+def _config_tensor(spec: TensorSpec) -> Mapping[str, Any]:
+    kind = "STRING" if spec.datatype == "BYTES" else spec.datatype
+    # By the protocol's convention the batch dimension is implied by max_batch_size.
+    return {"name": spec.name, "data_type": f"TYPE_{kind}", "dims": list(spec.shape[1:])}

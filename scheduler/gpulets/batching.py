@@ -1,0 +1,164 @@
+"""Which requests go into an executor's next batch, and which can no longer be answered in time. Pure functions.
+
+Queues are in order of priority, then deadline. Executors ask for work whenever they are about to be free, so that
+several gpu-lets of one model get requests in proportion to their throughput, in batches as full as the queue allows.
+Nobody waits for a batch to fill: while a batch runs the next one gathers, so that batches grow with the load up to the
+planned size, and a cycle of planned batches is never longer than the planned duty cycle (gpu-lets, section 4.1).
+Requests are dropped early, when no executor could answer them in time (as in Nexus and gpu-lets, section 5).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+
+from edge.core.batching import Formed, Lane, Waiting
+
+#: Rounding of deadlines must not drop anybody.
+_EPS = 1e-9
+#: An executor that stands back for a faster one looks again after at least so long.
+_AGAIN_S = 0.001
+
+
+def form(waiting: Sequence[Waiting], lane: Lane, others: Sequence[Lane], now_s: float) -> Formed:
+    """The next batch of `lane`. Rows are taken in the queue's order, at most `lane.batch` of them, of one kind, and
+    only as many as leave each of them in time; a request may be cut. Requests that a further lane answers sooner are
+    left to it; requests that no lane can answer in time are dropped, as far as the queue was looked through.
+    """
+    start_s = max(now_s, lane.free_s)
+    first, again_s = _left_to_faster(waiting, lane, others, start_s, now_s) if others else (0, None)
+    drop: list[int] = []
+    soonest_s = _soonest(others, now_s)
+    for n in range(first, len(waiting)):
+        head = waiting[n]
+        slack_s = head.deadline_s - start_s + _EPS
+        if lane.times_s[0] > slack_s:
+            if soonest_s > head.deadline_s + _EPS:
+                drop.append(n)
+            continue
+        take, rows = _gather(waiting, n, lane.batch)
+        if lane.times_s[rows - 1] > slack_s:
+            rows = bisect_right(lane.times_s, slack_s, 0, rows)
+            take = _cut(take, rows)
+        # Behind a higher priority there may be earlier deadlines: no place for what would be late.
+        end_s = start_s + lane.times_s[rows - 1] - _EPS
+        if any(waiting[index].deadline_s < end_s for index, _ in take):
+            take = [(index, part) for index, part in take if waiting[index].deadline_s >= end_s]
+        return Formed(tuple(take), tuple(drop))
+    return Formed((), tuple(drop), again_s)
+
+
+def hopeless(ahead_rows: int, rows: int, deadline_s: float, lanes: Sequence[Lane], now_s: float) -> bool:
+    """True if a request of `rows` behind `ahead_rows` others cannot be answered by `deadline_s`, though all `lanes` run
+    full batches from when they are free. False without lanes: nothing is known then."""
+    if not lanes:
+        return False
+    return expected_end_s(ahead_rows, rows, lanes, now_s) > deadline_s + _EPS
+
+
+def expected_end_s(ahead_rows: int, rows: int, lanes: Sequence[Lane], now_s: float) -> float:
+    """When a request of `rows` behind `ahead_rows` others will be answered if all `lanes` (at least one) run full
+    batches from when they are free, and its last batch holds nothing behind it."""
+    need = ahead_rows + rows
+    if len(lanes) == 1:
+        only = lanes[0]
+        before = (need - 1) // only.batch
+        return max(now_s, only.free_s) + before * only.cycle_s + only.time_s(need - before * only.batch)
+    starts = [max(now_s, lane.free_s) for lane in lanes]
+    # All lanes together begin at most `rate * (t - earliest) + burst` rows by t: so long no row of ours has begun.
+    rate = sum(lane.batch / max(lane.cycle_s, _EPS) for lane in lanes)
+    burst = sum(lane.batch for lane in lanes)
+    surely_before_s = min(starts) + max(0.0, (need - 1 - burst) / rate)
+    done = 0
+    for n, lane in enumerate(lanes):
+        batches = max(0, int((surely_before_s - starts[n]) / max(lane.cycle_s, _EPS)))
+        done += batches * lane.batch
+        starts[n] += batches * lane.cycle_s
+    while True:
+        n = min(range(len(lanes)), key=lambda k: starts[k] + lanes[k].time_s(need - done))
+        if done + lanes[n].batch >= need:
+            return starts[n] + lanes[n].time_s(need - done)
+        n = min(range(len(lanes)), key=lambda k: starts[k])
+        done += lanes[n].batch
+        starts[n] += lanes[n].cycle_s
+        if done >= need:  # the lane that begins first ends later than others would: it takes the rows all the same
+            return starts[n] - lanes[n].cycle_s + lanes[n].time_s(need - done + lanes[n].batch)
+
+
+def overdue(waiting: Sequence[Waiting], lanes: Sequence[Lane], now_s: float) -> tuple[int, ...]:
+    """Indices of requests that no lane can answer in time, were it to begin with them."""
+    soonest_s = _soonest(lanes, now_s) if lanes else now_s
+    return tuple(n for n, request in enumerate(waiting) if request.deadline_s + _EPS < soonest_s)
+
+
+class DeadlineBatching:
+    """The functions above as `edge.core.batching.Batching`."""
+
+    def form(self, waiting: Sequence[Waiting], lane: Lane, others: Sequence[Lane], now_s: float) -> Formed:
+        """See `form`."""
+        return form(waiting, lane, others, now_s)
+
+    def hopeless(self, ahead_rows: int, rows: int, deadline_s: float, lanes: Sequence[Lane], now_s: float) -> bool:
+        """See `hopeless`."""
+        return hopeless(ahead_rows, rows, deadline_s, lanes, now_s)
+
+    def overdue(self, waiting: Sequence[Waiting], lanes: Sequence[Lane], now_s: float) -> tuple[int, ...]:
+        """See `overdue`."""
+        return overdue(waiting, lanes, now_s)
+
+
+def _soonest(lanes: Sequence[Lane], now_s: float) -> float:
+    return min((max(now_s, lane.free_s) + lane.times_s[0] for lane in lanes), default=float("inf"))
+
+
+def _left_to_faster(
+    waiting: Sequence[Waiting], lane: Lane, others: Sequence[Lane], start_s: float, now_s: float
+) -> tuple[int, float | None]:
+    """How many requests at the head are answered sooner by further lanes, and when to look whether they were."""
+    first, again_s = 0, None
+    for other in sorted(others, key=lambda o: max(now_s, o.free_s) + o.times_s[-1]):
+        begin_s = max(now_s, other.free_s)
+        room, end, rows = other.batch, first, 0
+        most = max(other.batch, lane.batch)
+        while end < len(waiting) and rows < most:
+            rows += waiting[end].rows
+            end += 1
+        if not rows or begin_s + other.time_s(rows) >= start_s + lane.time_s(rows):
+            continue
+        while first < len(waiting) and waiting[first].rows <= room:
+            if begin_s + other.time_s(other.batch - room + waiting[first].rows) > waiting[first].deadline_s:
+                break
+            room -= waiting[first].rows
+            first += 1
+            again_s = max(begin_s, now_s + _AGAIN_S) if again_s is None else min(again_s, begin_s)
+    return first, None if again_s is None else max(again_s, now_s + _AGAIN_S)
+
+
+def _gather(waiting: Sequence[Waiting], first: int, most: int) -> tuple[list[tuple[int, int]], int]:
+    """Up to `most` rows from `first` on, of its kind: (index, rows) pairs and their sum."""
+    head = waiting[first]
+    rows = min(head.rows, most)
+    take = [(first, rows)]
+    if head.alone:
+        return take, rows
+    for n in range(first + 1, len(waiting)):
+        if rows >= most:
+            break
+        request = waiting[n]
+        if request.kind != head.kind or request.alone:
+            continue
+        part = min(request.rows, most - rows)
+        take.append((n, part))
+        rows += part
+    return take, rows
+
+
+def _cut(take: list[tuple[int, int]], rows: int) -> list[tuple[int, int]]:
+    """The first `rows` rows of `take`."""
+    kept: list[tuple[int, int]] = []
+    for index, part in take:
+        if rows <= 0:
+            break
+        kept.append((index, min(part, rows)))
+        rows -= part
+    return kept
