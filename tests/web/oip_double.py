@@ -143,9 +143,7 @@ class NumpyService:
             if tensor is None:
                 raise InvalidValue("inputs", sorted(inputs), f"the input {spec.name}")
             sizes = tensor.array.shape
-            fits = len(sizes) == len(spec.shape) and all(
-                a in (b, -1) for a, b in zip(spec.shape, sizes, strict=True)
-            )
+            fits = len(sizes) == len(spec.shape) and all(a in (b, -1) for a, b in zip(spec.shape, sizes, strict=True))
             if tensor.datatype != spec.datatype or not fits:
                 raise InvalidValue(f"inputs.{spec.name}", (tensor.datatype, sizes), f"{spec.datatype} {spec.shape}")
         outputs = {tensor.name: tensor for tensor in function(inputs)}

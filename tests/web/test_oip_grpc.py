@@ -282,7 +282,7 @@ async def test_a_taken_port_is_said() -> None:
     await first.start()
     try:
         assert first.port > 0
-        with pytest.raises(Unavailable, match=rf"127\.0\.0\.1:{first.port}.*serving\.grpc_port"):
+        with pytest.raises(Unavailable, match=rf"127\.0\.0\.1:{first.port}.*serving\.grpc\.port"):
             await OipGrpcServer(NumpyService(), "127.0.0.1", first.port).start()
     finally:
         await first.stop()

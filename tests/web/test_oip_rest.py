@@ -451,7 +451,7 @@ async def test_a_taken_port_is_said() -> None:
     first = OipHttpServer(app, "127.0.0.1", 0)
     await first.start()
     try:
-        with pytest.raises(Unavailable, match=rf"127\.0\.0\.1:{first.port}.*serving\.http_port"):
+        with pytest.raises(Unavailable, match=rf"127\.0\.0\.1:{first.port}.*serving\.http\.port"):
             await OipHttpServer(app, "127.0.0.1", first.port).start()
     finally:
         await first.stop()

@@ -52,7 +52,7 @@ class OipGrpcServer:
         host: str,
         port: int,
         max_message_bytes: int = 64 * 2**20,
-        setting: str = "serving.grpc_port",
+        setting: str = "serving.grpc.port",
     ) -> None:
         self._service, self._host, self._asked = service, host, port
         self._max_message, self._setting = max_message_bytes, setting

@@ -20,7 +20,7 @@ class OipHttpServer(AsgiServer):
     """Serves `app` (create_oip_app) at host:port between `start` and `stop`; `setting` names the port's setting in
     errors. Fastest in uvloop's event loop, works in any."""
 
-    def __init__(self, app: ASGIApp, host: str, port: int, setting: str = "serving.http_port") -> None:
+    def __init__(self, app: ASGIApp, host: str, port: int, setting: str = "serving.http.port") -> None:
         super().__init__(
             app,
             host,
