@@ -222,7 +222,9 @@ class ModelDemand(Settings):
 class ServingPlanning(Settings):
     """How served models share the box: changeable by REST at run time, in force at once."""
 
-    policy: Literal["mosaic", "elastic", "elastic-no-interference", "squishy", "guided-self-tuning", "ideal"] = "mosaic"
+    policy: Literal["mosaic", "elastic", "elastic-no-interference", "squishy", "guided-self-tuning", "ideal"] = (
+        "elastic"
+    )
     max_share: float = Field(1.0, ge=0, le=1, description="share of the device that all models together may take")
     cameras_priority: int = Field(
         0, ge=-1000, le=1000, description="models below it get only what cameras leave at their best"
@@ -259,12 +261,46 @@ class ServingSettings(Settings):
         (), max_length=64, description="recorded device tables (JSON); a later one replaces models of an earlier one"
     )
     measure: bool = Field(True, description="measure models that the tables do not have, or that are off from them")
-    load: tuple[ModelName, ...] | None = Field(None, max_length=512, description="models to serve; empty: all there are")
+    load: tuple[ModelName, ...] | None = Field(
+        None, max_length=512, description="models to serve; empty: all there are"
+    )
     front_share: float = Field(0.05, ge=0, le=0.5, description="kept for the process that takes requests (CPU only)")
     max_body_mb: float = Field(64, gt=0, le=4096, description="larger requests are refused")
     uploads: bool = Field(False, description="clients may bring model files with a load request")
     max_upload_mb: float = Field(256, gt=0, le=65536)
     planning: ServingPlanning = ServingPlanning()
+
+
+class ModelCandidate(Settings):
+    """A model whose admission is asked: what it would be asked for, and its latencies if the appliance has none."""
+
+    name: ModelName
+    rate: float = Field(gt=0, le=1e6, description="requests per second")
+    slo_ms: float = Field(gt=0, le=3.6e6, description="each request is answered within it")
+    priority: int = Field(0, ge=-1000, le=1000, description="lower yields first")
+    table: dict[str, Any] | None = Field(None, description="gpulet-device/1 with the model's latencies on this device")
+
+
+class AdmissionCamera(Settings):
+    """A camera whose admission is asked."""
+
+    id: Identifier
+    like: Identifier | None = Field(None, description="a camera that it will be like; empty: an average one")
+    inference: InferenceSettings = InferenceSettings()
+    accuracy: float = Field(0.5, ge=0, le=1, description="of its first model, where no other camera tells")
+
+
+class AdmissionRequest(Settings):
+    """Would this fit, and what would it cost the others? Either a camera or a model."""
+
+    camera: AdmissionCamera | None = None
+    model: ModelCandidate | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> AdmissionRequest:
+        if (self.camera is None) == (self.model is None):
+            raise ValueError("either a camera or a model")
+        return self
 
 
 class SiteSettings(Settings):

@@ -18,7 +18,7 @@ from web import bodies, errors, examples
 from web.errors import Json
 from web.guard import Guard
 from web.parts import known_parameters
-from web.routes import cameras, events, live, models, retraining, state, windows
+from web.routes import cameras, events, live, models, retraining, serving, state, windows
 
 PREFIX = "/api/v1"
 #: Where the build puts the page.
@@ -30,6 +30,7 @@ _TAGS = [
     {"name": "retraining", "description": "Settings of the retraining windows; in force from the next boundary on."},
     {"name": "windows", "description": "What was planned, done and measured."},
     {"name": "models", "description": "Versions of the cameras' students."},
+    {"name": "serving", "description": "Models served to clients beside the cameras, and what more would fit."},
     {"name": "events", "description": "The journal."},
     {"name": "health", "description": "For supervisors and load balancers."},
 ]
@@ -66,8 +67,9 @@ def create_app(service: ApplianceService, static: Path = STATIC) -> FastAPI:
     errors.install(app)
     app.add_middleware(Guard)
     api = APIRouter(prefix=PREFIX, responses=_errors(), dependencies=[Depends(known_parameters)])
-    for router in (state.router, cameras.router, retraining.router, windows.router, models.router, events.router):
-        api.include_router(router)
+    routes = (state, cameras, retraining, windows, models, serving, events)
+    for module in routes:
+        api.include_router(module.router)
     app.include_router(api)
     app.include_router(state.probes)
     app.include_router(live.router, prefix=PREFIX)

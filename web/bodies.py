@@ -6,7 +6,7 @@ from typing import Any, Final, get_args
 
 from pydantic import Field, field_validator
 
-from edge.settings import CameraSettings, Identifier, RetrainingSettings, Settings
+from edge.settings import AdmissionRequest, CameraSettings, Identifier, RetrainingSettings, ServingPlanning, Settings
 
 
 class RollBack(Settings):
@@ -43,13 +43,17 @@ class WhatIf(Settings):
 def schemas() -> dict[str, Any]:
     """JSON schemas of the bodies for OpenAPI, with everything that they refer to."""
     found: dict[str, Any] = {}
-    for model in (CameraSettings, RetrainingSettings, RollBack, WhatIf, Watch):
+    for model in (CameraSettings, RetrainingSettings, RollBack, WhatIf, Watch, ServingPlanning, AdmissionRequest):
         schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
         found |= schema.pop("$defs", {})
         found[model.__name__] = schema
-    for name in ("Camera", "Retraining"):
-        full = found[f"{name}Settings"]
+    for name, of in (
+        ("Camera", "CameraSettings"),
+        ("Retraining", "RetrainingSettings"),
+        ("Serving", "ServingPlanning"),
+    ):
+        full = found[of]
         patch = {k: v for k, v in full.items() if k != "required"}
-        patch |= {"title": f"{name}Patch", "description": f"Any of the fields of {name}Settings; the others stay."}
+        patch |= {"title": f"{name}Patch", "description": f"Any of the fields of {of}; the others stay."}
         found[f"{name}Patch"] = patch
     return found

@@ -226,6 +226,7 @@ OVERVIEW: Final[Example] = {
     "golden_share": 0.15,
     "profiling_share": 0.02,
     "control_share": 0.08,
+    "serving": None,
     "cameras": [{"id": "junction-north", "name": "Junction, north side"} | _STATE],
     "jobs": [
         {"job": "w3-junction-north-2", "camera": "junction-north", "config": "all-e10-b8-d1-lr0.002", "fraction": 0.4}
@@ -233,5 +234,92 @@ OVERVIEW: Final[Example] = {
     "complaints": [],
     "workers": [{"name": "camera-junction-north", "role": "inference", "state": "running"}],
     "losses": {"journal": 0},
+}
+SERVING: Final[Example] = {
+    "front": {
+        "up": True,
+        "http": {"host": "127.0.0.1", "port": 8000},
+        "grpc": {"host": "127.0.0.1", "port": 8001},
+    },
+    "settings": {
+        "policy": "mosaic",
+        "max_share": 0.6,
+        "cameras_priority": 0,
+        "half_life_s": 20.0,
+        "rise_half_life_s": 4.0,
+        "headroom": 1.1,
+        "grow_dwell_s": 2.0,
+        "shrink_dwell_s": 20.0,
+        "models": {"plates": {"rate": None, "min_rate": None, "slo_ms": 80.0, "priority": 1}},
+    },
+    "share": {"reserved": 0.25, "planned": 0.2, "most": 0.6, "beside_cameras": 0.35, "measuring": 0.0},
+    "reorganising": False,
+    "models": [
+        {
+            "name": "plates",
+            "kind": "model",
+            "state": "serving",
+            "reason": "",
+            "version": "3",
+            "slo_ms": 80.0,
+            "priority": 1,
+            "rate": 18.4,
+            "planned_rate": 24.2,
+            "held_rate": 24.0,
+            "served_part": 1.0,
+            "latency_ms": [21.0, 38.5, 61.2],
+            "violations_recent": 0.002,
+            "total": {"arrived": 8120, "answered": 8118, "late": 9, "dropped": 2, "rejected": 0, "failed": 0},
+            "queued": 0,
+            "running": 1,
+        }
+    ],
+    "executors": [
+        {
+            "id": "executor-1",
+            "state": "connected",
+            "share": 0.2,
+            "models": {"plates": "3"},
+            "gpulet": {
+                "device": 0,
+                "share": 0.2,
+                "duty_cycle_ms": 41.0,
+                "models": [{"name": "plates", "batch": 1, "batch_ms": 32.5}],
+            },
+            "connected": True,
+            "batches": 19,
+            "busy_s": 0.41,
+            "pid": 4711,
+        }
+    ],
+    "plan": {"format": "gpulet-plan/1"},
+    "problem": {"format": "gpulet-problem/1"},
+}
+ADMISSION: Final[Example] = {
+    "candidate": "plates",
+    "kind": "model",
+    "admitted": True,
+    "reasons": ["plates fits: models take 0.35 of 0.72 devices (0.20 without it), cameras plan within 0.37"],
+    "yields": [],
+    "models": [
+        {
+            "model": "plates",
+            "slo_ms": 80.0,
+            "rate": 49.3,
+            "priority": 0,
+            "before_ms": 73.5,
+            "after_ms": 68.1,
+            "before_part": 1.0,
+            "after_part": 1.0,
+        }
+    ],
+    "cameras": [{"camera": "junction-north", "before": 0.68, "after": 0.66, "loss": 0.02}],
+    "serving_share_before": 0.2,
+    "serving_share_after": 0.35,
+    "cameras_share_before": 0.52,
+    "cameras_share_after": 0.37,
+    "most_rate": None,
+    "rate": 40.0,
+    "planned_rate": 49.3,
 }
 DOCTOR: Final[Example] = {"checks": [{"name": "memory", "outcome": "good", "said": "12.1 GB free", "hint": ""}]}

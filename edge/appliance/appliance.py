@@ -10,9 +10,10 @@ from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import configs
+from edge.appliance.admission import ServedNow, admit_camera, admit_model
 from edge.appliance.service import Json, LivePicture
 from edge.core.clock import Clock, SystemClock
 from edge.core.errors import Conflict, InvalidValue, MagpieError, NotFound, Unavailable
@@ -21,16 +22,30 @@ from edge.core.shares import Partitioner
 from edge.ingest.probe import probe_camera
 from edge.recording.recorder import window_folder
 from edge.runtime import messages as m
+from edge.runtime.camera import assumed_profile
 from edge.runtime.golden_worker import GoldenWorkerSpec, check_golden
 from edge.runtime.runtime import Runtime
+from edge.runtime.serving_cameras import CamerasNow
 from edge.runtime.students import first_student
-from edge.settings import CameraSettings, RetrainingSettings, SiteSettings, merge, parse
+from edge.settings import (
+    AdmissionRequest,
+    CameraSettings,
+    RetrainingSettings,
+    ServingPlanning,
+    ServingSettings,
+    SiteSettings,
+    merge,
+    parse,
+)
 from edge.shares.discover import devices, open_partitioner
 from edge.store.journal import JournalBuffer
 from edge.store.retention import RetentionLimits
 from edge.store.store import Store
 from edge.store.values import CameraWindow, Recovery
 from scheduler.policies import window_policy
+
+if TYPE_CHECKING:
+    from edge.runtime.serving import ServingRuntime
 
 log = logging.getLogger(__name__)
 
@@ -95,6 +110,7 @@ class Appliance:
         self._pictures_missed = 0
         self._sequence = 0
         self._disk_low = False
+        self.serving_runtime: ServingRuntime | None = None
 
     # -- life
 
@@ -118,7 +134,8 @@ class Appliance:
             recovery = await asyncio.to_thread(self.store.recover)
             cameras = await asyncio.to_thread(self._cameras_to_run)
             retraining = await asyncio.to_thread(self._retraining_in_force)
-            self.site = self.site.model_copy(update={"retraining": retraining})
+            serving = await asyncio.to_thread(self._serving_in_force)
+            self.site = self.site.model_copy(update={"retraining": retraining, "serving": serving})
             if self._partitioner is None:
                 self._partitioner = await asyncio.to_thread(_open_device, self.site)
         except BaseException:
@@ -148,6 +165,9 @@ class Appliance:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks.clear()
+        if self.serving_runtime is not None:
+            await self.serving_runtime.close()
+            self.serving_runtime = None
         if hasattr(self, "runtime"):
             await self.runtime.close()
             del self.runtime
@@ -174,6 +194,8 @@ class Appliance:
         last = await asyncio.to_thread(self.store.next_window)
         self.runtime.controller.resume_after(max(0, last - 1))
         self.runtime.open()
+        if cameras:
+            self.runtime.start_labelling()
         self.runtime.expected_cameras = sum(c.enabled for c in cameras)
         # First models are made side by side: each is a process of its own.
         await asyncio.gather(*(self._take_in(c, lost=c.id in recovery.lost) for c in cameras))
@@ -181,6 +203,7 @@ class Appliance:
             self.runtime.resume(open_window)
         else:
             self.runtime.begin()
+        await self._start_serving()
         self._tasks.append(asyncio.create_task(self._housekeeping(), name="housekeeping"))
 
     def _cameras_to_run(self) -> list[CameraSettings]:
@@ -196,6 +219,46 @@ class Appliance:
     def _retraining_in_force(self) -> RetrainingSettings:
         kept = self.store.get_settings("retraining")
         return self.site.retraining if kept is None else parse(RetrainingSettings, kept, "retraining")
+
+    def _serving_in_force(self) -> ServingSettings | None:
+        """What was changed by REST goes on; what the file says of a model that REST never named counts, too."""
+        serving = self.site.serving
+        kept = self.store.get_settings("serving")
+        if serving is None or kept is None:
+            return serving
+        planning = parse(ServingPlanning, merge(serving.planning.model_dump(mode="json"), kept), "serving.planning")
+        return serving.model_copy(update={"planning": planning})
+
+    async def _start_serving(self) -> None:
+        """Serve models, if the site does. Raises MagpieError."""
+        runtime, settings = self.runtime, self.site.serving
+        if settings is None:
+            return
+        from edge.appliance.front_process import front_process
+        from edge.runtime.serving import ServingRuntime
+
+        caps = runtime.partitioner.caps
+        # On a GPU the front takes nothing of the device.
+        runtime.front_share = settings.front_share if caps.device == "cpu" else 0.0
+        self.serving_runtime = ServingRuntime(
+            settings,
+            Path(self.site.data_dir),
+            runtime.supervisor,
+            caps,
+            self.clock,
+            front_process,
+            self._cameras_now,
+            runtime.set_serving_share,
+            self.note,
+            runtime.complain,
+        )
+        await self.serving_runtime.open()
+
+    def _cameras_now(self) -> CamerasNow:
+        runtime = self.runtime
+        controller = runtime.controller
+        window = controller.problem(self.clock.monotonic()) if controller.state.cameras else None
+        return CamerasNow(runtime.shared_capacity(), window, runtime.retraining.policy)
 
     def _check_classes(self, camera: CameraSettings) -> None:
         """Raises LabelError if the teacher cannot produce one of the camera's classes."""
@@ -312,7 +375,8 @@ class Appliance:
     def health(self) -> Json:
         reasons: list[Json] = []
         runtime = self.runtime
-        if not runtime.golden_ready:
+        labelled = runtime.golden_ready or not runtime.labelling
+        if not labelled:
             reasons.append({"code": "golden_not_ready", "message": "the golden model is being loaded or started again"})
         for camera in runtime.cameras.values():
             status = camera.status()
@@ -338,9 +402,10 @@ class Appliance:
         ]
         enabled = [c for c in runtime.cameras.values() if c.settings.enabled]
         live = [c for c in enabled if c.status().state == "live"]
-        ready = (
-            (not enabled or bool(live)) and runtime.golden_ready and stats.failing_since_utc_s is None and sick is None
-        )
+        ready = (not enabled or bool(live)) and labelled and stats.failing_since_utc_s is None and sick is None
+        if self.serving_runtime is not None:
+            reasons += self.serving_runtime.reasons()
+            ready = ready and self.serving_runtime.ready
         return {
             "live": True,
             "ready": ready,
@@ -378,6 +443,7 @@ class Appliance:
             "golden_share": runtime.retraining.golden_share,
             "profiling_share": sum(w["share"] for w in runtime.supervisor.workers() if w["role"] == "profiling"),
             "control_share": self.site.control_share,
+            "serving": self._serving_overview(),
             "usage": [u.to_json() for u in runtime.usage()],
             "cameras": [
                 {"id": c.id, "name": c.settings.name or c.id, **c.state_json()} for c in runtime.cameras.values()
@@ -392,6 +458,56 @@ class Appliance:
                 "live_pictures": self._pictures_missed,
             },
         }
+
+    def _serving_overview(self) -> Json | None:
+        """Small enough to be asked each second."""
+        if self.serving_runtime is None:
+            return None
+        status = self.serving_runtime.status()
+        keys = (
+            "name", "kind", "state", "reason", "version", "slo_ms", "rate", "planned_rate", "served_part", "latency_ms",
+            "violations_recent",
+        )  # fmt: skip
+        return {
+            "front": status["front"],
+            "share": status["share"],
+            "front_share": self.runtime.front_share,
+            "reorganising": status["reorganising"],
+            "models": [{k: m[k] for k in keys} for m in status["models"]],
+        }
+
+    # -- service: served models
+
+    def serving(self) -> Json:
+        return self._serving().status()
+
+    def _serving(self) -> ServingRuntime:
+        if self.serving_runtime is None:
+            raise NotFound("this site serves no models", "add a section serving: to its configuration")
+        return self.serving_runtime
+
+    async def change_serving(self, patch: Mapping[str, Any], by: str) -> Json:
+        serving = self._serving()
+        changed = merge(serving.planning.model_dump(mode="json"), dict(patch))
+        # A merge patch takes a model's settings away with null.
+        given = changed.get("models")
+        if isinstance(given, Mapping):
+            changed["models"] = {k: v for k, v in given.items() if v is not None}
+        planning = parse(ServingPlanning, changed)
+        serving.change(planning)
+        await asyncio.to_thread(self.store.put_settings, "serving", planning.model_dump(mode="json"), by)
+        self.note("serving.settings", data={"by": by, "fields": sorted(patch)})
+        return serving.status()
+
+    async def admission(self, request: Mapping[str, Any]) -> Json:
+        asked = parse(AdmissionRequest, dict(request))
+        runtime, serving, now = self.runtime, self.serving_runtime, self._cameras_now()
+        served = ServedNow() if serving is None else ServedNow(*serving.box(), serving.planning, serving.warm_share)
+        if asked.model is not None:
+            return await asyncio.to_thread(admit_model, asked.model, served, now)
+        assert asked.camera is not None
+        assumed = assumed_profile(asked.camera.inference, runtime.cores)
+        return await asyncio.to_thread(admit_camera, asked.camera, assumed, served, now)
 
     # -- service: cameras
 

@@ -36,6 +36,7 @@ class ApplianceService(Protocol):
     def overview(self) -> Json:
         """For the page, small and cheap: {"site", "window": {"number", "start_utc_s", "length_s", "phase"}, "policy",
         "device": caps, "shares": {camera: {"inference", "retraining", "config"}}, "golden_share", "profiling_share",
+        "serving": what models are served and how, or null,
         "cameras": [camera state...], "jobs": [...], "complaints": [...], "workers": [...], "losses": {...}}."""
 
     # -- cameras
@@ -88,6 +89,20 @@ class ApplianceService(Protocol):
 
     async def roll_back(self, camera: str, version: str | None, by: str, reason: str) -> Json:
         """Put an earlier version (default: the parent) in force now. Raises NotFound, Conflict."""
+
+    # -- served models
+    def serving(self) -> Json:
+        """{"front": {"up", "http", "grpc"}, "settings": what `change_serving` changes, "share", "reorganising",
+        "models": [{"name", "state", "reason", "version", "slo_ms", "rate", "planned_rate", "latency_ms", ...}],
+        "executors": [...], "plan", "problem"}. Raises NotFound where the site serves none."""
+
+    async def change_serving(self, patch: Mapping[str, Any], by: str) -> Json:
+        """JSON merge patch of rates, SLOs, priorities and shares; in force at once, kept over restarts; answers as
+        `serving`. Raises InvalidValues, InvalidValue (no such model), NotFound."""
+
+    async def admission(self, request: Mapping[str, Any]) -> Json:
+        """What adding {"camera": {...}} or {"model": {...}} would do (scheduler.admission.Admission as JSON). Raises
+        InvalidValues, InvalidValue (no latencies of the model are known, a camera that is there)."""
 
     # -- history and live
     def events(self, limit: int, before: int | None, camera: str | None, kind: str | None) -> list[Json]:

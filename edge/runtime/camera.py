@@ -11,15 +11,15 @@ from edge.core.labels import Accuracy, LabelledWindow
 from edge.core.models import ModelVersion
 from edge.core.profiles import InferencePoint, InferenceProfile, RetrainingProfile
 from edge.runtime import messages as m
-from edge.settings import CameraSettings
+from edge.settings import CameraSettings, InferenceSettings
 
 #: Until it is measured: device seconds of one answer, with decoding (a careful guess; measured within seconds).
 _ASSUMED_ANSWER_S = 0.03
 
 
-def assumed_profile(settings: CameraSettings, cores: float) -> InferenceProfile:
+def assumed_profile(inference: InferenceSettings, cores: float) -> InferenceProfile:
     """An inference profile to start with, until the camera's worker has measured its own."""
-    space = settings.inference.space()
+    space = inference.space()
     best = space[0]
     points = tuple(
         InferencePoint(

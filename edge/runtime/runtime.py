@@ -136,6 +136,10 @@ class Runtime:
         self.window_start_utc_s = 0.0
         self.expected_cameras = 0
         self.golden_ready = False
+        #: The golden model and the profilers run; a site without cameras needs neither.
+        self.labelling = False
+        #: Of the device, held by served models and by the process that takes their requests.
+        self.serving_share = self.front_share = 0.0
         self._teacher, self._note, self._on_preview = teacher, note, on_preview
         self._data = Path(site.data_dir)
         self._loop = asyncio.get_running_loop()
@@ -161,10 +165,33 @@ class Runtime:
 
     # -- shares of the box
 
-    def camera_capacity(self) -> float:
-        """Devices left to cameras and their retraining: all, less the control process, the golden model, evaluation."""
+    def shared_capacity(self) -> float:
+        """The part of the device that cameras, their retraining and served models have together: all, less the control
+        process, the front, and with cameras the golden model and evaluation."""
         s = self.site.retraining
-        return round(max(0.05, 1.0 - self.site.control_share - s.golden_share - s.evaluation_share), 6)
+        labels = s.golden_share + s.evaluation_share if self.labelling else 0.0
+        return round(max(0.0, 1.0 - self.site.control_share - self.front_share - labels), 6)
+
+    def camera_capacity(self) -> float:
+        """Devices left to cameras and their retraining: `shared_capacity` less what served models hold."""
+        s = self.site.retraining
+        # Cameras are planned for before labelling begins: with all that they will cost.
+        labels = 0.0 if self.labelling else s.golden_share + s.evaluation_share
+        return round(max(0.05, self.shared_capacity() - labels - self.serving_share), 6)
+
+    def set_serving_share(self, share: float) -> None:
+        """Served models hold `share` of the device from now on: cameras and retrainings yield, or get it back, at once.
+
+        Where shares can be changed live nothing of it is left to do when this returns.
+        """
+        if abs(share - self.serving_share) < 1e-6:
+            return
+        self.serving_share = share
+        self.dispatch(ev.CapacityChanged(self.clock.monotonic(), self.camera_capacity()))
+        state = self.controller.state
+        if state.phase == "preparing":
+            spare = max(0.0, state.num_gpus - sum(state.shares.values()))
+            self._share_profilers(spare + self.retraining.evaluation_share)
 
     @staticmethod
     def _window_settings(s: RetrainingSettings) -> ev.WindowSettingsChanged:
@@ -173,8 +200,14 @@ class Runtime:
     # -- life
 
     def open(self) -> None:
-        """Start the golden worker, the profilers and the cameras' workers."""
+        """Begin to watch workers. `start_labelling` comes with the first camera."""
         self.supervisor.open()
+
+    def start_labelling(self) -> None:
+        """Start the golden worker and the profilers, once."""
+        if self.labelling:
+            return
+        self.labelling = True
         self.supervisor.start(
             "golden",
             "golden",
@@ -210,7 +243,8 @@ class Runtime:
 
     def add_camera(self, settings: CameraSettings, version: ModelVersion, frozen: ModelVersion) -> None:
         """Take a camera in; its worker starts if it is enabled."""
-        camera = CameraRuntime(settings, version, frozen, assumed_profile(settings, self.cores))
+        self.start_labelling()
+        camera = CameraRuntime(settings, version, frozen, assumed_profile(settings.inference, self.cores))
         self.cameras[settings.id] = camera
         self.labels.set_classes(settings.id, settings.classes, settings.class_map)
         if not settings.enabled:
@@ -1132,7 +1166,9 @@ class Runtime:
             return "inference"
         if worker.startswith("retrain-"):
             return "retraining"
-        return "golden" if worker == "golden" else "profiling"
+        if worker == "golden":
+            return "golden"
+        return "inference" if worker.startswith(("executor-", "front")) else "profiling"
 
     def _student(self, version: ModelVersion) -> m.Student:
         return m.Student(version.id, self.store.blobs.path(version.blob))

@@ -22,6 +22,8 @@ from scheduler.gpulets.rates import RateEstimate, RateSettings, planned_rate
 from scheduler.gpulets.verdict import times
 
 _EPS = 1e-6
+#: Fields of a version that are not loaded: they are in force at once.
+_LIMITS = ("slo_ms", "priority", "depth", "max_batch", "rate")
 #: A model whose executor was given up is tried again after so many seconds.
 RETRY_S = 30.0
 #: How much faster than planned a model that misses its objective is planned for, each time, and at most.
@@ -411,7 +413,7 @@ class Reorganiser:
                 continue
             if demand.rate != known.demand.rate:
                 known.estimate = RateEstimate.starting(demand.rate)
-            if demand.version.key != known.demand.version.key or demand.version.digest != known.demand.version.digest:
+            if not loads_alike(demand.version, known.demand.version):
                 known.failing = ""
             known.demand = demand
         return out + self._replan(event.at_s, "the models to serve changed")
@@ -560,10 +562,10 @@ class Reorganiser:
         out: list[Instruction] = []
         for name, version in executor.versions.items():
             model = s.models.get(name)
-            if model is None or model.demand.version.key != version.key:
+            if model is None or not loads_alike(model.demand.version, version):
                 continue
             before = model.serving
-            fresh = before is None or before.key != version.key or before.digest != version.digest
+            fresh = before is None or not loads_alike(before, version)
             if fresh and before is not None:
                 model.demand = replace(model.demand, version=before)
                 out.append(VersionFailed(name, version.version, event.reason, before.version))
@@ -653,7 +655,7 @@ class Reorganiser:
         """How unlike they are; None if the executor cannot hold the gpu-let as it is."""
         for batch in gpulet.models:
             wanted, has = self.state.models[batch.model].demand.version, executor.versions.get(batch.model)
-            if has is None or has.key != wanted.key or has.digest != wanted.digest:
+            if has is None or not loads_alike(has, wanted):
                 return None
         if not self._kind.live and executor.exists and abs(executor.share - gpulet.share) > _EPS:
             return None
@@ -752,8 +754,7 @@ class Reorganiser:
                 version = next((e.versions[name] for e in executors if e.gpulet and name in _names(e.gpulet)), None)
                 if model is None or version is None:
                     continue
-                changed = model.serving is None or model.serving.key != version.key
-                changed = changed or model.serving is None or model.serving.digest != version.digest
+                changed = model.serving is None or not loads_alike(model.serving, version)
                 model.serving = version
                 if changed:
                     out.append(VersionServed(name, version.version))
@@ -866,5 +867,11 @@ def _names(gpulet: Gpulet) -> set[str]:
     return {b.model for b in gpulet.models}
 
 
+def loads_alike(one: ServedVersion, other: ServedVersion) -> bool:
+    """True if a process that has loaded one of them can serve the other: they differ in limits only."""
+    return _with_limits(one, other) == other
+
+
 def _with_limits(serving: ServedVersion, demanded: ServedVersion) -> ServedVersion:
-    return replace(serving, slo_ms=demanded.slo_ms, priority=demanded.priority, depth=demanded.depth)
+    """With the limits of the other, which need no loading."""
+    return replace(serving, **{name: getattr(demanded, name) for name in _LIMITS})

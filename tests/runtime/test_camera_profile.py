@@ -55,6 +55,6 @@ def test_what_is_assumed_before_anything_is_measured_can_be_planned_with(cores: 
     settings = CameraSettings.model_validate(
         {"id": "a", "url": "rtsp://h/a", "classes": ["car"], "inference": {"frame_rates": rates}}
     )
-    profile = assumed_profile(settings, cores)
+    profile = assumed_profile(settings.inference, cores)
     assert profile.factor(profile.max_gpu) == 1.0
     assert {p.config for p in profile.points} <= set(settings.inference.space())

@@ -10,12 +10,18 @@ from typing import Any
 import cv2
 import numpy as np
 
+from edge.appliance.admission import ServedNow, admit_camera, admit_model
 from edge.appliance.service import Json, LivePicture
 from edge.core.errors import Conflict, InvalidValue, LabelError, NotFound, Unavailable
-from edge.settings import CameraSettings, RetrainingSettings, merge, parse
+from edge.core.serving import DeviceTable
+from edge.runtime.camera import assumed_profile
+from edge.runtime.serving_cameras import CamerasNow
+from edge.settings import AdmissionRequest, CameraSettings, RetrainingSettings, ServingPlanning, merge, parse
+from web.examples import SERVING
 
 NOW = 1790000040.0
 TEACHER = ("car", "bus", "truck", "person", "bicycle")
+TABLE = DeviceTable("toy", {"plates": {p: (400.0 / p, 500.0 / p, 600.0 / p) for p in range(10, 101, 10)}}, {})
 
 
 def settings(camera: str, **more: Any) -> Json:
@@ -47,6 +53,7 @@ class DictAppliance:
         self.listeners: list[asyncio.Queue[Json]] = []
         self.watching: list[tuple[tuple[str, ...], float]] = []
         self.now, self.next = RetrainingSettings(), RetrainingSettings()
+        self.planning: ServingPlanning | None = ServingPlanning()
         self.reasons: list[Json] = []
         self.ready = True
         self.complaints: list[Json] = []
@@ -319,6 +326,32 @@ class DictAppliance:
         return found
 
     # -- history and live
+
+    def serving(self) -> Json:
+        self._look("serving")
+        if self.planning is None:
+            raise NotFound("this site serves no models")
+        return SERVING | {"settings": self.planning.model_dump(mode="json")}
+
+    async def change_serving(self, patch: Mapping[str, Any], by: str) -> Json:
+        self._look("change_serving")
+        if self.planning is None:
+            raise NotFound("this site serves no models")
+        changed = merge(self.planning.model_dump(mode="json"), dict(patch))
+        if isinstance(changed.get("models"), Mapping):
+            changed["models"] = {k: v for k, v in changed["models"].items() if v is not None}
+        self.planning = parse(ServingPlanning, changed)
+        return self.serving()
+
+    async def admission(self, request: Mapping[str, Any]) -> Json:
+        self._look("admission")
+        asked = parse(AdmissionRequest, dict(request))
+        if asked.model is not None:
+            served = ServedNow((), TABLE, self.planning or ServingPlanning())
+            return admit_model(asked.model, served, CamerasNow(0.7))
+        assert asked.camera is not None
+        profile = assumed_profile(asked.camera.inference, 2.0)
+        return admit_camera(asked.camera, profile, ServedNow(), CamerasNow(0.7))
 
     def events(self, limit: int, before: int | None, camera: str | None, kind: str | None) -> list[Json]:
         self._look("events")

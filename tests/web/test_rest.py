@@ -44,7 +44,7 @@ def problem(response: httpx.Response) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     "path",
-    ["/overview", "/doctor", "/cameras", "/cameras/north", "/retraining", "/windows", "/windows/2",
+    ["/overview", "/doctor", "/cameras", "/cameras/north", "/retraining", "/serving", "/windows", "/windows/2",
      "/cameras/north/models", "/models/north-w2-1-2/lineage", "/events"],
 )  # fmt: skip
 async def test_reads_answer_what_the_service_says(client: httpx.AsyncClient, service: DictAppliance, path: str) -> None:
@@ -57,6 +57,7 @@ async def test_reads_answer_what_the_service_says(client: httpx.AsyncClient, ser
         "/cameras": service.cameras(),
         "/cameras/north": service.camera("north"),
         "/retraining": service.retraining(),
+        "/serving": service.serving(),
         "/windows": service.windows(50, None),
         "/windows/2": service.window(2),
         "/cameras/north/models": service.models("north"),
@@ -121,6 +122,43 @@ async def test_try_a_camera(client: httpx.AsyncClient, service: DictAppliance) -
     response = await client.post("/cameras/test", json=settings("east"))
     assert response.json()["ok"] is False
     assert "east" not in service.kept
+
+
+async def test_served_models_are_changed_at_run_time(client: httpx.AsyncClient, service: DictAppliance) -> None:
+    patch = {"max_share": 0.5, "models": {"plates": {"slo_ms": 60, "priority": 2}}}
+    changed = (await client.patch("/serving", json=patch)).json()
+    assert changed["settings"]["models"]["plates"]["slo_ms"] == 60
+    assert (await client.get("/serving")).json() == changed
+    cleared = (await client.patch("/serving", json={"models": {"plates": None}})).json()
+    assert cleared["settings"]["models"] == {}
+    bad = problem(await client.patch("/serving", json={"models": {"plates": {"slo_ms": -1}}}))
+    assert bad["path"] == "models.plates.slo_ms"
+    assert problem(await client.patch("/serving", json={"polcy": "elastic"}))["path"] == "polcy"
+    service.planning = None
+    assert (await client.get("/serving")).status_code == 404
+
+
+async def test_admission_is_answered_before_anything_is_added(client: httpx.AsyncClient) -> None:
+    small = {"name": "plates", "rate": 10, "slo_ms": 100}
+    fits = (await client.post("/admission", json={"model": small})).json()
+    assert fits["admitted"]
+    assert 0 < fits["models"][0]["after_ms"] <= 100
+    assert fits["planned_rate"] > 10, "planned with head-room"
+    much = (await client.post("/admission", json={"model": small | {"rate": 5000}})).json()
+    assert not much["admitted"]
+    assert 0 < much["most_rate"] < 5000
+    assert much["reasons"]
+    camera = (await client.post("/admission", json={"camera": {"id": "east"}})).json()
+    assert camera["kind"] == "camera"
+    assert camera["admitted"]
+    for body, path in (
+        ({}, "(body)"),
+        ({"model": small, "camera": {"id": "east"}}, "(body)"),
+        ({"model": small | {"name": "speech"}}, "model.name"),
+        ({"model": small | {"slo_ms": 0}}, "model.slo_ms"),
+        ({"camera": {"id": "east", "like": "west"}}, "camera.like"),
+    ):
+        assert problem(await client.post("/admission", json=body))["path"] == path
 
 
 async def test_retraining_settings(client: httpx.AsyncClient, service: DictAppliance) -> None:

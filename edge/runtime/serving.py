@@ -1,0 +1,918 @@
+"""Served models: carries out the reorganiser's instructions with a front process and executors, and tells it what came.
+
+Everything here runs on the control process's event loop. Planning may take a while and runs in a thread, one event
+after the other, so that instructions are carried out in the order in which they were decided.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import logging
+import os
+import secrets
+import socket
+import tempfile
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial, singledispatchmethod
+from pathlib import Path
+from typing import Any
+
+from edge.core.applications import Application
+from edge.core.clock import Clock
+from edge.core.errors import InvalidValue, MagpieError, NotFound, Unavailable, WorkerFailed
+from edge.core.layout import (
+    ExecutorConnected,
+    ExecutorDrained,
+    ExecutorGone,
+    ExpectExecutor,
+    ForgetExecutor,
+    FrontListening,
+    FrontSpec,
+    Layout,
+    ModelTraffic,
+    RepositoryAnswer,
+    RepositoryCommand,
+    ServedVersion,
+    TrafficReport,
+)
+from edge.core.serving import DeviceTable, ServedModel, ServingPlan, ServingProblem
+from edge.core.shares import ShareCaps
+from edge.runtime.executor_worker import ExecutorSpec, executor_worker
+from edge.runtime.process import WorkerMain
+from edge.runtime.serving_cameras import CamerasNow
+from edge.runtime.serving_check import check_version
+from edge.runtime.serving_demand import Offer, demands
+from edge.runtime.serving_profiler import ProfileOptions, ServingProfiler
+from edge.runtime.serving_tables import cut, keep_table, merged, read_table
+from edge.runtime.supervisor import Supervisor
+from edge.serving.repository import Repository
+from edge.settings import ServingPlanning, ServingSettings
+from scheduler.admission import cameras_need
+from scheduler.gpulets import reorganiser as r
+from scheduler.gpulets.drift import BatchTimes, DriftRule, DriftState, Reprofile, ScaleTable, scaled
+from scheduler.gpulets.drift import step as drift_step
+from scheduler.gpulets.fitting import Capacity, PlanFunction
+from scheduler.gpulets.policies import serving_policy, smallest_plan
+from scheduler.gpulets.rates import RateSettings, planned_rate
+from scheduler.policies import window_policy
+
+log = logging.getLogger(__name__)
+
+FRONT = "front"
+#: An executor that dies so often in a row is given up (the Supervisor waits 0, 1, 2, 4 s between).
+_MAX_RESTARTS = 4
+#: A client that loads a model waits at most so long; loading goes on after it.
+_LOAD_S = 300.0
+#: Seconds between two looks at what cameras need.
+_LOOK_S = 2.0
+#: Changes of the share left to serving below this are none.
+_CAPACITY_STEP = 0.005
+_RECENT = 60
+#: Shares in percent at which models are measured; fewer where less is free.
+_SHARES = (5, 10, 15, 20, 25, 30, 40, 50, 60, 70, 80, 90, 100)
+
+
+def plan_function(policy: str) -> PlanFunction:
+    """The smallest plan that the policy of this name finds. Raises InvalidValue for an unknown name."""
+    chosen = serving_policy(policy)
+    return lambda problem, table: smallest_plan(problem, table, chosen)
+
+
+def reorganiser_settings(planning: ServingPlanning) -> r.ReorganiserSettings:
+    """The operator's settings as the reorganiser takes them."""
+    return r.ReorganiserSettings(
+        rates=RateSettings(
+            half_life_s=planning.half_life_s,
+            rise_half_life_s=planning.rise_half_life_s,
+            headroom=planning.headroom,
+        ),
+        grow_dwell_s=planning.grow_dwell_s,
+        shrink_dwell_s=planning.shrink_dwell_s,
+    )
+
+
+@dataclass(frozen=True)
+class View:
+    """The reorganiser's state at one instant, for people; it is made between two events."""
+
+    models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    executors: tuple[Mapping[str, Any], ...] = ()
+    problem: ServingProblem | None = None
+    plan: ServingPlan | None = None
+    capped: Mapping[str, float] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
+    capacity: Capacity = field(default_factory=lambda: Capacity(0.0, 0.0))
+    reserved: float = 0.0
+    in_flight: bool = False
+
+
+class ServingRuntime:
+    """Owns front and executors. `front` is the main of the front process (the appliance knows it). `cameras` tells
+    what cameras need; `reserve(share)` is called before executors take a share and after they gave it back: from then
+    on cameras have the rest. `note(kind, data)` journals, `complain(code, message)` tells the operator."""
+
+    def __init__(
+        self,
+        settings: ServingSettings,
+        data: Path,
+        supervisor: Supervisor,
+        caps: ShareCaps,
+        clock: Clock,
+        front: WorkerMain,
+        cameras: Callable[[], CamerasNow],
+        reserve: Callable[[float], None],
+        note: Callable[..., None],
+        complain: Callable[[str, str], None],
+    ) -> None:
+        self.settings, self.planning = settings, settings.planning
+        self.listening: FrontListening | None = None
+        self.traffic: TrafficReport | None = None
+        self.view = View()
+        self.table: DeviceTable | None = None
+        self._data, self._supervisor, self._caps, self._clock = data / "serving", supervisor, caps, clock
+        self._front, self._cameras, self._reserve = front, cameras, reserve
+        self._note, self._complain = note, complain
+        most = int(settings.max_upload_mb * 2**20) if settings.uploads else 0
+        self._repository = Repository(Path(settings.folder), most)
+        self._socket = _socket_path(self._data)
+        self._offers: dict[str, Offer] = {}
+        self._checked: set[tuple[str, str]] = set()
+        self._need_key: tuple[Any, ...] | None = None
+        self._need = Capacity(0.0, 0.0)
+        self._measuring = 0.0  # share that the profiler holds
+        self._drift = DriftState()
+        self._expected: dict[str, ExpectExecutor] = {}
+        self._layout: Layout | None = None
+        self._served: dict[str, list[asyncio.Future[None]]] = {}
+        self._events: asyncio.Queue[r.Event] = asyncio.Queue()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._locks: dict[str, asyncio.Lock] = {}
+        self._measure_lock = asyncio.Lock()
+        self._closing = False
+        self._totals: dict[str, ModelTraffic] = {}
+        self._recent: dict[str, deque[ModelTraffic]] = {}
+        self._decided = asyncio.Event()
+        self._needs_look = asyncio.Lock()
+        self._reorganiser = r.Reorganiser(
+            plan_function(self.planning.policy),
+            reorganiser_settings(self.planning),
+            self._need,
+            None,
+            r.ShareKindLimits(caps.resize == "live", caps.min_share, caps.oversubscribe),
+        )
+
+    # -- life
+
+    async def open(self) -> None:
+        """Check what can be wrong, start the front, and take the models in one after another in the background.
+
+        Raises MagpieError (no such folder, a table that cannot be read, a port that is taken)."""
+        tables = [await asyncio.to_thread(read_table, Path(name)) for name in self.settings.tables]
+        own = self._table_path()
+        if own.is_file():
+            try:
+                tables.append(await asyncio.to_thread(read_table, own))
+            except MagpieError as error:
+                self._complain("serving_table", f"the measured latencies are not used: {error}")
+        self.table = merged(tables)
+        names = await asyncio.to_thread(self._repository.names)
+        unknown = sorted(set(self.settings.load or ()) - set(names))
+        if unknown:
+            raise NotFound(f"serving.load: no such model in {self.settings.folder}: {', '.join(unknown)}")
+        for listen in (self.settings.http, self.settings.grpc):
+            check_port(listen.host, listen.port)
+        self._data.mkdir(parents=True, exist_ok=True)
+        await self._look_at_cameras()
+        self._supervisor.start(
+            FRONT,
+            "inference",
+            self.settings.front_share,
+            self._front,
+            self._front_spec,
+            self._front_message,
+            on_lost=self._front_lost,
+            # It answers for all models: what it is late with, all are late with. So it holds no share of its own.
+            shared=False,
+        )
+        self._spawn(self._decide(), "reorganise")
+        self._spawn(self._watch_cameras(), "cameras' need")
+        wanted = [n for n in names if self.settings.load is None or n in self.settings.load]
+        for name in wanted:
+            self._offers[name] = Offer(name)
+        self._spawn(self._take_all_in(wanted), "take models in")
+
+    async def close(self) -> None:
+        """Drain: the front answers what it has, executors end."""
+        self._closing = True
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._supervisor.stop(FRONT, 10.0)
+        await asyncio.gather(*(self._supervisor.stop(name) for name in list(self._expected)))
+        self._socket.unlink(missing_ok=True)
+
+    # -- events in, instructions out
+
+    def tell(self, event: r.Event) -> None:
+        """Hand an event to the reorganiser; what it orders is carried out soon after."""
+        if not self._closing:
+            self._events.put_nowait(event)
+
+    async def _decide(self) -> None:
+        while True:
+            event = await self._events.get()
+            try:
+                orders = await asyncio.to_thread(self._reorganiser.handle, event)
+            except Exception as error:
+                # A policy that fails must not end the serving of what is served; people are told.
+                log.exception("reorganiser: %s", type(event).__name__)
+                self._complain("serving_plan", f"no new serving plan: {error}")
+                continue
+            for order in orders:
+                try:
+                    self._carry_out(order)
+                except MagpieError as error:
+                    self._complain(error.code, str(error))
+            self.view = self._look()
+            self._decided.set()
+
+    @singledispatchmethod
+    def _carry_out(self, order: r.Instruction) -> None:
+        raise TypeError(f"no way to carry out {type(order).__name__}")
+
+    @_carry_out.register
+    def _(self, order: r.ReserveShare) -> None:
+        self._reserve(round(order.share + self._measuring, 6))
+
+    @_carry_out.register
+    def _(self, order: r.StartExecutor) -> None:
+        expect = ExpectExecutor(order.executor, secrets.token_urlsafe(24))
+        self._expected[order.executor] = expect
+        self._supervisor.send(FRONT, expect)
+        self._supervisor.start(
+            order.executor,
+            "inference",
+            order.share,
+            executor_worker,
+            ExecutorSpec(order.executor, str(self._socket), expect.token, order.versions),
+            lambda message: None,
+            on_lost=partial(self._executor_lost, order.executor),
+            on_given_up=partial(self._executor_given_up, order.executor),
+            max_restarts=_MAX_RESTARTS,
+        )
+        models = [v.key for v in order.versions]
+        self._note(
+            "serving.executor_started", data={"executor": order.executor, "models": models, "share": order.share}
+        )
+
+    @_carry_out.register
+    def _(self, order: r.ResizeExecutor) -> None:
+        self._supervisor.resize(order.executor, order.share)
+
+    @_carry_out.register
+    def _(self, order: r.SetLayout) -> None:
+        self._layout = order.layout
+        self._supervisor.send(FRONT, order.layout)
+
+    @_carry_out.register
+    def _(self, order: r.StopExecutor) -> None:
+        self._spawn(self._stop_executor(order.executor), f"stop {order.executor}")
+
+    @_carry_out.register
+    def _(self, order: r.RecordPlan) -> None:
+        table = self._reorganiser.state.table
+        data = {
+            "cause": order.cause,
+            "policy": order.plan.policy,
+            "share": order.plan.total_share,
+            "problem": order.problem.to_json() | {"device_file": self._kept_table(table)},
+            "plan": order.plan.to_json(),
+        }
+        self._note("serving.plan", data=data)
+
+    @_carry_out.register
+    def _(self, order: r.VersionServed) -> None:
+        self._note("serving.version", data={"model": order.model, "version": order.version})
+        self._resolve(order.model, None)
+
+    @_carry_out.register
+    def _(self, order: r.VersionFailed) -> None:
+        offer = self._offers.get(order.model)
+        serving = f"; version {order.serving} goes on" if order.serving else ""
+        words = f"{order.model} version {order.version} cannot be served: {order.reason}{serving}"
+        if offer is not None and offer.version is not None and order.serving:
+            before = next((m for m in (self._layout.models if self._layout else ()) if m.model == order.model), None)
+            offer.version = before or offer.version
+        self._complain("model_failed", words)
+        self._resolve(order.model, WorkerFailed(words))
+
+    @_carry_out.register
+    def _(self, order: r.Note) -> None:
+        self._note(f"serving.{order.kind}", data={"message": order.message, **order.data})
+        if order.kind in ("model_refused", "model_capped", "executor_failed"):
+            self._complain(order.kind, order.message)
+
+    async def _stop_executor(self, name: str) -> None:
+        await self._supervisor.stop(name)
+        self._forget(name)
+        self.tell(r.ExecutorStopped(self._now(), name))
+
+    def _forget(self, executor: str) -> None:
+        if self._expected.pop(executor, None) is not None:
+            self._supervisor.send(FRONT, ForgetExecutor(executor))
+
+    # -- front and executors
+
+    def _front_spec(self) -> FrontSpec:
+        """What the front is started with; when it is started again it listens where it listened before."""
+        s, listening = self.settings, self.listening
+        return FrontSpec(
+            str(self._socket),
+            tuple(self._expected.values()),
+            s.http.host,
+            listening.http_port if listening else s.http.port,
+            s.grpc.host,
+            (listening.grpc_port if listening else s.grpc.port),
+            int(s.max_body_mb * 2**20),
+        )
+
+    def _front_message(self, message: Any) -> None:
+        now = self._now()
+        if isinstance(message, TrafficReport):
+            self._counted(message)
+            self.tell(r.TrafficMeasured(now, message))
+            self._watch_drift(now, message)
+        elif isinstance(message, ExecutorConnected):
+            self.tell(r.ExecutorConnected(now, message.executor))
+        elif isinstance(message, ExecutorDrained):
+            self.tell(r.ExecutorDrained(now, message.executor))
+        elif isinstance(message, ExecutorGone):
+            if message.failed:
+                self._note("serving.requests_failed", data={"executor": message.executor, "requests": message.failed})
+            self.tell(r.ExecutorLost(now, message.executor, "its connection ended"))
+        elif isinstance(message, FrontListening):
+            self.listening = message
+            self._note("serving.listening", data={"http_port": message.http_port, "grpc_port": message.grpc_port})
+            if self._layout is not None:
+                self._supervisor.send(FRONT, self._layout)
+        elif isinstance(message, RepositoryCommand):
+            self._spawn(self._command(message), f"{message.action} {message.model}")
+
+    def _front_lost(self, reason: str) -> None:
+        self.traffic = None
+        self.tell(r.FrontLost(self._now()))
+
+    def _executor_lost(self, executor: str, reason: str) -> None:
+        self.tell(r.ExecutorLost(self._now(), executor, reason))
+
+    def _executor_given_up(self, executor: str, reason: str) -> None:
+        self._forget(executor)
+        self.tell(r.ExecutorFailed(self._now(), executor, reason))
+
+    # -- traffic
+
+    def _counted(self, report: TrafficReport) -> None:
+        self.traffic = report
+        for m in (*report.models, *report.applications):
+            total = self._totals.get(m.model, ModelTraffic(m.model))
+            self._totals[m.model] = replace(
+                m,
+                **{
+                    key: getattr(total, key) + getattr(m, key)
+                    for key in ("arrived", "answered", "late", "dropped", "rejected", "failed")
+                },
+            )
+            self._recent.setdefault(m.model, deque(maxlen=_RECENT)).append(m)
+
+    def _watch_drift(self, now: float, report: TrafficReport) -> None:
+        """Live batch times against the table; only where one model has an executor to itself its time is known."""
+        table, layout = self._reorganiser.state.table, self._layout
+        if table is None or layout is None or self.view.in_flight or report.layout != layout.number:
+            return
+        times = []
+        for route in layout.routes:
+            seen = next((e for e in report.executors if e.executor == route.executor), None)
+            if seen is None or not seen.batches or seen.busy_s <= 0 or len(route.gpulet.models) != 1:
+                continue
+            model, share = route.gpulet.models[0].model, route.gpulet.percent
+            if share not in table.latency_ms.get(model, {}):
+                continue
+            size = min(max(1.0, seen.requests / seen.batches), float(table.max_batch(model, share)))
+            batch = route.gpulet.models[0].batch
+            slowdown = route.batch_ms.get(model, 0.0) / table.solo_ms(model, share, batch) or 1.0
+            expected = table.busy_ms(model, share, size, typical=True) * max(1.0, slowdown)
+            times.append(BatchTimes(model, share, seen.batches, 1000 * seen.busy_s / seen.batches, expected))
+        self._drift, orders = drift_step(DriftRule(), self._drift, now, times)
+        slower = [o for o in orders if isinstance(o, ScaleTable)]
+        for order in orders:
+            self._note("serving.drift", data={"model": order.model, "share": order.share, "message": order.reason})
+        if slower and self.table is not None:
+            self.table = scaled(self.table, slower)
+            self._table_changed()
+        again = sorted({o.model for o in orders if isinstance(o, Reprofile)})
+        if again and self.settings.measure and not self._measure_lock.locked():
+            versions = [o.version for n in again if (o := self._offers.get(n)) is not None and o.version is not None]
+            self._spawn(self._measure(versions), "measure again")
+
+    # -- models
+
+    async def _take_all_in(self, names: Sequence[str]) -> None:
+        """At the start: check each, measure what is not measured, all together; what is known serves at once."""
+        missing = []
+        for name in names:
+            offer = self._offers[name]
+            try:
+                async with self._lock(name):
+                    version = await self._resolved(name)
+                    if version is None:
+                        self._models_changed()
+                        continue
+                    await self._check(offer, version)
+                    offer.version = version
+                    if self._known(version):
+                        offer.state = "offered"
+                        self._models_changed()
+                    else:
+                        missing.append(version)
+                        offer.state = "measuring" if self.settings.measure else "offered"
+            except MagpieError as error:
+                self._failed(offer, error)
+        if missing and self.settings.measure:
+            await self._measure(missing)
+        self._models_changed()
+
+    async def _resolved(self, name: str) -> ServedVersion | None:
+        """The version as it is on disk now; None for an application, which is taken in here. Raises MagpieError."""
+        offer = self._offers[name]
+        if await asyncio.to_thread(self._repository.is_pipeline, name):
+            offer.application = await asyncio.to_thread(self._repository.application, name)
+            offer.state, offer.reason = "offered", ""
+            return None
+        return await asyncio.to_thread(self._repository.resolve, name)
+
+    async def _check(self, offer: Offer, version: ServedVersion) -> None:
+        """Load and run it once, away from everything else. Raises MagpieError with the reason."""
+        key = (version.key, version.digest)
+        if version.digest and key in self._checked:
+            return
+        offer.state, offer.reason = "checking", ""
+        await asyncio.to_thread(check_version, version)
+        self._checked.add(key)
+
+    def _failed(self, offer: Offer, error: MagpieError) -> None:
+        offer.reason = str(error)
+        if offer.version is None and offer.application is None:
+            offer.state = "failed"
+        self._complain("model_failed", f"{offer.name} is not served: {error}")
+
+    def _known(self, version: ServedVersion) -> bool:
+        return self.table is not None and version.model in self.table.latency_ms
+
+    async def _measure(self, versions: Sequence[ServedVersion]) -> None:
+        """Measure models on this device, in the share that is left, and keep the table."""
+        async with self._measure_lock:
+            free = max(0.0, self._need.most - self._reorganiser.state.reserved)
+            most = int(100 * free + 1e-6)
+            offers = [self._offers[v.model] for v in versions if v.model in self._offers]
+            if most < 5:
+                for offer in offers:
+                    offer.reason = f"only {most} % of the device are free: too little to measure it"
+                    offer.state = "offered"
+                return
+            for offer in offers:
+                offer.state = "measuring"
+            self._measuring = most / 100
+            self._reserve(round(self._reorganiser.state.reserved + self._measuring, 6))
+            self._capacity_changed()
+            options = ProfileOptions(shares=_SHARES, most_share=most)
+            tell = partial(self._say, "serving.measuring")
+            profiler = ServingProfiler(self._supervisor, self._caps, self._clock, options, tell)
+            try:
+                table = await profiler.profile(versions, self.table)
+                self.table = merged(t for t in (self.table, table) if t is not None)
+                await asyncio.to_thread(keep_table, self._table_path(), table)
+            except MagpieError as error:
+                for offer in offers:
+                    offer.reason = f"it could not be measured: {error}"
+                self._complain("model_not_measured", f"{', '.join(v.model for v in versions)}: {error}")
+            finally:
+                self._measuring = 0.0
+                self._reserve(self._reorganiser.state.reserved)
+                self._capacity_changed()
+                for offer in offers:
+                    offer.state = "offered"
+        self._table_changed()
+
+    def _say(self, kind: str, line: str) -> None:
+        self._note(kind, data={"message": line})
+
+    def _table_path(self) -> Path:
+        device = "".join(c if c.isalnum() or c in "-_" else "-" for c in self._caps.device)
+        return self._data / f"table-{device}-{self._caps.units:g}.json"
+
+    def _kept_table(self, table: DeviceTable | None) -> str | None:
+        """The file that holds the table of a plan, so that the plan can be made again from it."""
+        if table is None:
+            return None
+        text = json.dumps(table.to_json(), sort_keys=True, separators=(",", ":"))
+        path = self._data / "tables" / f"{_digest(text)}.json"
+        if not path.exists():
+            try:
+                keep_table(path, table)
+            except MagpieError as error:
+                self._complain(error.code, str(error))
+        return str(path.absolute())
+
+    def _demands(self) -> tuple[tuple[r.Demand, ...], tuple[Application, ...]]:
+        return demands(self._offers.values(), self.planning.models)
+
+    def _models_changed(self) -> None:
+        wanted, applications = self._demands()
+        self._table_changed()
+        self.tell(r.ModelsChanged(self._now(), wanted, applications))
+
+    def _table_changed(self) -> None:
+        table = cut(self.table, [o.version for o in self._offers.values() if o.version is not None])
+        if table is not None and table != self._reorganiser.state.table:
+            self.tell(r.TableChanged(self._now(), table))
+
+    # -- what clients order
+
+    async def _command(self, command: RepositoryCommand) -> None:
+        answer = RepositoryAnswer(command.number)
+        try:
+            if command.action == "index":
+                answer = replace(answer, index=tuple(await self.index()))
+            elif command.action == "load":
+                await self.load(command.model, command.parameters)
+            elif command.action == "unload":
+                await self.unload(command.model)
+            else:
+                raise InvalidValue("action", command.action, "index, load or unload")
+        except MagpieError as error:
+            answer = replace(answer, error=str(error), code=error.code)
+        self._supervisor.send(FRONT, answer)
+
+    async def index(self) -> list[dict[str, str]]:
+        """Every version in the repository: [{"name", "version", "state", "reason"}]; READY, LOADING, UNAVAILABLE."""
+        layout = self._layout
+        in_force = {} if layout is None else {m.model: m.version for m in layout.models}
+        routed = {} if layout is None else {b.model for route in layout.routes for b in route.gpulet.models}
+        out = []
+        for entry in await asyncio.to_thread(self._repository.index):
+            name, version = entry["name"], entry["version"]
+            offer, state, reason = self._offers.get(name), "UNAVAILABLE", entry["reason"]
+            if offer is None:
+                reason = reason or "unloaded"
+            elif offer.application is not None:
+                state = "READY"
+            elif name in self.view.refused:
+                reason = self.view.refused[name]
+            elif in_force.get(name) == version and name in routed:
+                state = "READY"
+            elif offer.state == "failed":
+                reason = offer.reason
+            elif offer.version is None or offer.version.version == version:
+                state, reason = "LOADING", offer.state
+            out.append({"name": name, "version": version, "state": state, "reason": reason})
+        return out
+
+    async def load(self, model: str, parameters: Mapping[str, object]) -> None:
+        """Load, check, measure, warm, switch; the version before serves until then, and on if this one fails.
+
+        `parameters` as the protocol has them: "config" (JSON), "file:NAME" (where uploads are allowed). Raises
+        MagpieError with the reason; nothing that is served is disturbed by it."""
+        async with self._lock(model):
+            staged = await asyncio.to_thread(self._repository.stage, model, parameters)
+            fresh = model not in self._offers
+            offer = self._offers.setdefault(model, Offer(model))
+            try:
+                if staged.application is None:
+                    await self._check(offer, staged.versions[-1])
+                committed = await asyncio.to_thread(staged.commit)
+            except BaseException:
+                await asyncio.to_thread(staged.discard)
+                if fresh:
+                    del self._offers[model]
+                elif offer.version is not None:
+                    offer.state = "offered"
+                raise
+            if staged.application is not None:
+                offer.application, offer.state, offer.reason = staged.application, "offered", ""
+                self._models_changed()
+                return
+            version = committed[-1]
+            self._checked.add((version.key, version.digest))
+            if not self._known(version) and self.settings.measure:
+                await self._measure([version])
+            before, offer.version, offer.state, offer.reason = offer.version, version, "offered", ""
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._served.setdefault(model, []).append(future)
+            self._models_changed()
+            await self._settle(model, version, future)
+            try:
+                await asyncio.wait_for(future, _LOAD_S)
+            except TimeoutError:
+                raise Unavailable(f"{model} version {version.version} is still being loaded") from None
+            except MagpieError:
+                if before is None:
+                    self._offers.pop(model, None)
+                    self._models_changed()
+                raise
+
+    async def _settle(self, model: str, version: ServedVersion, future: asyncio.Future[None]) -> None:
+        """Resolve the wait of a load that changes nothing, or that is refused."""
+        while not future.done():
+            self._decided.clear()
+            if self._events.empty():
+                layout = self._layout
+                refused = self.view.refused.get(model)
+                if refused is not None:
+                    future.set_exception(Unavailable(f"{model} is loaded but not served: {refused}"))
+                    return
+                now = next((m for m in (layout.models if layout else ()) if m.model == model), None)
+                routed = layout is not None and any(model in route.versions for route in layout.routes)
+                if routed and now is not None and r.loads_alike(now, version):
+                    future.set_result(None)
+                    return
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._decided.wait(), 1.0)
+
+    async def unload(self, model: str) -> None:
+        """Not served from now on; what is queued is answered. Raises NotFound, InvalidValue."""
+        if model not in self._offers:
+            raise NotFound(f"model {model} is not loaded")
+        users = [o.name for o in self._offers.values() if o.application is not None and model in o.application.models]
+        if users:
+            raise InvalidValue("model", model, f"a model that no application uses; {', '.join(users)} does")
+        del self._offers[model]
+        self._models_changed()
+
+    def _resolve(self, model: str, error: MagpieError | None) -> None:
+        for future in self._served.pop(model, []):
+            if future.done():
+                continue
+            if error is None:
+                future.set_result(None)
+            else:
+                future.set_exception(error)
+
+    def _lock(self, model: str) -> asyncio.Lock:
+        return self._locks.setdefault(model, asyncio.Lock())
+
+    # -- cameras
+
+    async def _watch_cameras(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            await self._look_at_cameras()
+
+    async def _look_at_cameras(self) -> None:
+        """How much serving may take with cameras at their floor, and at their best."""
+        async with self._needs_look:
+            now = self._cameras()
+            if now.key == self._need_key:
+                return
+            need = await asyncio.to_thread(cameras_need, now.window, now.capacity, window_policy(now.policy))
+            self._need_key = now.key
+            self._set_need(now.capacity - need.floor, now.capacity - need.best)
+
+    def _set_need(self, most: float, beside: float) -> None:
+        most = min(max(0.0, most), self.planning.max_share)
+        beside = min(max(0.0, beside), most)
+        before, priority = self._need, self.planning.cameras_priority
+        near = abs(most - before.most) < _CAPACITY_STEP and abs(beside - before.beside) < _CAPACITY_STEP
+        if near and priority == before.cameras_priority and before.most > 0:
+            return
+        self._need = Capacity(round(most, 4), round(beside, 4), priority)
+        self._capacity_changed()
+
+    def _capacity_changed(self) -> None:
+        self.tell(r.CapacityChanged(self._now(), self._need.less(self._measuring)))
+
+    # -- settings and state
+
+    def change(self, planning: ServingPlanning) -> None:
+        """New settings, in force at once. Raises InvalidValue for an unknown policy or model."""
+        for name in planning.models:
+            if name not in self._offers and name not in self.planning.models:
+                known = ", ".join(sorted(self._offers)) or "none"
+                raise InvalidValue(f"models.{name}", name, f"a model that is there: {known}")
+        plan = plan_function(planning.policy)
+        before, self.planning = self.planning, planning
+        rules = reorganiser_settings(planning)
+        if rules != self._reorganiser.settings or planning.policy != before.policy:
+            self.tell(r.RulesChanged(self._now(), rules, plan))
+        if (planning.max_share, planning.cameras_priority) != (before.max_share, before.cameras_priority):
+            self._need_key = None
+            self._spawn(self._look_at_cameras(), "cameras' need")
+        if planning.models != before.models:
+            self._models_changed()
+
+    @property
+    def front_up(self) -> bool:
+        """Clients are listened to."""
+        return self.listening is not None and self._supervisor.ready(FRONT)
+
+    def _look(self) -> View:
+        s = self._reorganiser.state
+        models = {
+            m.name: {
+                "rate": round(m.estimate.rate, 3),
+                "planned_rate": round(planned_rate(m.estimate.rate, self._reorganiser.settings.rates), 3),
+                "held_rate": round(m.held, 3),
+                "version": m.serving.version if m.serving else None,
+                "wanted_version": m.demand.version.version,
+                "slo_ms": m.demand.served.slo_ms,
+                "priority": m.demand.version.priority,
+            }
+            for m in s.models.values()
+        }
+        executors = tuple(
+            {
+                "id": e.id,
+                "state": e.state,
+                "share": e.share,
+                "models": {n: v.version for n, v in sorted(e.versions.items())},
+            }
+            for e in sorted(s.executors.values(), key=lambda e: e.id)
+        )
+        return View(
+            models, executors, s.problem, s.plan, dict(s.capped), dict(s.refused), s.capacity, s.reserved,
+            self._reorganiser.in_flight(),
+        )  # fmt: skip
+
+    def status(self) -> dict[str, Any]:
+        """For REST and people: what is served where, how fast, and what is not."""
+        view, layout, traffic = self.view, self._layout, self.traffic
+        now = {e.executor: e for e in (traffic.executors if traffic else ())}
+        executors = []
+        for e in view.executors:
+            route = next((x for x in (layout.routes if layout else ()) if x.executor == e["id"]), None)
+            seen = now.get(e["id"])
+            gpulet = None if route is None else {
+                "device": route.gpulet.device, "share": route.gpulet.share,
+                "duty_cycle_ms": round(route.gpulet.duty_cycle_ms, 3),
+                "models": [{"name": b.model, "batch": b.batch, "batch_ms": route.batch_ms.get(b.model)}
+                           for b in route.gpulet.models],
+            }  # fmt: skip
+            executors.append(
+                {
+                    **e,
+                    "gpulet": gpulet,
+                    "connected": bool(seen and seen.connected),
+                    "batches": seen.batches if seen else 0,
+                    "busy_s": round(seen.busy_s, 4) if seen else 0.0,
+                    "pid": self._supervisor.pid(e["id"]),
+                }
+            )
+        return {
+            "front": {
+                "up": self.front_up,
+                "http": {"host": self.settings.http.host, "port": self.listening and self.listening.http_port},
+                "grpc": {"host": self.settings.grpc.host, "port": self.listening and self.listening.grpc_port},
+            },
+            "settings": self.planning.model_dump(mode="json"),
+            "share": {
+                "reserved": view.reserved,
+                "planned": view.plan.total_share if view.plan else 0.0,
+                "most": view.capacity.most,
+                "beside_cameras": view.capacity.beside,
+                "measuring": self._measuring,
+            },
+            "reorganising": view.in_flight,
+            "models": [self._model_status(o) for _, o in sorted(self._offers.items())],
+            "executors": executors,
+            "plan": view.plan.to_json() if view.plan else None,
+            "problem": view.problem.to_json() if view.problem else None,
+        }
+
+    def _model_status(self, offer: Offer) -> dict[str, Any]:
+        known = self.view.models.get(offer.name, {})
+        total = self._totals.get(offer.name, ModelTraffic(offer.name))
+        recent = list(self._recent.get(offer.name, ()))
+        ended = sum(m.answered + m.dropped + m.rejected + m.failed for m in recent)
+        missed = sum(m.violations for m in recent)
+        last = next((m for m in reversed(recent) if m.latency_ms), None)
+        reason = self.view.refused.get(offer.name) or offer.reason
+        app = offer.application
+        return {
+            "name": offer.name,
+            "kind": "model" if app is None else "application",
+            "state": self._state_of(offer),
+            "reason": reason,
+            "version": app.version if app else known.get("version"),
+            "slo_ms": app.slo_ms if app else known.get("slo_ms", offer.version.slo_ms if offer.version else None),
+            "priority": app.priority if app else known.get("priority", 0),
+            "rate": known.get("rate", 0.0),
+            "planned_rate": known.get("planned_rate", 0.0),
+            "held_rate": known.get("held_rate", 0.0),
+            "served_part": 0.0 if offer.name in self.view.refused else self.view.capped.get(offer.name, 1.0),
+            "latency_ms": list(last.latency_ms) if last else [],
+            "violations_recent": missed / ended if ended else 0.0,
+            "total": {k: getattr(total, k) for k in ("arrived", "answered", "late", "dropped", "rejected", "failed")},
+            "queued": recent[-1].queued if recent else 0,
+            "running": recent[-1].running if recent else 0,
+        }
+
+    def _state_of(self, offer: Offer) -> str:
+        """waiting | checking | measuring | starting | serving | capped | refused | failed."""
+        if offer.application is not None:
+            return "serving"
+        if offer.name in self.view.refused and offer.state == "offered":
+            return "refused"
+        if self.view.models.get(offer.name, {}).get("version") is not None:
+            return "capped" if offer.name in self.view.capped else "serving"
+        return "starting" if offer.state == "offered" else offer.state
+
+    def reasons(self) -> list[dict[str, str]]:
+        """What /readyz tells."""
+        out = []
+        if not self.front_up:
+            out.append({"code": "serving_front", "message": "the serving front is starting or being started again"})
+        for offer in self._offers.values():
+            state = self._state_of(offer)
+            if state in ("refused", "failed", "capped"):
+                reason = self.view.refused.get(offer.name) or offer.reason
+                part = self.view.capped.get(offer.name)
+                if state == "capped" and part is not None:
+                    reason = f"{offer.name} is served at {100 * part:.0f} % of the rate that is asked"
+                out.append({"code": f"model_{state}", "message": reason or f"{offer.name} is not served"})
+            elif state != "serving":
+                out.append({"code": "model_loading", "message": f"{offer.name}: {state}"})
+        return out
+
+    @property
+    def ready(self) -> bool:
+        """The front listens, and something that shall be served is."""
+        if not self.front_up:
+            return False
+        states = [self._state_of(o) for o in self._offers.values()]
+        return not states or any(s in ("serving", "capped") for s in states)
+
+    def box(self) -> tuple[tuple[ServedModel, ...], DeviceTable | None]:
+        """For the admission answer: the models at the rates that are planned for now, and their table."""
+        wanted, _ = self._demands()
+        held = {name: float(m["held_rate"]) for name, m in self.view.models.items()}
+        models = tuple(replace(d.served, rate=held.get(d.version.model, d.rate)) for d in wanted)
+        known = {} if self.table is None else self.table.latency_ms
+        return tuple(m for m in models if m.name in known), self.table
+
+    @property
+    def warm_share(self) -> float:
+        """Share that is kept free so that new partitions can be warmed."""
+        return max(self._reorganiser.settings.warm_share, self._caps.min_share)
+
+    # -- small things
+
+    def _now(self) -> float:
+        return self._clock.monotonic()
+
+    def _spawn(self, coroutine: Coroutine[Any, Any, Any] | Awaitable[Any], name: str) -> None:
+        async def guarded() -> None:
+            try:
+                await coroutine
+            except MagpieError as error:
+                self._complain(error.code, str(error))
+
+        task = asyncio.create_task(guarded(), name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._task_done)
+
+    def _task_done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.error("%s failed", task.get_name(), exc_info=task.exception())
+            self._complain("internal", f"{task.get_name()} failed: {task.exception()}")
+
+
+def check_port(host: str, port: int) -> None:
+    """Raises Unavailable if the port is taken or the address is not this machine's, before anything is started."""
+    if port == 0:
+        return
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError as error:
+        raise Unavailable(
+            f"{host}:{port} cannot be listened at: {error.strerror or error}", "serving.http and serving.grpc say where"
+        ) from None
+
+
+def _socket_path(folder: Path) -> Path:
+    """Where front and executors meet. A socket's path has at most 107 bytes; that of a data folder may have more."""
+    path = folder.absolute() / "front.sock"
+    if len(os.fsencode(path)) < 100:
+        return path
+    return Path(tempfile.gettempdir()) / f"magpie-{secrets.token_hex(8)}.sock"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,69 @@
+"""What is asked of served models: what their files say, what the operator has set, what applications ask of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from edge.core.applications import Application
+from edge.core.layout import ServedVersion
+from edge.settings import ModelDemand
+from scheduler.gpulets import reorganiser as r
+from scheduler.gpulets.applications import expand, merge
+
+
+@dataclass
+class Offer:
+    """A model, or an application, that shall be served, and how far it has come."""
+
+    name: str
+    state: str = "waiting"  # waiting | checking | measuring | offered | failed
+    reason: str = ""
+    version: ServedVersion | None = None
+    application: Application | None = None
+
+
+def demands(
+    offers: Iterable[Offer], asked: Mapping[str, ModelDemand]
+) -> tuple[tuple[r.Demand, ...], tuple[Application, ...]]:
+    """The demand on each model that has a version, and the applications, both with the operator's settings.
+
+    A model that applications ask counts their rates on top of its own, the strictest objective and the highest
+    priority; so no application is held up by one of its models.
+    """
+    offers = tuple(offers)
+    applications = tuple(
+        _application(o.application, asked.get(o.name, ModelDemand())) for o in offers if o.application is not None
+    )
+    parts = {m.name: m for m in merge(part for app in applications for part in expand(app, app.rate))}
+    out = []
+    for offer in offers:
+        version = offer.version
+        if version is None:
+            continue
+        ask, part = asked.get(offer.name, ModelDemand()), parts.get(offer.name)
+        rate = version.rate if ask.rate is None else ask.rate
+        priority = version.priority if ask.priority is None else ask.priority
+        version = replace(
+            version,
+            slo_ms=version.slo_ms if ask.slo_ms is None else ask.slo_ms,
+            priority=priority if part is None else max(priority, part.priority),
+        )
+        out.append(
+            r.Demand(
+                version,
+                rate if part is None else rate + part.rate,
+                1.0 if ask.min_rate is None else ask.min_rate,
+                None if part is None else part.slo_ms,
+            )
+        )
+    return tuple(out), applications
+
+
+def _application(application: Application, ask: ModelDemand) -> Application:
+    return replace(
+        application,
+        slo_ms=application.slo_ms if ask.slo_ms is None else ask.slo_ms,
+        priority=application.priority if ask.priority is None else ask.priority,
+        rate=application.rate if ask.rate is None else ask.rate,
+    )

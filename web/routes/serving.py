@@ -1,0 +1,42 @@
+"""Served models beside the cameras: how they are doing, what is asked of them, and what more would fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter
+
+from web import examples
+from web.errors import Json
+from web.parts import Body, Service, Who, example, takes
+
+router = APIRouter(tags=["serving"])
+
+
+@router.get("/serving", responses=example(examples.SERVING))
+async def serving(service: Service) -> Any:
+    """The plan and its gpu-lets, rates and latency of each model against its SLO, executors, what is refused and why.
+    404 where the site serves no models."""
+    return Json(service.serving())
+
+
+@router.patch(
+    "/serving",
+    responses=example(examples.SERVING),
+    openapi_extra=takes("ServingPatch", {"max_share": 0.5, "models": {"plates": {"slo_ms": 60, "priority": 2}}}),
+)
+async def change_serving(body: Body, service: Service, by: Who) -> Any:
+    """Change rates, SLOs, priorities and how the box is shared, by a JSON merge patch (RFC 7396): in force at once,
+    kept over restarts. null takes a model's own settings away again."""
+    return Json(await service.change_serving(body, by))
+
+
+@router.post(
+    "/admission",
+    responses=example(examples.ADMISSION),
+    openapi_extra=takes("AdmissionRequest", {"model": {"name": "plates", "rate": 40, "slo_ms": 80}}),
+)
+async def admission(body: Body, service: Service) -> Any:
+    """What adding this camera or model would do, before it is added: whether it fits, why not, each model's worst
+    latency and each camera's predicted accuracy before and after, and who would yield. Nothing is changed."""
+    return Json(await service.admission(body))
