@@ -49,6 +49,11 @@ class _Counts:
     recent_ms: deque[float] = field(default_factory=lambda: deque(maxlen=_RECENT))
 
     @property
+    def ended(self) -> tuple[int, ...]:
+        """Arrived and how they ended, in the order of ModelTraffic's fields."""
+        return self.arrived, self.answered, self.late, self.dropped, self.rejected, self.failed
+
+    @property
     def running(self) -> int:
         return self.arrived - self.answered - self.dropped - self.rejected - self.failed
 
@@ -70,7 +75,7 @@ class ApplicationService:
         self._clock, self._wall = clock, wall
         self._applications: dict[str, Application] = {}
         self._counts: dict[str, _Counts] = {}
-        self._reported: dict[str, ModelTraffic] = {}
+        self._reported: dict[str, tuple[int, ...]] = {}
         self._pool: ThreadPoolExecutor | None = None
         self.apply(applications)
 
@@ -111,7 +116,7 @@ class ApplicationService:
                 metadata = self._inner.model_metadata(stage.model, stage.version)
                 if not self._inner.model_ready(stage.model, stage.version):
                     found.append(f"stage {stage.name}: model {stage.model} is not ready")
-            except NotFound as error:
+            except (NotFound, Unavailable) as error:
                 found.append(f"stage {stage.name}: {error}")
                 continue
             known[stage.name] = {o.name: o for o in metadata.outputs}
@@ -221,29 +226,18 @@ class ApplicationService:
     def traffic(self) -> tuple[ModelTraffic, ...]:
         """What happened to each application's requests since the last call; times are from end to end."""
         out = []
-        for name, counts in self._counts.items():
-            if name not in self._applications and not counts.running:
-                continue
-            before = self._reported.get(name, ModelTraffic(name))
-            total = ModelTraffic(
-                name, counts.arrived, counts.answered, counts.late, counts.dropped, counts.rejected, counts.failed
-            )
-            self._reported[name] = total
+        for name, counts in list(self._counts.items()):
+            before, now = self._reported.get(name, (0,) * 6), counts.ended
             recent = list(counts.recent_ms)
             counts.recent_ms.clear()
+            quantiles = tuple(float(q) for q in np.percentile(recent, (50, 90, 99))) if recent else ()
+            arrived, answered, late, dropped, rejected, failed = (a - b for a, b in zip(now, before, strict=True))
             out.append(
-                ModelTraffic(
-                    name,
-                    total.arrived - before.arrived,
-                    total.answered - before.answered,
-                    total.late - before.late,
-                    total.dropped - before.dropped,
-                    total.rejected - before.rejected,
-                    total.failed - before.failed,
-                    running=counts.running,
-                    latency_ms=tuple(float(q) for q in np.percentile(recent, (50, 90, 99))) if recent else (),
-                )
+                ModelTraffic(name, arrived, answered, late, dropped, rejected, failed, 0, counts.running, quantiles)
             )
+            self._reported[name] = now
+            if name not in self._applications and not counts.running:
+                del self._counts[name], self._reported[name]  # its last requests have just been told
         return tuple(out)
 
     async def repository_index(self, ready_only: bool) -> list[Mapping[str, Any]]:
@@ -355,7 +349,7 @@ class ApplicationService:
                 stage.version,
                 request.id,
                 priority=request.priority,
-                timeout_us=max(1, int(left_s / application.heights[stage.name] * 1e6)),
+                timeout_us=max(1, round(left_s / application.heights[stage.name] * 1e6)),
             )
             answers = {o.name: o.array for o in (await _named(at, self._inner.infer(asked), from_client)).outputs}
         else:
@@ -431,6 +425,8 @@ async def _named(at: str, asking: Coroutine[Any, Any, InferResponse], from_clien
 
 def _checked(application: Application, request: InferRequest) -> Values:
     """The request's tensors by name. Raises InvalidValue."""
+    if request.timeout_us < 0:
+        raise InvalidValue("parameters.timeout", request.timeout_us, "microseconds, 0 or more")
     given = {t.name: t for t in request.inputs}
     if len(given) != len(request.inputs):
         raise InvalidValue("inputs", [t.name for t in request.inputs], "each input once")
