@@ -67,6 +67,14 @@ class Curves:
             self.push.append([c2 * u.l2 + c4 * u.dram for u in used])
             self.memory.append(table.memory_mb.get(model.name, 0.0))
         self.shares = tuple(sorted(shares))
+        self._curves: dict[tuple[int, float], list[tuple[int, float]]] = {}
+        #: By model and share: the least time per request and the least time of a batch, alone, within the SLO.
+        self._least: list[dict[int, tuple[float, float]]] = []
+        for asked, by_share in zip(problem.models, self.solo, strict=True):
+            held = {
+                p: [(t / (n + 1), t) for n, t in enumerate(row) if 2 * t <= asked.slo_ms] for p, row in by_share.items()
+            }
+            self._least.append({p: (min(h)[0], min(t for _, t in h)) for p, h in held.items() if h})
 
     @property
     def fiercest(self) -> float:
@@ -86,14 +94,20 @@ class Curves:
         """
         if len(loads) == 1:
             return self._fit_one(share, loads[0], pressure)
-        rows = [self.solo[load.model].get(share) for load in loads]
-        if any(row is None for row in rows):
-            return None
+        work = together = 0.0
+        for load in loads:
+            least = self._least[load.model].get(share)
+            if least is None:
+                return None
+            work += load.rate * least[0]
+            together += least[1]
         slo = min(self.models[load.model].slo_ms for load in loads)
+        if work > 1000.0 or 2 * together > slo:
+            return None
         at = share / 100
         times = []
-        for load, row in zip(loads, rows, strict=True):
-            assert row is not None
+        for load in loads:
+            row = self.solo[load.model][share]
             times.append(row if pressure is None else self._slowed(load.model, row, at, pressure))
         # The batches change only where the duty cycle lets one more request of some model gather.
         duties = sorted(
@@ -147,11 +161,14 @@ class Curves:
     def affordable_curve(self, model: int, expected: float = 0.0) -> list[tuple[int, float]]:
         """(share, largest rate) for each share of the model, ascending. `expected` is the pressure to reckon with per
         whole device of neighbours; they get what the share leaves of the capacity."""
-        curve = []
-        for share in self.solo[model]:
-            rest = (self.capacity - share) / 100 * expected
-            curve.append((share, self.affordable(model, share, rest if rest > 0 else None)))
-        return curve
+        known = self._curves.get((model, expected))
+        if known is None:
+            known = []
+            for share in self.solo[model]:
+                rest = (self.capacity - share) / 100 * expected
+                known.append((share, self.affordable(model, share, rest if rest > 0 else None)))
+            self._curves[model, expected] = known
+        return known
 
 
 def knee(curve: Sequence[tuple[int, float]]) -> int | None:

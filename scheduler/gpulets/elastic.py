@@ -14,6 +14,7 @@ in two unless the problem's `max_gpulets` says more.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edge.core.serving import DeviceTable, ServingPlan, ServingProblem
@@ -45,7 +46,7 @@ class ElasticPolicy:
         tried = []
         for part in EXPECTATIONS if self.interference and fiercest > 0 else (0.0,):
             packing = Packing(curves, fiercest * part)
-            unplaced = _Elastic(packing).run()
+            unplaced = Elastic(packing).run()
             names = [problem.models[m].name for m in unplaced]
             words = [] if self.interference else ["planned without a look at interference"]
             words += [f"{problem.models[m].name}: {left:.1f} requests/s do not fit" for m, left in unplaced.items()]
@@ -63,7 +64,7 @@ class ElasticNoInterferencePolicy(ElasticPolicy):
 
 
 @dataclass(frozen=True)
-class _Remnant:
+class Remnant:
     """A place for a new gpu-let: of at most `size` percent on device number `device`; smaller if `splits`."""
 
     size: int
@@ -71,12 +72,14 @@ class _Remnant:
     splits: bool
 
 
-class _Elastic:
-    """One run of the algorithm over a packing."""
+class Elastic:
+    """One run of the algorithm over a packing. `order` names the models by their numbers (None: by rate)."""
 
-    def __init__(self, packing: Packing) -> None:
+    def __init__(self, packing: Packing, order: Sequence[int] | None = None) -> None:
         self.packing = packing
         self.curves = packing.curves
+        models = self.curves.models
+        self.order = sorted(range(len(models)), key=lambda n: (-models[n].rate, n)) if order is None else order
         most = self.curves.problem.max_gpulets
         self.split_into = SPLIT_INTO if most is None else most
 
@@ -84,8 +87,7 @@ class _Elastic:
         """Place all; what is left, as requests per second by model."""
         models = self.curves.models
         unplaced: dict[int, float] = {}
-        order = sorted((n for n, m in enumerate(models) if m.rate > 0), key=lambda n: (-models[n].rate, n))
-        for model in order:
+        for model in (n for n in self.order if models[n].rate > 0):
             left = models[model].rate
             while left > EPS * models[model].rate:
                 served = self._place(model, left)
@@ -107,7 +109,7 @@ class _Elastic:
         ideal = efficient if needed is None else min(efficient, needed)
         if needed is not None and self._merge(model, left):
             return left
-        return self._best_fit(model, left, ideal) or self._remnants(model, left) or self._squeeze(model, left)
+        return self._best_fit(model, left, ideal) or self._remnants(model, left) or self.squeeze(model, left)
 
     def _merge(self, model: int, rate: float) -> bool:
         """Serve `rate` in time beside what an existing gpu-let serves: the smallest gpu-let where that holds."""
@@ -115,6 +117,7 @@ class _Elastic:
             (piece.share, d, n)
             for d, device in enumerate(self.packing.devices)
             for n, piece in enumerate(device.pieces)
+            if piece.loads
         ]
         for _, d, n in sorted(places):
             merged = self.packing.with_load(self.packing.devices[d], n, Load(model, rate))
@@ -123,19 +126,19 @@ class _Elastic:
                 return True
         return False
 
-    def _room(self) -> list[_Remnant]:
+    def room(self) -> list[Remnant]:
         """Remaining gpu-lets, ascending by size."""
         found = []
         for d, device in enumerate(self.packing.devices):
             size = self.curves.largest_share(device.free)
             if size is not None and len(device.pieces) < self.split_into:
-                found.append(_Remnant(size, d, len(device.pieces) + 1 < self.split_into))
+                found.append(Remnant(size, d, len(device.pieces) + 1 < self.split_into))
         return sorted(found, key=lambda r: (r.size, r.device))
 
     def _best_fit(self, model: int, left: float, ideal: int) -> float:
         """A new gpu-let in the smallest remaining one of at least `ideal` in which it and its neighbours hold."""
         seen: set[Device] = set()
-        for remnant in self._room():
+        for remnant in self.room():
             device = self.packing.devices[remnant.device]
             if remnant.size < ideal or device in seen:
                 continue
@@ -149,7 +152,7 @@ class _Elastic:
 
     def _remnants(self, model: int, left: float) -> float:
         """A new gpu-let in the largest remaining one that serves anything."""
-        for remnant in reversed(self._room()):
+        for remnant in reversed(self.room()):
             rate = self._put(model, left, remnant.device, remnant.size)
             if rate > SMALLEST_PART * left:
                 return rate
@@ -159,20 +162,25 @@ class _Elastic:
         """Open a gpu-let of `share` on a device for as much of `left` as holds there; the rate, 0 if none."""
         device = self.packing.devices[number]
         neighbours = device.pressure_on(len(device.pieces))
-        ahead = (device.free - share) / 100 * self.packing.expected
+        busy = sum(p.share for p in device.pieces if p.loads)
+        ahead = (device.capacity - busy - share) / 100 * self.packing.expected
         pressure = None if neighbours is None and ahead <= 0 else (neighbours or 0.0) + ahead
         rate = min(left, self.curves.affordable(model, share, pressure))
         if rate <= 0:
             return 0.0
         for _ in range(3):
-            placed = self.packing.with_piece(device, share, Load(model, rate))
+            placed = self.opened(device, share, Load(model, rate))
             if placed is not None:
                 self.packing.devices[number] = placed
                 return rate
             rate *= 0.95
         return 0.0
 
-    def _squeeze(self, model: int, left: float) -> float:
+    def opened(self, device: Device, share: int, load: Load) -> Device | None:
+        """`device` with a new gpu-let of `share`, or None if it does not hold."""
+        return self.packing.with_piece(device, share, load)
+
+    def squeeze(self, model: int, left: float) -> float:
         """The most of `left` that some existing gpu-let can still take."""
         best: tuple[float, int, Device] | None = None
         for d, device in enumerate(self.packing.devices):

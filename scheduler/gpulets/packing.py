@@ -42,11 +42,12 @@ class Device:
 
 @dataclass
 class Packing:
-    """All devices of a problem; `expected` is the pressure to reckon with per whole device of share that is free."""
+    """All devices of a problem; `expected` is the pressure to reckon with per whole device of share not used yet."""
 
     curves: Curves
     expected: float = 0.0
     devices: list[Device] = field(default_factory=list)
+    steps: int = 0  # devices settled so far: the measure of work
 
     def __post_init__(self) -> None:
         if not self.devices:
@@ -59,12 +60,14 @@ class Packing:
         interference at which all hold.
         """
         curves = self.curves
+        self.steps += 1
         if curves.device_memory is not None:
             used = sum(curves.memory[load.model] for p in device.pieces for load in p.loads)
             if used > curves.device_memory:
                 return None
-        ahead = max(0, device.free) / 100 * (self.expected if expected is None else expected)
         busy = [n for n, p in enumerate(device.pieces) if p.loads]
+        unused = device.capacity - sum(device.pieces[n].share for n in busy)
+        ahead = max(0, unused) / 100 * (self.expected if expected is None else expected)
         fits: dict[int, Fit] = {}
         for n in busy:
             found = curves.fit(device.pieces[n].share, device.pieces[n].loads, ahead if ahead > 0 else None)

@@ -10,6 +10,9 @@ from typing import Protocol
 from edge.core.errors import InvalidValue
 from edge.core.serving import DeviceTable, ServingPlan, ServingProblem
 from scheduler.gpulets.elastic import ElasticNoInterferencePolicy, ElasticPolicy
+from scheduler.gpulets.ideal import IdealPolicy
+from scheduler.gpulets.self_tuning import GuidedSelfTuningPolicy
+from scheduler.gpulets.squishy import SquishyPolicy
 
 
 class ServingPolicy(Protocol):
@@ -32,6 +35,9 @@ SERVING_POLICIES: Mapping[str, Callable[[], ServingPolicy]] = MappingProxyType(
     {
         "elastic": ElasticPolicy,
         "elastic-no-interference": ElasticNoInterferencePolicy,
+        "squishy": SquishyPolicy,
+        "guided-self-tuning": GuidedSelfTuningPolicy,
+        "ideal": IdealPolicy,
     }
 )
 
