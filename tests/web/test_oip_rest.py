@@ -456,3 +456,11 @@ async def test_a_taken_port_is_said() -> None:
     finally:
         await first.stop()
         await first.stop()
+
+
+def test_a_large_body() -> None:
+    with running() as server, triton.InferenceServerClient(server.http) as large:
+        array = np.arange(2**20, dtype=np.float32).reshape(2, -1)
+        np.testing.assert_array_equal(large.infer("echo_fp32", [inputs("x", array, "FP32")]).as_numpy("y"), array)
+        with pytest.raises(InferenceServerException, match="bytes"):
+            large.infer("echo_int8", [inputs("x", np.zeros((1, 2**26), np.int8), "INT8")])

@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from edge.core.errors import InvalidValue, MagpieError, NotFound, Overloaded
 from edge.core.oip import InferenceService, ModelMetadata, TensorSpec
 from web.oip import inference, openapi
+from web.oip.inference import Body
 from web.oip.names import model_name, version_name
 from web.oip.statuses import http_status, unexpected
 from web.origin import foreign_origin
@@ -32,6 +33,7 @@ _BODY_PAUSE_S: Final = 30.0
 #: Compressing and decompressing more than this is done in a thread; less is answered from not much of it.
 _THREAD_BYTES: Final = 64 * 1024
 _LEAST_COMPRESSED: Final = 512
+_JOIN_BYTES: Final = 2**20
 
 
 class _Refused(Exception):
@@ -186,11 +188,13 @@ class _OipApp:
             raise InvalidValue("(body)", type(found).__name__, "a JSON object")
         return found
 
-    async def _body(self, headers: Mapping[bytes, bytes], receive: Receive, held: _Held) -> bytes:
+    async def _body(self, headers: Mapping[bytes, bytes], receive: Receive, held: _Held) -> Body:
         """The whole body, decompressed."""
         stated = headers.get(b"content-length", b"0")
-        if stated.isdigit() and int(stated) > self._max_body:
+        if not stated.isdigit() or int(stated) > self._max_body:
             raise self._too_large()
+        # Joining the pieces of a large body would hold up everybody else's requests.
+        whole = bytearray(int(stated)) if int(stated) > _JOIN_BYTES else None
         chunks: list[bytes] = []
         more = True
         while more:
@@ -204,11 +208,15 @@ class _OipApp:
                 raise _Gone
             chunk = message.get("body", b"")
             more = message.get("more_body", False)
+            at = held.size
             held.add(len(chunk))
             if held.size > self._max_body:
                 raise self._too_large()
-            chunks.append(chunk)
-        body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+            if whole is None:
+                chunks.append(chunk)
+            else:
+                whole[at : held.size] = chunk
+        body: Body = whole or (chunks[0] if len(chunks) == 1 else b"".join(chunks))
         encoding = headers.get(b"content-encoding", b"identity").strip().lower()
         if encoding in (b"identity", b""):
             return body
@@ -317,7 +325,7 @@ def _header_length(headers: Mapping[bytes, bytes]) -> int | None:
     return int(given)
 
 
-def _decompressed(body: bytes, encoding: str, limit: int) -> bytes:
+def _decompressed(body: Body, encoding: str, limit: int) -> bytes:
     """At most `limit` + 1 bytes of what is in `body`. Raises InvalidValue (damaged, or cut off)."""
     # 47 takes gzip and zlib; clients disagree whether "deflate" has zlib's header or none.
     kinds = (47,) if encoding == "gzip" else (47, -15)

@@ -11,7 +11,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import orjson
@@ -30,6 +30,7 @@ _NOT_OFFERED: Final = {
     "shared_memory_offset": "shared memory regions are not offered: send the data",
     "classification": "the classification extension is not offered: take the output itself",
 }
+Body: TypeAlias = bytes | bytearray
 _SEQUENCE: Final = ("sequence_id", "sequence_start", "sequence_end")
 
 
@@ -41,7 +42,7 @@ class AnswerForm:
     binary: Mapping[str, bool] = field(default_factory=dict)
 
 
-def load_json(data: bytes | memoryview, path: str = "(body)") -> Any:
+def load_json(data: Body | memoryview, path: str = "(body)") -> Any:
     """Parsed JSON; NaN and Infinity, which stock clients write too, are taken. Raises InvalidValue."""
     try:
         return orjson.loads(data)
@@ -55,7 +56,7 @@ def load_json(data: bytes | memoryview, path: str = "(body)") -> Any:
         raise InvalidValue(path, _begin(text), f"JSON ({error})") from None
 
 
-def parse(model: str, version: str | None, body: bytes, header_length: int | None) -> tuple[InferRequest, AnswerForm]:
+def parse(model: str, version: str | None, body: Body, header_length: int | None) -> tuple[InferRequest, AnswerForm]:
     """The request in `body`, whose first `header_length` bytes are JSON (None: all). Raises InvalidValue."""
     if header_length is None:
         header_length = len(body)
@@ -120,7 +121,7 @@ def check_unique(path: str, names: list[str]) -> None:
         raise InvalidValue(path, next(n for n in names if names.count(n) > 1), "each name once")
 
 
-def parse_raw(metadata: ModelMetadata, version: str | None, body: bytes) -> tuple[InferRequest, AnswerForm]:
+def parse_raw(metadata: ModelMetadata, version: str | None, body: Body) -> tuple[InferRequest, AnswerForm]:
     """The request whose whole body is the model's one input; every output is answered as raw bytes. Where the model
     leaves one size open it is what the length gives, further open sizes are 1. Raises InvalidValue."""
     if len(metadata.inputs) != 1:
@@ -130,7 +131,7 @@ def parse_raw(metadata: ModelMetadata, version: str | None, body: bytes) -> tupl
     path = f"inputs.{spec.name}"
     if spec.datatype == "BYTES":
         element = np.empty(1, object)
-        element[0] = body
+        element[0] = bytes(body)
         if math.prod(size for size in spec.shape if size >= 0) != 1:
             raise InvalidValue(path, "a raw body", f"one element; this input has the shape {list(spec.shape)}")
         tensor = Tensor(spec.name, spec.datatype, element.reshape((1,) * len(spec.shape)))
@@ -143,7 +144,7 @@ def parse_raw(metadata: ModelMetadata, version: str | None, body: bytes) -> tupl
         shape[open_sizes[0] if len(open_sizes) == 1 else open_sizes[1]] = len(body) // known
     checked = codec.checked_shape(f"{path}.shape", shape)
     return InferRequest(
-        metadata.name, (codec.from_raw(path, spec.name, spec.datatype, checked, body),), version
+        metadata.name, (codec.from_raw(path, spec.name, spec.datatype, checked, memoryview(body)),), version
     ), AnswerForm(True)
 
 
