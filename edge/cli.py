@@ -16,6 +16,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "plan": ("plan", "answer a planning problem in a file"),
     "profile": ("profile", "measure what served models cost on this device"),
     "simulate": ("simulate", "replay recorded windows under another policy"),
+    "admit": ("admit", "say whether a camera or a model would fit, before it is added"),
     "load": ("load", "send load to served models; report latencies and violations"),
     "doctor": ("doctor", "say what this machine can enforce, and why not more"),
     "db": ("db", "create or upgrade the database"),

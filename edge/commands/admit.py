@@ -1,0 +1,195 @@
+"""`magpie admit`: would a camera or a model fit, and what would it cost the others? Nothing is added.
+
+Either of a running appliance (`--url`), or of a box described in a file: its models, its device table, its cameras.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from edge.commands.plan import read_json
+from edge.core import checks
+from edge.core.errors import InvalidValue, MagpieError, Unavailable
+from edge.core.fields import mapping, number, required
+from edge.core.serving import DeviceTable, ServedModel, ServingProblem
+from edge.core.window import PROBLEM_FORMAT as WINDOW_FORMAT
+from edge.core.window import StreamProblem, WindowProblem
+from scheduler.admission import Admission, Box, CameraCandidate, admit, camera_like
+from scheduler.gpulets.policies import DEFAULT_SERVING_POLICY, SERVING_POLICIES, serving_policy
+from scheduler.policies import DEFAULT_POLICY, WINDOW_POLICIES, window_policy
+
+HELP = "say whether a camera or a model would fit, before it is added"
+FORMAT = "admission/1"
+_PATIENCE_S = 60.0
+_LARGEST = 16 << 20
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """`admit FILE`, or `admit --url URL (--model NAME --rate R --slo-ms MS | --camera ID)`."""
+    parser.add_argument("file", nargs="?", metavar="FILE", help="a box and a candidate (admission/1, JSON), or -")
+    parser.add_argument("--url", metavar="URL", help="ask a running appliance, e.g. http://127.0.0.1:8080")
+    parser.add_argument("--model", metavar="NAME", help="with --url: a model")
+    parser.add_argument("--rate", type=float, metavar="R", help="its requests per second")
+    parser.add_argument("--slo-ms", type=float, metavar="MS", help="each of them is answered within it")
+    parser.add_argument("--priority", type=int, default=0, metavar="N", help="lower yields first (default 0)")
+    parser.add_argument("--table", metavar="FILE", help="device table with the model's latencies (magpie profile)")
+    parser.add_argument("--camera", metavar="ID", help="with --url: a camera")
+    parser.add_argument("--like", metavar="ID", help="a camera that it will be like")
+    parser.add_argument("--json", action="store_true", help="the whole answer as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """0: it fits; 3: it does not. Raises MagpieError for bad input and for an appliance that does not answer."""
+    if (args.file is None) == (args.url is None):
+        raise InvalidValue("FILE, --url", None, "either a file or --url")
+    answer = _of_file(args.file) if args.url is None else _of_appliance(args)
+    sys.stdout.write(json.dumps(answer, indent=1) + "\n" if args.json else in_words(answer))
+    return 0 if answer["admitted"] else 3
+
+
+def in_words(answer: Mapping[str, Any]) -> str:
+    """The answer for people."""
+    lines = [f"{answer['kind']} {answer['candidate']}: {'fits' if answer['admitted'] else 'does not fit'}"]
+    lines += [f"  {reason}" for reason in answer["reasons"]]
+    lines += [f"  yields: {words}" for words in answer["yields"]]
+    for m in answer["models"]:
+        before, after = (f"{x:.1f} ms" if x is not None else "not served" for x in (m["before_ms"], m["after_ms"]))
+        lines.append(f"  model {m['model']}: worst latency {before} -> {after}, SLO {m['slo_ms']:g} ms")
+    for c in answer["cameras"]:
+        before, after = (f"{100 * x:.1f} %" if x is not None else "-" for x in (c["before"], c["after"]))
+        lines.append(f"  camera {c['camera']}: accuracy {before} -> {after}")
+    return "\n".join(lines) + "\n"
+
+
+# -- offline
+
+
+def _of_file(name: str) -> dict[str, Any]:
+    folder = Path.cwd() if name == "-" else Path(name).absolute().parent
+    return admission_of(read_json(name), folder).to_json()
+
+
+def admission_of(value: Any, folder: Path) -> Admission:
+    """The answer to "admission/1"; files that it names are taken from `folder`. Raises InvalidValue, NotFound.
+
+    {"format", "capacity", "serving": gpulet-problem/1, "device" | "device_file": gpulet-device/1, "window" |
+    "window_file": retrain-infer-window/1, "policy", "window_policy", "cameras_priority", "candidate": {"model":
+    {"name", "rate", "slo_ms", "priority"}} or {"camera": {"id", "like"} or a stream of retrain-infer-window/1}}.
+    """
+    value = mapping(value, "admission")
+    checks.one_of("format", value.get("format"), (FORMAT,))
+    known = {
+        "format", "capacity", "serving", "device", "device_file", "window", "window_file", "policy", "window_policy",
+        "cameras_priority", "candidate", "note",
+    }  # fmt: skip
+    checks.known_keys("", value, known)
+    device, window = _part(value, "device", folder), _part(value, "window", folder)
+    models: tuple[ServedModel, ...] = ()
+    most = None
+    if value.get("serving") is not None:
+        problem = ServingProblem.from_json(value["serving"])
+        if problem.devices != 1:
+            raise InvalidValue("serving.devices", problem.devices, "1: admission is asked of one box")
+        models, most = problem.models, problem.max_gpulets
+    box = Box(
+        float(number(value, "capacity", "", 1.0)),
+        models,
+        None if device is None else DeviceTable.from_json(device),
+        None if window is None else WindowProblem.from_json(window),
+        int(number(value, "cameras_priority", "", 0)),
+        most,
+    )
+    policy, cameras = value.get("policy", DEFAULT_SERVING_POLICY), value.get("window_policy", DEFAULT_POLICY)
+    checks.one_of("policy", policy, SERVING_POLICIES)
+    checks.one_of("window_policy", cameras, WINDOW_POLICIES)
+    return admit(box, _candidate(value, box), serving_policy(policy), window_policy(cameras))
+
+
+def _part(value: Mapping[str, Any], key: str, folder: Path) -> Any:
+    named = value.get(f"{key}_file")
+    if named is None:
+        return value.get(key)
+    if value.get(key) is not None:
+        raise InvalidValue(f"{key}_file", named, f"either {key} or {key}_file")
+    if not isinstance(named, str):
+        raise InvalidValue(f"{key}_file", named, "a file's name")
+    return read_json(str(folder / named))
+
+
+def _candidate(value: Mapping[str, Any], box: Box) -> ServedModel | CameraCandidate:
+    given = mapping(required(value, "candidate", ""), "candidate")
+    if len(given) != 1 or next(iter(given)) not in ("model", "camera"):
+        raise InvalidValue("candidate", dict(given), 'either {"model": {...}} or {"camera": {...}}')
+    if "model" in given:
+        asked = {"models": [given["model"]]}
+        try:
+            return ServingProblem.from_json(asked).models[0]
+        except InvalidValue as error:
+            path = error.path.replace("models[0]", "candidate.model")
+            raise InvalidValue(path, error.given, error.allowed) from None
+    camera = mapping(given["camera"], "candidate.camera")
+    if set(camera) <= {"id", "like"}:
+        if box.window is None:
+            raise InvalidValue(
+                "candidate.camera", dict(camera), "a stream of retrain-infer-window/1: no camera is there"
+            )
+        return camera_like(box.window, str(required(camera, "id", "candidate.camera")), camera.get("like"))
+    return CameraCandidate(_stream(camera))
+
+
+def _stream(camera: Mapping[str, Any]) -> StreamProblem:
+    whole = {"format": WINDOW_FORMAT, "num_gpus": 1, "window_s": 1, "streams": [dict(camera)]}
+    try:
+        return WindowProblem.from_json(whole).streams[0]
+    except InvalidValue as error:
+        path = error.path.replace("streams[0]", "candidate.camera")
+        raise InvalidValue(path, error.given, error.allowed) from None
+
+
+# -- a running appliance
+
+
+def _of_appliance(args: argparse.Namespace) -> dict[str, Any]:
+    if (args.model is None) == (args.camera is None):
+        raise InvalidValue("--model, --camera", None, "one of the two")
+    body: dict[str, Any]
+    if args.model is not None:
+        for name in ("rate", "slo_ms"):
+            if getattr(args, name) is None:
+                raise InvalidValue(f"--{name.replace('_', '-')}", None, "a number (it is required with --model)")
+        body = {"name": args.model, "rate": args.rate, "slo_ms": args.slo_ms, "priority": args.priority}
+        if args.table is not None:
+            body["table"] = read_json(args.table)
+        body = {"model": body}
+    else:
+        body = {"camera": {"id": args.camera} | ({} if args.like is None else {"like": args.like})}
+    if not args.url.startswith(("http://", "https://")):
+        raise InvalidValue("--url", args.url, "http:// or https://")
+    request = urllib.request.Request(
+        args.url.rstrip("/") + "/api/v1/admission",
+        json.dumps(body).encode(),
+        {"content-type": "application/json"},
+        method="POST",
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=_PATIENCE_S) as response:
+            return dict(json.loads(response.read(_LARGEST)))
+    except urllib.error.HTTPError as error:
+        raise MagpieError(_words(error)) from None
+    except (urllib.error.URLError, OSError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        raise Unavailable(f"{args.url}: no appliance answers: {reason}") from None
+
+
+def _words(error: urllib.error.HTTPError) -> str:
+    try:
+        return str(json.loads(error.read(_LARGEST))["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        return f"{error.url}: answered {error.code}"

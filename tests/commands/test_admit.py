@@ -1,0 +1,162 @@
+"""`magpie admit`: offline from a file, and of an appliance over HTTP."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edge.cli import main
+
+DEVICE = {
+    "format": "gpulet-device/1",
+    "name": "toy",
+    "latency_ms": {"plates": {str(p): [400 / p, 500 / p] for p in range(10, 101, 10)}},
+}
+CAMERA = {"id": "gate", "start_accuracy": 0.5, "inference_profile": {"kind": "linear", "max_gpu": 0.2}}
+WINDOW = {"format": "retrain-infer-window/1", "num_gpus": 1, "window_s": 100, "delta": 0.1, "streams": [CAMERA]}
+
+
+def document(**more: Any) -> dict[str, Any]:
+    return {
+        "format": "admission/1",
+        "capacity": 0.9,
+        "device": DEVICE,
+        "window": WINDOW,
+        "candidate": {"model": {"name": "plates", "rate": 10, "slo_ms": 100}},
+    } | more
+
+
+def answer(tmp_path: Path, value: Any, *more: str) -> int:
+    path = tmp_path / "admission.json"
+    path.write_text(json.dumps(value), encoding="utf-8")
+    return main(["admit", str(path), *more])
+
+
+def test_a_model_that_fits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert answer(tmp_path, document()) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("model plates: fits")
+    assert "camera gate: accuracy" in said
+
+
+def test_a_model_that_does_not_fit_and_the_rate_that_would(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    much = document(candidate={"model": {"name": "plates", "rate": 1000, "slo_ms": 100}})
+    assert answer(tmp_path, much, "--json") == 3
+    said = json.loads(capsys.readouterr().out)
+    assert not said["admitted"]
+    assert 0 < said["most_rate"] < 1000
+    fits = document(candidate={"model": {"name": "plates", "rate": said["most_rate"], "slo_ms": 100}})
+    assert answer(tmp_path, fits) == 0
+
+
+@pytest.mark.parametrize("candidate", [{"id": "yard"}, {"id": "yard", "like": "gate"}, CAMERA | {"id": "yard"}])
+def test_a_camera(tmp_path: Path, capsys: pytest.CaptureFixture[str], candidate: dict[str, Any]) -> None:
+    assert answer(tmp_path, document(candidate={"camera": candidate}), "--json") == 0
+    said = json.loads(capsys.readouterr().out)
+    assert {c["camera"] for c in said["cameras"]} == {"gate", "yard"}
+
+
+def test_files_are_taken_from_the_folder_of_the_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "device.json").write_text(json.dumps(DEVICE), encoding="utf-8")
+    (tmp_path / "window.json").write_text(json.dumps(WINDOW), encoding="utf-8")
+    named = document(device=None, device_file="device.json", window=None, window_file="window.json")
+    assert answer(tmp_path, named) == 0
+    assert answer(tmp_path, named | {"device_file": "nowhere.json"}) == 1
+    assert "nowhere.json" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"format": "admission/2"}, "format"),
+        ({"capacty": 1}, "capacty"),
+        ({"capacity": 0}, "capacity"),
+        ({"candidate": {}}, "candidate"),
+        ({"candidate": {"model": {"name": "plates", "rate": 1}}}, "candidate.model.slo_ms"),
+        ({"candidate": {"model": {"name": "speech", "rate": 1, "slo_ms": 10}}}, "speech"),
+        ({"candidate": {"camera": {"id": "gate"}}}, "no camera has"),
+        ({"candidate": {"camera": {"id": "a", "like": "b"}}}, "like"),
+        ({"candidate": {"camera": {"id": "a", "start_accuracy": 3}}}, "candidate.camera"),
+        ({"window": None, "candidate": {"camera": {"id": "a"}}}, "no camera is there"),
+        ({"policy": "best"}, "policy"),
+        ({"serving": {"format": "gpulet-problem/1", "models": [], "devices": 4}}, "serving.devices"),
+        ({"device_file": "x.json"}, "either device or device_file"),
+    ],
+)
+def test_bad_documents_are_refused_with_the_field(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], change: dict[str, Any], words: str
+) -> None:
+    assert answer(tmp_path, document(**change)) == 1
+    said = capsys.readouterr().err
+    assert words in said
+    assert "Traceback" not in said
+
+
+@pytest.fixture
+def appliance() -> Iterator[tuple[str, list[Any]]]:
+    """A server that answers as an appliance does: its address, and what it was asked."""
+    asked: list[Any] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            asked.append((self.path, body))
+            known = body.get("model", {}).get("name") != "speech"
+            answered = {"candidate": "plates", "kind": "model", "admitted": True, "reasons": ["it fits"], "yields": [],
+                        "models": [], "cameras": []}  # fmt: skip
+            refused = {"error": {"code": "invalid_value", "message": "model.name: got 'speech'"}}
+            out = json.dumps(answered if known else refused).encode()
+            self.send_response(200 if known else 422)
+            self.send_header("content-length", str(len(out)))
+            self.end_headers()
+            self.wfile.write(out)
+
+        def log_message(self, *_: Any) -> None:
+            """Quiet."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}", asked
+    server.shutdown()
+    server.server_close()
+
+
+def test_an_appliance_is_asked(appliance: tuple[str, list[Any]], capsys: pytest.CaptureFixture[str]) -> None:
+    url, asked = appliance
+    assert main(["admit", "--url", url, "--model", "plates", "--rate", "40", "--slo-ms", "80"]) == 0
+    assert main(["admit", "--url", url + "/", "--camera", "east", "--like", "gate"]) == 0
+    assert asked == [
+        ("/api/v1/admission", {"model": {"name": "plates", "rate": 40.0, "slo_ms": 80.0, "priority": 0}}),
+        ("/api/v1/admission", {"camera": {"id": "east", "like": "gate"}}),
+    ]
+    assert "it fits" in capsys.readouterr().out
+    assert main(["admit", "--url", url, "--model", "speech", "--rate", "1", "--slo-ms", "80"]) == 1
+    assert "model.name: got 'speech'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "either a file or --url"),
+        (["--url", "ftp://x", "--camera", "a"], "http"),
+        (["--url", "http://127.0.0.1:9", "--camera", "a"], "no appliance answers"),
+        (["--url", "http://127.0.0.1:9"], "one of the two"),
+        (["--url", "http://127.0.0.1:9", "--model", "a", "--rate", "1"], "--slo-ms"),
+    ],
+)
+def test_wrong_use_is_explained(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["admit", *arguments]) == 1
+    assert words in capsys.readouterr().err
+
+
+def test_it_starts_without_torch() -> None:
+    code = "import edge.commands.admit, sys; sys.exit(bool({'torch', 'cv2', 'fastapi'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
