@@ -75,7 +75,8 @@ class CropBoxes:
 
     `boxes` names a value (rows, boxes, 4) of (left, top, right, bottom): in fractions, or in pixels of a picture of
     `scale` = (height, width). Taken are boxes whose score (`scores`: (rows, boxes)) is at least `above`, and whose
-    label (`labels`: (rows, boxes)) is one of `classes` (empty: any); and which have an area.
+    label (`labels`: (rows, boxes)) is one of `classes` (empty: any); and which have an area. A box is cut out with its
+    sides times `margin`; `square`: as the square of its longer side. What reaches out of the picture is left out.
     """
 
     boxes: str
@@ -87,8 +88,11 @@ class CropBoxes:
     labels: str | None = None
     classes: tuple[int, ...] = ()
     scale: tuple[int, int] | None = None
+    margin: float = 1.0
+    square: bool = False
 
     def __post_init__(self) -> None:
+        checks.in_range("crop_boxes.margin", self.margin, 0.1, 10.0)
         checks.in_range("crop_boxes.height", self.height, 1, 8192)
         checks.in_range("crop_boxes.width", self.width, 1, 8192)
         checks.in_range("crop_boxes.most", self.most, 1, 1024)

@@ -83,10 +83,17 @@ def cut_boxes(
     labels = _per_box(cut.labels, "labels", values, boxes)
     with np.errstate(invalid="ignore"):
         high, wide = cut.scale or (1, 1)
-        edges = np.clip(boxes / (wide, high, wide, high), 0.0, 1.0) * (width, height, width, height)
+        pixels = boxes / (wide, high, wide, high) * (width, height, width, height)
+        sides = pixels[..., 2:] - pixels[..., :2]
+        taken = np.isfinite(boxes).all(axis=2) & (sides > 0).all(axis=2)
+        if cut.square or cut.margin != 1:
+            centre, half = pixels[..., :2] + sides / 2, sides * (cut.margin / 2)
+            half = half.max(axis=2, keepdims=True) if cut.square else half
+            pixels = np.concatenate([centre - half, centre + half], axis=2)
+        edges = np.clip(pixels, 0.0, (width, height, width, height))
         low = np.floor(edges[..., :2] + 1e-6)
         far = np.ceil(edges[..., 2:] - 1e-6)
-        taken = np.asarray(np.isfinite(boxes).all(axis=2) & (far > low).all(axis=2))
+        taken = np.asarray(taken & (far > low).all(axis=2))
         if scores is not None:
             taken &= scores >= cut.above
     if labels is not None and cut.classes:

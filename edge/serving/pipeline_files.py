@@ -75,6 +75,8 @@ class CropBoxesFile(_Part):
     pixels_of: tuple[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1)]] | None = Field(
         None, description="boxes are pixels of a picture of this height and width; absent: fractions"
     )
+    margin: float = Field(1.0, ge=0.1, le=10, description="a box is cut out with its sides times this")
+    square: bool = Field(False, description="cut out the square of the longer side, so that proportions stay")
 
 
 class OperationFile(_Part):
@@ -102,10 +104,19 @@ class OperationFile(_Part):
         if self.normalise is not None:
             return Normalise(self.normalise.mean, self.normalise.std)
         if (cut := self.crop_boxes) is not None:
-            scale = cut.pixels_of
             return CropBoxes(
-                cut.boxes, *cut.size, cut.most, cut.scores, cut.above, cut.labels, tuple(cut.classes), scale
-            )  # fmt: skip
+                boxes=cut.boxes,
+                height=cut.size[0],
+                width=cut.size[1],
+                most=cut.most,
+                scores=cut.scores,
+                above=cut.above,
+                labels=cut.labels,
+                classes=cut.classes,
+                scale=cut.pixels_of,
+                margin=cut.margin,
+                square=cut.square,
+            )
         return Grey()
 
 

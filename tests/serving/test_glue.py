@@ -101,15 +101,32 @@ def test_boxes_beyond_the_picture_are_cut_off_and_senseless_ones_left_out() -> N
     assert np.array_equal(cuts[0], apply(Resize(4, 4), x)[0])
 
 
+def test_a_margin_and_a_square_around_a_box() -> None:
+    x = pictures(1, 40, 40)
+    box = [[[0.25, 0.375, 0.75, 0.625]]]  # columns 10-30, rows 15-25
+    assert np.array_equal(cut(x, box, square=True)[0], apply(Resize(4, 4), x[:, 10:30, 10:30]))
+    assert np.array_equal(cut(x, box, margin=1.5)[0][0], apply(Resize(4, 4), x[:, 12:28, 5:35])[0])
+    assert np.array_equal(cut(x, box, margin=3, square=True)[0], apply(Resize(4, 4), x))
+
+
 box_numbers = st.floats(-2, 3) | st.sampled_from([float("nan"), float("inf"), -float("inf"), 1e30, 0.0, 1.0])
 
 
-@given(st.lists(st.tuples(*[box_numbers] * 4, st.floats(0, 1) | st.just(float("nan"))), max_size=6), st.integers(1, 4))
+@given(
+    st.lists(st.tuples(*[box_numbers] * 4, st.floats(0, 1) | st.just(float("nan"))), max_size=6),
+    st.integers(1, 4),
+    st.booleans(),
+    st.floats(0.1, 10),
+)
 @settings(max_examples=60)
-def test_whatever_a_detector_says_the_cut_outs_fit(found: list[tuple[float, ...]], most: int) -> None:
+def test_whatever_a_detector_says_the_cut_outs_fit(
+    found: list[tuple[float, ...]], most: int, square: bool, margin: float
+) -> None:
     x = pictures(1, 9, 7)
     boxes = np.array([f[:4] for f in found], np.float32).reshape(1, -1, 4)
-    cuts, counts = cut(x, boxes, most, scores=np.array([[f[4] for f in found]]), above=0.5)
+    cuts, counts = cut(
+        x, boxes, most, scores=np.array([[f[4] for f in found]]), above=0.5, square=square, margin=margin
+    )
     assert cuts.shape == (counts[0], 4, 4, 3)
     assert counts[0] <= min(most, sum(f[4] >= 0.5 for f in found))
 
