@@ -14,6 +14,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import tritonclient.http as triton
+import tritonclient.http.aio as triton_aio
 from oip_double import NumpyService
 from oip_kit import Running, running
 from tritonclient.utils import InferenceServerException
@@ -121,11 +122,13 @@ def test_compressed(client: triton.InferenceServerClient, request_: str | None, 
     np.testing.assert_array_equal(result.as_numpy("y"), array)
 
 
-def test_answers_are_compressed_where_asked_and_worth_it(web: httpx.Client) -> None:
+def test_answers_are_compressed_where_that_is_asked_and_worth_it(web: httpx.Client) -> None:
     for accept, expected in (
         ("gzip", "gzip"),
         ("deflate;q=0.5", "deflate"),
         ("gzip;q=0, deflate", "deflate"),
+        ("gzip, identity", "gzip"),
+        ("gzip, deflate", None),  # what HTTP libraries say by themselves
         ("br", None),
         ("gzip;q=0.0", None),
     ):
@@ -133,6 +136,19 @@ def test_answers_are_compressed_where_asked_and_worth_it(web: httpx.Client) -> N
         assert response.headers.get("content-encoding") == expected, accept
         assert response.json()["openapi"] == "3.1.0"
     assert "content-encoding" not in web.get("/v2", headers={"accept-encoding": "gzip"}).headers
+
+
+async def test_the_asynchronous_client(server: Running) -> None:
+    async with triton_aio.InferenceServerClient(server.http) as client:
+        assert await client.is_server_ready()
+        array = np.ones((1, 1000), np.float32)
+        for algorithm in (None, "gzip"):
+            result = await client.infer(
+                "echo_fp32", [inputs("x", array, "FP32")], response_compression_algorithm=algorithm
+            )
+            np.testing.assert_array_equal(result.as_numpy("y"), array)
+        with pytest.raises(InferenceServerException, match="no model nobody"):
+            await client.get_model_metadata("nobody")
 
 
 def test_server_and_models(server: Running, client: triton.InferenceServerClient) -> None:

@@ -361,8 +361,11 @@ _COMPRESS: Final[Mapping[bytes, Callable[[bytes], bytes]]] = {
 
 
 def _chosen(accept: bytes) -> bytes | None:
+    """The one encoding that the client names. HTTP libraries name all that they know, whoever uses them; that is no
+    wish, and to compress tensors for it would cost more than the rest of the request."""
+    named = []
     for item in accept.lower().split(b","):
         name, _, quality = item.partition(b";")
-        if name.strip() in _COMPRESS and quality.replace(b" ", b"").rstrip(b".0") != b"q=":
-            return name.strip()
-    return None
+        if name.strip() != b"identity" and quality.replace(b" ", b"").rstrip(b".0") != b"q=":
+            named.append(name.strip())
+    return named[0] if len(named) == 1 and named[0] in _COMPRESS else None
