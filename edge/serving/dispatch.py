@@ -500,9 +500,12 @@ class Dispatcher:
             if seat.running:
                 if len(seat.running) > 1:
                     return
-                if seat.free_s - now_s > _LEAD_S:
+                left_s = seat.free_s - now_s
+                if left_s < -_LEAD_S:
+                    return  # overdue: what waits is better off where it can still be given to another
+                if left_s > _LEAD_S:
                     if seat.timer is None and any(lane.served.queue for lane in seat.lanes):
-                        self._later(seat, seat.free_s - _LEAD_S - now_s)
+                        self._later(seat, left_s - _LEAD_S)
                     return
             if not self._next(seat, now_s):
                 return
