@@ -13,11 +13,11 @@ from typing import Any
 
 import psutil
 
-from edge.core.errors import InvalidValue, MagpieError
+from edge.core.errors import MagpieError
 from edge.core.layout import ServedVersion
 from edge.runtime.device import open_bucket
 from edge.runtime.process import Channel, Retire, Stop, TakeOver
-from edge.serving.profiling import Effort, Runs, example_inputs, repeat
+from edge.serving.profiling import Effort, Runs, repeat
 from edge.serving.stressors import make_stressor
 
 
@@ -94,30 +94,18 @@ def _runner(subject: Subject, device: str) -> Callable[[int], Callable[[], Any]]
     if subject.version is None:
         stressor = make_stressor(subject.stressor, device)
         return lambda batch: stressor.run
-    from edge.serving.backends import load
+    from edge.serving.backends import example_inputs, load
 
     version = subject.version
     model = load(version, device)
     made: dict[int, dict[str, Any]] = {}
 
     def runner(batch: int) -> Callable[[], Any]:
-        inputs = made.get(batch)
-        if inputs is None:
+        if batch not in made:
             made.clear()
-            inputs = made[batch] = example_inputs(version, batch)
-
-        def run() -> None:
-            try:
-                model.run(inputs)
-            except MagpieError:
-                raise
-            except (RuntimeError, ValueError, TypeError) as error:
-                if type(error).__name__ == "OutOfMemoryError":
-                    raise
-                first = (str(error).splitlines() or [type(error).__name__])[0]
-                raise InvalidValue(f"{version.key} batch", batch, f"what the model can run ({first})") from error
-
-        return run
+            made[batch] = example_inputs(version, batch)
+        inputs = made[batch]
+        return lambda: model.run(inputs)
 
     return runner
 

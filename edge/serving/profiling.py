@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 
 from edge.core import checks
 from edge.core.errors import InvalidValue, Unavailable
-from edge.core.layout import ServedVersion
-from edge.core.oip import DATATYPES, TensorSpec
 
 #: A paced share is kept on average over this time (the bucket's burst, edge/shares/bucket.py).
 EVEN_S = 0.020
 #: A wait for the share that is longer than this is one.
 _FELT_S = 2e-4
+#: A stressor that slows its own like by less than this finds no bottleneck: what models do to it is noise.
+_FELT_PRESSURE = 1.05
 #: How a value of the table came about, one letter per batch in `details["origin"]`.
 MEASURED, INTERPOLATED, EXTRAPOLATED = "m", "i", "x"
 
@@ -62,17 +62,25 @@ class Runs:
 
     run_ms: tuple[float, ...]
     cycle_ms: tuple[float, ...]
-    cpu_ms: tuple[float, ...] = ()
+    cpu_ms: tuple[float, ...]
 
     def __post_init__(self) -> None:
         checks.not_empty("run_ms", self.run_ms)
-        if len(self.cycle_ms) != len(self.run_ms):
-            raise InvalidValue("cycle_ms", len(self.cycle_ms), f"as many as run_ms ({len(self.run_ms)})")
+        for name in ("cycle_ms", "cpu_ms"):
+            if len(given := getattr(self, name)) != len(self.run_ms):
+                raise InvalidValue(name, len(given), f"as many as run_ms ({len(self.run_ms)})")
 
     @property
     def mean_cycle_ms(self) -> float:
         """Mean cycle without the longest and the shortest twentieth (another process of the machine, mostly)."""
         return trimmed_mean(self.cycle_ms)
+
+    @property
+    def mean_cpu_ms(self) -> float:
+        """Mean CPU time of a batch, trimmed alike. On a CPU this is what neighbours make longer (caches, memory, the
+        other thread of a core) and what a paced cycle is in proportion to; unlike the cycle it does not grow when
+        somebody else takes the core away for a while."""
+        return trimmed_mean(self.cpu_ms)
 
     @property
     def typical_run_ms(self) -> float:
@@ -140,28 +148,6 @@ def repeat(
         tuple(1000.0 * (starts[n + 1] - starts[n]) for n in times),
         tuple(1000.0 * work[n] for n in times),
     )
-
-
-def example_inputs(version: ServedVersion, batch: int, seed: int = 0) -> dict[str, NDArray[Any]]:
-    """Inputs of `batch` rows for a model: uniform numbers in [0, 1), small whole numbers, or short byte strings.
-
-    Open dimensions beyond the first are as in the version's examples. The time that a network takes hardly depends on
-    the values.
-    """
-    rng = np.random.default_rng(seed)
-    return {spec.name: _example(spec, batch, version.examples.get(spec.name), rng) for spec in version.inputs}
-
-
-def _example(spec: TensorSpec, batch: int, example: tuple[int, ...] | None, rng: np.random.Generator) -> NDArray[Any]:
-    shape = (batch, *(example or (max(1, size) for size in spec.shape[1:])))
-    dtype = DATATYPES[spec.datatype]
-    if spec.datatype == "BYTES":
-        return np.full(shape, b"example", dtype=object)
-    if spec.datatype == "BF16":
-        return (rng.random(shape, dtype=np.float32).view(np.uint32) >> 16).astype(dtype)
-    if dtype.kind == "f":
-        return rng.random(shape, dtype=np.float32).astype(dtype)
-    return rng.integers(0, 2, shape).astype(dtype)
 
 
 # -- the grid
@@ -364,7 +350,8 @@ class Side:
 
 @dataclass(frozen=True)
 class Together:
-    """`side` ran beside `other` and its cycles took `slowdown` times as long as alone (means)."""
+    """`side` ran beside `other` and its batches took `slowdown` times as long as alone (means: of cycles, on a CPU of
+    CPU time)."""
 
     side: Side
     other: Side
@@ -405,7 +392,7 @@ def pressure(beside_model: float, beside_stressor: float) -> float:
     """Use of a shared resource [0, 1]: how much a model slows the calibrated probe of that resource, relative to how
     much the stressor that does nothing else slows it (both as slowdowns, 1 = not at all). 0 where the stressor itself
     is hardly felt."""
-    if beside_stressor < 1.02:
+    if beside_stressor < _FELT_PRESSURE:
         return 0.0
     return round(min(1.0, max(0.0, (beside_model - 1.0) / (beside_stressor - 1.0))), 4)
 

@@ -13,8 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edge.core.errors import InvalidValue, Unavailable
-from edge.core.layout import ServedVersion
-from edge.core.oip import TensorSpec
 from edge.serving.profiling import (
     Effort,
     OtherLoad,
@@ -23,7 +21,6 @@ from edge.serving.profiling import (
     batch_grid,
     complete,
     default_shares,
-    example_inputs,
     pairs_to_measure,
     pressure,
     repeat,
@@ -95,14 +92,14 @@ def test_a_stop_ends_it():
 
 def test_short_cycles_are_evened_out_over_what_a_bucket_saves():
     # Every other cycle of 1 ms waits 3 ms: over 20 ms that is 2.5 ms a batch, not 4.
-    runs = Runs((1.0,) * 100, (1.0, 4.0) * 50)
+    runs = Runs((1.0,) * 100, (1.0, 4.0) * 50, (1.0,) * 100)
     assert runs.latency_ms() == pytest.approx(2.5, rel=0.05)
     # Long ones are not.
-    assert Runs((40.0,) * 100, (40.0, 80.0) * 50).latency_ms() == pytest.approx(80.0)
+    assert Runs((40.0,) * 100, (40.0, 80.0) * 50, (40.0,) * 100).latency_ms() == pytest.approx(80.0)
 
 
 def test_a_batch_that_is_slow_itself_counts_even_where_cycles_even_out():
-    assert Runs((1.0,) * 80 + (9.0,) * 20, (2.0,) * 100).latency_ms() == pytest.approx(9.0)
+    assert Runs((1.0,) * 80 + (9.0,) * 20, (2.0,) * 100, (1.0,) * 100).latency_ms() == pytest.approx(9.0)
 
 
 def test_trimmed_mean_leaves_out_the_ends():
@@ -111,37 +108,13 @@ def test_trimmed_mean_leaves_out_the_ends():
 
 def test_runs_are_checked():
     with pytest.raises(InvalidValue, match="run_ms"):
-        Runs((), ())
+        Runs((), (), ())
     with pytest.raises(InvalidValue, match="cycle_ms"):
-        Runs((1.0,), ())
+        Runs((1.0,), (), (1.0,))
     with pytest.raises(InvalidValue, match="quantile"):
-        Runs((1.0,), (1.0,)).latency_ms(0.1)
+        Runs((1.0,), (1.0,), (1.0,)).latency_ms(0.1)
     with pytest.raises(InvalidValue, match=r"effort\.most"):
         Effort(least=10, most=5)
-
-
-def test_inputs_have_the_model_s_types_and_shapes():
-    specs = (
-        TensorSpec("picture", "FP32", (-1, 3, 8, 8)),
-        TensorSpec("mask", "BOOL", (-1, 4)),
-        TensorSpec("tokens", "INT64", (-1, -1)),
-        TensorSpec("half", "FP16", (-1, 2)),
-        TensorSpec("brain", "BF16", (-1, 2)),
-        TensorSpec("text", "BYTES", (-1, 1)),
-    )
-    version = ServedVersion("m", "1", "", "onnx", specs, (), 10.0, examples={"tokens": (128,)})
-    made = example_inputs(version, 5)
-    assert {n: (a.shape, a.dtype.str) for n, a in made.items()} == {
-        "picture": ((5, 3, 8, 8), "<f4"),
-        "mask": ((5, 4), "|b1"),
-        "tokens": ((5, 128), "<i8"),
-        "half": ((5, 2), "<f2"),
-        "brain": ((5, 2), "<u2"),
-        "text": ((5, 1), "|O"),
-    }
-    assert np.array_equal(made["picture"], example_inputs(version, 5)["picture"])
-    as_float = (made["brain"].astype(np.uint32) << 16).view(np.float32)
-    assert ((as_float >= 0) & (as_float < 1)).all()
 
 
 # -- the grid
@@ -264,7 +237,7 @@ def test_pressure_is_relative_to_the_stressor():
     assert pressure(1.25, 1.5) == 0.5
     assert pressure(0.98, 1.5) == 0.0
     assert pressure(2.0, 1.5) == 1.0
-    assert pressure(1.5, 1.01) == 0.0
+    assert pressure(1.5, 1.04) == 0.0
 
 
 def test_other_load_is_what_is_not_ours():
