@@ -1,4 +1,4 @@
-"""`magpie plan window FILE`: answer a planning problem in a file. Starts without torch."""
+"""`magpie plan window FILE`, `magpie plan serving FILE`: answer a planning problem in a file. Starts without torch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from edge.core.errors import InvalidValue, NotFound, StoreError
+from edge.core.serving import DeviceTable, ServingProblem
 from edge.core.window import WindowProblem
+from scheduler.gpulets.policies import DEFAULT_SERVING_POLICY, SERVING_POLICIES, serving_policy
 from scheduler.policies import DEFAULT_POLICY, WINDOW_POLICIES, window_policy
 
 HELP = "answer a planning problem in a file"
@@ -30,26 +32,78 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     window.add_argument("--fixed", metavar="ID", help="configuration of uniform, uniform-heavy and fixed-config")
     window.add_argument("--out", metavar="FILE", help="write the plan there instead of standard output")
+    serving = kinds.add_parser("serving", help="served models: gpulet-problem/1 in, gpulet-plan/1 out")
+    serving.add_argument("file", metavar="FILE", help="the problem (JSON), or - for standard input")
+    serving.add_argument(
+        "--table",
+        metavar="DEVICE.json",
+        help="the device table (gpulet-device/1); without it the one that the problem's device_file names",
+    )
+    serving.add_argument(
+        "--policy",
+        default=DEFAULT_SERVING_POLICY,
+        metavar="NAME",
+        help="one of " + ", ".join(SERVING_POLICIES) + " (%(default)s)",
+    )
+    serving.add_argument("--out", metavar="FILE", help="write the plan there instead of standard output")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print or write the plan as JSON. Raises MagpieError for a bad file; faults of the plan go to standard error."""
+    """Print or write the plan as JSON. Raises MagpieError for a bad file; faults of a window plan and why nothing
+    could be scheduled go to standard error, with exit code 3 for the latter."""
+    return _serving(args) if args.kind == "serving" else _window(args)
+
+
+def _window(args: argparse.Namespace) -> int:
     policy = window_policy(args.policy, args.fixed)
     problem = WindowProblem.from_json(read_json(args.file))
     begin = time.perf_counter()
     plan = policy.plan(problem)
     plan = replace(plan, decision_seconds=round(time.perf_counter() - begin, 6))
-    text = json.dumps(plan.to_json(), indent=1)
-    if args.out is None:
-        sys.stdout.write(text + "\n")
-    else:
-        try:
-            Path(args.out).write_text(text + "\n", encoding="utf-8")
-        except OSError as error:
-            raise StoreError(f"{args.out}: cannot be written: {error.strerror}") from error
+    _put(plan.to_json(), args.out)
     for fault in plan.faults:
         sys.stderr.write(f"magpie plan: {fault}\n")
     return 0
+
+
+def _serving(args: argparse.Namespace) -> int:
+    policy = serving_policy(args.policy)
+    value = read_json(args.file)
+    problem = ServingProblem.from_json(value)
+    table = DeviceTable.from_json(read_json(_table_file(args, value)))
+    begin = time.perf_counter()
+    plan = policy.plan(problem, table)
+    plan = replace(plan, decision_seconds=round(time.perf_counter() - begin, 6))
+    _put(plan.to_json(), args.out)
+    if plan.schedulable:
+        return 0
+    sys.stderr.write("magpie plan: not schedulable\n")
+    for reason in plan.reasons:
+        sys.stderr.write(f"magpie plan: {reason}\n")
+    return 3
+
+
+def _table_file(args: argparse.Namespace, problem: Any) -> str:
+    """Where the device table is: `--table`, or `device_file` of the problem, relative to the problem's file."""
+    if args.table is not None:
+        return str(args.table)
+    named = problem.get("device_file")
+    if not isinstance(named, str) or not named:
+        raise InvalidValue("device_file", named, "a device table's file (or give --table)")
+    folder = Path.cwd() if args.file == "-" else Path(args.file).parent
+    return str(folder / named)
+
+
+def _put(value: dict[str, Any], out: str | None) -> None:
+    """Print the plan, or write it to the file `out`. Raises StoreError."""
+    text = json.dumps(value, indent=1)
+    if out is None:
+        sys.stdout.write(text + "\n")
+        return
+    try:
+        Path(out).write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise StoreError(f"{out}: cannot be written: {error.strerror}") from error
 
 
 def read_json(name: str) -> Any:

@@ -13,23 +13,41 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from edge.core import serving
 from edge.core.profiles import InferenceProfile
+from edge.core.serving import DeviceTable, ModelBatch, ServingPlan, ServingProblem
 from edge.core.window import PLAN_FORMAT, PROBLEM_FORMAT, RetrainingOption, StreamProblem, WindowPlan, WindowProblem
 
 HELP = "print a JSON schema of a file format"
 
 #: name -> (type of the whole file, what its field `format` says)
 SCHEMAS: Mapping[str, tuple[type, str]] = MappingProxyType(
-    {"window-problem": (WindowProblem, PROBLEM_FORMAT), "window-plan": (WindowPlan, PLAN_FORMAT)}
+    {
+        "window-problem": (WindowProblem, PROBLEM_FORMAT),
+        "window-plan": (WindowPlan, PLAN_FORMAT),
+        "serving-problem": (ServingProblem, serving.PROBLEM_FORMAT),
+        "serving-plan": (ServingPlan, serving.PLAN_FORMAT),
+        "serving-device": (DeviceTable, serving.DEVICE_FORMAT),
+    }
 )
 #: Names of fields in files where they differ from those of the types.
 _FILE_NAMES: Mapping[tuple[type, str], str] = MappingProxyType(
-    {(StreamProblem, "options"): "retrain_configs", (InferenceProfile, "factors"): "factor"}
+    {
+        (StreamProblem, "options"): "retrain_configs",
+        (InferenceProfile, "factors"): "factor",
+        (ModelBatch, "model"): "name",
+    }
 )
 #: Fields that stand for "whatever else the file says".
-_OPEN_FIELDS: Mapping[type, str] = MappingProxyType({RetrainingOption: "details"})
+_OPEN_FIELDS: Mapping[type, str] = MappingProxyType({RetrainingOption: "details", DeviceTable: "details"})
 #: Fields without which a file is still read.
-_OPTIONAL_IN_FILES: frozenset[tuple[type, str]] = frozenset({(WindowProblem, "name")})
+_OPTIONAL_IN_FILES: frozenset[tuple[type, str]] = frozenset(
+    {(WindowProblem, "name"), (DeviceTable, "name"), (DeviceTable, "utilisation")}
+)
+#: Fields of files that the types do not keep.
+_ONLY_IN_FILES: Mapping[type, Mapping[str, type]] = MappingProxyType(
+    {ServingProblem: MappingProxyType({"device_file": str, "note": str})}
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -69,6 +87,8 @@ def _object(kind: type, definitions: dict[str, Any]) -> dict[str, Any]:
         has_default = field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
         if not has_default and (kind, field.name) not in _OPTIONAL_IN_FILES:
             required.append(name)
+    for name, hint in _ONLY_IN_FILES.get(kind, {}).items():
+        properties[name] = _of(hint, definitions)
     return {
         "type": "object",
         "description": inspect.cleandoc(kind.__doc__ or ""),

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import nnls
 
 from edge.core import checks
 from edge.core.errors import InvalidValue
@@ -125,6 +124,8 @@ def _features(pairs: Sequence[InterferencePair]) -> FloatArray:
 def _least_squares(x: FloatArray, y: FloatArray) -> FloatArray:
     """Coefficients (5,) with the least sum of squared relative errors. A second round leaves out what is at the floor
     of 1 in measurement and prediction: there the model says nothing about its coefficients."""
+    from scipy.optimize import nnls  # takes half a second to load
+
     c, _ = nnls(x / y[:, None], np.ones(len(y)))
     used = (x @ c > 1.0) | (y > 1.0)
     if FEWEST_PAIRS <= int(used.sum()) < len(y):
