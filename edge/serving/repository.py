@@ -242,7 +242,9 @@ class Repository:
     def _present(self, model: str) -> tuple[str, ...]:
         self._named(model)
         with contextlib.suppress(OSError):
-            found = [e.name for e in (self.folder / model).iterdir() if re.fullmatch(VERSION_NAME, e.name) and e.is_dir()]
+            found = [
+                e.name for e in (self.folder / model).iterdir() if re.fullmatch(VERSION_NAME, e.name) and e.is_dir()
+            ]
             return tuple(sorted(found, key=int))
         raise NotFound(f"no model {model} is in the repository")
 
