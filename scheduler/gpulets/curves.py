@@ -82,10 +82,9 @@ class Curves:
         wanted = [row for m, row in zip(self.models, self.push, strict=True) if m.rate > 0]
         return max((max(row) for row in wanted), default=0.0)
 
-    def largest_share(self, free: int) -> int | None:
-        """The largest share in the table that fits into `free` percent."""
-        fitting = [p for p in self.shares if p <= free]
-        return fitting[-1] if fitting else None
+    def largest_share(self, free: int, model: int | None = None) -> int | None:
+        """The largest share measured (for `model`, or any model) that fits into `free` percent."""
+        return max((p for p in (self.shares if model is None else self.solo[model]) if p <= free), default=None)
 
     def fit(self, share: int, loads: Sequence[Load], pressure: float | None) -> Fit | None:
         """The smallest batches that serve `loads` in a gpu-let of `share`, or None.

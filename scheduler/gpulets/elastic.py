@@ -126,11 +126,11 @@ class Elastic:
                 return True
         return False
 
-    def room(self) -> list[Remnant]:
-        """Remaining gpu-lets, ascending by size."""
+    def room(self, model: int) -> list[Remnant]:
+        """Remaining gpu-lets that `model` was measured at, ascending by size."""
         found = []
         for d, device in enumerate(self.packing.devices):
-            size = self.curves.largest_share(device.free)
+            size = self.curves.largest_share(device.free, model)
             if size is not None and len(device.pieces) < self.split_into:
                 found.append(Remnant(size, d, len(device.pieces) + 1 < self.split_into))
         return sorted(found, key=lambda r: (r.size, r.device))
@@ -138,12 +138,14 @@ class Elastic:
     def _best_fit(self, model: int, left: float, ideal: int) -> float:
         """A new gpu-let in the smallest remaining one of at least `ideal` in which it and its neighbours hold."""
         seen: set[Device] = set()
-        for remnant in self.room():
+        for remnant in self.room(model):
             device = self.packing.devices[remnant.device]
             if remnant.size < ideal or device in seen:
                 continue
             seen.add(device)
-            shares = [p for p in self.curves.shares if ideal <= p <= remnant.size] if remnant.splits else [remnant.size]
+            shares = (
+                [p for p in self.curves.solo[model] if ideal <= p <= remnant.size] if remnant.splits else [remnant.size]
+            )
             for share in shares:
                 rate = self._put(model, left, remnant.device, share)
                 if rate > 0:
@@ -152,7 +154,7 @@ class Elastic:
 
     def _remnants(self, model: int, left: float) -> float:
         """A new gpu-let in the largest remaining one that serves anything."""
-        for remnant in reversed(self.room()):
+        for remnant in reversed(self.room(model)):
             rate = self._put(model, left, remnant.device, remnant.size)
             if rate > SMALLEST_PART * left:
                 return rate

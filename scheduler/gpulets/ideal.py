@@ -68,12 +68,12 @@ class IdealPolicy:
 class _Fixed(Elastic):
     """Elastic partitioning on gpu-lets that are there already and keep their size."""
 
-    def room(self) -> list[Remnant]:
+    def room(self, model: int) -> list[Remnant]:
         found = {
             (piece.share, device): Remnant(piece.share, d, False)
             for d, device in reversed(list(enumerate(self.packing.devices)))
             for piece in device.pieces
-            if not piece.loads
+            if not piece.loads and piece.share in self.curves.solo[model]
         }
         return sorted(found.values(), key=lambda r: (r.size, r.device))
 
