@@ -60,8 +60,8 @@ def front_process(channel: Channel, spec: FrontSpec) -> None:
             if isinstance(order, TakeOver):
                 spec = order.argument
                 break
-    # What is loaded by now stays: looking through it again and again would stop the loop for a tenth of a second.
-    gc.collect()
+    # What is loaded by now stays: looking through it again and again would stop the loop for a tenth of a second (and
+    # take memory, as its pages are shared with the other workers until they are written to).
     gc.freeze()
     process = _FrontProcess(channel, spec)
     uvloop.run(process.run())
