@@ -170,9 +170,15 @@ async def _send(spec: LoadSpec, quiet: bool) -> LoadReport:
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
+
+    def end() -> None:
+        stop.set()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)  # the second one ends it without waiting for answers
+
     for number in (signal.SIGINT, signal.SIGTERM):
         with contextlib.suppress(NotImplementedError):
-            loop.add_signal_handler(number, stop.set)
+            loop.add_signal_handler(number, end)
     return await run_load(spec, None if quiet or not sys.stderr.isatty() else _show, stop)
 
 
