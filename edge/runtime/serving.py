@@ -11,10 +11,8 @@ import contextlib
 import hashlib
 import json
 import logging
-import os
 import secrets
 import socket
-import tempfile
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -42,7 +40,7 @@ from edge.core.layout import (
 )
 from edge.core.serving import DeviceTable, ServedModel, ServingPlan, ServingProblem
 from edge.core.shares import ShareCaps
-from edge.runtime.executor_worker import ExecutorSpec, executor_worker
+from edge.runtime.executor_worker import ExecutorSpec, SetVersions, VersionsLoaded, executor_worker
 from edge.runtime.process import WorkerMain
 from edge.runtime.serving_cameras import CamerasNow
 from edge.runtime.serving_check import check_version
@@ -73,6 +71,8 @@ _LOOK_S = 2.0
 #: Changes of the share left to serving below this are none.
 _CAPACITY_STEP = 0.005
 _RECENT = 60
+#: At the start models that are ready within so long of each other are placed together.
+_TOGETHER_S = 10.0
 #: Shares in percent at which models are measured; fewer where less is free.
 _SHARES = (5, 10, 15, 20, 25, 30, 40, 50, 60, 70, 80, 90, 100)
 
@@ -135,11 +135,11 @@ class ServingRuntime:
         self.view = View()
         self.table: DeviceTable | None = None
         self._data, self._supervisor, self._caps, self._clock = data / "serving", supervisor, caps, clock
+        self._socket = self._data.absolute() / "front.sock"
         self._front, self._cameras, self._reserve = front, cameras, reserve
         self._note, self._complain = note, complain
         most = int(settings.max_upload_mb * 2**20) if settings.uploads else 0
         self._repository = Repository(Path(settings.folder), most)
-        self._socket = _socket_path(self._data)
         self._offers: dict[str, Offer] = {}
         self._checked: set[tuple[str, str]] = set()
         self._need_key: tuple[Any, ...] | None = None
@@ -260,7 +260,7 @@ class ServingRuntime:
             order.share,
             executor_worker,
             ExecutorSpec(order.executor, str(self._socket), expect.token, order.versions),
-            lambda message: None,
+            partial(self._executor_message, order.executor),
             on_lost=partial(self._executor_lost, order.executor),
             on_given_up=partial(self._executor_given_up, order.executor),
             max_restarts=_MAX_RESTARTS,
@@ -282,6 +282,10 @@ class ServingRuntime:
     @_carry_out.register
     def _(self, order: r.StopExecutor) -> None:
         self._spawn(self._stop_executor(order.executor), f"stop {order.executor}")
+
+    @_carry_out.register
+    def _(self, order: r.TrimExecutor) -> None:
+        self._supervisor.send(order.executor, SetVersions(order.versions))
 
     @_carry_out.register
     def _(self, order: r.RecordPlan) -> None:
@@ -367,6 +371,19 @@ class ServingRuntime:
         self.traffic = None
         self.tell(r.FrontLost(self._now()))
 
+    def _executor_message(self, executor: str, message: Any) -> None:
+        if not isinstance(message, VersionsLoaded) or not message.failed:
+            return
+        # Half of what it shall hold is not enough: it ends, and what is at fault is said.
+        reason = "; ".join(f"{key}: {words}" for key, words in message.failed.items())
+        models = tuple(key.rpartition("/")[0] for key in message.failed)
+        self._spawn(self._give_up(executor, reason, models), f"give {executor} up")
+
+    async def _give_up(self, executor: str, reason: str, models: tuple[str, ...]) -> None:
+        await self._supervisor.stop(executor)
+        self._forget(executor)
+        self.tell(r.ExecutorFailed(self._now(), executor, reason, models))
+
     def _executor_lost(self, executor: str, reason: str) -> None:
         self.tell(r.ExecutorLost(self._now(), executor, reason))
 
@@ -424,27 +441,31 @@ class ServingRuntime:
     async def _take_all_in(self, names: Sequence[str]) -> None:
         """At the start: check each, measure what is not measured, all together; what is known serves at once."""
         missing = []
+        told_s = self._now()
         for name in names:
             offer = self._offers[name]
             try:
                 async with self._lock(name):
                     version = await self._resolved(name)
                     if version is None:
-                        self._models_changed()
                         continue
                     await self._check(offer, version)
                     offer.version = version
-                    if self._known(version):
+                    if self._known(version) or not self.settings.measure:
                         offer.state = "offered"
-                        self._models_changed()
                     else:
                         missing.append(version)
-                        offer.state = "measuring" if self.settings.measure else "offered"
+                        offer.state = "measuring"
             except MagpieError as error:
                 self._failed(offer, error)
-        if missing and self.settings.measure:
-            await self._measure(missing)
+            # Together they are placed once; but nobody waits long for those that come after.
+            if self._now() - told_s > _TOGETHER_S:
+                told_s = self._now()
+                self._models_changed()
         self._models_changed()
+        if missing:
+            await self._measure(missing)
+            self._models_changed()
 
     async def _resolved(self, name: str) -> ServedVersion | None:
         """The version as it is on disk now; None for an application, which is taken in here. Raises MagpieError."""
@@ -533,11 +554,13 @@ class ServingRuntime:
 
     def _models_changed(self) -> None:
         wanted, applications = self._demands()
-        self._table_changed()
-        self.tell(r.ModelsChanged(self._now(), wanted, applications))
+        self.tell(r.ModelsChanged(self._now(), wanted, applications, self._cut()))
+
+    def _cut(self) -> DeviceTable | None:
+        return cut(self.table, [o.version for o in self._offers.values() if o.version is not None])
 
     def _table_changed(self) -> None:
-        table = cut(self.table, [o.version for o in self._offers.values() if o.version is not None])
+        table = self._cut()
         if table is not None and table != self._reorganiser.state.table:
             self.tell(r.TableChanged(self._now(), table))
 
@@ -904,14 +927,6 @@ def check_port(host: str, port: int) -> None:
         raise Unavailable(
             f"{host}:{port} cannot be listened at: {error.strerror or error}", "serving.http and serving.grpc say where"
         ) from None
-
-
-def _socket_path(folder: Path) -> Path:
-    """Where front and executors meet. A socket's path has at most 107 bytes; that of a data folder may have more."""
-    path = folder.absolute() / "front.sock"
-    if len(os.fsencode(path)) < 100:
-        return path
-    return Path(tempfile.gettempdir()) / f"magpie-{secrets.token_hex(8)}.sock"
 
 
 def _digest(text: str) -> str:

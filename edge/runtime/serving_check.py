@@ -26,9 +26,8 @@ class Tried:
 def try_version(channel: Channel, version: ServedVersion) -> None:
     """Worker main."""
     from edge.serving.backends import load
-    from edge.serving.profiling import example_inputs
 
-    load(version, "cpu").run(example_inputs(version, 1))
+    load(version, "cpu").warm((1,))
     channel.send(Tried())
 
 

@@ -110,11 +110,12 @@ class TrafficMeasured:
 @dataclass(frozen=True)
 class ModelsChanged:
     """All models that shall be served from now on, and applications of them. A changed `rate` is taken for the rate
-    that is expected now."""
+    that is expected now. `table` replaces the one that is known, if given."""
 
     at_s: float
     models: tuple[Demand, ...]
     applications: tuple[Application, ...] = ()
+    table: DeviceTable | None = None
 
 
 @dataclass(frozen=True)
@@ -144,11 +145,12 @@ class ExecutorLost:
 
 @dataclass(frozen=True)
 class ExecutorFailed:
-    """An executor is not started again."""
+    """An executor is not started again. `models` are those at fault, where that is known."""
 
     at_s: float
     executor: str
     reason: str
+    models: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -248,6 +250,14 @@ class StopExecutor:
 
 
 @dataclass(frozen=True)
+class TrimExecutor:
+    """Let go of all models that this executor has loaded but these: nobody asks for the others any more."""
+
+    executor: str
+    versions: tuple[ServedVersion, ...]
+
+
+@dataclass(frozen=True)
 class RecordPlan:
     """Keep the problem, its plan, and what it was made for."""
 
@@ -289,6 +299,7 @@ Instruction = (
     | ResizeExecutor
     | SetLayout
     | StopExecutor
+    | TrimExecutor
     | RecordPlan
     | VersionServed
     | VersionFailed
@@ -403,6 +414,7 @@ class Reorganiser:
         s = self.state
         wanted = {d.version.model: d for d in event.models}
         s.applications = event.applications
+        s.table = event.table or s.table
         out: list[Instruction] = []
         for name in [n for n in s.models if n not in wanted]:
             del s.models[name]
@@ -562,6 +574,8 @@ class Reorganiser:
         out: list[Instruction] = []
         for name, version in executor.versions.items():
             model = s.models.get(name)
+            if event.models and name not in event.models:
+                continue
             if model is None or not loads_alike(model.demand.version, version):
                 continue
             before = model.serving
@@ -696,7 +710,7 @@ class Reorganiser:
             s.reserved = wanted
             reserved = [ReserveShare(wanted)]
         routes: list[Instruction] = [] if layout is None else [SetLayout(layout)]
-        out = [*reserved, *grows, *routes, *shrinks, *regrows, *switched, *stops]
+        out = [*reserved, *grows, *routes, *shrinks, *regrows, *switched, *stops, *self._trims()]
         if not self.in_flight() and self._reservation() < s.reserved - _EPS:
             s.reserved = self._reservation()
             out.append(ReserveShare(s.reserved))
@@ -832,6 +846,18 @@ class Reorganiser:
                 e.share, e.state = round(part, 6), "starting"
                 versions = tuple(e.versions[b.model] for b in e.target.models)
                 out.append(StartExecutor(e.id, e.share, versions))
+        return out
+
+    def _trims(self) -> list[Instruction]:
+        """Models that are unloaded are let go of by the executors that stay; a version that is replaced has its own."""
+        s = self.state
+        out: list[Instruction] = []
+        for e in s.executors.values():
+            gone = [n for n in e.versions if n not in s.models]
+            if gone and e.state == "connected" and e.gpulet is not None and not set(gone) & _names(e.gpulet):
+                for name in gone:
+                    del e.versions[name]
+                out.append(TrimExecutor(e.id, tuple(e.versions.values())))
         return out
 
     def _free(self) -> float:

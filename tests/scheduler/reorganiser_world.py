@@ -159,6 +159,11 @@ class World:
                     assert route.versions[batch.model] == serving[batch.model].version
             self.layout = order.layout
             self.layouts.append(order.layout)
+        elif isinstance(order, r.TrimExecutor):
+            named = {b.model for route in self.layout.routes for b in route.gpulet.models
+                     if route.executor == order.executor} if self.layout else set()  # fmt: skip
+            assert named <= {v.model for v in order.versions}, "a model with a route is let go of"
+            self.processes[order.executor].versions = {v.model: v for v in order.versions}
         elif isinstance(order, r.StopExecutor):
             process = self.processes[order.executor]
             assert order.executor not in self.routed, "stopped with routes"

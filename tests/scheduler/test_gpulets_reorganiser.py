@@ -151,6 +151,17 @@ def test_a_first_version_that_fails_is_refused_with_the_reason_and_tried_again_l
     assert not w.layout.refused
 
 
+def test_only_the_models_at_fault_are_refused() -> None:
+    w = world(together)
+    w.tell(r.ModelsChanged, (demand("a"), demand("b")))
+    broken = next(iter(w.processes))
+    w.processes.pop(broken)
+    w.tell(r.ExecutorFailed, broken, "not what they say", ("b",))
+    w.settle()
+    assert w.served() == {"a"}
+    assert set(w.reorganiser.state.refused) == {"b"}
+
+
 def test_a_lost_executor_keeps_its_place() -> None:
     w = world()
     w.tell(r.ModelsChanged, (demand("a"), demand("b")))
@@ -252,6 +263,21 @@ def test_a_new_front_learns_of_the_executors_again() -> None:
     assert w.served() == set()
     w.settle()
     assert w.served() == {"a"}
+
+
+def test_an_unloaded_model_is_let_go_of_by_a_partition_that_stays() -> None:
+    w = world(together)
+    w.tell(r.ModelsChanged, (demand("a"), demand("b")))
+    w.settle()
+    kept = next(iter(w.processes))
+    out = w.tell(r.ModelsChanged, (demand("a"),))
+    trims = [o for o in out if isinstance(o, r.TrimExecutor)]
+    assert [(o.executor, [v.model for v in o.versions]) for o in trims] == [(kept, ["a"])]
+    assert w.served() == {"a"}
+    w.tell(r.ModelsChanged, (demand("a"), demand("b")))
+    assert [n for n in w.processes if n != kept], "it has to be loaded again"
+    w.settle()
+    assert w.served() == {"a", "b"}
 
 
 def test_the_reservation_is_given_back_when_models_go() -> None:
