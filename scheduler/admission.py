@@ -171,7 +171,6 @@ def admit(
     name = candidate.name if isinstance(candidate, ServedModel) else candidate.stream.id
     priority = candidate.priority if isinstance(candidate, ServedModel) else box.cameras_priority
     refusals = _refusals(wanted, before, after, name if is_model else None, priority)
-    # A camera that is refused leaves the models as they are; so do both when a floor would break.
     yields = _yields(box, before, after, name, priority)
     most = None
     if refusals and isinstance(candidate, ServedModel):
@@ -198,7 +197,7 @@ def admit(
 
 
 def cameras_need(window: WindowProblem | None, capacity: float, policy: WindowPolicy) -> CamerasNeed:
-    """Devices (at most `capacity`) for the floors, and for the best, of these cameras.
+    """Devices for the floors (may be more than there are), and for the best on `capacity`, of these cameras.
 
     The floor of a camera: the least share at which its accuracy at the start is `a_min` (its cheapest configuration
     where it has no floor or cannot reach it), in steps that can be granted. At their best: the smallest share with
@@ -206,12 +205,12 @@ def cameras_need(window: WindowProblem | None, capacity: float, policy: WindowPo
     """
     if window is None:
         return CamerasNeed(0.0, 0.0)
-    floor = min(capacity, sum(_floor_share(window, s) for s in window.streams))
+    floor = _floor(window)
 
     def objective(share: float) -> float:
         return policy.plan(replace(window, num_gpus=share)).objective
 
-    low, high = floor, capacity
+    low, high = min(floor, capacity), capacity
     whole = objective(capacity)
     for _ in range(HALVINGS):
         share = (low + high) / 2
@@ -250,12 +249,15 @@ class _State:
     window_plan: WindowPlan | None
     accuracy: Mapping[str, float]
     broken: Mapping[str, str]
-    need: CamerasNeed
+    floor: float  # devices that cameras need to keep their floors
+    allowed: float  # devices that models may take
 
 
 def _state(box: Box, serving: ServingPolicy, window: WindowPolicy) -> _State:
-    need = cameras_need(box.window, box.capacity, window)
-    most, beside = max(0.0, box.capacity - need.floor), max(0.0, box.capacity - need.best)
+    floor = best = _floor(box.window)
+    if any(m.priority < box.cameras_priority for m in box.models):
+        best = cameras_need(box.window, box.capacity, window).best
+    most, beside = max(0.0, box.capacity - floor), max(0.0, box.capacity - best)
     allowed = Capacity(round(most, 6), round(beside, 6), box.cameras_priority)
     fitted = fit(box.models, box.table, allowed, partial(smallest_plan, policy=serving), box.max_gpulets)
     worst: Mapping[str, float] = {}
@@ -263,7 +265,7 @@ def _state(box: Box, serving: ServingPolicy, window: WindowPolicy) -> _State:
         worst = verdict(fitted.problem, box.table, fitted.plan, slack=0.0).worst_ms
     rest = box.capacity - fitted.plan.total_share
     if box.window is None:
-        return _State(fitted, worst, max(0.0, rest), None, {}, {}, need)
+        return _State(fitted, worst, max(0.0, rest), None, {}, {}, floor, most)
     problem = replace(box.window, num_gpus=max(rest, _EPS))
     plan = window.plan(problem)
     outcome = evaluate(problem, plan.segments)
@@ -272,10 +274,10 @@ def _state(box: Box, serving: ServingPolicy, window: WindowPolicy) -> _State:
         lowest = outcome.lowest[stream.id]
         if problem.a_min and lowest < problem.a_min - _EPS and _reachable(problem, stream):
             broken[stream.id] = f"{stream.id}: falls to {lowest:.3f}, its floor is {problem.a_min:g}"
-    if need.floor > rest + _EPS:
-        total = f"cameras need {need.floor:.2f} devices for their floors, {max(0.0, rest):.2f} are left"
+    if floor > rest + _EPS:
+        total = f"cameras need {floor:.2f} devices for their floors, {max(0.0, rest):.2f} are left"
         broken.setdefault("", total)
-    return _State(fitted, worst, max(0.0, rest), plan, outcome.by_stream, broken, need)
+    return _State(fitted, worst, max(0.0, rest), plan, outcome.by_stream, broken, floor, most)
 
 
 def _with(box: Box, candidate: ServedModel | CameraCandidate) -> Box:
@@ -301,6 +303,11 @@ def _reachable(problem: WindowProblem, stream: StreamProblem) -> bool:
     )
 
 
+def _floor(window: WindowProblem | None) -> float:
+    """Devices with which every camera keeps its floor."""
+    return 0.0 if window is None else sum(_floor_share(window, s) for s in window.streams)
+
+
 def _floor_share(problem: WindowProblem, stream: StreamProblem) -> float:
     """The least share that keeps one camera answering, at its floor where it has one and can reach it."""
     step = problem.share_step or 0.0
@@ -315,7 +322,7 @@ def _floor_share(problem: WindowProblem, stream: StreamProblem) -> float:
             else:
                 low = middle
         share = max(share, high)
-    return share if step <= 0 else math.ceil(share / step - 1e-6) * step
+    return share if step <= 0 else math.ceil(share / step - 1e-3) * step
 
 
 # -- the answer in words
@@ -330,8 +337,11 @@ def _refusals(wanted: Box, before: _State, after: _State, model: str | None, pri
     reasons = []
     if model is not None and _part(after.fitted, model) < 1.0:
         part = _part(after.fitted, model)
-        why = after.fitted.refused.get(model) or f"{model}: only {100 * part:.0f} % of its rate could be served"
-        reasons.append(why)
+        reasons.append(
+            after.fitted.refused.get(model)
+            or f"{model}: only {100 * part:.0f} % of its rate fits into the {after.allowed:.2f} devices that models "
+            f"may take (cameras need {after.floor:.2f} for their floors)"
+        )
     for other in wanted.models:
         if other.name == model or other.priority < priority:
             continue
@@ -368,7 +378,9 @@ def _acceptances(box: Box, wanted: Box, before: _State, after: _State, candidate
             f"cameras lose {100 * mean:.1f} points of accuracy on average, at most "
             f"{100 * max(0.0, _loss(before, after, worst)):.1f} ({worst})"
         )
-    words += [w for c, w in after.broken.items() if c in before.broken]
+    if after.window_plan is not None:
+        known = before.window_plan.faults if before.window_plan is not None else ()
+        words += [fault for fault in after.window_plan.faults if fault not in known]
     return words
 
 

@@ -1,0 +1,236 @@
+"""One admission answer for models and cameras: what fits, what is lost, who yields."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from edge.core.errors import InvalidValue
+from edge.core.profiles import InferenceProfile
+from edge.core.serving import DeviceTable, ServedModel, ServingProblem
+from edge.core.window import RetrainingOption, StreamProblem, WindowProblem
+from scheduler.admission import Admission, Box, CameraCandidate, admit, camera_like, cameras_need
+from scheduler.gpulets.policies import serving_policy
+from scheduler.gpulets.verdict import verdict
+from scheduler.policies import window_policy
+from scheduler.timeline import evaluate
+
+SHARES = tuple(range(5, 101, 5))
+SERVING, WINDOW = serving_policy("elastic"), window_policy("exact")
+
+
+def table(*names: str) -> DeviceTable:
+    """Models of 1 ms and 2 ms per request on the whole device."""
+    rows = {p: tuple(1.0 + 2.0 * b * 100 / p for b in range(1, 9)) for p in SHARES}
+    return DeviceTable("box", dict.fromkeys(names, rows), {})
+
+
+def camera(name: str, accuracy: float = 0.6, full: float = 0.2, gain: float = 0.2) -> StreamProblem:
+    """A camera that needs `full` devices for every frame, and can be retrained for 20 GPU-seconds."""
+    option = RetrainingOption("all", min(1.0, accuracy + gain), 20.0)
+    profile = InferenceProfile("linear", full)
+    return StreamProblem(name, accuracy, profile, (option,))
+
+
+def cameras(*streams: StreamProblem, a_min: float | None = None) -> WindowProblem:
+    return WindowProblem("w", 1.0, 100.0, streams, 0.05, a_min, share_step=0.01)
+
+
+def ask(box: Box, candidate: ServedModel | CameraCandidate) -> Admission:
+    return admit(box, candidate, SERVING, WINDOW)
+
+
+BOX = Box(
+    capacity=0.9,
+    models=(ServedModel("plates", 50.0, 100.0),),
+    table=table("plates", "pose", "speech"),
+    window=cameras(camera("gate"), camera("yard", 0.5, 0.3), a_min=0.2),
+)
+
+
+def test_a_model_that_fits_costs_cameras_what_the_answer_says() -> None:
+    answer = ask(BOX, ServedModel("pose", 100.0, 60.0))
+    assert answer.admitted
+    assert answer.yields == ()
+    assert answer.serving_share_after > answer.serving_share_before
+    assert answer.cameras_share_after == pytest.approx(0.9 - answer.serving_share_after)
+    assert BOX.window is not None
+    # The accuracies are those of the window policy on exactly what is left.
+    for share, which in ((answer.cameras_share_before, "before"), (answer.cameras_share_after, "after")):
+        problem = replace(BOX.window, num_gpus=share)
+        expected = evaluate(problem, WINDOW.plan(problem).segments).by_stream
+        assert {c.camera: getattr(c, which) for c in answer.cameras} == pytest.approx(expected)
+    assert sum(c.loss for c in answer.cameras) > 0
+    effect = {m.model: m for m in answer.models}
+    assert effect["pose"].before_ms is None
+    assert effect["pose"].after_ms is not None
+    assert effect["pose"].after_ms <= 60.0
+    assert effect["plates"].after_part == 1.0
+    assert "fits" in answer.reasons[0]
+
+
+def test_a_model_that_would_break_a_floor_is_refused_and_told_what_would_fit() -> None:
+    box = replace(BOX, window=cameras(camera("gate"), camera("yard", 0.5, 0.3), a_min=0.45))
+    answer = ask(box, ServedModel("pose", 300.0, 60.0))
+    assert not answer.admitted
+    assert answer.most_rate is not None
+    assert 0 < answer.most_rate < 300
+    assert ask(box, ServedModel("pose", answer.most_rate, 60.0)).admitted
+    assert any(r.startswith("pose: only") and "for their floors" in r for r in answer.reasons)
+    assert any("at most" in r for r in answer.reasons)
+
+
+def test_an_objective_that_nothing_meets_is_refused() -> None:
+    answer = ask(BOX, ServedModel("pose", 1.0, 2.0))
+    assert not answer.admitted
+    assert answer.most_rate == 0
+    assert any("no rate of it fits" in r for r in answer.reasons)
+
+
+def test_a_camera_that_fits_and_one_that_does_not() -> None:
+    assert BOX.window is not None
+    answer = ask(BOX, camera_like(BOX.window, "door", "gate"))
+    assert answer.admitted
+    assert answer.kind == "camera"
+    effect = {c.camera: c for c in answer.cameras}
+    assert effect["door"].before is None
+    assert effect["door"].after is not None
+    assert effect["gate"].loss > 0
+    assert effect["door"].loss == 0
+    assert "cameras lose" in answer.reasons[1]
+    greedy = CameraCandidate(camera("lobby", 0.5, 1.9))  # its floor takes 0.76 devices, the others 0.19
+    refused = ask(BOX, greedy)
+    assert not refused.admitted
+    assert any("floor" in r for r in refused.reasons)
+
+
+def test_the_first_camera_of_a_box() -> None:
+    answer = ask(replace(BOX, window=None), CameraCandidate(camera("gate"), 100.0, 0.3))
+    assert answer.admitted
+    assert [c.camera for c in answer.cameras] == ["gate"]
+
+
+def test_lower_priorities_yield_and_equal_ones_do_not() -> None:
+    full = replace(BOX, models=(ServedModel("plates", 250.0, 60.0, 1),), window=None)
+    below, equal, above = (ask(full, ServedModel("pose", 200.0, 60.0, p)) for p in (0, 1, 2))
+    assert not below.admitted
+    assert not equal.admitted
+    assert any("plates (priority 1) would be served at" in r for r in equal.reasons)
+    assert above.admitted
+    assert any(y.startswith("plates (priority 1) would be served at") for y in above.yields)
+    part = {m.model: m.after_part for m in above.models}
+    assert part["pose"] == 1.0
+    assert part["plates"] < 1.0
+
+
+def test_a_model_of_less_priority_than_cameras_gets_what_they_leave_at_their_best() -> None:
+    candidate = ServedModel("pose", 160.0, 60.0)
+    assert ask(BOX, candidate).admitted
+    answer = ask(replace(BOX, cameras_priority=1), candidate)
+    assert not answer.admitted
+
+
+def test_a_change_of_rate_replaces_the_model() -> None:
+    answer = ask(BOX, ServedModel("plates", 80.0, 100.0))
+    assert [m.model for m in answer.models] == ["plates"]
+    assert answer.admitted
+    assert answer.serving_share_after >= answer.serving_share_before
+
+
+def test_bad_candidates_are_refused_by_field() -> None:
+    assert BOX.window is not None
+    with pytest.raises(InvalidValue, match=r"model\.name: got 'face'"):
+        ask(BOX, ServedModel("face", 1.0, 50.0))
+    with pytest.raises(InvalidValue, match="camera: got 'gate'"):
+        ask(BOX, CameraCandidate(camera("gate")))
+    with pytest.raises(InvalidValue, match="camera: got 'gate'"):
+        camera_like(BOX.window, "gate")
+    with pytest.raises(InvalidValue, match="like: got 'x'"):
+        camera_like(BOX.window, "door", "x")
+    with pytest.raises(InvalidValue, match="capacity: got 0"):
+        Box(capacity=0.0)
+
+
+def test_the_answer_as_json() -> None:
+    value = ask(BOX, ServedModel("pose", 100.0, 60.0)).to_json()
+    assert value["candidate"] == "pose"
+    assert value["admitted"] is True
+    assert {"camera", "before", "after", "loss"} == set(value["cameras"][0])
+
+
+def test_cameras_need_their_floors_and_less_than_all_for_their_best() -> None:
+    assert BOX.window is not None
+    need = cameras_need(replace(BOX.window, a_min=0.3), 0.9, WINDOW)
+    # gate: 0.3 / 0.6 of 0.2; yard: 0.3 / 0.5 of 0.3.
+    assert need.floor == pytest.approx(0.1 + 0.18)
+    assert need.floor <= need.best <= 0.9
+    whole = WINDOW.plan(replace(BOX.window, num_gpus=0.9)).objective
+    assert WINDOW.plan(replace(BOX.window, num_gpus=need.best)).objective >= whole - 0.006
+    assert cameras_need(None, 0.9, WINDOW).best == 0.0
+
+
+NAMES = ("plates", "pose", "speech")
+
+
+@st.composite
+def boxes(draw: st.DrawFn) -> tuple[Box, ServedModel]:
+    rates, slos = st.sampled_from((0.0, 5.0, 60.0, 200.0)), st.sampled_from((4.0, 30.0, 80.0))
+    models = [ServedModel(n, draw(rates), draw(slos), draw(st.integers(0, 2))) for n in NAMES]
+    count = draw(st.integers(0, 2))
+    streams = tuple(
+        camera(f"c{n}", draw(st.sampled_from((0.3, 0.7))), draw(st.sampled_from((0.1, 0.4)))) for n in range(count)
+    )
+    floor = draw(st.sampled_from((None, 0.2, 0.5)))
+    window = cameras(*streams, a_min=floor) if streams else None
+    box = Box(
+        draw(st.sampled_from((0.4, 0.9))), tuple(models[:2]), table(*NAMES), window, draw(st.sampled_from((0, 1)))
+    )
+    return box, models[2]
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@given(asked=boxes())
+def test_what_is_admitted_holds_and_floors_are_kept(asked: tuple[Box, ServedModel]) -> None:
+    box, candidate = asked
+    answer = ask(box, candidate)
+    assert answer.plan is not None
+    assert box.table is not None
+    part = {m.model: m.after_part for m in answer.models}
+    assert answer.serving_share_after + answer.cameras_share_after <= box.capacity + 1e-6
+    if not answer.admitted:
+        assert answer.reasons
+        return
+    assert part[candidate.name] == 1.0
+    served = tuple(replace(m, rate=m.rate * part[m.name]) for m in (*box.models, candidate) if part[m.name] > 0)
+    problem = replace(
+        _problem(box), models=tuple(m for m in served if m.rate > 0), capacity=max(answer.serving_share_after, 0.01)
+    )
+    assert [f for f in verdict(problem, box.table, answer.plan, slack=1e-6).faults if "not asked" not in f] == []
+    # Nobody of the candidate's priority or above gives anything up that it had.
+    for m in answer.models:
+        if m.model != candidate.name and m.priority >= candidate.priority:
+            assert m.after_part >= m.before_part
+    if box.window is not None and box.window.a_min and answer.window_plan is not None:
+        problem_after = replace(box.window, num_gpus=answer.cameras_share_after)
+        lowest = evaluate(problem_after, answer.window_plan.segments).lowest
+        for stream in box.window.streams:
+            if stream.start_accuracy >= box.window.a_min and not any(stream.id in r for r in answer.reasons):
+                assert lowest[stream.id] >= box.window.a_min - 1e-6
+
+
+# The same examples every time: a heuristic planner may, rarely, hold with a model and not without it.
+@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+@given(asked=boxes())
+def test_more_priority_never_turns_an_admission_into_a_refusal(asked: tuple[Box, ServedModel]) -> None:
+    box, candidate = asked
+    before = ask(replace(box, models=()), box.models[0]), ask(replace(box, models=box.models[:1]), box.models[1])
+    assume(all(a.admitted for a in before))  # on an overloaded box equals share what there is
+    admitted = [ask(box, replace(candidate, priority=p)).admitted for p in (0, 1, 2, 3)]
+    assert admitted == sorted(admitted)
+
+
+def _problem(box: Box) -> ServingProblem:
+    return ServingProblem(box.models, 1, box.capacity)
