@@ -57,6 +57,7 @@ bench: $(DEV_STAMP) ## run every benchmark that needs no GPU (about an hour); re
 
 bench-gpu: $(DEV_STAMP) ## record GPU profiles into benchmarks/results/
 	$(BIN)/python -m benchmarks.bench_gpu $(ARGS)
+	$(BIN)/python -m benchmarks.bench_serving_gpu
 
 clean: ## remove what was installed and built (recorded data stays)
 	rm -rf $(VENV) web/static web/frontend/node_modules .pytest_cache .mypy_cache .ruff_cache

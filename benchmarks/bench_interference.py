@@ -1,6 +1,6 @@
 """How well the linear interference model predicts what was not measured: held-out error on pairs of this machine.
 
-    python -m benchmarks.bench_interference [--pairs 48] [--models DIR] [--from FILE]
+    python -m benchmarks.bench_interference [--pairs 36] [--models DIR] [--from FILE]
 
 Measures the utilisation (calibrated probes) of three small models (benchmarks.make_models) and pairs of them side by
 side under their shares, all pairs twice. The model is fitted and every pair predicted by a fit that saw no pair of the
@@ -30,6 +30,7 @@ from benchmarks.make_models import small, write_repository
 from edge.core.clock import SystemClock
 from edge.core.serving import Utilisation
 from edge.runtime.serving_profiler import (
+    STRESSOR,
     ProfileOptions,
     ServingProfiler,
     as_pair,
@@ -49,10 +50,11 @@ TARGET = 0.10
 
 @dataclass(frozen=True)
 class Recorded:
-    """What was measured: all pairs twice, one pass after the other."""
+    """What was measured: pairs of models, all twice, one pass after the other; models beside stressors once."""
 
     together: tuple[Together, ...]
     again: tuple[Together, ...]
+    pressed: tuple[Together, ...]
     utilisation: dict[str, dict[int, Utilisation]]
     about: dict[str, Any]
 
@@ -78,7 +80,7 @@ async def record(folder: Path, pairs: int) -> Recorded:
                 supervisor, partitioner.caps, clock, options, lambda line: print(line, flush=True)
             )
             sizes = {v.model: batch_grid(v.max_batch)[::2] for v in versions}
-            utilisation = await profiler.utilisation(versions, sizes)
+            utilisation, pressed = await profiler.utilisation(versions, sizes)
             together = await profiler.together(versions, sizes)
             again = await profiler.together(versions, sizes)
         finally:
@@ -86,7 +88,7 @@ async def record(folder: Path, pairs: int) -> Recorded:
     finally:
         partitioner.close()
     about |= {"seconds": round(time.monotonic() - began), "load_after": round(os.getloadavg()[0], 2)}
-    return Recorded(together, again, utilisation, about)
+    return Recorded(together, again, pressed, utilisation, about)
 
 
 def read(path: Path) -> Recorded:
@@ -97,7 +99,8 @@ def read(path: Path) -> Recorded:
         for model, rows in value["utilisation"].items()
     }
     about = {key: value[key] for key in ("at_utc", "machine", "load_before", "load_after", "seconds")}
-    return Recorded(recorded_pairs(value), recorded_pairs({"pairs": value["pairs_again"]}), utilisation, about)
+    parts = [recorded_pairs({"pairs": value[key]}) for key in ("pairs", "pairs_again", "pairs_with_stressors")]
+    return Recorded(parts[0], parts[1], parts[2], utilisation, about)
 
 
 def quantiles(errors: Sequence[float]) -> dict[str, float]:
@@ -114,8 +117,10 @@ def analyse(recorded: Recorded) -> dict[str, Any]:
     fit on the first pass alone is also given, for that is what a profile has."""
     first, second = recorded.together, recorded.again
     means = [Together(a.side, a.other, 0.5 * (a.slowdown + b.slowdown)) for a, b in zip(first, second, strict=True)]
-    fitted = fit([as_pair(t, recorded.utilisation) for t in means])
-    once = fit([as_pair(t, recorded.utilisation) for t in first])
+    with_stressors = [*means, *(t for t in recorded.pressed if not t.side.model.startswith(STRESSOR))]
+    fitted, once, every = (
+        fit([as_pair(t, recorded.utilisation) for t in pairs]) for pairs in (means, first, with_stressors)
+    )
     again = [abs(b.slowdown - a.slowdown) / a.slowdown for a, b in zip(first, second, strict=True)]
     slowdowns = [t.slowdown for t in means]
     return {
@@ -128,6 +133,7 @@ def analyse(recorded: Recorded) -> dict[str, Any]:
         ),
         "fit": fitted.to_json(),
         "fit_on_one_pass": once.to_json(),
+        "fit_with_stressors": every.to_json(),
         "measured_again": quantiles(again),
         "target": {"within": TARGET, "part": 0.9, "reached": fitted.held_out.p90 <= TARGET},
     }
@@ -140,6 +146,8 @@ def show(result: dict[str, Any]) -> None:
         ("predicted, models held out", result["fit"]["held_out"]),
         ("the same, fitted on one pass", result["fit_on_one_pass"]["held_out"]),
         ("always 'no interference'", result["fit"]["unmodelled"]),
+        ("with stressors as neighbours too", result["fit_with_stressors"]["held_out"]),
+        ("the same, 'no interference'", result["fit_with_stressors"]["unmodelled"]),
         ("measured again", result["measured_again"]),
     ]
     for name, e in rows:
@@ -153,7 +161,7 @@ def show(result: dict[str, Any]) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--pairs", type=int, default=48, help="pairs to run side by side, each twice")
+    parser.add_argument("--pairs", type=int, default=36, help="pairs to run side by side, each twice")
     parser.add_argument("--models", type=Path, metavar="DIR", help="a model repository (default: three small models)")
     parser.add_argument("--from", dest="source", type=Path, metavar="FILE", help="an earlier result")
     parser.add_argument("--out", type=Path, default=RESULT, metavar="FILE")
@@ -174,6 +182,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         },
         "pairs": [pair_json(t) for t in recorded.together],
         "pairs_again": [pair_json(t) for t in recorded.again],
+        "pairs_with_stressors": [pair_json(t) for t in recorded.pressed],
         "note": "slowdown: CPU time of a batch beside the other over that alone, right before; weights of shufflenet "
         "and lenet are random",
     }

@@ -12,6 +12,7 @@ BENCHMARKS: tuple[tuple[str, tuple[str, ...], int], ...] = (
     ("benchmarks.bench_planner", (), 2),
     ("benchmarks.bench_shares", (), 4),
     ("benchmarks.bench_swap", (), 2),
+    ("benchmarks.bench_interference", (), 4),
     ("benchmarks.bench_faults", (), 5),
     ("benchmarks.bench_ingest", (), 35),
     ("benchmarks.bench_store", (), 2),

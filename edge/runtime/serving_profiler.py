@@ -44,6 +44,8 @@ from edge.serving.profiling import (
 from edge.serving.stressors import CACHE, STREAM, STRESSORS
 from scheduler.gpulets.interference import FEWEST_PAIRS, InterferencePair, fit
 
+#: What the names of stressors begin with where they stand beside models.
+STRESSOR = "stressor:"
 #: A worker that says nothing for so long while it loads or measures has failed (the Supervisor ends hung ones sooner).
 _PATIENCE_S = 300.0
 #: Others keeping more than this part of the machine busy while measuring is said in the table.
@@ -213,46 +215,53 @@ class ServingProfiler:
         self, versions: Sequence[ServedVersion], batches: Mapping[str, Sequence[int]]
     ) -> tuple[dict[str, dict[int, Utilisation]], tuple[Together, ...]]:
         """How much each model presses on the shared cache and on memory, at some of its `batches`; and how much longer
-        models take side by side than alone. Raises WorkerFailed."""
+        models take beside each other and beside the stressors than alone. Raises WorkerFailed."""
         some = {model: _ends_and_middle(sorted(sizes)) for model, sizes in batches.items()}
-        return await self.utilisation(versions, some), await self.together(versions, some)
+        utilisation, pressed = await self.utilisation(versions, some)
+        return utilisation, pressed + await self.together(versions, some)
 
     async def utilisation(
         self, versions: Sequence[ServedVersion], batches: Mapping[str, Sequence[int]]
-    ) -> dict[str, dict[int, Utilisation]]:
-        """By the slowdown of calibrated probes beside each model, each on as much as one thread can use."""
+    ) -> tuple[dict[str, dict[int, Utilisation]], tuple[Together, ...]]:
+        """By the slowdown of calibrated probes beside each model, each on as much as one thread can use; and how much
+        the probes slow the models. The stressors themselves are in both, under names that begin with STRESSOR."""
         share = min(self.options.most_share // 2, max(1, round(100 * self._one_unit)))
-        felt: dict[str, dict[str, dict[int, float]]] = {v.model: {} for v in versions}
-        full: dict[str, float] = {}
+        subjects: dict[str, tuple[Subject, tuple[int, ...]]] = {
+            STRESSOR + name: (Subject(stressor=name), (1,)) for name in STRESSORS
+        }
+        subjects |= {v.model: (Subject(v), tuple(batches[v.model])) for v in versions}
+        felt: dict[str, dict[str, dict[int, float]]] = {label: {} for label in subjects}
+        pressed: list[Together] = []
         for name in STRESSORS:
+            own = Side(STRESSOR + name, 1, share)
             async with _Seat(self, Subject(stressor=name), share, "probe") as probe:
-                async with _Seat(self, Subject(stressor=name), share, "pressure") as other:
-                    full[name] = await self._slowdown(probe, other, 1)
-                self._tell(f"probe {name}: {full[name]:.2f} times as long beside its like")
-                for version in versions:
-                    async with _Seat(self, Subject(version), share, "pressure") as other:
-                        felt[version.model][name] = {
-                            batch: await self._slowdown(probe, other, batch) for batch in batches[version.model]
-                        }
-        return {
-            model: {
+                for label, (subject, sizes) in subjects.items():
+                    felt[label][name] = {}
+                    async with _Seat(self, subject, share, "pressure") as other:
+                        for batch in sizes:
+                            felt[label][name][batch], back = await self._slowdowns(probe, other, batch)
+                            pressed += [Together(own, Side(label, batch, share), felt[label][name][batch])]
+                            pressed += [Together(Side(label, batch, share), own, back)]
+            self._tell(f"probe {name}: {felt[own.model][name][1]:.2f} times as long beside its like")
+        full = {name: felt[STRESSOR + name][name][1] for name in STRESSORS}
+        used = {
+            label: {
                 batch: Utilisation(pressure(by[CACHE][batch], full[CACHE]), pressure(by[STREAM][batch], full[STREAM]))
                 for batch in by[CACHE]
             }
-            for model, by in felt.items()
+            for label, by in felt.items()
         }
+        return used, tuple(pressed)
 
-    async def _slowdown(self, probe: _Seat, other: _Seat, batch: int) -> float:
-        """How many times as long the probe takes beside `other` as right before and after, alone."""
+    async def _slowdowns(self, probe: _Seat, other: _Seat, batch: int) -> tuple[float, float]:
+        """How many times as long the probe takes beside `other` as right before and after, alone; and `other` beside
+        the probe."""
         effort = Effort(self.options.pair_seconds / 2, 8, 100_000, 1)
-        before = await probe.sample(1, effort)
-        beside, _ = await asyncio.gather(probe.sample(1, effort), other.sample(batch, effort))
-        after = await probe.sample(1, effort)
-        assert before.runs is not None
-        assert beside.runs is not None
-        assert after.runs is not None
-        alone = 0.5 * (self._cost_ms(before.runs) + self._cost_ms(after.runs))
-        return self._cost_ms(beside.runs) / alone
+        before, solo = await probe.runs(1, effort), await other.runs(batch, effort)
+        beside, pressed = await asyncio.gather(probe.runs(1, effort), other.runs(batch, effort))
+        after = await probe.runs(1, effort)
+        alone = 0.5 * (self._cost_ms(before) + self._cost_ms(after))
+        return self._cost_ms(beside) / alone, self._cost_ms(pressed) / self._cost_ms(solo)
 
     def _cost_ms(self, runs: Runs) -> float:
         """What neighbours make longer: CPU time on a CPU, the cycle on a GPU (its time does not show in the host's)."""
@@ -285,17 +294,13 @@ class ServingProfiler:
         await left.share(one.share)
         await right.share(two.share)
         effort = Effort(self.options.pair_seconds / 2, 4, 100_000, 1)
-        alone = [await left.sample(one.batch, effort), await right.sample(two.batch, effort)]
-        longest = max(r.runs.mean_cycle_ms for r in alone if r.runs is not None)
+        alone = [await left.runs(one.batch, effort), await right.runs(two.batch, effort)]
+        longest = max(runs.mean_cycle_ms for runs in alone)
         # Both go on for the same time, so that neither has the device to itself at its end.
         effort = Effort(max(self.options.pair_seconds, 6.0 * longest / 1000.0), 3, 100_000, 1)
-        both = await asyncio.gather(left.sample(one.batch, effort), right.sample(two.batch, effort))
-        out = []
-        for side, other, solo, beside in ((one, two, alone[0], both[0]), (two, one, alone[1], both[1])):
-            assert solo.runs is not None
-            assert beside.runs is not None
-            out.append(Together(side, other, self._cost_ms(beside.runs) / self._cost_ms(solo.runs)))
-        return out
+        both = await asyncio.gather(left.runs(one.batch, effort), right.runs(two.batch, effort))
+        factors = [self._cost_ms(b) / self._cost_ms(a) for a, b in zip(alone, both, strict=True)]
+        return [Together(one, two, factors[0]), Together(two, one, factors[1])]
 
     # -- the table
 
@@ -316,12 +321,22 @@ class ServingProfiler:
             )
         details: dict[str, Any] = dict(base.details) if base is not None else {}
         coefficients = base.interference if base is not None else (0.0, 0.0, 0.0, 0.0, 1.0)
+        stressors = {label: rows for label, rows in utilisation.items() if label.startswith(STRESSOR)}
+        utilisation = {label: rows for label, rows in utilisation.items() if label not in stressors}
         known = {**(base.utilisation if base is not None else {}), **utilisation}
+        if stressors:
+            details["stressors"] = {
+                label: {str(b): {"l2": u.l2, "dram": u.dram} for b, u in rows.items()}
+                for label, rows in stressors.items()
+            }
         if together:
             # Pairs of the models that are kept from the base still tell something of the device.
-            pairs = [t for t in recorded_pairs(details) if {t.side.model, t.other.model} - set(found)] + list(together)
+            pairs = [t for t in recorded_pairs(details) if {t.side.model, t.other.model} - {*found, *stressors}]
+            pairs += together
             details["pairs"] = [pair_json(t) for t in pairs]
-            usable = [as_pair(t, known) for t in pairs if t.side.model in known and t.other.model in known]
+            use = {**known, **stressors}
+            # What a stressor suffers is far beyond what models do, and nobody plans stressors.
+            usable = [as_pair(t, use) for t in pairs if t.side.model in known and t.other.model in use]
             if len(usable) >= FEWEST_PAIRS:
                 fitted = fit(usable)
                 coefficients = fitted.coefficients
@@ -371,7 +386,7 @@ class _Plan:
         beside = 0.0
         if options.pairs:
             kinds = count * (count + 1) // 2
-            probes = 2 * (2 * _LOAD_S + options.pair_seconds * 1.5 * (1 + 3 * count) + count * _LOAD_S)
+            probes = 2 * (_LOAD_S * (3 + count) + options.pair_seconds * 2.0 * (2 + 3 * count))
             beside = probes + options.pairs * 2.2 * options.pair_seconds + kinds * 2 * _LOAD_S
         self.cells_s = max(4.0, (options.budget_s - beside) / count - _LOAD_S)
         self.seconds = count * (self.cells_s + _LOAD_S) + beside
@@ -446,6 +461,12 @@ class _Seat:
             own = _own_s(self._profiler.supervisor.pid(self._name)) - own
             self._profiler.others.add(_busy_s() - busy, own, self._profiler.clock.monotonic() - began)
         return sampled
+
+    async def runs(self, batch: int, effort: Effort) -> Runs:
+        """As `sample`, the runs alone."""
+        runs = (await self.sample(batch, effort)).runs
+        assert runs is not None, "sample raises where there are none"
+        return runs
 
     def _expect(self, number: int) -> asyncio.Future[Any]:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
