@@ -18,7 +18,9 @@ from scheduler.gpulets.elastic import SPLIT_INTO, Elastic, ElasticPolicy, Remnan
 from scheduler.gpulets.packing import Device, Packing, Piece, answer
 
 #: Most steps (devices whose gpu-lets are fitted to each other) in all partitionings together.
-STEPS = 30_000
+STEPS = 60_000
+#: More gpu-lets on a device would make too many ways to split it.
+MOST_GPULETS = 4
 
 
 class IdealPolicy:
@@ -99,17 +101,21 @@ def _least_devices(curves: Curves, models: Sequence[int]) -> int:
 
 
 def _partitions(curves: Curves) -> Iterator[tuple[int, ...]]:
-    """Ways to split one device, whole first: into at most as many gpu-lets as the problem allows (2 if it is silent),
-    none of which could be larger."""
-    most = curves.problem.max_gpulets or SPLIT_INTO
+    """Ways to split one device, whole first: into at most as many gpu-lets as the problem allows (2 if it is silent;
+    4 at most), none of which could be larger and none of which could be added."""
+    most = min(curves.problem.max_gpulets or SPLIT_INTO, MOST_GPULETS)
 
     def split(free: int, largest: int, left: int) -> Iterator[tuple[int, ...]]:
-        fitting = [p for p in curves.shares if p <= min(free, largest)]
-        for p in reversed(fitting):
-            rest = list(split(free - p, p, left - 1)) if left > 1 else []
-            if rest:
-                yield from ((p, *r) for r in rest)
-            else:
-                yield (p,)
+        for p in reversed([p for p in curves.shares if p <= min(free, largest)]):
+            yield (p,)
+            if left > 1:
+                yield from ((p, *rest) for rest in split(free - p, p, left - 1))
 
-    yield from sorted(set(split(curves.capacity, curves.capacity, most)), key=lambda w: (len(w), [-p for p in w]))
+    def maximal(way: tuple[int, ...]) -> bool:
+        spare = curves.capacity - sum(way)
+        if len(way) < most and curves.shares[0] <= spare:
+            return False
+        return not any(p < q <= p + spare for p in way for q in curves.shares)
+
+    ways = [way for way in split(curves.capacity, curves.capacity, most) if maximal(way)]
+    yield from sorted(ways, key=lambda w: (len(w), [-p for p in w]))
