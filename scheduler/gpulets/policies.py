@@ -11,6 +11,7 @@ from edge.core.errors import InvalidValue
 from edge.core.serving import DeviceTable, ServingPlan, ServingProblem
 from scheduler.gpulets.elastic import ElasticNoInterferencePolicy, ElasticPolicy
 from scheduler.gpulets.ideal import IdealPolicy
+from scheduler.gpulets.mosaic import Mosaic
 from scheduler.gpulets.self_tuning import GuidedSelfTuningPolicy
 from scheduler.gpulets.squishy import SquishyPolicy
 
@@ -29,10 +30,11 @@ class ServingPolicy(Protocol):
         Raises InvalidValue for a model that the table does not have."""
 
 
-DEFAULT_SERVING_POLICY = "elastic"
+DEFAULT_SERVING_POLICY = "mosaic"
 
 SERVING_POLICIES: Mapping[str, Callable[[], ServingPolicy]] = MappingProxyType(
     {
+        "mosaic": Mosaic,
         "elastic": ElasticPolicy,
         "elastic-no-interference": ElasticNoInterferencePolicy,
         "squishy": SquishyPolicy,
