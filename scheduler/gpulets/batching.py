@@ -16,6 +16,8 @@ from edge.core.batching import Formed, Lane, Waiting
 
 #: Rounding of deadlines must not drop anybody.
 _EPS = 1e-9
+#: Heads of the queue, in batches, that are looked through for one that a full batch can begin with.
+_LOOK = 4
 #: An executor that stands back for a faster one looks again after at least so long.
 _AGAIN_S = 0.001
 
@@ -23,11 +25,17 @@ _AGAIN_S = 0.001
 def form(waiting: Sequence[Waiting], lane: Lane, others: Sequence[Lane], now_s: float) -> Formed:
     """The next batch of `lane`. Rows are taken in the queue's order, at most `lane.batch` of them, of one kind, and
     only as many as leave each of them in time; a request may be cut. Requests that a further lane answers sooner are
-    left to it; requests that no lane can answer in time are dropped, as far as the queue was looked through.
+    left to it.
+
+    Dropped are requests at the head that no lane can answer in time; and those that could only be answered by a batch
+    so small that the requests behind them would be late for it: were they kept, batches would shrink from one to the
+    next and most of the capacity would be lost.
     """
     start_s = max(now_s, lane.free_s)
     first, again_s = _left_to_faster(waiting, lane, others, start_s, now_s) if others else (0, None)
     drop: list[int] = []
+    small: Formed | None = None
+    passed: list[int] = []  # answerable by a small batch only
     soonest_s = _soonest(others, now_s)
     for n in range(first, len(waiting)):
         head = waiting[n]
@@ -37,15 +45,43 @@ def form(waiting: Sequence[Waiting], lane: Lane, others: Sequence[Lane], now_s: 
                 drop.append(n)
             continue
         take, rows = _gather(waiting, n, lane.batch)
-        if lane.times_s[rows - 1] > slack_s:
+        if lane.times_s[rows - 1] <= slack_s:
+            return _in_time(waiting, take, rows, start_s, lane, sorted(drop + passed))
+        if small is None:
             rows = bisect_right(lane.times_s, slack_s, 0, rows)
-            take = _cut(take, rows)
-        # Behind a higher priority there may be earlier deadlines: no place for what would be late.
-        end_s = start_s + lane.times_s[rows - 1] - _EPS
-        if any(waiting[index].deadline_s < end_s for index, _ in take):
-            take = [(index, part) for index, part in take if waiting[index].deadline_s >= end_s]
-        return Formed(tuple(take), tuple(drop))
-    return Formed((), tuple(drop), again_s)
+            small = _in_time(waiting, _cut(take, rows), rows, start_s, lane, list(drop))
+            if not _endangers(waiting, small, rows, start_s, lane):
+                return small
+        if soonest_s > head.deadline_s + _EPS:
+            passed.append(n)
+        if len(passed) > _LOOK * lane.batch:
+            break
+    return small if small is not None else Formed((), tuple(drop), again_s)
+
+
+def _in_time(
+    waiting: Sequence[Waiting], take: list[tuple[int, int]], rows: int, start_s: float, lane: Lane, drop: list[int]
+) -> Formed:
+    """The batch without those that would be late in it: behind a higher priority there may be earlier deadlines."""
+    end_s = start_s + lane.times_s[rows - 1] - _EPS
+    if any(waiting[index].deadline_s < end_s for index, _ in take):
+        take = [(index, part) for index, part in take if waiting[index].deadline_s >= end_s]
+    return Formed(tuple(take), tuple(drop))
+
+
+def _endangers(waiting: Sequence[Waiting], small: Formed, rows: int, start_s: float, lane: Lane) -> bool:
+    """True if the batch after this small one could not be a full one (or all that is left) in time."""
+    last, part = small.take[-1]
+    behind = last if part < waiting[last].rows else last + 1
+    if behind >= len(waiting):
+        return False
+    left = waiting[last].rows - part
+    for n in range(last + 1, len(waiting)):
+        if left >= lane.batch:
+            break
+        left += waiting[n].rows
+    next_s = start_s + lane.times_s[rows - 1] + max(0.0, lane.cycle_s - lane.times_s[-1])
+    return next_s + lane.time_s(left) > waiting[behind].deadline_s + _EPS
 
 
 def hopeless(ahead_rows: int, rows: int, deadline_s: float, lanes: Sequence[Lane], now_s: float) -> bool:
@@ -75,14 +111,12 @@ def expected_end_s(ahead_rows: int, rows: int, lanes: Sequence[Lane], now_s: flo
         done += batches * lane.batch
         starts[n] += batches * lane.cycle_s
     while True:
-        n = min(range(len(lanes)), key=lambda k: starts[k] + lanes[k].time_s(need - done))
-        if done + lanes[n].batch >= need:
-            return starts[n] + lanes[n].time_s(need - done)
         n = min(range(len(lanes)), key=lambda k: starts[k])
+        if done + lanes[n].batch >= need:
+            able = [k for k in range(len(lanes)) if done + lanes[k].batch >= need]
+            return min(starts[k] + lanes[k].time_s(need - done) for k in able)
         done += lanes[n].batch
         starts[n] += lanes[n].cycle_s
-        if done >= need:  # the lane that begins first ends later than others would: it takes the rows all the same
-            return starts[n] - lanes[n].cycle_s + lanes[n].time_s(need - done + lanes[n].batch)
 
 
 def overdue(waiting: Sequence[Waiting], lanes: Sequence[Lane], now_s: float) -> tuple[int, ...]:
