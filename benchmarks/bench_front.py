@@ -3,8 +3,8 @@
 `python -m benchmarks.bench_front [--mlserver-python PATH] [--seconds S] [--connections N] [--rounds R]` prints a table
 and writes benchmarks/results/front.json. 16 KiB of FP32 go in and come back, over loopback, from a client in a process
 of its own that keeps N connections busy. The server's process has one core to itself; its client (and our executor,
-where there is one) has another. The server's own processor time for each request is told too: other programs on the
-machine do not change it much.
+where there is one) has another. Requests per second of the server's own processor time are told too:
+other programs on the machine change them less.
 
 Compared with MLServer in the same run, alternating, if there is a Python that has it:
     python3 -m venv /somewhere/mlserver && /somewhere/mlserver/bin/pip install mlserver
@@ -21,6 +21,7 @@ import contextlib
 import json
 import os
 import platform
+import queue
 import re
 import signal
 import statistics
@@ -30,7 +31,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -82,7 +83,10 @@ def main() -> None:
     rates: dict[str, dict[str, list[dict[str, float]]]] = {}
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        servers = [stack.enter_context(_transports(cores[0]))]
+        servers = [
+            stack.enter_context(_ours("front", "Magpie, front and executor", cores, folder)),
+            stack.enter_context(_ours("transports", "Magpie, transports alone", cores, folder)),
+        ]
         if given.mlserver_python is None:
             print("MLServer is left out: no --mlserver-python (how to make one: --help)", file=sys.stderr)
         else:
@@ -117,21 +121,23 @@ def _report(rates: Mapping[str, Mapping[str, list[dict[str, float]]]]) -> dict[s
                 "per_second": _spread(per_second),
                 "p50_ms": round(statistics.median(row["p50_ms"] for row in found), 3),
                 "p99_ms": round(statistics.median(row["p99_ms"] for row in found), 3),
-                "cpu_us": _spread([row["cpu_us"] for row in found]),
+                "per_processor_second": _spread([row["per_processor_second"] for row in found]),
             }
     ratios: dict[str, Any] = {}
     others = rates.get("MLServer")
     ours = next(iter(rates.values()))
     if others is not None:
         # Rounds alternate, so each is compared with its neighbour in time.
-        best = [
-            max(kinds) for kinds in zip(*([r["per_second"] for r in rows] for rows in others.values()), strict=True)
-        ]
-        mine = [row["per_second"] for row in ours["REST binary"]]
-        ratios["REST binary / the best of MLServer"] = _spread([a / b for a, b in zip(mine, best, strict=True)])
-        for kind, theirs in others.items():
-            pairs = zip(ours[kind], theirs, strict=True)
-            ratios[f"{kind} / MLServer's"] = _spread([a["per_second"] / b["per_second"] for a, b in pairs])
+        rounds = range(len(ours["REST binary"]))
+
+        def compare(words: str, kind: str, their_kinds: Iterable[str]) -> None:
+            for unit, key in (("", "per_second"), (", processor time", "per_processor_second")):
+                best = [max(others[theirs][n][key] for theirs in their_kinds) for n in rounds]
+                ratios[words + unit] = _spread([ours[kind][n][key] / best[n] for n in rounds])
+
+        compare("REST binary / the best of MLServer", "REST binary", others)
+        for kind in others:
+            compare(f"{kind} / MLServer's {kind}", kind, [kind])
     return {"rows": rows, "ratios": ratios}
 
 
@@ -151,7 +157,7 @@ def _print(report: Mapping[str, Any]) -> None:
             print(
                 f"  {kind:12s} {rate['median']:8.0f} requests/s ({rate['least']:.0f} to {rate['most']:.0f})"
                 f"   p50 {row['p50_ms']:.2f} ms, p99 {row['p99_ms']:.2f} ms,"
-                f" {row['cpu_us']['median']:.0f} us of the server's core each"
+                f" {row['per_processor_second']['median']:.0f} per second of processor time"
             )
     for words, ratio in report["ratios"].items():
         print(f"{words}: {ratio['median']:.2f} ({ratio['least']:.2f} to {ratio['most']:.2f})")
@@ -221,7 +227,7 @@ async def _serve_transports() -> None:
     grpc = OipGrpcServer(service, "127.0.0.1", 0)
     await http.start()
     await grpc.start()
-    print(json.dumps([http.port, grpc.port]), flush=True)
+    print(json.dumps([http.port, grpc.port, os.getpid()]), flush=True)
     end = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, end.set)
     await end.wait()
@@ -229,15 +235,88 @@ async def _serve_transports() -> None:
     await http.stop()
 
 
+def _serve_front(cores: tuple[int, int], folder: Path) -> None:
+    """The front process on one core and an executor on the other, as the appliance starts them."""
+    from edge.appliance.front_process import front_process
+    from edge.core.layout import (
+        ExecutorConnected,
+        ExpectExecutor,
+        FrontListening,
+        FrontSpec,
+        Layout,
+        Route,
+        ServedVersion,
+    )
+    from edge.core.serving import Gpulet, ModelBatch
+    from edge.core.shares import LaunchSpec
+    from edge.runtime.executor_worker import ExecutorSpec, executor_worker
+    from edge.runtime.process import WorkerProcess
+
+    came: queue.Queue[Any] = queue.Queue()
+
+    def start(name: str, main: Any, argument: Any, core: int) -> WorkerProcess:
+        def ended(code: int | None) -> None:
+            came.put(SystemExit(f"the {name} process ended with {code}"))
+
+        process = WorkerProcess(name, main, argument, LaunchSpec(), came.put, ended)
+        os.sched_setaffinity(process.pid, {core})
+        return process
+
+    def wait(kind: type) -> Any:
+        while not isinstance(found := came.get(timeout=120), kind):
+            if isinstance(found, SystemExit):
+                raise found
+        return found
+
+    specs = (TensorSpec("x", "FP32", (-1, ELEMENTS)),), (TensorSpec("y", "FP32", (-1, ELEMENTS)),)
+    version = ServedVersion("noop", "1", "", "identity", *specs, 1000.0, max_batch=16)
+    socket_path = str(folder / "front.sock")
+    expected = ExpectExecutor("noop", "token")
+    spec = FrontSpec(socket_path, (expected,), http_port=0, grpc_port=0)
+    front = start("front", front_process, spec, cores[0])
+    ports = wait(FrontListening)
+    executor = start("executor", executor_worker, ExecutorSpec("noop", socket_path, "token", (version,)), cores[1])
+    wait(ExecutorConnected)
+    gpulet = Gpulet(0, 0.5, 4.0, (ModelBatch("noop", 16),))
+    route = Route("noop", gpulet, {"noop": "1"}, {"noop": 2.0})
+    front.send(Layout(1, (route,), (version,)))
+    for process, core in ((front, cores[0]), (executor, cores[1])):
+        for thread in Path(f"/proc/{process.pid}/task").iterdir():
+            os.sched_setaffinity(int(thread.name), {core})
+    until = time.monotonic() + 30
+    while not _answers(f"http://127.0.0.1:{ports.http_port}/v2/models/noop/ready"):
+        if time.monotonic() > until:
+            raise SystemExit("the front does not serve the model")
+        time.sleep(0.1)
+    print(json.dumps([ports.http_port, ports.grpc_port, front.pid]), flush=True)
+    signal.sigwait({signal.SIGTERM})
+    front.kill()
+    executor.kill()
+
+
+def _serve(kind: str, cores: tuple[int, int], folder: Path) -> None:
+    if kind == "transports":
+        import uvloop
+
+        os.sched_setaffinity(0, {cores[0]})
+        uvloop.run(_serve_transports())
+    else:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        _serve_front(cores, folder)
+
+
 @contextlib.contextmanager
-def _transports(core: int) -> Iterator[Server]:
-    with _process([sys.executable, "-m", "benchmarks.bench_front", "--server", str(core)]) as process:
+def _ours(kind: str, name: str, cores: list[int], folder: Path) -> Iterator[Server]:
+    own = folder / kind
+    own.mkdir()
+    command = [sys.executable, "-m", "benchmarks.bench_front", "--server", kind, str(cores[0]), str(cores[1]), str(own)]
+    with _process(command) as process:
         assert process.stdout is not None
         line = process.stdout.readline()
         if not line:
-            raise SystemExit("our server did not start; see above")
-        http, grpc = json.loads(line)
-        yield Server("Magpie, transports alone", http, grpc, KINDS, process.pid)
+            raise SystemExit(f"{name} did not start; see above")
+        http, grpc, pid = json.loads(line)
+        yield Server(name, http, grpc, KINDS, pid)
 
 
 @contextlib.contextmanager
@@ -317,7 +396,7 @@ def _measure(server: Server, kind: str, seconds: float, connections: int, core: 
         raise SystemExit(f"the client of {server.name}, {kind}, failed:\n{done.stderr[-2000:]}")
     found: dict[str, float] = json.loads(done.stdout)
     used = after.user + after.system - before.user - before.system
-    return found | {"cpu_us": used / found.pop("answered") * 1e6}
+    return found | {"per_processor_second": found.pop("answered") / used}
 
 
 def _client(kind: str, port: int, seconds: float, connections: int, core: int) -> None:
@@ -464,9 +543,6 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["--client"]:
         _client(sys.argv[2], int(sys.argv[3]), float(sys.argv[4]), int(sys.argv[5]), int(sys.argv[6]))
     elif sys.argv[1:2] == ["--server"]:
-        import uvloop
-
-        os.sched_setaffinity(0, {int(sys.argv[2])})
-        uvloop.run(_serve_transports())
+        _serve(sys.argv[2], (int(sys.argv[3]), int(sys.argv[4])), Path(sys.argv[5]))
     else:
         main()

@@ -16,6 +16,7 @@ BENCHMARKS: tuple[tuple[str, tuple[str, ...], int], ...] = (
     ("benchmarks.bench_faults", (), 5),
     ("benchmarks.bench_ingest", (), 35),
     ("benchmarks.bench_store", (), 2),
+    ("benchmarks.bench_front", (), 2),
     ("benchmarks.bench_microprofiler", (), 15),
     ("benchmarks.bench_replay", (), 2),
     ("benchmarks.bench_demo", ("--seeds", "1", "2", "3"), 30),
