@@ -1,13 +1,17 @@
 """Worker main of the serving profiler: holds one model (or one stressor) under a share and runs its batches on order.
 
-It runs on the share exactly as an executor does: one thread, each batch inside `WorkerShare.batch`.
+It runs them as an executor does: one thread, each batch inside `WorkerShare.batch`, through an executor's link and
+shared memory (to itself), for those take their part of the share, too.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +23,9 @@ from edge.runtime.device import open_bucket
 from edge.runtime.process import Channel, Retire, Stop, TakeOver
 from edge.serving.profiling import Effort, Runs, repeat
 from edge.serving.stressors import make_stressor
+
+#: A frame that was sent to a socket of the same process is there at once.
+_LINK_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -82,32 +89,99 @@ def serving_profiler_worker(channel: Channel, subject: Subject) -> None:
         if isinstance(command, Sample):
             share.idle()
             try:
-                runs = repeat(runner(command.batch), share, command.effort, channel.beating)
+                with share.batch(channel.beating):
+                    run = runner(command.batch)
+                runs = repeat(run, share, command.effort, channel.beating)
                 memory = max(0.0, _memory_mb(share.device) - before)
                 channel.send(Sampled(command.number, runs, memory))
             except MagpieError as error:
                 channel.send(Sampled(command.number, None, error=str(error)))
 
 
-def _runner(subject: Subject, device: str) -> Callable[[int], Callable[[], Any]]:
-    """For a batch: the function that runs it once. Inputs are made once per batch, outside what is timed."""
+Run = Callable[[], float | None]
+
+
+def _runner(subject: Subject, device: str) -> Callable[[int], Run]:
+    """For a batch: the function that runs it once."""
     if subject.version is None:
         stressor = make_stressor(subject.stressor, device)
-        return lambda batch: stressor.run
-    from edge.serving.backends import example_inputs, load
 
-    version = subject.version
-    model = load(version, device)
-    made: dict[int, dict[str, Any]] = {}
+        def press() -> None:
+            stressor.run()
 
-    def runner(batch: int) -> Callable[[], Any]:
-        if batch not in made:
-            made.clear()
-            made[batch] = example_inputs(version, batch)
-        inputs = made[batch]
-        return lambda: model.run(inputs)
+        return lambda batch: press
+    return _AsExecutor(subject.version, device).runner
 
-    return runner
+
+class _Unpaced:
+    """The share of an execution whose caller paces it."""
+
+    def batch(self, stop: Callable[[], bool] | None = None) -> AbstractContextManager[bool]:
+        return contextlib.nullcontext(True)
+
+
+class _AsExecutor:
+    """A model behind an executor's link whose other end is held here, too. Raises the error of one that cannot be
+    loaded, or cannot run a batch of one."""
+
+    def __init__(self, version: ServedVersion, device: str) -> None:
+        from edge.serving.backends import load
+        from edge.serving.execution import Execution, LoadedModels
+
+        self._version = version
+        self._model = load(version, device)
+        self._execution = Execution(_Unpaced(), device)
+        self._execution.replace((version,), LoadedModels({version.key: self._model}))
+        self._link: Any = None
+        self._front: Any = None
+
+    def runner(self, batch: int) -> Run:
+        """Puts example inputs into shared memory; the function sends the batch, runs it, and returns its seconds."""
+        from edge.core.oip import DATATYPES, Tensor
+        from edge.serving.arena import Arena, aligned, encoded_bytes
+        from edge.serving.backends import ModelFailed, example_inputs
+        from edge.serving.link import Batch, Done, ExecutorLink, Placed, decode, encode, needed_room
+
+        self.close()
+        version = self._version
+        inputs = example_inputs(version, batch)
+        found = self._model.run(inputs)
+        room = needed_room([Tensor(s.name, s.datatype, found[s.name]) for s in version.outputs])
+        sizes = [
+            encoded_bytes(inputs[s.name])
+            if s.datatype == "BYTES"
+            else inputs[s.name].size * DATATYPES[s.datatype].itemsize
+            for s in version.inputs
+        ]
+        arena = Arena(sum(aligned(size) for size in sizes) + aligned(room) + aligned(1))
+        at, placed = 0, []
+        for spec, size in zip(version.inputs, sizes, strict=True):
+            arena.write(spec.datatype, inputs[spec.name], at, size)
+            placed.append(Placed(spec.name, spec.datatype, inputs[spec.name].shape, at, size))
+            at += aligned(size)
+        frame = encode(Batch(1, version.model, version.version, batch, tuple(placed), at, aligned(room)))
+        front, ours = socket.socketpair()
+        link = self._link = ExecutorLink(ours, arena)
+        self._front = front
+
+        def run() -> float:
+            front.sendall(frame)
+            received = link.receive(_LINK_S)
+            assert received is not None, "it was sent just now"
+            self._execution.run(link, received)
+            answer = decode(front.recv(65536)[4:])
+            if not isinstance(answer, Done):
+                raise ModelFailed(getattr(answer, "reason", "no answer"))
+            return answer.times.busy_s
+
+        return run
+
+    def close(self) -> None:
+        """Let go of the link and its memory. Safe to repeat."""
+        if self._link is not None:
+            self._front.close()
+            self._link.close()
+            self._link = self._front = None
 
 
 def _memory_mb(device: str) -> float:

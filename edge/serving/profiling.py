@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,21 +107,22 @@ def trimmed_mean(values: Sequence[float], part: float = 0.05) -> float:
 
 
 def repeat(
-    run: Callable[[], Any],
+    run: Callable[[], float | None],
     pacing: Pacing,
     effort: Effort,
     stop: Callable[[], bool] | None = None,
     now: Callable[[], float] = time.perf_counter,
     cpu: Callable[[], float] = time.process_time,
 ) -> Runs:
-    """Run a batch again and again, as fast as the share allows, and keep the times.
+    """Run a batch again and again, as fast as the share allows, and keep the times. `run` may return the seconds that
+    the batch itself took, where it does more (receiving it, answering it).
 
     `stop` is asked between runs and while waiting for the share (the place for a heartbeat). A share that paces lets
     some batches pass first (its burst): those before the first wait do not count, and the time begins anew there.
     Raises Unavailable if `stop` ends it.
     """
     starts: list[float] = []
-    ends: list[float] = []
+    took: list[float] = []
     work: list[float] = []
     began = asked = now()
     first = effort.skip  # the first run that counts
@@ -131,11 +132,11 @@ def repeat(
             if not go or (stop is not None and stop()):
                 raise Unavailable("measuring was stopped")
             start, used = now(), cpu()
-            run()
+            told = run()
             end = now()
             work.append(cpu() - used)
         starts.append(start)
-        ends.append(end)
+        took.append(end - start if told is None else told)
         if not paced and start - asked > _FELT_S and len(starts) > effort.skip:
             paced, first, began = True, len(starts) - 1, start
         asked = end
@@ -144,7 +145,7 @@ def repeat(
             break
     times = range(first, len(starts) - 1)
     return Runs(
-        tuple(1000.0 * (ends[n] - starts[n]) for n in times),
+        tuple(1000.0 * took[n] for n in times),
         tuple(1000.0 * (starts[n + 1] - starts[n]) for n in times),
         tuple(1000.0 * work[n] for n in times),
     )
