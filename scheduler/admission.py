@@ -43,6 +43,8 @@ __all__ = [
 BEST_WITHIN = 0.005
 #: Halvings in the searches for a share and for a rate.
 HALVINGS = 5
+#: No camera is planned with less, whatever its floor: a camera without a share sees nothing.
+LEAST_SHARE = 0.02
 _EPS = 1e-6
 
 
@@ -311,7 +313,7 @@ def _floor(window: WindowProblem | None) -> float:
 def _floor_share(problem: WindowProblem, stream: StreamProblem) -> float:
     """The least share that keeps one camera answering, at its floor where it has one and can reach it."""
     step = problem.share_step or 0.0
-    share = least_share(stream)
+    share = max(LEAST_SHARE, least_share(stream))
     if _reachable(problem, stream):
         floor = problem.a_min or 0.0
         low, high = 0.0, 1.0

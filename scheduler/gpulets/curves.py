@@ -2,12 +2,13 @@
 
 Times are in milliseconds, rates in requests per second, shares in whole percent of a device. The law is that of
 `scheduler.gpulets.verdict`: a gpu-let with duty cycle D and execution time E holds when E <= D and E + D <= SLO. So
-batches b serve rates r exactly when E <= min(b 1000 / r) and 2 E <= SLO; the longest duty cycle is then
-min(b 1000 / r, SLO - E).
+batches b serve rates r exactly when E <= min(b 1000 / r) and 2 E <= SLO; any duty cycle from E to
+min(b 1000 / r, SLO - E) then holds.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -122,7 +123,7 @@ class Curves:
                 busy += t[batch - 1]
             if busy <= duty and 2 * busy <= slo:
                 pushed = max(self.push[load.model][b - 1] for load, b in zip(loads, batches, strict=True)) * at
-                return Fit(tuple(batches), min(duty, slo - busy), busy, pushed)
+                return Fit(tuple(batches), _roomy(busy, duty, slo), busy, pushed)
             if busy * 2 > slo and duty > slo:
                 return None
         return None
@@ -137,7 +138,7 @@ class Curves:
             busy = solo if pressure is None else solo * max(1.0, self.constant + own[n] * at + pressure)
             duty = (n + 1) * cycle
             if 2 * busy <= slo and busy <= duty * (1 + EPS):
-                return Fit((n + 1,), max(busy, min(duty, slo - busy)), busy, self.push[load.model][n] * at)
+                return Fit((n + 1,), _roomy(busy, duty, slo), busy, self.push[load.model][n] * at)
         return None
 
     def _slowed(self, model: int, row: Sequence[float], at: float, pressure: float) -> tuple[float, ...]:
@@ -168,6 +169,12 @@ class Curves:
                 known.append((share, self.affordable(model, share, rest if rest > 0 else None)))
             self._curves[model, expected] = known
         return known
+
+
+def _roomy(busy: float, longest: float, slo: float) -> float:
+    """The duty cycle from `busy` to `longest` at which work, rate and objective all have about the same room."""
+    even = (math.sqrt(busy * busy + 4 * slo * busy) - busy) / 2  # duty / busy = slo / (busy + duty)
+    return max(busy, min(math.sqrt(busy * longest), even))
 
 
 def knee(curve: Sequence[tuple[int, float]]) -> int | None:
