@@ -53,3 +53,31 @@ def with_applications(
 ) -> tuple[ServedModel, ...]:
     """The demand of models that clients ask directly, and of applications with their rates, together."""
     return merge([*models, *(demand for application, rate in applications for demand in expand(application, rate))])
+
+
+def groups(application: Application) -> dict[str, int]:
+    """Model -> rows that one row of the application asks it for at the same instant, at most.
+
+    Stages that are as deep in the graph begin together; a stage that cuts boxes asks for as many as it may find.
+    """
+    together: dict[tuple[str, int], int] = {}
+    for stage in application.stages:
+        key = stage.model, application.depths[stage.name]
+        together[key] = together.get(key, 0) + (1 if stage.cut is None else stage.cut.most)
+    return {model: max(n for (m, _), n in together.items() if m == model) for model in application.models}
+
+
+def for_groups(demand: ServedModel, group: int) -> ServedModel:
+    """What to plan for instead of `demand` whose requests come `group` at the same instant: a plan for single requests
+    may run batches of one, and the last of a group waits for one duty cycle after another.
+
+    A plan for rate r and objective s has duty cycles D with batches b so that b / D >= r and D + latency(b) <= s. The
+    last of a group is answered after at most ceil(group / b) D + latency(b) <= s + (group - 1) / r. So the objective
+    is taken stricter by (group - 1) / r; or, where that were more than half of it, by half, and the rate as high as
+    that needs. Raises InvalidValue for a group under 1.
+    """
+    checks.in_range(f"{demand.name}.group", group, 1, 1e6)
+    if group == 1 or demand.rate == 0:
+        return demand
+    rate = max(demand.rate, (group - 1) * 2000 / demand.slo_ms)
+    return replace(demand, rate=rate, slo_ms=demand.slo_ms - (group - 1) * 1000 / rate)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge.core.applications import Application, ApplicationOutput, Feed, Stage
+from edge.core.applications import Application, ApplicationOutput, CropBoxes, Feed, Stage
 from edge.core.errors import InvalidValue
 from edge.core.oip import TensorSpec
 from edge.core.serving import ServedModel
-from scheduler.gpulets.applications import expand, merge, with_applications
+from scheduler.gpulets.applications import expand, for_groups, groups, merge, with_applications
 
 
 def application(slo_ms: float, stages: list[tuple[str, str, list[str], float]], name: str = "app") -> Application:
@@ -122,3 +124,44 @@ def test_the_order_of_demands_does_not_matter(demands: list[ServedModel], random
     for name, merged in one.items():
         assert merged.rate == pytest.approx(two[name].rate)
         assert (merged.slo_ms, merged.priority) == (two[name].slo_ms, two[name].priority)
+
+
+def test_groups_are_what_begins_together() -> None:
+    assert groups(GAME) == {"lenet": 6, "resnet50": 1}
+    assert groups(TRAFFIC) == {"ssd": 1, "googlenet": 1, "vgg16": 1}
+    chain = application(90, [("a", "m", [], 1.0), ("b", "m", ["a"], 1.0), ("c", "m", ["a"], 1.0)])
+    assert groups(chain) == {"m": 2}
+    cut = Feed("x", (CropBoxes("find.y", 8, 8, most=5),))
+    cutting = replace(TRAFFIC, stages=(*TRAFFIC.stages[:1], Stage("vehicle", "v", {"i": cut}), *TRAFFIC.stages[2:]))
+    assert groups(cutting) == {"ssd": 1, "v": 5, "vgg16": 1}
+
+
+def test_at_high_rates_groups_cost_little_at_low_ones_half_of_the_time() -> None:
+    assert for_groups(ServedModel("lenet", 6000, 95), 6) == ServedModel("lenet", 6000, 95 - 5 / 6)
+    assert for_groups(ServedModel("lenet", 6, 95), 6) == ServedModel("lenet", 5 * 2000 / 95, 47.5)
+    assert for_groups(ServedModel("lenet", 6, 95), 1) == ServedModel("lenet", 6, 95)
+    assert for_groups(ServedModel("lenet", 0, 95), 6) == ServedModel("lenet", 0, 95)
+    with pytest.raises(InvalidValue, match=r"lenet\.group"):
+        for_groups(ServedModel("lenet", 6, 95), 0)
+
+
+@given(
+    st.floats(0.1, 5000),
+    st.floats(1, 1000),
+    st.integers(2, 50),
+    st.integers(1, 32),
+    st.floats(0.01, 1),
+    st.floats(0.01, 0.99),
+)
+def test_every_plan_for_the_stricter_demand_answers_whole_groups_in_time(
+    rate: float, slo_ms: float, group: int, batch: int, slack: float, part: float
+) -> None:
+    asked = for_groups(ServedModel("m", rate, slo_ms), group)
+    assert asked.rate >= rate
+    assert slo_ms / 2 * (1 - 1e-9) <= asked.slo_ms < slo_ms
+    # Any gpu-let that holds `asked`: duty cycle and latency of a batch, within its rate and objective.
+    duty_ms = min(batch * 1000 / asked.rate, asked.slo_ms * part) * slack
+    latency_ms = asked.slo_ms - duty_ms
+    # The group comes just after a batch has begun; each following batch takes `batch` of it.
+    cycles = -(-group // batch)
+    assert cycles * duty_ms + latency_ms <= slo_ms * (1 + 1e-9)
