@@ -343,6 +343,8 @@ class ServingProfiler:
                 details["interference_error"] = fitted.to_json()
             else:
                 notes.append(f"{len(usable)} slowdowns are too few to fit the interference model")
+        if isinstance(scaled := details.get("scaled"), Mapping):  # what was measured anew is what it is
+            details["scaled"] = {model: factor for model, factor in scaled.items() if model not in found}
         details["machine"] = machine(self.caps)
         details["measured"] = {
             "at_utc": datetime.fromtimestamp(self.clock.utc(), UTC).isoformat(timespec="seconds"),
@@ -389,7 +391,9 @@ class _Plan:
             probes = 2 * (_LOAD_S * (3 + count) + options.pair_seconds * 2.0 * (2 + 3 * count))
             beside = probes + options.pairs * 2.2 * options.pair_seconds + kinds * 2 * _LOAD_S
         self.cells_s = max(4.0, (options.budget_s - beside) / count - _LOAD_S)
-        self.seconds = count * (self.cells_s + _LOAD_S) + beside
+        # Four shares; long batches take longer than the usual time.
+        usual = [4 * len(batch_grid(v.max_batch)) * 1.5 * options.effort.seconds for v in versions]
+        self.seconds = sum(min(self.cells_s, seconds) + _LOAD_S for seconds in usual) + beside
 
 
 class _Seat:

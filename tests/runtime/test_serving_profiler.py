@@ -64,7 +64,8 @@ async def test_a_model_is_added_to_a_table(bench: Make, partitioner: CpuPartitio
     measure, _ = profiler(bench(), partitioner)
     old = DeviceTable(
         "old", {"echo": {50: (9.0,)}, "kept": {50: (7.0,)}}, {"kept": {1: Utilisation(0.1, 0.2)}},
-        (0.1, 0.2, 0.3, 0.4, 1.0), {"kept": 5.0}, details={"run_ms": {"kept": {"50": [6.0]}}, "site": "x"},
+        (0.1, 0.2, 0.3, 0.4, 1.0), {"kept": 5.0}, 
+        details={"run_ms": {"kept": {"50": [6.0]}}, "site": "x", "scaled": {"echo": 2.0, "kept": 1.5}},
     )  # fmt: skip
     table = await measure.profile([identity("echo", 1)], old)
     assert table.latency_ms["kept"] == {50: (7.0,)}
@@ -72,6 +73,7 @@ async def test_a_model_is_added_to_a_table(bench: Make, partitioner: CpuPartitio
     assert table.busy_ms("kept", 50, 1) == 6.0
     assert (table.utilisation, table.interference) == (old.utilisation, old.interference)
     assert table.details["site"] == "x"
+    assert table.details["scaled"] == {"kept": 1.5}
 
 
 async def test_a_model_that_cannot_be_loaded_is_named_with_the_reason(bench: Make, partitioner: CpuPartitioner) -> None:
