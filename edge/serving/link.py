@@ -163,7 +163,7 @@ Message = Hello | Welcome | Refused | Batch | Done | Failed | Loaded
 
 def encode(message: Message) -> bytes:
     """The frame of a message. Raises InvalidValue if it is larger than MAX_FRAME."""
-    body = json.dumps(_WRITERS[type(message)](message), separators=(",", ":"), allow_nan=False).encode()
+    body = _ENCODER.encode(_WRITERS[type(message)](message)).encode()
     if len(body) > MAX_FRAME:
         raise InvalidValue("frame", f"{len(body)} bytes", f"at most {MAX_FRAME} bytes")
     return _HEADER.pack(len(body)) + body
@@ -172,7 +172,7 @@ def encode(message: Message) -> bytes:
 def decode(body: bytes | bytearray | memoryview) -> Message:
     """The message in a frame (without its length). Raises InvalidValue for anything that the schema does not allow."""
     try:
-        value = json.loads(bytes(body), parse_constant=_no_constant)
+        value = _DECODER.decode(str(body, "utf-8"))
     except (ValueError, RecursionError):
         raise InvalidValue("frame", bytes(body[:60]), "a JSON object") from None
     if not isinstance(value, dict):
@@ -794,6 +794,9 @@ def _places(tensors: Sequence[Placed]) -> list[Any]:
 def _seconds(times: Times) -> list[float]:
     return [round(t, 9) for t in (times.waited_s, times.input_s, times.infer_s, times.output_s)]
 
+
+_ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
+_DECODER = json.JSONDecoder(parse_constant=_no_constant)
 
 _WRITERS: Mapping[type, Callable[[Any], dict[str, Any]]] = {
     Hello: lambda m: {

@@ -6,6 +6,7 @@ import base64
 import contextlib
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -308,3 +309,15 @@ def test_any_value_of_any_field_is_taken_or_refused(field: str, value: Any) -> N
 def test_any_text_as_an_override_is_taken_or_refused(text: str) -> None:
     with contextlib.suppress(InvalidValue):
         assert isinstance(parse_override(text), dict)
+
+
+def test_the_shipped_example_is_valid_and_its_comments_are_the_defaults() -> None:
+    text = (Path(__file__).parents[2] / "configs" / "model.yaml").read_text()
+    assert parse_model(yaml.safe_load(text), "model.yaml").inputs[0].example == (3, 224, 224)
+    keys = ("rate", "priority", "max_batch", "queue_depth", "versions")
+    full = yaml.safe_load(re.sub(rf"^# (?=({'|'.join(keys)}):)", "", text, flags=re.M))
+    assert set(keys) <= set(full)
+    found = parse_model(full, "model.yaml")
+    assert found == parse_model(yaml.safe_load(text), "model.yaml")
+    named = set(re.findall(r"^(?:# )?([a-z_]+):", text, flags=re.M))
+    assert named == set(ModelFile.model_fields)
