@@ -252,10 +252,10 @@ class Dispatcher:
             self._watch(served, now_s)
         self._touch(served)
 
-    def cancelled(self, served: Served, request: Pending) -> None:
+    def cancelled(self, request: Pending) -> None:
         """The client of an open request is gone."""
-        self._end(served, request, "cancelled")
-        if served.leaving:
+        self._end(request, "cancelled")
+        if request.served.leaving:
             self._settle()
 
     def close(self) -> None:
@@ -361,6 +361,7 @@ class Dispatcher:
         for request in served.queue.pop(free):
             served.open -= 1
             target.open += 1
+            request.served = target
             target.queue.add(request)
             if request.deadline_s < target.timer_s:
                 self._watch(target, self._clock())
@@ -677,7 +678,7 @@ class Dispatcher:
             statistics.answered(total_s, queued_s, request.input_s, request.infer_s, request.output_s)
             served.counts.latency(total_s, delivered_s > request.deadline_s)
             request.future.set_result(InferResponse(version.model, version.version, tensors, request.id))
-            self._end(served, request, "answered")
+            self._end(request, "answered")
 
     # -- ends
 
@@ -746,9 +747,9 @@ class Dispatcher:
             return
         request.future.set_exception(error)
         served.statistics.fail.add(1, self._clock() - request.arrived_s)
-        self._end(served, request, outcome)
+        self._end(request, outcome)
 
-    def _end(self, served: Served, request: Pending, outcome: Outcome) -> None:
+    def _end(self, request: Pending, outcome: Outcome) -> None:
         """Every open request ends here, once."""
         if request.queue is not None:
             request.queue.discard(request)
@@ -756,8 +757,8 @@ class Dispatcher:
         request.nbytes = 0
         request.inputs = None
         request.outputs = None
-        served.open -= 1
-        served.counts.end(outcome)
+        request.served.open -= 1
+        request.served.counts.end(outcome)
 
 
 def _too_late(served: Served, request: Pending, now_s: float) -> DeadlineMissed:

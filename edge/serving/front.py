@@ -246,12 +246,14 @@ class Front:
             request.id,
             request.outputs,
             bool(request.version),
+            served,
         )
         d.admit(served, pending)
         try:
             return await future
         except asyncio.CancelledError:
-            d.cancelled(served, pending)
+            if future.cancelled():  # else it was answered, and counted so, in this very instant
+                d.cancelled(pending)
             raise
 
     # -- inside

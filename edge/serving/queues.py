@@ -6,11 +6,14 @@ import asyncio
 import bisect
 from collections.abc import Hashable, Sequence
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
 from edge.core.oip import InferResponse, Tensor
+
+if TYPE_CHECKING:
+    from edge.serving.dispatch import Served
 
 #: Priority level of requests that name none (the protocol's 0); 1 is the highest level, levels above this one wait
 #: behind it.
@@ -22,8 +25,8 @@ _KEY = attrgetter("order")
 class Pending:
     """One request between its arrival and its answer. Changed by the front's event loop only.
 
-    `rows` are not taken by a batch yet, `running` are in batches that run; `future` gets the answer. Its inputs are
-    kept until then: an executor may be lost.
+    `served` is the version that is to answer it. `rows` are not taken by a batch yet, `running` are in batches that run;
+    `future` gets the answer. Its inputs are kept until then: an executor may be lost.
     """
 
     __slots__ = (
@@ -48,6 +51,7 @@ class Pending:
         "retries",
         "rows",
         "running",
+        "served",
         "total_rows",
         "wanted",
     )
@@ -63,9 +67,10 @@ class Pending:
         number: int,
         nbytes: int,
         future: asyncio.Future[InferResponse],
-        request_id: str = "",
-        wanted: Sequence[str] = (),
-        pinned: bool = False,
+        request_id: str,
+        wanted: Sequence[str],
+        pinned: bool,
+        served: Served,
     ) -> None:
         self.inputs: tuple[NDArray[Any], ...] | None = inputs
         self.rows = self.total_rows = rows
@@ -77,6 +82,7 @@ class Pending:
         self.nbytes = nbytes
         self.future = future
         self.id, self.wanted, self.pinned = request_id, wanted, pinned
+        self.served = served
         self.alone = False
         self.retries = 0
         self.parts: list[tuple[int, int]] = []  # rows to be computed again: (first, count)

@@ -1,0 +1,92 @@
+"""Everything at once, at random: no request is lost, none is counted twice, nothing is held for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from front_kit import HeldExecutor, doubled, request, route, site, until, version
+
+from edge.core.errors import DeadlineMissed, Overloaded, Unavailable
+from edge.core.oip import InferResponse
+
+_OUTCOMES: dict[type, str] = {DeadlineMissed: "dropped", Overloaded: "rejected", Unavailable: "failed"}
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_every_request_ends_once(tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+
+    def moody(batch: Any, inputs: Any) -> Any:
+        if (inputs["x"] < 0).any():
+            raise ValueError("no negative numbers")
+        return doubled(batch, inputs)
+
+    async with site(tmp_path, arena_bytes=16 * 1024, max_queued_bytes=64 * 1024) as s:
+        one, two = version(number="1", digest="1", slo_ms=400.0, depth=200), version("w", slo_ms=300.0)
+        newer = version(number="2", digest="2", slo_ms=400.0, depth=200)
+        alive: dict[str, HeldExecutor] = {}
+        for name in ("e0", "e1", "e2"):
+            alive[name] = await s.executor(name, one, two, newer, answer=moody)
+        s.layout(route("e0", (one, 8), (two, 4)), models=[one, two])
+        counted: Counter[str] = Counter()
+
+        async def client() -> None:
+            value, rows = float(rng.randint(-1, 50) or 1), rng.choice((1, 1, 1, 2, 9, 30))
+            model = rng.choice(("m", "m", "w"))
+            asked = request(
+                value,
+                rows,
+                model,
+                priority=rng.choice((0, 0, 1, 200)),
+                timeout_us=rng.choice((0, 0, 0, 3_000, 100_000)),
+                version=rng.choice((None, None, "1")) if model == "w" else None,
+            )
+            task = asyncio.create_task(s.front.infer(asked))
+            if rng.random() < 0.2:
+                asyncio.get_running_loop().call_later(rng.choice((0.0, 0.002, 0.02)), task.cancel)
+            try:
+                answer: InferResponse = await task
+                assert answer.outputs[0].array[:, 0].tolist() == [2 * (value + k) for k in range(rows)]
+                counted["answered"] += 1
+            except asyncio.CancelledError:
+                counted["cancelled"] += 1
+            except (DeadlineMissed, Overloaded, Unavailable) as error:
+                counted[_OUTCOMES[type(error)]] += 1
+                counted["poison"] += "negative" in str(error)
+
+        clients: list[asyncio.Task[None]] = []
+        for step in range(120):
+            clients += [asyncio.create_task(client()) for _ in range(rng.randint(0, 25))]
+            await asyncio.sleep(0.001)
+            if step % 10 == 5:
+                routes = [
+                    route(e, (rng.choice((one, newer)), rng.randint(1, 8)), (two, rng.randint(1, 8)))
+                    for e in rng.sample(("e0", "e1", "e2"), rng.randint(1, 3))
+                ]
+                number = {r.versions["m"] for r in routes}
+                s.layout(*routes, models=[v for v in (one, newer) if v.version in number] + [two])
+            if step % 25 == 24:
+                name = rng.choice(sorted(alive))
+                alive[name].die()
+                gone = alive[name]
+                await asyncio.to_thread(gone.join, 5.0)
+                await until(lambda name=name: s.front._dispatcher.seats.get(name) is None  # type: ignore[misc]
+                            or s.front._dispatcher.seats[name].link is None)  # fmt: skip
+                alive[name] = await s.executor(name, one, two, newer, answer=moody)
+        await asyncio.gather(*clients)
+        d = s.front._dispatcher
+        assert d.open == d.held_bytes == 0
+        assert all(not served.queue and not served.open for served in d.served.values())
+        assert all(seat.link is None or seat.link.outstanding == 0 for seat in d.seats.values())
+        assert all(seat.link is None or seat.link.arena.blocks == 0 for seat in d.seats.values())
+        told = s.front.report().models
+        for outcome in ("answered", "cancelled", "dropped", "rejected", "failed"):
+            assert sum(getattr(m, outcome) for m in told) == counted[outcome], outcome
+        assert sum(m.arrived for m in told) == len(clients)
+        assert counted["answered"] > 50
+        assert counted["poison"]
