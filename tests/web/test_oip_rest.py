@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import socket
@@ -460,6 +461,19 @@ def test_the_end_comes_in_time_and_is_said() -> None:
     connection.close()
     assert answer.startswith(b"HTTP/1.1 503")
     assert b"stopping" in answer
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /v2 HTTP/1.1\r\nHost:"])
+async def test_a_connection_that_asks_nothing_is_closed(sent: bytes) -> None:
+    server = OipHttpServer(create_oip_app(NumpyService()), "127.0.0.1", 0, idle_s=0.2)
+    await server.start()
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(sent)
+        assert await reader.read() == b""
+        writer.close()
+    finally:
+        await server.stop()
 
 
 async def test_a_taken_port_is_said() -> None:
