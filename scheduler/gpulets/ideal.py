@@ -24,9 +24,12 @@ MOST_GPULETS = 4
 
 
 class IdealPolicy:
-    """Exhaustive over partitionings."""
+    """Exhaustive over partitionings, within `steps`."""
 
     name = "ideal"
+
+    def __init__(self, steps: int = STEPS) -> None:
+        self._steps = steps
 
     def plan(self, problem: ServingProblem, table: DeviceTable) -> ServingPlan:
         """Raises InvalidValue for a model that the table does not have."""
@@ -60,7 +63,7 @@ class IdealPolicy:
                             if plan.schedulable:
                                 return plan
                         steps += packing.steps
-                if steps >= STEPS:
+                if steps >= self._steps:
                     stopped = f"{tried} partitionings tried, stopped after {steps} steps"
                     return replace(elastic, reasons=(stopped, *elastic.reasons))
         found = "does better" if elastic.schedulable else "holds"

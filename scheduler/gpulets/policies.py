@@ -30,11 +30,39 @@ class ServingPolicy(Protocol):
         Raises InvalidValue for a model that the table does not have."""
 
 
+class FirstThatHolds:
+    """The plan of `first`; where it finds none, that of the first of `others` that does, under the name of `first`."""
+
+    def __init__(self, first: ServingPolicy, *others: ServingPolicy) -> None:
+        self._first, self._others = first, others
+
+    @property
+    def name(self) -> str:
+        """That of `first`."""
+        return self._first.name
+
+    def plan(self, problem: ServingProblem, table: DeviceTable) -> ServingPlan:
+        """See ServingPolicy."""
+        plan = self._first.plan(problem, table)
+        for other in self._others if not plan.schedulable else ():
+            found = other.plan(problem, table)
+            if found.schedulable:
+                words = f"{self.name} found no plan, {other.name} did"
+                return replace(found, policy=self.name, reasons=(words, *found.reasons))
+        return plan
+
+
+#: Steps of `ideal` when it is asked because `mosaic` found nothing.
+_SECOND_LOOK = 10_000
+
 DEFAULT_SERVING_POLICY = "mosaic"
 
 SERVING_POLICIES: Mapping[str, Callable[[], ServingPolicy]] = MappingProxyType(
     {
-        "mosaic": Mosaic,
+        # Its search is no proof that there is no plan: what the others can schedule, it can.
+        "mosaic": lambda: FirstThatHolds(
+            Mosaic(), ElasticPolicy(), SquishyPolicy(), GuidedSelfTuningPolicy(), IdealPolicy(_SECOND_LOOK)
+        ),
         "elastic": ElasticPolicy,
         "elastic-no-interference": ElasticNoInterferencePolicy,
         "squishy": SquishyPolicy,

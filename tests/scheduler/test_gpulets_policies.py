@@ -18,6 +18,7 @@ from scheduler.gpulets.curves import Curves, Load, knee, least_share
 from scheduler.gpulets.policies import (
     DEFAULT_SERVING_POLICY,
     SERVING_POLICIES,
+    FirstThatHolds,
     least_percent,
     serving_policy,
     share_step,
@@ -69,6 +70,29 @@ def test_ideal_schedules_whatever_elastic_does(asked: ServingProblem, table: Dev
     if elastic.schedulable:
         assert ideal.schedulable
         assert ideal.devices_used <= elastic.devices_used
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@given(asked=problems(), table=tables())
+def test_the_default_schedules_whatever_the_others_do(asked: ServingProblem, table: DeviceTable) -> None:
+    others = [serving_policy(name).plan(asked, table) for name in FAST]
+    if any(plan.schedulable for plan in others):
+        assert serving_policy(DEFAULT_SERVING_POLICY).plan(asked, table).schedulable
+
+
+def test_the_first_that_holds_answers_under_the_name_of_the_first() -> None:
+    """b's objective is too strict to share a device in time: squishy packing fails, elastic partitioning does not."""
+    table = linear(a=(1.0, 1.0), b=(1.0, 0.1))
+    asked = problem(("a", 10.0, 100.0), ("b", 100.0, 4.0))
+    squishy, elastic = serving_policy("squishy"), serving_policy("elastic")
+    assert not squishy.plan(asked, table).schedulable
+    plan = FirstThatHolds(squishy, elastic).plan(asked, table)
+    assert plan.schedulable
+    assert plan.policy == "squishy"
+    assert plan.gpulets == elastic.plan(asked, table).gpulets
+    assert plan.reasons[0] == "squishy found no plan, elastic did"
+    hopeless = problem(("a", 10.0, 1.0))
+    assert FirstThatHolds(squishy, elastic).plan(hopeless, table) == squishy.plan(hopeless, table)
 
 
 @settings(max_examples=40)
