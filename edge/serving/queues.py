@@ -25,7 +25,7 @@ _KEY = attrgetter("order")
 class Pending:
     """One request between its arrival and its answer. Changed by the front's event loop only.
 
-    `served` is the version that is to answer it. `rows` are not taken by a batch yet, `running` are in batches that run;
+    `served` is the version that shall answer it. `rows` are in no batch yet, `running` are in batches that run;
     `future` gets the answer. Its inputs are kept until then: an executor may be lost.
     """
 

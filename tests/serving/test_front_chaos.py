@@ -85,8 +85,10 @@ async def test_every_request_ends_once(tmp_path: Path, seed: int) -> None:
         assert all(seat.link is None or seat.link.outstanding == 0 for seat in d.seats.values())
         assert all(seat.link is None or seat.link.arena.blocks == 0 for seat in d.seats.values())
         told = s.front.report().models
-        for outcome in ("answered", "cancelled", "dropped", "rejected", "failed"):
-            assert sum(getattr(m, outcome) for m in told) == counted[outcome], outcome
-        assert sum(m.arrived for m in told) == len(clients)
+        ended = Counter({o: sum(getattr(m, o) for m in told) for o in (*_OUTCOMES.values(), "answered", "cancelled")})
+        assert sum(m.arrived for m in told) == len(clients) == ended.total()
+        # Who was cancelled in the instant of an answer has it no more; the front has given it.
+        for outcome in (*_OUTCOMES.values(), "answered"):
+            assert 0 <= ended[outcome] - counted[outcome] <= counted["cancelled"] - ended["cancelled"]
         assert counted["answered"] > 50
         assert counted["poison"]
