@@ -148,6 +148,7 @@ class ServingRuntime:
         self._drift = DriftState()
         self._expected: dict[str, ExpectExecutor] = {}
         self._layout: Layout | None = None
+        self._front_listens = False
         self._served: dict[str, list[asyncio.Future[None]]] = {}
         self._events: asyncio.Queue[r.Event] = asyncio.Queue()
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -360,7 +361,7 @@ class ServingRuntime:
                 self._note("serving.requests_failed", data={"executor": message.executor, "requests": message.failed})
             self.tell(r.ExecutorLost(now, message.executor, "its connection ended"))
         elif isinstance(message, FrontListening):
-            self.listening = message
+            self.listening, self._front_listens = message, True
             self._note("serving.listening", data={"http_port": message.http_port, "grpc_port": message.grpc_port})
             if self._layout is not None:
                 self._supervisor.send(FRONT, self._layout)
@@ -368,7 +369,7 @@ class ServingRuntime:
             self._spawn(self._command(message), f"{message.action} {message.model}")
 
     def _front_lost(self, reason: str) -> None:
-        self.traffic = None
+        self.traffic, self._front_listens = None, False
         self.tell(r.FrontLost(self._now()))
 
     def _executor_message(self, executor: str, message: Any) -> None:
@@ -651,7 +652,6 @@ class ServingRuntime:
     async def _settle(self, model: str, version: ServedVersion, future: asyncio.Future[None]) -> None:
         """Resolve the wait of a load that changes nothing, or that is refused."""
         while not future.done():
-            self._decided.clear()
             if self._events.empty():
                 layout = self._layout
                 refused = self.view.refused.get(model)
@@ -663,8 +663,7 @@ class ServingRuntime:
                 if routed and now is not None and r.loads_alike(now, version):
                     future.set_result(None)
                     return
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._decided.wait(), 1.0)
+            await self._next_decision()
 
     async def unload(self, model: str) -> None:
         """Not served from now on; what is queued is answered. Raises NotFound, InvalidValue."""
@@ -675,6 +674,14 @@ class ServingRuntime:
             raise InvalidValue("model", model, f"a model that no application uses; {', '.join(users)} does")
         del self._offers[model]
         self._models_changed()
+        while self._layout is not None and any(m.model == model for m in self._layout.models):
+            await self._next_decision()
+
+    async def _next_decision(self) -> None:
+        """Until an event more was decided on, at most a second."""
+        self._decided.clear()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._decided.wait(), 1.0)
 
     def _resolve(self, model: str, error: MagpieError | None) -> None:
         for future in self._served.pop(model, []):
@@ -740,7 +747,7 @@ class ServingRuntime:
     @property
     def front_up(self) -> bool:
         """Clients are listened to."""
-        return self.listening is not None and self._supervisor.ready(FRONT)
+        return self._front_listens and self._supervisor.ready(FRONT)
 
     def _look(self) -> View:
         s = self._reorganiser.state

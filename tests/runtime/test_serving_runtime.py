@@ -1,0 +1,270 @@
+"""The serving runtime with its real front, executors and clients: versions, failures, settings, cameras' shares."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from serving_kit import Served, echo, lenet, served, table
+from tritonclient.utils import InferenceServerException
+
+from edge.core.errors import InvalidValue, NotFound, Unavailable
+from edge.core.serving import DeviceTable, ServingPlan, ServingProblem
+from edge.runtime.serving import check_port
+from edge.runtime.serving_cameras import CamerasNow
+from edge.runtime.serving_tables import cut, keep_table, merged, read_table
+from edge.settings import ServingPlanning
+from edge.shares.coop import BucketFolder
+from edge.shares.cpu import CpuPartitioner
+from scheduler.gpulets.policies import SERVING_POLICIES, serving_policy
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(180)]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def running(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Served]:
+    """Two echoing models and a network; a fourth model cannot be loaded."""
+    folder = tmp_path_factory.mktemp("serving")
+    models, buckets = folder / "models", folder / "buckets"
+    buckets.mkdir()
+    echo(models, "left")
+    echo(models, "right")
+    lenet(models, "digits")
+    lenet(models, "broken")
+    (models / "broken" / "1" / "model.safetensors").write_bytes(b"no tensors")
+    partitioner = CpuPartitioner(2.0, None, BucketFolder(buckets))
+    tables = (table(folder, "left", "right"), table(folder, "digits", "broken"))
+    async with served(folder, models, partitioner, tables) as made:
+        await made.serving("left", "right", "digits")
+        yield made
+    partitioner.close()
+
+
+async def test_models_are_served_and_a_bad_file_is_refused_alone(running: Served) -> None:
+    async with running.client() as client:
+        assert await running.ask(client, "left", 3.0) == (3.0, "1")
+        assert await client.is_model_ready("right")
+        index = {entry["name"]: entry for entry in await client.get_model_repository_index()}
+        assert index["left"]["state"] == "READY"
+        assert index["broken"]["state"] == "UNAVAILABLE"
+        assert "model.safetensors" in index["broken"]["reason"]
+        with pytest.raises(InferenceServerException, match="broken"):
+            await running.ask(client, "broken")
+    reasons = running.runtime.reasons()
+    assert [r["code"] for r in reasons] == ["model_failed"]
+    assert running.runtime.ready, "what can be served is"
+
+
+async def test_cameras_yield_before_executors_get_their_share(running: Served) -> None:
+    share = sum(e["share"] for e in running.executors())
+    assert running.reserved[-1] >= share > 0
+    assert running.reserved[-1] <= 0.9
+
+
+async def test_plans_are_kept_so_that_they_can_be_made_again(running: Served) -> None:
+    kept = [data for kind, data in running.notes if kind == "serving.plan"][-1]
+    problem = ServingProblem.from_json(kept["problem"])
+    again = serving_policy(kept["policy"]).plan(problem, read_table(Path(kept["problem"]["device_file"])))
+    assert again.schedulable
+    assert {b.model for g in again.gpulets for b in g.models} == {
+        b.model for g in ServingPlan.from_json(kept["plan"]).gpulets for b in g.models
+    }
+    assert kept["cause"]
+
+
+async def test_a_new_version_is_loaded_beside_the_old_one_and_nothing_is_lost(running: Served) -> None:
+    folder = Path(running.runtime.settings.folder)
+    echo(folder, "left", ("1", "2"))
+    seen: list[str] = []
+    stop = asyncio.Event()
+
+    async def ask(client: Any) -> None:
+        while not stop.is_set():
+            seen.append((await running.ask(client, "left"))[1])
+
+    async with running.client() as client, running.client() as other:
+        asking = asyncio.create_task(ask(other))
+        await client.load_model("left")
+        assert (await running.ask(client, "left"))[1] == "2", "when the load is answered the new one serves"
+        stop.set()
+        await asking
+    assert seen[0] == "1"
+    assert set(seen) <= {"1", "2"}
+    assert seen == sorted(seen), "switched once"
+    await running.serving("left")
+
+
+async def test_a_version_that_cannot_be_loaded_leaves_the_old_one_serving(running: Served) -> None:
+    folder = Path(running.runtime.settings.folder)
+    (folder / "digits" / "2").mkdir()
+    (folder / "digits" / "2" / "model.safetensors").write_bytes(b"damaged")
+    async with running.client() as client:
+        with pytest.raises(InferenceServerException, match=r"digits/2"):
+            await client.load_model("digits")
+        assert await client.is_model_ready("digits")
+        with pytest.raises(InferenceServerException, match="nowhere"):
+            await client.load_model("nowhere")
+    assert running.state("digits") == "serving"
+    shutil.rmtree(folder / "digits" / "2")
+
+
+async def test_an_unloaded_model_is_gone_and_comes_back(running: Served) -> None:
+    async with running.client() as client:
+        await client.unload_model("right")
+        with pytest.raises(InferenceServerException, match="right"):
+            await running.ask(client, "right")
+        assert await running.ask(client, "left", 2.0) == (2.0, "2"), "the others go on"
+        await client.load_model("right")
+        assert await running.ask(client, "right", 4.0) == (4.0, "1")
+        with pytest.raises(InferenceServerException, match="nowhere"):
+            await client.unload_model("nowhere")
+    await running.serving("left", "right")
+
+
+async def test_an_executor_that_is_killed_is_back_and_the_others_do_not_notice(running: Served) -> None:
+    victim = next(e for e in running.executors() if "left" in e["models"])
+    others = {e["id"]: e["pid"] for e in running.executors() if e["id"] != victim["id"]}
+    os.kill(victim["pid"], signal.SIGKILL)
+
+    def back() -> bool:
+        now = next(e for e in running.executors() if e["id"] == victim["id"])
+        return now["pid"] not in (None, victim["pid"]) and now["state"] == "connected"
+
+    await running.until(back, "it is back")
+    async with running.client() as client:
+        assert (await running.ask(client, "left", 5.0))[0] == 5.0
+    assert {e["id"]: e["pid"] for e in running.executors() if e["id"] != victim["id"]} == others
+
+
+async def test_a_front_that_is_killed_listens_again_at_the_same_port(running: Served) -> None:
+    port, pid = running.url, running.supervisor.pid("front")
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    await running.until(lambda: not running.runtime.front_up, "the loss is seen")
+    assert any(r["code"] == "serving_front" for r in running.runtime.reasons())
+    assert not running.runtime.ready
+    await running.until(
+        lambda: running.supervisor.pid("front") not in (None, pid) and running.runtime.front_up, "it is back"
+    )
+    assert running.url == port
+
+    async def answers() -> bool:
+        async with running.client() as client:
+            try:
+                return bool((await running.ask(client, "left", 6.0))[0] == 6.0)
+            except (InferenceServerException, OSError):
+                return False
+
+    for _ in range(200):
+        if await answers():
+            break
+        await asyncio.sleep(0.05)
+    else:
+        pytest.fail("no answer from the front that was started again")
+
+
+async def test_more_demand_grows_the_share_at_once_and_less_gives_it_back(running: Served) -> None:
+    before = running.runtime.status()["share"]["planned"]
+    models = {"left": {"rate": 120.0, "min_rate": 120.0}}
+    running.runtime.change(ServingPlanning.model_validate({"policy": "elastic", "models": models}))
+    await running.until(lambda: running.runtime.status()["share"]["planned"] > before + 0.1, "it grows")
+    assert running.reserved[-1] > before + 0.1
+    running.runtime.change(ServingPlanning(policy="elastic"))
+    await running.until(lambda: running.runtime.status()["share"]["planned"] <= before + 1e-6, "it shrinks")
+    await running.until(lambda: running.reserved[-1] <= before + 0.11, "cameras get it back")
+
+
+async def test_what_the_cameras_need_bounds_the_models(running: Served) -> None:
+    running.cameras.append(CamerasNow(0.12))
+    models = {"left": {"priority": 5, "min_rate": 15.0}, "digits": {"min_rate": 200.0}}
+    running.runtime.change(ServingPlanning.model_validate({"policy": "elastic", "models": models}))
+    await running.until(lambda: running.state("digits") == "refused", "the lowest priority yields")
+    await running.until(lambda: running.state("left") in ("serving", "capped"), "the highest is served")
+    assert running.runtime.status()["share"]["planned"] <= 0.12
+    refused = [r for r in running.runtime.reasons() if r["code"] == "model_refused"]
+    assert any("digits" in r["message"] and "% of the device" in r["message"] for r in refused)
+    async with running.client() as client:
+        with pytest.raises(InferenceServerException, match="% of the device"):
+            await running.ask(client, "digits", shape=(1, 1, 28, 28))
+    running.cameras.append(CamerasNow(0.9))
+    running.runtime.change(ServingPlanning(policy="elastic"))
+    await running.serving("left", "right", "digits")
+
+
+async def test_settings_of_what_is_not_there_are_refused(running: Served) -> None:
+    with pytest.raises(InvalidValue, match=r"models\.speech"):
+        running.runtime.change(ServingPlanning.model_validate({"models": {"speech": {"rate": 1}}}))
+
+
+async def test_every_policy_of_the_settings_can_be_had() -> None:
+    schema = ServingPlanning.model_json_schema()["properties"]["policy"]["enum"]
+    assert set(schema) >= set(SERVING_POLICIES)
+
+
+async def test_a_site_that_cannot_serve_is_told_before_it_starts(tmp_path: Path) -> None:
+    partitioner = CpuPartitioner(2.0, None, BucketFolder(tmp_path))
+    models = tmp_path / "models"
+    echo(models, "left")
+    bad = tmp_path / "bad.json"
+    bad.write_text(json.dumps({"format": "gpulet-device/1", "latency_ms": {"left": {"10": ["x"]}}}))
+    for more, error, words in (
+        ({"folder": str(tmp_path / "nowhere")}, NotFound, "nowhere"),
+        ({"load": ["left", "ghost"]}, NotFound, "ghost"),
+        ({"tables": [str(bad)]}, InvalidValue, r"latency_ms\.left\.10"),
+        ({"tables": [str(tmp_path / "no.json")]}, NotFound, r"no\.json"),
+    ):
+        with pytest.raises(error, match=words):
+            async with served(tmp_path, models, partitioner, **more):  # type: ignore[arg-type]
+                pytest.fail("it started")
+    partitioner.close()
+
+
+async def test_a_port_that_is_taken_is_told_with_its_number() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(Unavailable, match=str(port)):
+            check_port("127.0.0.1", port)
+    with pytest.raises(Unavailable, match=r"192\.0\.2\.1"):
+        check_port("192.0.2.1", 8000)
+
+
+# tables
+
+
+def rows(ms: float) -> dict[int, tuple[float, ...]]:
+    return {10: (ms, 2 * ms, 3 * ms), 100: (ms / 5, ms / 4, ms / 3)}
+
+
+async def test_the_last_table_of_a_model_counts(tmp_path: Path) -> None:
+    old = DeviceTable("old", {"a": rows(1.0), "b": rows(1.0)}, {}, details={"run_ms": {"a": {"10": [0.5, 0.6, 0.7]}}})
+    new = DeviceTable("new", {"b": rows(2.0)}, {}, (0.1, 0.2, 0.1, 0.2, 1.0))
+    both = merged([old, new])
+    assert both is not None
+    assert both.latency_ms["a"] == rows(1.0)
+    assert both.latency_ms["b"] == rows(2.0)
+    assert both.interference == new.interference
+    assert both.busy_ms("a", 10, 1) == 0.5
+    assert merged([]) is None
+    keep_table(tmp_path / "kept.json", both)
+    assert read_table(tmp_path / "kept.json").latency_ms == both.latency_ms
+
+
+async def test_a_table_is_cut_to_what_is_served_in_batches_that_are_taken(running: Served) -> None:
+    version = next(m for m in running.runtime._layout.models if m.model == "left")  # type: ignore[union-attr]
+    table = DeviceTable("t", {"left": {10: tuple(map(float, range(1, 9)))}, "other": rows(1.0)}, {})
+    found = cut(table, [version])
+    assert found is not None
+    assert dict(found.latency_ms) == {"left": {10: (1.0, 2.0, 3.0, 4.0)}}
+    assert cut(None, [version]) is None
+    assert cut(DeviceTable("t", {"other": rows(1.0)}, {}), [version]) is None
