@@ -10,6 +10,7 @@ import time
 #: module, arguments, roughly how many minutes
 BENCHMARKS: tuple[tuple[str, tuple[str, ...], int], ...] = (
     ("benchmarks.bench_planner", (), 2),
+    ("benchmarks.bench_serving_planner", (), 8),
     ("benchmarks.bench_shares", (), 4),
     ("benchmarks.bench_swap", (), 2),
     ("benchmarks.bench_interference", (), 4),
