@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import signal
 import socket
 import sys
 from collections.abc import AsyncIterator
@@ -349,3 +350,16 @@ async def test_the_command_prints_a_table_writes_the_report_and_its_exit_code_te
     assert (code, out) == (1, "")
     assert err.startswith("magpie load: ")
     assert "there is no model nobody" in err
+
+
+async def test_ctrl_c_ends_a_run_early_with_a_report(url: str, service: Manners) -> None:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "edge.cli", "load", url, "--model", "echo:50", "--duration", "3600",
+        stdout=asyncio.subprocess.PIPE, cwd=Path(__file__).resolve().parents[2],
+    )  # fmt: skip
+    while service.asked["echo"] < 5:
+        await asyncio.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    out, _ = await process.communicate()
+    assert process.returncode == 0
+    assert b"The run was ended early." in out
