@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -244,6 +245,42 @@ def test_curves_agree_with_the_verdict_on_the_largest_rate() -> None:
     most = curves.affordable(0, 40)
     assert curves.fit(40, (Load(0, most),), None) is not None
     assert curves.fit(40, (Load(0, most * 1.001),), None) is None
+
+
+@settings(max_examples=150)
+@given(
+    table=tables(("a", "b")),
+    rates=st.tuples(st.floats(0.5, 400), st.floats(0.5, 400)),
+    slos=st.tuples(st.floats(2, 150), st.floats(2, 150)),
+    pressure=st.sampled_from((None, 0.0, 0.2)),
+)
+def test_loads_fit_exactly_when_some_batches_do(
+    table: DeviceTable, rates: tuple[float, float], slos: tuple[float, float], pressure: float | None
+) -> None:
+    """Against all pairs of batches: E <= b 1000 / r for both, and 2 E <= SLO."""
+    curves = Curves(problem(("a", rates[0], slos[0]), ("b", rates[1], slos[1])), table)
+    share = curves.shares[0]
+
+    def execution(model: int, batch: int) -> float:
+        factor = 1.0
+        if pressure is not None:
+            factor = max(1.0, curves.constant + curves.own[model][batch - 1] * share / 100 + pressure)
+        return curves.solo[model][share][batch - 1] * factor
+
+    def holds(batches: tuple[int, ...], tolerance: float) -> bool:
+        busy = sum(execution(m, b) for m, b in enumerate(batches))
+        longest = min(b * 1000 / r for b, r in zip(batches, rates, strict=True))
+        return busy <= longest * tolerance and 2 * busy <= min(slos) * tolerance
+
+    found = curves.fit(share, (Load(0, rates[0]), Load(1, rates[1])), pressure)
+    each = [range(1, len(curves.solo[m][share]) + 1) for m in (0, 1)]
+    possible = [pair for pair in itertools.product(*each) if holds(pair, 1 - 1e-6)]
+    if found is None:
+        assert possible == []
+    else:
+        assert holds(found.batches, 1 + 1e-6)
+        assert found.busy_ms <= found.duty_ms * (1 + 1e-9)
+        assert found.busy_ms + found.duty_ms <= min(slos) * (1 + 1e-9)
 
 
 # -- against the independent checker
