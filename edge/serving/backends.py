@@ -23,7 +23,7 @@ from edge.core.layout import ServedVersion
 from edge.core.oip import DATATYPES, TensorSpec
 from edge.serving.architectures import Detector, build_architecture, is_detector, load_weights
 from edge.serving.repository import files_digest
-from edge.serving.torch_files import first_line, load_exported, load_script, tensors_bytes
+from edge.serving.torch_files import first_line, fuse, load_exported, load_script, tensors_bytes
 
 __all__ = ["MemoryEstimate", "Model", "ModelFailed", "OutOfMemory", "build_architecture", "example_inputs", "load"]
 
@@ -232,17 +232,30 @@ class _Torch:
 
     def __call__(self, inputs: Sequence[NDArray[Any]]) -> Sequence[NDArray[Any]] | Arrays:
         with torch.inference_mode():
-            tensors = []
-            for array, bf16 in zip(inputs, self._bf16, strict=True):
-                tensor = torch.from_numpy(array if array.flags.writeable else array.copy())
-                tensor = tensor.view(torch.bfloat16) if bf16 else tensor
-                tensors.append(tensor if self._device == "cpu" else tensor.to(self._device))
-            out = self._module(*tensors)
+            out = self._module(*self.tensors(inputs))
             if isinstance(out, torch.Tensor):
                 return (_array(out),)
             if isinstance(out, Mapping):
                 return {str(name): _array(value) for name, value in out.items()}
             return tuple(_array(value) for value in out)
+
+    def tensors(self, inputs: Sequence[NDArray[Any]]) -> list[torch.Tensor]:
+        """Inputs where the module is; on a CPU without a copy."""
+        tensors = []
+        for array, bf16 in zip(inputs, self._bf16, strict=True):
+            tensor = torch.from_numpy(array if array.flags.writeable else array.copy())
+            tensor = tensor.view(torch.bfloat16) if bf16 else tensor
+            tensors.append(tensor if self._device == "cpu" else tensor.to(self._device))
+        return tensors
+
+    def fuse(self, version: ServedVersion) -> _Torch:
+        """The same network, faster where it can be traced."""
+        one, two = (
+            self.tensors([example_inputs(version, rows)[spec.name] for spec in version.inputs])
+            for rows in (1, min(2, version.max_batch))
+        )
+        self._module = fuse(self._module, one, two)
+        return self
 
 
 def _array(value: Any) -> NDArray[Any]:
@@ -273,7 +286,7 @@ def _load_torchscript(version: ServedVersion, device: str) -> _Runner:
 
 
 def _load_exported(version: ServedVersion, device: str) -> _Runner:
-    return _torch(version, load_exported(_content(version), device), device)
+    return _torch(version, load_exported(_content(version), device), device).fuse(version)
 
 
 def _load_named(version: ServedVersion, device: str) -> _Runner:
@@ -287,10 +300,10 @@ def _load_named(version: ServedVersion, device: str) -> _Runner:
         most = by_name["scores"].shape[1]
         if most < 1:
             raise InvalidValue("outputs.scores.shape", list(by_name["scores"].shape), "[-1, detections per picture]")
-        net = Detector(net, most).eval()
-    elif version.architecture.startswith(("fcn_", "deeplabv3_", "lraspp_")) and version.outputs[0].name != "out":
+        return _torch(version, Detector(net, most).eval().requires_grad_(False).to(device), device)
+    if version.architecture.startswith(("fcn_", "deeplabv3_", "lraspp_")) and version.outputs[0].name != "out":
         raise InvalidValue("outputs", [spec.name for spec in version.outputs], "out, for a segmentation of torchvision")
-    return _torch(version, net.requires_grad_(False).to(device), device)
+    return _torch(version, net.requires_grad_(False).to(device), device).fuse(version)
 
 
 class _Onnx:

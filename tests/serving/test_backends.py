@@ -27,7 +27,7 @@ from edge.core.layout import ServedVersion
 from edge.core.oip import TensorSpec
 from edge.serving.backends import ModelFailed, OutOfMemory, build_architecture, example_inputs, load
 from edge.serving.repository import files_digest
-from edge.serving.torch_files import Archive, check_script
+from edge.serving.torch_files import Archive, check_script, fuse
 
 torch.set_num_threads(1)
 
@@ -558,3 +558,23 @@ def test_damaged_files_of_every_platform(good: Path, tmp_path: Path) -> None:
         (folder / file).unlink()
         with pytest.raises((WeightsError, NotFound), match=r"exist|cannot be read"):
             load(served)
+
+
+class Reshaped(torch.nn.Module):
+    """Traced with one row it answers two rows wrongly: a size became a constant."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.flatten(1)[:, :3] * float(x.shape[0])
+
+
+def test_a_network_that_cannot_be_traced_stays_as_it_is(net: Net) -> None:
+    one, two = [torch.rand(1, 1, 8, 8)], [torch.rand(2, 1, 8, 8)]
+    plain = Reshaped().eval()
+    assert fuse(plain, one, two) is plain
+    raising = Wrong().eval()
+    assert fuse(raising, one, [two[0] * 2 + 2]) is raising
+    fast = fuse(net, one, two)
+    assert isinstance(fast, torch.jit.ScriptModule)
+    with torch.no_grad():
+        for found, wanted in zip(fast(*two), net(*two), strict=True):
+            np.testing.assert_allclose(found.numpy(), wanted.numpy(), rtol=1e-4, atol=1e-5)
