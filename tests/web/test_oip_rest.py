@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gzip
 import json
 import socket
+import threading
 import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -494,3 +496,37 @@ def test_a_large_body() -> None:
         np.testing.assert_array_equal(large.infer("echo_fp32", [inputs("x", array, "FP32")]).as_numpy("y"), array)
         with pytest.raises(InferenceServerException, match="bytes"):
             large.infer("echo_int8", [inputs("x", np.zeros((1, 2**26), np.int8), "INT8")])
+
+
+def test_good_requests_beside_garbage(server: Running, client: triton.InferenceServerClient) -> None:
+    """Every good request is answered rightly while others send halves, noise and lies."""
+    noise = np.random.default_rng(7)
+    body = json.dumps(infer_with()).encode()
+    head = b"POST /v2/models/echo_fp32/infer HTTP/1.1\r\nHost: x\r\n"
+    kinds: list[Callable[[], bytes]] = [
+        lambda: noise.bytes(int(noise.integers(1, 3000))),
+        lambda: head + b"Content-Length: 500000\r\n\r\n" + noise.bytes(1000),
+        lambda: head + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
+        lambda: head + b"Content-Length: 10\r\nContent-Encoding: gzip\r\n\r\n" + noise.bytes(10),
+        lambda: head + b"Content-Length: %d\r\nInference-Header-Content-Length: 9\r\n\r\n" % len(body) + body,
+        lambda: head + b"Content-Length: 40\r\n\r\n" + b"[" * 40,
+    ]
+    host, port = server.http.split(":")
+    stop = threading.Event()
+
+    def disturb() -> None:
+        n = 0
+        while not stop.is_set():
+            with contextlib.suppress(OSError), socket.create_connection((host, int(port)), timeout=5) as connection:
+                connection.sendall(kinds[n % len(kinds)]())
+            n += 1
+
+    disturber = threading.Thread(target=disturb)
+    disturber.start()
+    try:
+        for n in range(100):
+            array = np.full((1, 50), n, np.float32)
+            assert (client.infer("echo_fp32", [inputs("x", array, "FP32")]).as_numpy("y") == n).all()
+    finally:
+        stop.set()
+        disturber.join()
