@@ -41,7 +41,8 @@ _PRIM = frozenset(
 )  # fmt: skip
 
 _RECORDS = re.compile(
-    r"data\.pkl|constants\.pkl|traced_inputs\.pkl|(data|constants|traced_inputs)/[\w.\-]+|code/[\w./\-]+\.py(\.debug_pkl)?"
+    r"data\.pkl|constants\.pkl|traced_inputs\.pkl|(data|constants|traced_inputs)/[\w.\-]+"
+    r"|code/[\w./\-]+\.py(\.debug_pkl)?"
     r"|extra/.*|version|byteorder|\.data/[\w]+|\.format_version|\.storage_alignment|(data|constants)/\.[\w]+"
 )
 _GLOBALS = re.compile(
@@ -110,7 +111,8 @@ def load_script(content: bytes, device: str) -> nn.Module:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch.jit is deprecated; files of it will be around for long
         try:
-            module: nn.Module = torch.jit.load(io.BytesIO(content), map_location=device).eval()  # type: ignore[no-untyped-call]
+            loaded = cast(Callable[..., nn.Module], torch.jit.load)(io.BytesIO(content), map_location=device)
+            module = loaded.eval()
         except (RuntimeError, ValueError, TypeError) as error:
             raise WeightsError(f"the TorchScript file cannot be loaded: {first_line(error)}") from error
         try:
@@ -200,7 +202,8 @@ def fuse(module: nn.Module, small: Sequence[torch.Tensor], other: Sequence[torch
     with torch.inference_mode(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            traced = torch.jit.trace(module, tuple(small), check_trace=False, strict=False)  # type: ignore[no-untyped-call]
+            trace = cast(Callable[..., nn.Module], torch.jit.trace)
+            traced = trace(module, tuple(small), check_trace=False, strict=False)
             fast = cast(nn.Module, torch.jit.freeze(traced.eval()))
             # The second run of a new size is the one that has been specialised.
             agree = all(_agree(module(*x), [fast(*x) for _ in range(2)][-1]) for x in (small, other))
