@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -72,7 +75,8 @@ def _serving(args: argparse.Namespace) -> int:
     problem = ServingProblem.from_json(value)
     table = DeviceTable.from_json(read_json(_table_file(args, value)))
     begin = time.perf_counter()
-    plan = policy.plan(problem, table)
+    with noise_to_stderr():
+        plan = policy.plan(problem, table)
     plan = replace(plan, decision_seconds=round(time.perf_counter() - begin, 6))
     _put(plan.to_json(), args.out)
     if plan.schedulable:
@@ -81,6 +85,20 @@ def _serving(args: argparse.Namespace) -> int:
     for reason in plan.reasons:
         sys.stderr.write(f"magpie plan: {reason}\n")
     return 3
+
+
+@contextmanager
+def noise_to_stderr() -> Iterator[None]:
+    """What native code prints meanwhile goes to standard error: the solver has a line that nothing turns off, and
+    standard output is the plan."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    try:
+        os.dup2(2, 1)
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 def _table_file(args: argparse.Namespace, problem: Any) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from edge.core.serving import DeviceTable, Gpulet, ModelBatch, ServingPlan, ServingProblem
 from scheduler.gpulets.curves import Curves, Fit, Load
-from scheduler.gpulets.verdict import verdict
+from scheduler.gpulets.verdict import Verdict, verdict
 
 #: Rounds in which the batches of neighbours are fitted to each other's interference before a device is given up.
 ROUNDS = 8
@@ -133,14 +133,31 @@ def answer(
     unplaced: Sequence[str] = (),
     reasons: Sequence[str] = (),
 ) -> ServingPlan:
-    """The plan of these gpu-lets, judged with interference: schedulable only if it has no fault at all. What could
-    not be placed (`unplaced`) and each fault is among the reasons."""
+    """The plan of these gpu-lets, judged with interference: schedulable only if it has no fault at all. The reasons
+    tell where each model is, or each fault and what could not be placed (`unplaced`)."""
     plan = ServingPlan(True, tuple(gpulets), policy)
-    faults = verdict(problem, table, plan, slack=0.0).faults
-    words = [*reasons, *faults]
-    if not faults:
-        return replace(plan, reasons=tuple(words))
-    return replace(plan, schedulable=False, reasons=tuple(words), unplaced=tuple(unplaced))
+    found = verdict(problem, table, plan, slack=0.0)
+    if found.faults:
+        words = (*reasons, *found.faults)
+        return replace(plan, schedulable=False, reasons=words, unplaced=tuple(unplaced))
+    return replace(plan, reasons=(*reasons, *_where(problem, plan, found)))
+
+
+def _where(problem: ServingProblem, plan: ServingPlan, found: Verdict) -> list[str]:
+    """For people: where each model is served, how late it may be, and how much it could serve."""
+    words = []
+    for model in problem.models:
+        places = [
+            f"{g.percent} % of device {g.device}" + (" in time with others" if len(g.models) > 1 else "")
+            for g in plan.gpulets
+            if any(part.model == model.name for part in g.models)
+        ]
+        if places:
+            words.append(
+                f"{model.name}: {', '.join(places)}; up to {found.worst_ms[model.name]:.1f} of {model.slo_ms:g} ms, "
+                f"room for {found.throughput[model.name]:.4g} of {model.rate:g} requests/s"
+            )
+    return words
 
 
 def shortest(plans: Sequence[ServingPlan]) -> ServingPlan:

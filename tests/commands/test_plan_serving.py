@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import io
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ import jsonschema
 import pytest
 
 from edge.cli import main
+from edge.commands.plan import noise_to_stderr
 from edge.commands.schema import schema
 from edge.core.serving import DeviceTable, ServingPlan, ServingProblem
 from scheduler.gpulets.policies import SERVING_POLICIES
@@ -106,6 +108,15 @@ def test_bad_files_are_refused_by_field(
     assert printed.out == ""
     assert words in printed.err
     assert "Traceback" not in printed.err
+
+
+def test_what_native_code_prints_while_planning_is_not_in_the_plan(capfd: pytest.CaptureFixture[str]) -> None:
+    with noise_to_stderr():
+        os.write(1, b"solver chatter\n")
+    print("plan")
+    printed = capfd.readouterr()
+    assert printed.out == "plan\n"
+    assert "solver chatter" in printed.err
 
 
 def test_an_unknown_policy_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
