@@ -113,7 +113,7 @@ def test_bad_files_are_refused_by_field(
 def test_what_native_code_prints_while_planning_is_not_in_the_plan(capfd: pytest.CaptureFixture[str]) -> None:
     with noise_to_stderr():
         os.write(1, b"solver chatter\n")
-    print("plan")
+    sys.stdout.write("plan\n")
     printed = capfd.readouterr()
     assert printed.out == "plan\n"
     assert "solver chatter" in printed.err
