@@ -223,7 +223,7 @@ class ServingPlanning(Settings):
     """How served models share the box: changeable by REST at run time, in force at once."""
 
     policy: Literal["mosaic", "elastic", "elastic-no-interference", "squishy", "guided-self-tuning", "ideal"] = (
-        "elastic"
+        "mosaic"
     )
     max_share: float = Field(1.0, ge=0, le=1, description="share of the device that all models together may take")
     cameras_priority: int = Field(

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import tritonclient.http.aio as http
 import yaml
+from tritonclient.utils import InferenceServerException
 
 from edge.appliance.front_process import front_process
 from edge.core.clock import SystemClock
@@ -123,6 +124,20 @@ class Served:
         tensor.set_data_from_numpy(np.full(shape, value, np.float32))
         result = await client.infer(model, [tensor])
         return float(result.as_numpy("x")[0, 0]), result.get_response()["model_version"]
+
+
+    async def told(self, client: Any, model: str, words: str, shape: tuple[int, ...] = (1, 4)) -> None:
+        """Clients get an error with these words, as soon as the front knows."""
+        for _ in range(300):
+            try:
+                tensor = http.InferInput("x", list(shape), "FP32")
+                tensor.set_data_from_numpy(np.zeros(shape, np.float32))
+                await client.infer(model, [tensor])
+            except InferenceServerException as error:
+                assert words in str(error)
+                return
+            await asyncio.sleep(0.02)
+        raise AssertionError(f"{model} goes on answering")
 
 
 @asynccontextmanager

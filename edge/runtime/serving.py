@@ -751,12 +751,13 @@ class ServingRuntime:
 
     def _look(self) -> View:
         s = self._reorganiser.state
+        routed = {b.model for route in (s.layout.routes if s.layout else ()) for b in route.gpulet.models}
         models = {
             m.name: {
                 "rate": round(m.estimate.rate, 3),
                 "planned_rate": round(planned_rate(m.estimate.rate, self._reorganiser.settings.rates), 3),
                 "held_rate": round(m.held, 3),
-                "version": m.serving.version if m.serving else None,
+                "version": m.serving.version if m.serving and m.name in routed else None,
                 "wanted_version": m.demand.version.version,
                 "slo_ms": m.demand.served.slo_ms,
                 "priority": m.demand.version.priority,

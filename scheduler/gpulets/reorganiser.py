@@ -783,7 +783,8 @@ class Reorganiser:
             assert executor.gpulet is not None
             versions = {b.model: executor.versions[b.model].version for b in executor.gpulet.models}
             routes.append(Route(executor.id, executor.gpulet, versions, self._batch_ms(executor, active)))
-        models = tuple(m.serving or m.demand.version for _, m in sorted(s.models.items()))
+        named = [m for name, m in sorted(s.models.items()) if name not in s.refused]
+        models = tuple(m.serving or m.demand.version for m in named)
         # What changed of a version without its files (objective, priority, queue) is in force at once.
         models = tuple(_with_limits(v, s.models[v.model].demand.version) for v in models)
         now = (tuple(routes), models, dict(s.refused), s.applications)

@@ -25,7 +25,7 @@ from edge.runtime.serving_tables import cut, keep_table, merged, read_table
 from edge.settings import ServingPlanning
 from edge.shares.coop import BucketFolder
 from edge.shares.cpu import CpuPartitioner
-from scheduler.gpulets.policies import SERVING_POLICIES, serving_policy
+from scheduler.gpulets.policies import DEFAULT_SERVING_POLICY, SERVING_POLICIES, serving_policy
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(180)]
 
@@ -173,30 +173,35 @@ async def test_a_front_that_is_killed_listens_again_at_the_same_port(running: Se
 
 
 async def test_more_demand_grows_the_share_at_once_and_less_gives_it_back(running: Served) -> None:
-    before = running.runtime.status()["share"]["planned"]
-    models = {"left": {"rate": 120.0, "min_rate": 120.0}}
-    running.runtime.change(ServingPlanning.model_validate({"policy": "elastic", "models": models}))
-    await running.until(lambda: running.runtime.status()["share"]["planned"] > before + 0.1, "it grows")
-    assert running.reserved[-1] > before + 0.1
-    running.runtime.change(ServingPlanning(policy="elastic"))
-    await running.until(lambda: running.runtime.status()["share"]["planned"] <= before + 1e-6, "it shrinks")
-    await running.until(lambda: running.reserved[-1] <= before + 0.11, "cameras get it back")
+    def planned() -> float:
+        return float(running.runtime.status()["share"]["planned"])
+
+    def asked(rate: float) -> ServingPlanning:
+        return ServingPlanning.model_validate({"models": {"left": {"rate": rate, "min_rate": rate}}})
+
+    running.runtime.change(asked(1.0))
+    await running.until(lambda: planned() < 0.25, "little is needed")
+    running.runtime.change(asked(150.0))
+    await running.until(lambda: planned() >= 0.3, "it grows: 150 requests of 2 ms each second")
+    assert running.reserved[-1] >= planned()
+    running.runtime.change(asked(1.0))
+    await running.until(lambda: planned() < 0.25, "it shrinks")
+    await running.until(lambda: running.reserved[-1] < 0.3, "cameras get it back")
 
 
 async def test_what_the_cameras_need_bounds_the_models(running: Served) -> None:
     running.cameras.append(CamerasNow(0.12))
     models = {"left": {"priority": 5, "min_rate": 15.0}, "digits": {"min_rate": 200.0}}
-    running.runtime.change(ServingPlanning.model_validate({"policy": "elastic", "models": models}))
+    running.runtime.change(ServingPlanning.model_validate({"models": models}))
     await running.until(lambda: running.state("digits") == "refused", "the lowest priority yields")
     await running.until(lambda: running.state("left") in ("serving", "capped"), "the highest is served")
     assert running.runtime.status()["share"]["planned"] <= 0.12
     refused = [r for r in running.runtime.reasons() if r["code"] == "model_refused"]
     assert any("digits" in r["message"] and "% of the device" in r["message"] for r in refused)
     async with running.client() as client:
-        with pytest.raises(InferenceServerException, match="% of the device"):
-            await running.ask(client, "digits", shape=(1, 1, 28, 28))
+        await running.told(client, "digits", "% of the device", (1, 1, 28, 28))
     running.cameras.append(CamerasNow(0.9))
-    running.runtime.change(ServingPlanning(policy="elastic"))
+    running.runtime.change(ServingPlanning())
     await running.serving("left", "right", "digits")
 
 
@@ -207,7 +212,8 @@ async def test_settings_of_what_is_not_there_are_refused(running: Served) -> Non
 
 async def test_every_policy_of_the_settings_can_be_had() -> None:
     schema = ServingPlanning.model_json_schema()["properties"]["policy"]["enum"]
-    assert set(schema) >= set(SERVING_POLICIES)
+    assert set(schema) == set(SERVING_POLICIES)
+    assert ServingPlanning().policy == DEFAULT_SERVING_POLICY
 
 
 async def test_a_site_that_cannot_serve_is_told_before_it_starts(tmp_path: Path) -> None:
@@ -223,7 +229,7 @@ async def test_a_site_that_cannot_serve_is_told_before_it_starts(tmp_path: Path)
         ({"tables": [str(tmp_path / "no.json")]}, NotFound, r"no\.json"),
     ):
         with pytest.raises(error, match=words):
-            async with served(tmp_path, models, partitioner, **more):  # type: ignore[arg-type]
+            async with served(tmp_path, models, partitioner, **more):
                 pytest.fail("it started")
     partitioner.close()
 
