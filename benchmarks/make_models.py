@@ -1,9 +1,10 @@
 """Writes a model repository of real networks, for trying the serving side, benchmarks and tests.
 
-    python -m benchmarks.make_models DIR [--set small|paper] [--batch 16]
+    python -m benchmarks.make_models DIR [--set small|mixed|paper] [--batch 16]
 
 `small`: three that a CPU serves. `vehicles` is the demo's trained classification student (TorchScript); `shufflenet`
 (torchvision, 96 x 96) and `lenet` (28 x 28) have random weights: their answers mean nothing, their times do.
+`mixed` adds one that is bound by memory bandwidth (random weights).
 `paper`: the five networks of the gpu-let paper for a GPU, all with random weights (ssd: torchvision's SSDLite on
 MobileNetV3 instead of SSD-MobileNetV1, raw outputs). Nothing is downloaded.
 """
@@ -153,6 +154,31 @@ def small() -> dict[str, Made]:
     }
 
 
+def _wide(slo_ms: float, seed: int) -> Made:
+    """Two layers of 4096 x 4096: 134 MB of weights that each batch reads, far more than a cache holds."""
+
+    def make() -> Any:
+        import torch
+
+        torch.manual_seed(seed)
+        return torch.nn.Sequential(torch.nn.Linear(4096, 4096), torch.nn.ReLU(), torch.nn.Linear(4096, 4096))
+
+    return Made(
+        {
+            "platform": "torchscript",
+            "inputs": [tensor("input", (4096,))],
+            "outputs": [tensor("output", (4096,))],
+            "slo_ms": slo_ms,
+        },
+        lambda folder: _traced(make, (4096,), folder / "model.pt"),
+    )
+
+
+def mixed() -> dict[str, Made]:
+    """The small models and one that lives off memory bandwidth, for measuring interference."""
+    return {**small(), "wide": _wide(150.0, 7)}
+
+
 def paper() -> dict[str, Made]:
     """The five models of the gpu-let paper with the objectives of its Table 4."""
     return {
@@ -180,7 +206,7 @@ def write_repository(folder: Path, models: Mapping[str, Made], max_batch: int = 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("folder", type=Path, metavar="DIR")
-    parser.add_argument("--set", choices=("small", "paper"), default="small")
+    parser.add_argument("--set", choices=("small", "mixed", "paper"), default="small")
     parser.add_argument("--batch", type=int, default=16, help="largest batch (16)")
     args = parser.parse_args(argv)
     if not 1 <= args.batch <= 1024:
@@ -188,7 +214,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     import torch
 
     torch.set_num_threads(1)
-    models = small() if args.set == "small" else paper()
+    models = {"small": small, "mixed": mixed, "paper": paper}[args.set]()
     write_repository(args.folder, models, args.batch)
     print(f"{args.folder}: {', '.join(models)}")
     return 0

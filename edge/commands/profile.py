@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="shares in percent, e.g. 5,10,20,50,100 (default: tenths of the device and of a core)",
     )
     parser.add_argument("--budget", type=float, metavar="SECONDS", help="time for all models together (default 170)")
-    parser.add_argument("--pairs", type=int, metavar="N", help="pairs to run side by side (default 24; 0: none)")
+    parser.add_argument("--pairs", type=int, metavar="N", help="pairs to run side by side (default 18; 0: none)")
     parser.add_argument("--device", help="\"cpu\" or a GPU's UUID (default: the site's, else the CPU)")
     parser.add_argument("--share-kind", help="as share_kind in a site (default: the site's, else the best there is)")
     parser.add_argument("--cores", type=float, help="CPU cores that stand for the whole device (default: all)")

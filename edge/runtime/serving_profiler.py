@@ -51,7 +51,7 @@ _PATIENCE_S = 300.0
 #: Others keeping more than this part of the machine busy while measuring is said in the table.
 _QUIET = 0.15
 #: Loading a model and starting its process takes about so long, for the estimate of the time.
-_LOAD_S = 2.5
+_LOAD_S = 1.5
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class ProfileOptions:
     budget_s: float = 170.0
     effort: Effort = field(default_factory=Effort)
     quantile: float = 0.95
-    pairs: int = 24
+    pairs: int = 18
     pair_seconds: float = 0.6
     role: Role = "inference"
 
@@ -390,7 +390,8 @@ class _Plan:
             kinds = count * (count + 1) // 2
             probes = 2 * (_LOAD_S * (3 + count) + options.pair_seconds * 2.0 * (2 + 3 * count))
             beside = probes + options.pairs * 2.2 * options.pair_seconds + kinds * 2 * _LOAD_S
-        self.cells_s = max(4.0, (options.budget_s - beside) / count - _LOAD_S)
+        # Latencies come first: they have half of the time at least.
+        self.cells_s = max(4.0, max(options.budget_s - beside, options.budget_s / 2) / count - _LOAD_S)
         # Four shares; long batches take longer than the usual time.
         usual = [4 * len(batch_grid(v.max_batch)) * 1.5 * options.effort.seconds for v in versions]
         self.seconds = sum(min(self.cells_s, seconds) + _LOAD_S for seconds in usual) + beside
