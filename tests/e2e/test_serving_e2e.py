@@ -1,0 +1,135 @@
+"""A site that serves models: the whole appliance with unmodified clients; models beside real cameras."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+import tritonclient.grpc.aio as grpc
+import tritonclient.http.aio as http
+from running_kit import running, until
+from serving_kit import echo, lenet, table
+
+from edge.appliance.appliance import Appliance
+from edge.commands.serving import serving
+from edge.core.errors import InvalidValue
+from edge.settings import ServingSettings, SiteSettings
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
+
+
+def settings(folder: Path, *tables: Path, **planning: Any) -> ServingSettings:
+    return ServingSettings.model_validate(
+        {
+            "folder": str(folder / "models"),
+            "http": {"port": 0},
+            "grpc": {"port": 0},
+            "tables": [str(t) for t in tables],
+            "measure": False,
+            "planning": planning,
+        }
+    )
+
+
+def state(appliance: Appliance, model: str) -> str:
+    return next((str(m["state"]) for m in appliance.serving()["models"] if m["name"] == model), "unknown")
+
+
+async def test_a_site_without_cameras_serves_models_by_both_protocols(tmp_path: Path) -> None:
+    echo(tmp_path / "models", "left")
+    lenet(tmp_path / "models", "digits")
+    tables = (table(tmp_path, "left", "digits"),)
+    site = SiteSettings(site="models", data_dir=str(tmp_path / "data")).model_copy(
+        update={"serving": settings(tmp_path, *tables)}
+    )
+    site = site.model_copy(update={"web": site.web.model_copy(update={"port": 0})})
+    async with serving(site) as up, httpx.AsyncClient(base_url=up.url) as rest:
+        box = up.appliance
+        await until(lambda: {state(box, "left"), state(box, "digits")} == {"serving"}, 60, "both are served")
+        assert not any(w["name"] == "golden" for w in box.overview()["workers"]), "labels are for cameras"
+        status = (await rest.get("/api/v1/serving")).json()
+        ports = status["front"]["http"]["port"], status["front"]["grpc"]["port"]
+        assert (await rest.get("/readyz")).status_code == 200
+        web = http.InferenceServerClient(f"127.0.0.1:{ports[0]}")
+        tensor = http.InferInput("x", [1, 1, 28, 28], "FP32")
+        tensor.set_data_from_numpy(np.ones((1, 1, 28, 28), np.float32))
+        by_http = (await web.infer("digits", [tensor])).as_numpy("y")
+        await web.close()
+        rpc = grpc.InferenceServerClient(f"127.0.0.1:{ports[1]}")
+        other = grpc.InferInput("x", [1, 1, 28, 28], "FP32")
+        other.set_data_from_numpy(np.ones((1, 1, 28, 28), np.float32))
+        by_grpc = (await rpc.infer("digits", [other])).as_numpy("y")
+        await rpc.close()
+        assert by_http.shape == (1, 10)
+        np.testing.assert_array_equal(by_http, by_grpc)
+        await until(lambda: box.serving()["models"][0]["total"]["answered"] >= 2, 10, "both are counted")
+        changed = await rest.patch("/api/v1/serving", json={"models": {"left": {"slo_ms": 250, "rate": 40}}})
+        assert changed.status_code == 200
+        await until(
+            lambda: next(m for m in box.serving()["models"] if m["name"] == "left")["slo_ms"] == 250, 10, "in force"
+        )
+        refused = await rest.patch("/api/v1/serving", json={"models": {"ghost": {"rate": 1}}})
+        assert refused.status_code == 422
+        assert "left" in refused.json()["error"]["message"]
+        answer = await rest.post("/api/v1/admission", json={"model": {"name": "left", "rate": 30, "slo_ms": 500}})
+        assert answer.json()["admitted"]
+        box.journal.flush()
+        plans = (await rest.get("/api/v1/events", params={"kind": "serving.plan"})).json()
+        assert plans
+    async with Appliance(site) as box:
+        assert box.serving()["settings"]["models"]["left"]["slo_ms"] == 250, "changes outlive a restart"
+
+
+async def test_models_are_served_beside_cameras_which_yield_and_get_their_share_back(
+    site: Callable[..., SiteSettings], tmp_path: Path
+) -> None:
+    echo(tmp_path / "models", "left", slo_ms=400.0)
+    made = site(window_s=30.0, a_min=0.05).model_copy(
+        update={"serving": settings(tmp_path, table(tmp_path, "left"), shrink_dwell_s=3.0, half_life_s=2.0)}
+    )
+    async with running(made) as appliance:
+        runtime = appliance.runtime
+        await until(lambda: state(appliance, "left") == "serving", 60, "it is served")
+        before = runtime.controller.state.num_gpus
+        answer = await appliance.admission({"model": {"name": "left", "rate": 100, "slo_ms": 400}})
+        assert answer["admitted"], answer["reasons"]
+        assert {c["camera"] for c in answer["cameras"]} == {"overpass", "junction"}
+        assert answer["serving_share_after"] > answer["serving_share_before"]
+        for body in ({"model": {"name": "ghost", "rate": 1, "slo_ms": 9}}, {"camera": {"id": "junction"}}):
+            with pytest.raises(InvalidValue):
+                await appliance.admission(body)
+        much = await appliance.admission({"model": {"name": "left", "rate": 100_000, "slo_ms": 400}})
+        assert not much["admitted"]
+        assert much["most_rate"] < 100_000
+
+        def granted() -> float:
+            workers = runtime.supervisor.workers()
+            return sum(w["share"] for w in workers if w["name"] not in ("front",))
+
+        most = [0.0]
+
+        async def watch() -> None:
+            while True:
+                most[0] = max(most[0], granted())
+                await asyncio.sleep(0.01)
+
+        watching = asyncio.create_task(watch())
+        await appliance.change_serving({"models": {"left": {"rate": 100, "min_rate": 100}}}, "test")
+        await until(lambda: appliance.serving()["share"]["planned"] >= 0.2, 20, "it gets what it needs")
+        assert runtime.controller.state.num_gpus <= before - 0.1, "the cameras' planner has less"
+        shares = sum(c.share for c in runtime.cameras.values())
+        assert shares + appliance.serving()["share"]["reserved"] <= 1.0
+        await until(lambda: appliance.camera("junction")["state"]["answers_per_s"] > 0.5, 20, "cameras go on")
+        await appliance.change_serving({"models": {"left": None}}, "test")
+        await until(lambda: runtime.controller.state.num_gpus >= before - 0.06, 40, "cameras get it back")
+        watching.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await watching
+        assert most[0] <= 1.0 + 1e-6, "never more than there is"
+        assert not [c for c in runtime.complaints if c["code"] == "internal"]
