@@ -110,7 +110,7 @@ async def test_models_are_served_beside_cameras_which_yield_and_get_their_share_
 
         def granted() -> float:
             workers = runtime.supervisor.workers()
-            return sum(w["share"] for w in workers if w["name"] not in ("front",))
+            return float(sum(w["share"] for w in workers if w["name"] != "front"))
 
         most = [0.0]
 
