@@ -28,8 +28,10 @@ _COLUMNS = 2000
 _SHARE_GAP, _SHARE_GAP_OF_ONE = 0.1, 0.5
 # Weight of a model against one of the next lower priority, where not all can be served.
 _PRIORITY = 8.0
-# Coverage asked beyond the rate: more than the solver's own tolerance.
+# Coverage asked beyond the rate, and slack of what devices hold: more than the solver's own tolerance, so that whole
+# numbers never miss a row by a hair. Shares differ by far more; pressure is judged again when a device is settled.
 _COVER = 1e-5
+_SOLVER_SLACK = 1e-5
 _DUAL_FEASIBLE = (1, 2, 3, 4)
 # Several devices never divide the pressure quite evenly.
 _PRESSURE_MARGIN = 1.02
@@ -57,11 +59,13 @@ class Composition:
 
 @dataclass(frozen=True)
 class _Programme:
-    """Rows of `low <= matrix x <= high` over candidates (`rows`), devices per level and, last, coverage per model."""
+    """Rows `matrix x <= 0` over candidates (`rows`), devices per level and, last, coverage per model; for at most
+    `count` devices, or (None, the linear programme) for any number."""
 
     load: Workload
     pool: Candidates
     rows: IntArray
+    count: int | None = None
 
     @property
     def size(self) -> int:
@@ -70,7 +74,7 @@ class _Programme:
     def cover(self) -> FloatArray:
         """[model, row]: the part of the model's rate that the candidate serves, up to all that is asked."""
         part = self.pool.rate[self.rows] / self.load.rate
-        return np.where(part >= 1.0 - 1e-12, 1.0 + _COVER, part).T
+        return np.where(part >= 1.0 - 1e-12, 1.0 + 2 * _COVER, part).T
 
     def shares(self) -> FloatArray:
         """[row]: share as a part of what a device has to give."""
@@ -102,10 +106,10 @@ class _Programme:
                 if level > 0 and level < load.levels[0]:
                     pressure = self.pool.pressure[self.rows] / level
                     uses.append(pressure)
-                    if load.problem.devices > 1:
-                        uses[-1] = pressure * _PRESSURE_MARGIN
+                    if self.count != 1:
+                        uses[-1] = pressure * (1.0 if self.count is None else _PRESSURE_MARGIN)
                         uses += [_dual_feasible(np.minimum(1.0, pressure), k) for k in _DUAL_FEASIBLE[:2]]
-                if load.problem.devices > 1:
+                if self.count != 1:
                     uses += [_dual_feasible(share, k) for k in _DUAL_FEASIBLE]
                 if load.problem.max_gpulets is not None:
                     uses.append(np.full(n, 1.0 / load.problem.max_gpulets))
@@ -133,7 +137,7 @@ def compositions(load: Workload, pool: Candidates) -> Iterator[Composition]:
     for count in range(least, load.problem.devices + 1):
         # That no answer is found costs one device more, or, on the last, the plan.
         for size, nodes in _EFFORTS if count == load.problem.devices else _EFFORTS[:1]:
-            found = _solved(_Programme(load, pool, np.sort(ranked[:size])), count, nodes, None)
+            found = _solved(_Programme(load, pool, np.sort(ranked[:size]), count), nodes, None)
             if found is not None:
                 yield replace(found, bound=bound)
             if size >= len(ranked):
@@ -151,7 +155,7 @@ def closest(load: Workload, pool: Candidates) -> Composition:
         return nothing
     _, ranked = _relaxed(load, pool, weight)
     size, nodes = _EFFORTS[0]
-    found = _solved(_Programme(load, pool, np.sort(ranked[:size])), load.problem.devices, nodes, weight)
+    found = _solved(_Programme(load, pool, np.sort(ranked[:size]), load.problem.devices), nodes, weight)
     return nothing if found is None else replace(found, bound=bound)
 
 
@@ -161,7 +165,7 @@ def _relaxed(load: Workload, pool: Candidates, weight: FloatArray | None) -> tup
     from scipy.optimize import linprog  # loaded when first needed: it takes half a second
 
     levels, models, n = len(load.levels), len(load.models), len(pool)
-    programme = _Programme(load, pool, np.arange(n))
+    programme = _Programme(load, pool, np.arange(n), 1 if load.problem.devices == 1 else None)
     matrix = programme.matrix()
     cost = np.concatenate([_SHARE_COST * programme.shares(), np.ones(levels), np.zeros(models)])
     low = np.zeros(programme.size)
@@ -202,16 +206,18 @@ def _relaxed(load: Workload, pool: Candidates, weight: FloatArray | None) -> tup
     return devices, ranked[np.sort(first)]
 
 
-def _solved(programme: _Programme, devices: int, nodes: int, weight: FloatArray | None) -> Composition | None:
-    """The programme's answer on at most `devices` devices, packed. Least total share with every rate covered; with
+def _solved(programme: _Programme, nodes: int, weight: FloatArray | None) -> Composition | None:
+    """The programme's answer, packed. Least total share with every rate covered; with
     `weight` most weighted coverage instead. None if there is none, or none that packs, within so many nodes."""
     from scipy.optimize import Bounds, LinearConstraint, milp
 
     load, n = programme.load, len(programme.rows)
+    devices = programme.count or load.problem.devices
     levels, models = len(load.levels), len(load.models)
     matrix = np.concatenate([programme.matrix(), programme.devices()])
-    high = np.zeros(len(matrix))
-    high[-1] = devices
+    high = np.full(len(matrix), _SOLVER_SLACK)
+    high[:models] = 0.0
+    high[-1] += devices
     cost = np.concatenate([programme.shares() + _GPULET_COST, np.zeros(levels + models)])
     low = np.zeros(programme.size)
     if weight is None:
