@@ -34,13 +34,16 @@ _RETRY_S = 0.05
 _SLICE_S = 0.1
 #: After it has said that it leaves, an executor waits so long for batches that were on their way.
 _LEAVE_S = 0.3
-_LOADING_NICE = 10
+#: Priority of loading before serving: an executor that was lost is to be back in seconds on a busy machine, and its
+#: neighbours' batches come first all the same. With five busy processes per core a ResNet-18 was there after 1.2 s at
+#: 0, 3 s at 5, 6 s at 10.
+_LOADING_NICE = 5
 
 
 @dataclass(frozen=True)
 class ExecutorSpec:
     """An executor: its name and secret for the front at `socket`, and what it serves. `batches[model]` are the sizes
-    to warm; by default one row and the largest batch."""
+    to warm; by default one row and the largest batch. `nice` is the priority of loading (0 to 19)."""
 
     executor: str
     socket: str
@@ -48,6 +51,7 @@ class ExecutorSpec:
     versions: tuple[ServedVersion, ...]
     batches: Mapping[str, Sequence[int]] = field(default_factory=dict)
     reconnect_s: float = RECONNECT_S
+    nice: int = _LOADING_NICE
 
 
 @dataclass(frozen=True)
@@ -156,7 +160,7 @@ class _ExecutorWorker:
         warm = False
         while True:
             self._channel.beat()
-            self._load_more(_LOADING_NICE)
+            self._load_more(self._spec.nice)
             if self._loading is None and not self._wanted and not warm:
                 warm = True
                 if not self._execution.keys and self._spec.versions:

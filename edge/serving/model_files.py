@@ -224,6 +224,68 @@ def parse_override(text: Any) -> Mapping[str, Any]:
     return value
 
 
+#: Platforms and backends by the names that Triton's configurations have.
+_PLATFORMS: Mapping[str, str] = {
+    "onnxruntime_onnx": "onnx",
+    "onnxruntime": "onnx",
+    "pytorch_libtorch": "torchscript",
+    "pytorch": "torchscript",
+    "identity": "identity",
+}
+#: Fields of such a configuration that only it has.
+_PROTOCOL = frozenset(
+    ("name", "backend", "max_batch_size", "input", "output", "version_policy", "default_model_filename")
+)
+
+
+def from_protocol(model: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Fields of model.yaml out of a model configuration as clients of the protocol write it (JSON of Triton's
+    ModelConfig); what is in our own words stays. Raises InvalidValue for what has no counterpart here."""
+    where = "parameters.config"
+    made = {key: value for key, value in given.items() if key not in _PROTOCOL}
+    if given.get("name", model) != model:
+        raise InvalidValue(f"{where}.name", given["name"], f"{model}, the model that is to be loaded")
+    named = given.get("platform") or given.get("backend")
+    if isinstance(named, str) and named:
+        made["platform"] = _PLATFORMS.get(named, named)
+    if "max_batch_size" in given:
+        if given["max_batch_size"] == 0:
+            raise InvalidValue(f"{where}.max_batch_size", 0, "1 or more: the first dimension is the batch")
+        made["max_batch"] = given["max_batch_size"]
+    if "default_model_filename" in given:
+        made["file"] = given["default_model_filename"]
+    for ours, theirs in (("inputs", "input"), ("outputs", "output")):
+        if theirs in given:
+            tensors = given[theirs]
+            if not isinstance(tensors, list) or not all(isinstance(t, Mapping) for t in tensors):
+                raise InvalidValue(f"{where}.{theirs}", tensors, "a list of objects")
+            made[ours] = [_protocol_tensor(t, f"{where}.{theirs}[{n}]") for n, t in enumerate(tensors)]
+    if "version_policy" in given:
+        made["versions"] = _protocol_versions(given["version_policy"], f"{where}.version_policy")
+    return made
+
+
+def _protocol_tensor(given: Mapping[str, Any], where: str) -> dict[str, Any]:
+    datatype, dims = given.get("data_type"), given.get("dims")
+    if not isinstance(datatype, str) or not datatype.startswith("TYPE_"):
+        raise InvalidValue(f"{where}.data_type", datatype, "TYPE_FP32, TYPE_STRING, ...")
+    if not isinstance(dims, list):
+        raise InvalidValue(f"{where}.dims", dims, "a list of sizes, without the batch")
+    kept = {key: value for key, value in given.items() if key not in ("data_type", "dims")}
+    name = datatype.removeprefix("TYPE_")
+    return {**kept, "datatype": "BYTES" if name == "STRING" else name, "shape": [-1, *dims]}
+
+
+def _protocol_versions(given: Any, where: str) -> dict[str, Any]:
+    if isinstance(given, Mapping) and len(given) == 1:
+        ((kind, value),) = given.items()
+        if kind == "latest" and isinstance(value, Mapping):
+            return {"latest": value.get("num_versions", 1)}
+        if kind == "specific" and isinstance(value, Mapping):
+            return {"named": value.get("versions")}
+    raise InvalidValue(where, given, '{"latest": {"num_versions": N}} or {"specific": {"versions": [...]}}')
+
+
 def _no_number(text: str) -> float:
     raise ValueError(f"{text} is not allowed")
 

@@ -31,6 +31,7 @@ from edge.serving.model_files import (
     MODEL_NAME,
     VERSION_NAME,
     ModelFile,
+    from_protocol,
     parse_model,
     parse_override,
     parse_yaml,
@@ -163,7 +164,7 @@ class Repository:
         files: dict[tuple[str, str], bytes] = {}
         for key, value in parameters.items():
             if key == "config":
-                override = parse_override(value)
+                override = from_protocol(model, parse_override(value))
             elif key.startswith("file:"):
                 version, name = self._upload_name(key)
                 files[version, name] = self._upload(key, value, sum(map(len, files.values())))

@@ -321,3 +321,37 @@ def test_the_shipped_example_is_valid_and_its_comments_are_the_defaults() -> Non
     assert found == parse_model(yaml.safe_load(text), "model.yaml")
     named = set(re.findall(r"^(?:# )?([a-z_]+):", text, flags=re.M))
     assert named == set(ModelFile.model_fields)
+
+
+def test_a_configuration_in_the_words_of_the_protocol(root: Path) -> None:
+    put(root, "m", {"1": b"", "2": b"", "3": b""})
+    repository = Repository(root)
+    config = {
+        "name": "m",
+        "backend": "pytorch",
+        "max_batch_size": 8,
+        "version_policy": {"specific": {"versions": [1, 3]}},
+        "input": [{"name": "x", "data_type": "TYPE_FP16", "dims": [3, 4]}],
+        "output": [{"name": "y", "data_type": "TYPE_INT64", "dims": [1]}],
+        "slo_ms": 9,
+    }
+    staged = repository.stage("m", {"config": json.dumps(config)})
+    assert [v.version for v in staged.versions] == ["1", "3"]
+    found = staged.versions[-1]
+    assert (found.platform, found.max_batch, found.slo_ms) == ("torchscript", 8, 9.0)
+    assert (found.inputs[0].datatype, found.inputs[0].shape) == ("FP16", (-1, 3, 4))
+    assert (found.outputs[0].datatype, found.outputs[0].shape) == ("INT64", (-1, 1))
+    newest = repository.stage("m", {"config": '{"version_policy": {"latest": {"num_versions": 2}}}'})
+    assert [v.version for v in newest.versions] == ["2", "3"]
+    for wrong, words in (
+        ({"name": "other"}, "name: got 'other', allowed: m"),
+        ({"max_batch_size": 0}, "max_batch_size"),
+        ({"input": [{"name": "x", "data_type": "FP32", "dims": [3]}]}, r"input\[0\].data_type"),
+        ({"output": [{"name": "x", "data_type": "TYPE_FP32"}]}, r"output\[0\].dims"),
+        ({"input": "x"}, "a list of objects"),
+        ({"version_policy": {"all": {}}}, "version_policy"),
+        ({"input": [{"name": "x", "data_type": "TYPE_FP32", "dims": [3], "reshape": {}}]}, "reshape"),
+        ({"instance_group": []}, "instance_group: got .*no such field"),
+    ):
+        with pytest.raises((InvalidValue, InvalidValues), match=words):
+            repository.stage("m", {"config": json.dumps(wrong)})
