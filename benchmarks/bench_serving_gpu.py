@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.make_models import paper, write_repository
+from edge.commands.profile import table_text
 from edge.core.clock import SystemClock
 from edge.core.layout import ServedVersion
 from edge.core.serving import DeviceTable
@@ -109,7 +110,7 @@ def main() -> int:
     name = re.sub(r"[^a-z0-9]+", "-", device.name.lower()).strip("-")
     path = RESULTS / f"serving_gpu_{name}_{datetime.now(UTC):%Y-%m-%d}.json"
     RESULTS.mkdir(exist_ok=True)
-    path.write_text(json.dumps(table.to_json(), indent=1) + "\n", encoding="utf-8")
+    path.write_text(table_text(table), encoding="utf-8")
     print(f"\nwritten: {path}")
     return 0
 

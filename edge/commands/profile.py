@@ -9,6 +9,7 @@ import argparse
 import asyncio
 import json
 import os
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -61,13 +62,24 @@ def run(args: argparse.Namespace) -> int:
     if args.out is not None and not args.out.absolute().parent.is_dir():
         raise InvalidValue("--out", str(args.out), "a file in an existing folder")
     table = asyncio.run(_measure(args, where, versions, base))
-    text = json.dumps(table.to_json(), indent=1) + "\n"
+    text = table_text(table)
     if args.out is None:
         sys.stdout.write(text)
         return 0
     write_table(args.out, text)
     sys.stderr.write(f"{args.out}: {len(table.latency_ms)} models\n")
     return 0
+
+
+def table_text(table: DeviceTable) -> str:
+    """The table as JSON for people: a row of numbers, and an object of plain values, is one line."""
+    text = json.dumps(table.to_json(), indent=1)
+    return re.sub(r"[\[{]\n[^][{}]*[\]}]", lambda part: re.sub(r"\n\s*", _join, part[0]), text) + "\n"
+
+
+def _join(gap: re.Match[str]) -> str:
+    """Nothing inside the brackets, a space after a comma."""
+    return " " if gap.string[gap.start() - 1] == "," else ""
 
 
 def write_table(path: Path, text: str) -> None:

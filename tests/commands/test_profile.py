@@ -11,9 +11,11 @@ import pytest
 import yaml
 
 from edge.cli import main
+from edge.commands.profile import table_text
 from edge.core.serving import DeviceTable, ModelBatch, ServedModel, ServingProblem
 from scheduler.gpulets.policies import serving_policy
 
+TABLES = Path(__file__).resolve().parents[2] / "configs" / "tables"
 ECHO = {
     "platform": "identity",
     "inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, 16]}],
@@ -95,3 +97,27 @@ def test_a_model_that_cannot_be_read_is_named(models: Path, capsys: pytest.Captu
 def test_the_owner_of_profiling_loads_no_torch() -> None:
     code = "import edge.runtime.serving_profiler, edge.commands.profile, sys; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_text_of_a_table_is_the_table() -> None:
+    table = DeviceTable("t", {"a": {50: (1.0, 2.5)}}, {}, details={"notes": ["two  [words] {x}", "b"], "none": []})
+    text = table_text(table)
+    assert DeviceTable.from_json(json.loads(text)) == table
+    assert '"50": [1.0, 2.5]' in text
+
+
+@pytest.mark.parametrize("path", sorted(TABLES.glob("*.json")), ids=lambda p: p.name)
+def test_shipped_tables_can_be_planned_with_and_name_their_machine(path: Path) -> None:
+    table = DeviceTable.from_json(json.loads(path.read_text(encoding="utf-8")))
+    assert {"name", "device", "units", "share_kind"} <= table.details["machine"].keys()
+    assert {"at_utc", "quantile", "others_busy_cores"} <= table.details["measured"].keys()
+    assert table.memory_mb.keys() == table.latency_ms.keys() == table.utilisation.keys()
+    for model, rows in table.latency_ms.items():
+        for batch in range(table.max_batch(model, table.shares[0])):
+            column = [rows[share][batch] for share in table.shares]
+            assert column == sorted(column, reverse=True)
+        assert all(list(row) == sorted(row) for row in rows.values())
+        assert table.busy_ms(model, table.shares[0], 1) <= table.solo_ms(model, table.shares[0], 1) * 1.001
+    problem = ServingProblem(tuple(ServedModel(m, 5.0, 200.0) for m in table.latency_ms), 1, 0.6)
+    plan = serving_policy("mosaic").plan(problem, table)
+    assert plan.schedulable, plan.reasons
