@@ -182,10 +182,7 @@ def _row(rule: Rule, rate: float, seconds: float, seeds: int) -> dict[str, Any]:
         "p50_ms": 1000 * statistics.fmean(f.latency_s(0.5) for f in found),
         "p99_ms": 1000 * statistics.fmean(f.latency_s(0.99) for f in found),
         "rows_per_batch": statistics.fmean(sum(f.rows) / max(1, sum(f.batches)) for f in found),
-        "shares": [
-            round(statistics.fmean(f.rows[n] / max(1, sum(f.rows)) for f in found), 3)
-            for n in range(len(found[0].rows))
-        ],
+        "shares": [round(statistics.fmean(f.rows[n] / sum(f.rows) for f in found), 3) for n in range(lanes)],
     }
 
 
