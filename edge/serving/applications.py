@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,7 @@ Values = dict[str, NDArray[Any]]
 
 @dataclass
 class _Counts:
-    """Every request that arrived ends as answered, dropped, rejected or failed; the rest is running."""
+    """Every request that arrived ends as answered, dropped, rejected, failed or cancelled; the rest is running."""
 
     arrived: int = 0
     answered: int = 0
@@ -42,7 +42,9 @@ class _Counts:
     dropped: int = 0
     rejected: int = 0
     failed: int = 0
+    cancelled: int = 0
     rows: int = 0
+    answered_rows: int = 0
     answered_ns: int = 0
     failed_ns: int = 0
     last_ms: int = 0
@@ -50,12 +52,13 @@ class _Counts:
 
     @property
     def ended(self) -> tuple[int, ...]:
-        """Arrived and how they ended, in the order of ModelTraffic's fields."""
-        return self.arrived, self.answered, self.late, self.dropped, self.rejected, self.failed
+        """Arrived and how they ended, in the order of ModelTraffic's fields; then cancelled, and rows that arrived."""
+        ends = self.answered, self.late, self.dropped, self.rejected, self.failed
+        return self.arrived, *ends, self.cancelled, self.rows
 
     @property
     def running(self) -> int:
-        return self.arrived - self.answered - self.dropped - self.rejected - self.failed
+        return self.arrived - self.answered - self.dropped - self.rejected - self.failed - self.cancelled
 
 
 class ApplicationService:
@@ -210,7 +213,7 @@ class ApplicationService:
             "name": application.name,
             "version": application.version,
             "last_inference": counts.last_ms,
-            "inference_count": counts.rows,
+            "inference_count": counts.answered_rows,
             "execution_count": counts.answered,
             "inference_stats": {
                 "success": {"count": counts.answered, "ns": counts.answered_ns},
@@ -227,14 +230,15 @@ class ApplicationService:
         """What happened to each application's requests since the last call; times are from end to end."""
         out = []
         for name, counts in list(self._counts.items()):
-            before, now = self._reported.get(name, (0,) * 6), counts.ended
+            before, now = self._reported.get(name, (0,) * 8), counts.ended
             recent = list(counts.recent_ms)
             counts.recent_ms.clear()
             quantiles = tuple(float(q) for q in np.percentile(recent, (50, 90, 99))) if recent else ()
-            arrived, answered, late, dropped, rejected, failed = (a - b for a, b in zip(now, before, strict=True))
-            out.append(
-                ModelTraffic(name, arrived, answered, late, dropped, rejected, failed, 0, counts.running, quantiles)
+            arrived, answered, late, dropped, rejected, failed, cancelled, rows = (
+                a - b for a, b in zip(now, before, strict=True)
             )
+            ends = ModelTraffic(name, arrived, answered, late, dropped, rejected, failed, 0, counts.running, quantiles)
+            out.append(replace(ends, cancelled=cancelled, rows=rows))
             self._reported[name] = now
             if name not in self._applications and not counts.running:
                 del self._counts[name], self._reported[name]  # its last requests have just been told
@@ -277,6 +281,7 @@ class ApplicationService:
         values = _checked(application, request)
         begin = self._clock()
         counts.arrived += 1
+        counts.rows += len(values[application.inputs[0].name])
         counts.last_ms = int(self._wall() * 1000)
         outcome = "failed"
         try:
@@ -288,6 +293,9 @@ class ApplicationService:
             outcome = "answered"
             counts.late += self._clock() - begin > objective_s
             return InferResponse(application.name, application.version, outputs, request.id)
+        except asyncio.CancelledError:
+            outcome = "cancelled"
+            raise
         except DeadlineMissed:
             outcome = "dropped"
             raise
@@ -298,10 +306,10 @@ class ApplicationService:
             took_s = self._clock() - begin
             setattr(counts, outcome, getattr(counts, outcome) + 1)
             if outcome == "answered":
-                counts.rows += len(values[application.inputs[0].name])
+                counts.answered_rows += len(values[application.inputs[0].name])
                 counts.answered_ns += int(took_s * 1e9)
                 counts.recent_ms.append(took_s * 1000)
-            else:
+            elif outcome != "cancelled":
                 counts.failed_ns += int(took_s * 1e9)
 
     async def _run(self, application: Application, request: InferRequest, values: Values, deadline: float) -> None:

@@ -305,7 +305,7 @@ async def test_a_client_that_goes_away_takes_its_stages_along(models: Models) ->
         await asking
     assert sorted(models.cancelled) == ["lenet"] * 6 + ["resnet50"]
     (t,) = service.traffic()
-    assert (t.failed, t.running) == (1, 0)
+    assert (t.cancelled, t.failed, t.violations, t.running) == (1, 0, 0, 0)
 
 
 @pytest.mark.parametrize(
