@@ -10,6 +10,7 @@ least 5 points above `uniform` with the better of its two fixed configurations.
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,7 +25,10 @@ from edge.simulation.trace import RecordedCamera, Trace, read_trace
 from scheduler.baselines import UniformPolicy, cost_front
 from scheduler.policies import WINDOW_POLICIES, window_policy
 
-TRACE = Path(__file__).resolve().parent / "results" / "demo_trace.json"
+RESULTS = Path(__file__).resolve().parent / "results"
+TRACE = RESULTS / "demo_trace.json"
+#: Made by `python -m benchmarks.bench_start_influence`.
+INFLUENCE = RESULTS / "start_influence.json"
 
 
 def held_out_front(cameras: Sequence[RecordedCamera]) -> list[tuple[float, str]]:
@@ -58,7 +62,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("trace", type=Path, nargs="?", default=TRACE)
     parser.add_argument("--hold-out", nargs="*", default=["overpass-2", "junction-2"], help="cameras held out")
-    parser.add_argument("--devices", nargs="+", type=float, default=[1.0, 0.5, 0.35, 0.25], help="parts of the device")
+    parser.add_argument(
+        "--devices", nargs="+", type=float, default=[1.0, 0.75, 0.5], help="parts of what the demo gives"
+    )
     parser.add_argument("--out", default="replay.json")
     args = parser.parse_args()
     whole = read_trace(args.trace)
@@ -67,19 +73,21 @@ def main() -> None:
     front = held_out_front(held_out or tested)
     fixed = front[0][1], front[-1][1]
     print(f"{len(tested)} cameras; fixed configurations {fixed[0]} and {fixed[1]}")
+    measured = round(float(json.loads(INFLUENCE.read_text())["influence"]), 2)
     out: dict[str, Any] = {
+        "start_influence": measured,
         "trace": whole.name, "notes": whole.notes, "cameras": [c.id for c in tested], "target_points": 5.0,
         "held_out": [c.id for c in held_out], "fixed": fixed, "by_device": {},
     }  # fmt: skip
     for devices in args.devices:
         trace = replace(whole, cameras=tested, num_gpus=whole.num_gpus * devices)
         gains: dict[float, float] = {}
-        # How much of another start is left after a retraining is an assumption of the replay: show what it decides.
-        for influence in (0.0, 0.5, 1.0):
+        # How much of another start is left after a retraining: as measured, and what the extremes would decide.
+        for influence in (0.0, measured, 1.0):
             results = play(trace, fixed, influence)
             mean = {name: r.mean_accuracy for name, r in results.items()}
             gains[influence] = 100 * (mean["relay"] - max(mean["uniform"], mean["uniform-heavy"]))
-            if influence == 0.5:
+            if influence == measured:
                 middle = results
         print(f"device {devices:g}: relay over the better uniform "
               + ", ".join(f"{g:+.2f} (start influence {i:g})" for i, g in gains.items()))  # fmt: skip
@@ -88,7 +96,7 @@ def main() -> None:
             "mean_accuracy": {name: r.mean_accuracy for name, r in middle.items()},
             "worst_camera": {name: r.worst_camera for name, r in middle.items()},
             "frozen": middle["relay"].mean_frozen,
-            "relay_over_better_uniform_points": gains[0.5],
+            "relay_over_better_uniform_points": gains[measured],
             "by_start_influence": {f"{i:g}": g for i, g in gains.items()},
             "estimates": {name: r.estimates for name, r in middle.items()},
         }

@@ -9,10 +9,11 @@ measured outcomes (as the thesis' simulator does, section 2.5). Costs are CPU-se
 from __future__ import annotations
 
 import argparse
+import json
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,14 +33,17 @@ from benchmarks.demo_windows import (
 )
 from edge.core.configs import RetrainingConfig
 from edge.core.labels import LabelledFrame, LabelledWindow
+from edge.core.trials import TrialResult
 from edge.settings import ConfigurationSpace
-from edge.simulation.trace import RecordedCamera, RecordedOutcome, RecordedWindow, Trace
+from edge.simulation.trace import RecordedCamera, RecordedOutcome, RecordedWindow, Trace, read_trace
 from edge.students import Student
 from edge.training import evaluate
 from edge.training.trials import Trials
 from microprofiler.history import ProfilerHistory
 from microprofiler.profile import ProfilerSettings, WindowSize, micro_profile
 from microprofiler.trials import families
+
+RESULTS = Path(__file__).resolve().parent / "results"
 
 #: CPU-seconds of the golden model per labelled frame, counted as labelling work left at the boundary.
 LABELS_LEFT, TEACHER_S = 8, 0.15
@@ -122,6 +126,41 @@ def record_camera(
     return RecordedCamera(name, inference, frozen, windows)
 
 
+class _Recorded:
+    """Answers the micro-profiler with trials that were run before, one for each choice of layers."""
+
+    def __init__(self, trials: Sequence[TrialResult]) -> None:
+        self._trials = {t.config.layers: t for t in trials}
+
+    def run(self, config: RetrainingConfig, data_fraction: float, epochs: int, seed: int) -> TrialResult:
+        """The recorded trial."""
+        return replace(self._trials[config.layers], config=config)
+
+
+def reprofile(trace: Trace, trials: Sequence[dict[str, Any]]) -> Trace:
+    """`trace` with the profiles that the present micro-profiler makes of the recorded `trials`."""
+    cameras = []
+    for camera in trace.cameras:
+        history, windows = ProfilerHistory(), {}
+        for w, old in sorted(camera.windows.items()):
+            ran = [_trial(t) for t in trials if (t["camera"], t["window"]) == (camera.id, w)]
+            size = WindowSize(camera.id, w, old.train_frames, old.held_out_frames, ran[0].held_out_objects)
+            space = [p.config for p in old.profiles]
+            profile = micro_profile(size, space, _Recorded(ran), ProfilerSettings(), history)
+            windows[w] = replace(old, profiles=profile.profiles)
+            best = max(old.outcomes, key=lambda i: old.outcomes[i].accuracy)
+            history = profile.history.learned(best, old.outcomes[best].accuracy, old.outcomes[best].gpu_seconds)
+        cameras.append(replace(camera, windows=windows))
+    return replace(trace, cameras=tuple(cameras))
+
+
+def _trial(value: dict[str, Any]) -> TrialResult:
+    config = RetrainingConfig(**{f.name: value["config"][f.name] for f in fields(RetrainingConfig)})
+    points = tuple((int(epoch), float(y)) for epoch, y in value["points"])
+    kept = {f.name: value[f.name] for f in fields(TrialResult) if f.name not in ("config", "points")}
+    return TrialResult(config, points, **kept)
+
+
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -131,14 +170,24 @@ def main() -> None:
     parser.add_argument("--window-seconds", type=float, default=90.0)
     parser.add_argument("--frames", type=int, default=48, help="labelled frames per camera and window")
     parser.add_argument("--cycle-windows", type=float, default=24.0, help="windows of one day, night and weather cycle")
-    parser.add_argument("--trials", help="write the trials here too, for work on the curve fit")
+    parser.add_argument("--trials", default="demo_trials.json", help="the trials, for work on the curve fit")
     parser.add_argument("--exemplars", type=int, default=12, help="frames of older windows beside")
     parser.add_argument("--task", choices=("detection", "classification", "mixed"), default="detection")
     parser.add_argument("--cores", type=float, default=1.7, help="cores behind one device")
+    parser.add_argument(
+        "--num-gpus", type=float, default=0.8, help="what the demo leaves after control, labelling and evaluation"
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--weights", type=Path, default=WEIGHTS)
     parser.add_argument("--out", default="demo_trace.json")
+    parser.add_argument("--reprofile", action="store_true", help="only make the profiles anew, of the recorded trials")
     args = parser.parse_args()
+    if args.reprofile:
+        write_result(
+            args.out,
+            reprofile(read_trace(RESULTS / args.out), json.loads((RESULTS / args.trials).read_text())).to_json(),
+        )
+        return
     torch.set_num_threads(1)
     cv2.setNumThreads(1)
     # The space of the demo: with so few frames and so strong a drift, the head alone rarely pays.
@@ -148,12 +197,11 @@ def main() -> None:
 
     def keep(camera: RecordedCamera) -> None:
         trace = Trace(
-            "demo", args.window_seconds, 1.0, (*cameras, camera), args.windows,
+            "demo", args.window_seconds, args.num_gpus, (*cameras, camera), args.windows,
             notes=f"exhaustive, {args.frames} labelled frames a window, one device of {args.cores} cores",
         )  # fmt: skip
         write_result(args.out, trace.to_json())
-        if args.trials:
-            write_result(args.trials, trials)
+        write_result(args.trials, trials)
 
     with tempfile.TemporaryDirectory() as folder:
         for number in range(args.first_camera, args.first_camera + args.cameras):

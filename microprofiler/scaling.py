@@ -27,7 +27,7 @@ from edge.core.trials import TrialResult
 #: Exponents k that vote.
 EXPONENTS: tuple[float, ...] = (0.25, 0.5, 0.75, 1.0)
 #: What is missing to accuracy 1 falls as (frames / trial frames) ** -c, by the layers that are trained.
-DATA_EXPONENTS: dict[str, float] = {"head": 0.0, "last_stage": 0.05, "all": 0.25}
+DATA_EXPONENTS: dict[str, float] = {"head": 0.05, "last_stage": 0.1, "all": 0.3}
 #: A fall under the student's own accuracy in a trial counts (frames / trial frames) ** -c.
 FORGETTING_EXPONENT = 2.0
 #: Relative spread (80 %) of a cost before anything was measured against it: linear scaling from a small sample.

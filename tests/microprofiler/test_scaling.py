@@ -13,6 +13,7 @@ from edge.core.errors import InvalidValue
 from edge.core.trials import TrialResult
 from edge.core.window import RetrainingOption
 from microprofiler.scaling import (
+    DATA_EXPONENTS,
     EXPONENTS,
     ExponentWeights,
     frames_of,
@@ -115,5 +116,6 @@ def test_more_data_ends_higher_and_never_out_of_range(
 def test_what_a_trial_forgot_on_few_frames_is_not_expected_of_many() -> None:
     few, many = (with_more_data(0.5, 0.7, frames, 16, "head") for frames in (16, 64))
     assert few == pytest.approx(0.5)
-    assert many == pytest.approx(0.7 - 0.2 / 16)
+    assert many == pytest.approx(1 - (0.3 + 0.2 / 16) * 4 ** -DATA_EXPONENTS["head"])
+    assert many > 0.68
     assert with_more_data(0.6, 0.4, 160, 16, "all") > with_more_data(0.6, 0.4, 160, 16, "last_stage") > 0.6
