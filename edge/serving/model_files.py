@@ -234,7 +234,10 @@ _PLATFORMS: Mapping[str, str] = {
 }
 #: Fields of such a configuration that only it has.
 _PROTOCOL = frozenset(
-    ("name", "backend", "max_batch_size", "input", "output", "version_policy", "default_model_filename")
+    (
+        *("name", "backend", "max_batch_size", "input", "output", "version_policy", "default_model_filename"),
+        *("dynamic_batching", "parameters"),
+    )
 )
 
 
@@ -262,7 +265,7 @@ def from_protocol(model: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
             made[ours] = [_protocol_tensor(t, f"{where}.{theirs}[{n}]") for n, t in enumerate(tensors)]
     if "version_policy" in given:
         made["versions"] = _protocol_versions(given["version_policy"], f"{where}.version_policy")
-    return made
+    return {**_protocol_limits(given, where), **made}
 
 
 def _protocol_tensor(given: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -274,6 +277,31 @@ def _protocol_tensor(given: Mapping[str, Any], where: str) -> dict[str, Any]:
     kept = {key: value for key, value in given.items() if key not in ("data_type", "dims")}
     name = datatype.removeprefix("TYPE_")
     return {**kept, "datatype": "BYTES" if name == "STRING" else name, "shape": [-1, *dims]}
+
+
+def _protocol_limits(given: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """SLO, queue and priority, from where the front's own answer to a request for the configuration has them."""
+    made: dict[str, Any] = {}
+    batching = given.get("dynamic_batching") or {}
+    policy = batching.get("default_queue_policy") or {} if isinstance(batching, Mapping) else None
+    if not isinstance(policy, Mapping):
+        raise InvalidValue(f"{where}.dynamic_batching", given["dynamic_batching"], "an object")
+    timeout = policy.get("default_timeout_microseconds")
+    if isinstance(timeout, (int, float)) and timeout > 0:
+        made["slo_ms"] = timeout / 1000.0
+    if policy.get("max_queue_size"):
+        made["queue_depth"] = policy["max_queue_size"]
+    parameters = given.get("parameters") or {}
+    if not isinstance(parameters, Mapping):
+        raise InvalidValue(f"{where}.parameters", parameters, "an object")
+    for key, kind in (("slo_ms", float), ("priority", int)):
+        value = parameters.get(key)
+        if isinstance(value, Mapping):
+            try:
+                made[key] = kind(value.get("string_value", ""))
+            except (TypeError, ValueError):
+                raise InvalidValue(f"{where}.parameters.{key}", value, "a number as string_value") from None
+    return made
 
 
 def _protocol_versions(given: Any, where: str) -> dict[str, Any]:

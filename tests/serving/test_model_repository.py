@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edge.core.errors import Conflict, InvalidValue, InvalidValues, MagpieError, NotFound, Unavailable
-from edge.serving.model_files import ModelFile, parse_model, parse_override, rows_bytes
+from edge.core.layout import Layout
+from edge.serving.front import Front
+from edge.serving.model_files import _PROTOCOL, ModelFile, from_protocol, parse_model, parse_override, rows_bytes
 from edge.serving.repository import Repository, files_digest
+from scheduler.gpulets.batching import DeadlineBatching
 
 PLAIN: dict[str, Any] = {
     "platform": "torchscript",
@@ -323,6 +327,25 @@ def test_the_shipped_example_is_valid_and_its_comments_are_the_defaults() -> Non
     assert named == set(ModelFile.model_fields)
 
 
+async def test_what_the_front_tells_of_a_model_can_be_sent_back_changed(root: Path) -> None:
+    put(root, "m", {"1": b"", "2": b""}, priority=3, queue_depth=7)
+    repository = Repository(root)
+    before = repository.resolve("m")
+    told: list[Any] = []
+    front = Front(DeadlineBatching(), told.append, told.append)
+    front.apply(Layout(1, (), (before,)))
+    config = dict(front.model_config("m", None))
+    (same,) = repository.stage("m", {"config": json.dumps(config)}).versions
+    assert same == before
+    config["max_batch_size"] = 5
+    config["dynamic_batching"]["default_queue_policy"]["max_queue_size"] = 9
+    (changed,) = repository.stage("m", {"config": json.dumps(config)}).versions
+    assert changed == replace(before, max_batch=5, depth=9)
+    for wrong in ({"parameters": {"slo_ms": {"string_value": "soon"}}}, {"parameters": 1}, {"dynamic_batching": 1}):
+        with pytest.raises(InvalidValue, match=r"parameters|dynamic_batching"):
+            repository.stage("m", {"config": json.dumps(wrong)})
+
+
 def test_a_configuration_in_the_words_of_the_protocol(root: Path) -> None:
     put(root, "m", {"1": b"", "2": b"", "3": b""})
     repository = Repository(root)
@@ -355,3 +378,9 @@ def test_a_configuration_in_the_words_of_the_protocol(root: Path) -> None:
     ):
         with pytest.raises((InvalidValue, InvalidValues), match=words):
             repository.stage("m", {"config": json.dumps(wrong)})
+
+
+@given(st.dictionaries(st.sampled_from(sorted(_PROTOCOL | {"platform"})), values, max_size=4))
+def test_any_configuration_of_the_protocol_is_taken_or_refused(config: dict[str, Any]) -> None:
+    with contextlib.suppress(InvalidValue, InvalidValues):
+        assert parse_model({**PLAIN, **from_protocol("m", config)}, "m").slo_ms > 0
