@@ -20,7 +20,7 @@ import psutil
 
 from edge.core import checks
 from edge.core.clock import Clock
-from edge.core.errors import WorkerFailed
+from edge.core.errors import ShareError, WorkerFailed
 from edge.core.fields import mapping, number, required, sequence
 from edge.core.layout import ServedVersion
 from edge.core.serving import DeviceTable, Utilisation
@@ -118,7 +118,10 @@ class ServingProfiler:
         self.others = OtherLoad()
         #: Share of the device that one thread can use: beyond it a model on a CPU gains nothing.
         self._one_unit = min(1.0, 1.0 / caps.units) if caps.device == "cpu" else 1.0
-        self._shares = self.options.shares or default_shares(self._one_unit)
+        wanted = self.options.shares or default_shares(self._one_unit)
+        #: A share below the smallest that the device grants cannot be measured.
+        self._shares = tuple(p for p in wanted if caps.quantize(p / 100.0) > 0.0)
+        checks.not_empty(f"shares of {caps.device} ({caps.kind}: at least {100 * caps.min_share:g} %)", self._shares)
 
     async def profile(self, versions: Sequence[ServedVersion], base: DeviceTable | None = None) -> DeviceTable:
         """The table of all `versions`; models that only `base` knows are kept from it as they are.
@@ -171,8 +174,9 @@ class ServingProfiler:
                 memory = max(memory, sampled.memory_mb)
             alone = {batch: r.mean_cycle_ms for (_, batch), r in runs.items()}
             spent = self.clock.monotonic() - began
+            used = min(self._one_unit, top / 100.0)
             cells, left = affordable(
-                alone, grid[:-1], self._one_unit, options.effort, budget_s - spent, max(2.0 * version.slo_ms, 50.0)
+                alone, grid[:-1], used, options.effort, budget_s - spent, max(2.0 * version.slo_ms, 50.0)
             )
             self._tell(
                 f"{version.model}: batch {max(alone)} takes {alone[max(alone)]:.1f} ms at {top} %;"
@@ -225,7 +229,7 @@ class ServingProfiler:
     ) -> tuple[dict[str, dict[int, Utilisation]], tuple[Together, ...]]:
         """By the slowdown of calibrated probes beside each model, each on as much as one thread can use; and how much
         the probes slow the models. The stressors themselves are in both, under names that begin with STRESSOR."""
-        share = min(self.options.most_share // 2, max(1, round(100 * self._one_unit)))
+        share = max(1, min(self.options.most_share // 2, round(100 * self._one_unit)))
         subjects: dict[str, tuple[Subject, tuple[int, ...]]] = {
             STRESSOR + name: (Subject(stressor=name), (1,)) for name in STRESSORS
         }
@@ -273,7 +277,7 @@ class ServingProfiler:
         """Slowdowns of models run side by side. What each takes alone is measured right before."""
         most = self.options.most_share
         splits = [(most // 2, most // 2), (most * 3 // 10, most * 7 // 10), (most * 7 // 10, most * 3 // 10)]
-        splits = [(p, q) for p, q in splits if p and q]
+        splits = [(p, q) for p, q in splits if all(self.caps.quantize(side / 100.0) > 0.0 for side in (p, q))]
         by_name = {v.model: v for v in versions}
         larger = {model: sizes[-2:] for model, sizes in batches.items()}
         pairs = pairs_to_measure(larger, splits, self.options.pairs)
@@ -415,6 +419,8 @@ class _Seat:
         await self._profiler.supervisor.stop(self._name)
 
     async def _start(self) -> None:
+        if self._profiler.caps.quantize(self._percent / 100.0) <= 0.0:
+            raise ShareError(f"{self._profiler.caps.device} grants no share of {self._percent} %")
         loaded = self._expect(0)
         self._lost = False
         self._profiler.supervisor.start(

@@ -163,3 +163,10 @@ def test_pairs_are_kept_in_the_table_as_they_were() -> None:
 def test_options_are_checked(change: dict[str, object]) -> None:
     with pytest.raises(InvalidValue, match=next(iter(change))):
         ProfileOptions(**change)  # type: ignore[arg-type]
+
+
+def test_shares_that_the_device_does_not_grant_are_left_out(partitioner: CpuPartitioner) -> None:
+    coarse = replace(partitioner.caps, step=0.25, min_share=0.25)
+    options = replace(BRIEF, shares=(10, 20))
+    with pytest.raises(InvalidValue, match="at least 25 %"):
+        ServingProfiler(None, coarse, SystemClock(), options)  # type: ignore[arg-type]
