@@ -167,14 +167,10 @@ class Candidates:
 def candidates(load: Workload) -> Candidates:
     """All gpu-lets from which devices are composed: one model at its fastest; sets of models whose whole rates fit;
     pairs in every mixture."""
-    parts = [_singles(load), *_whole_sets(load), *_mixed_pairs(load)]
-    return Candidates(
-        np.concatenate([p.level for p in parts]),
-        np.concatenate([p.share for p in parts]),
-        np.concatenate([p.pressure for p in parts]),
-        np.concatenate([p.batch for p in parts]),
-        np.concatenate([p.rate for p in parts]),
-    )
+    found = _joined(load, [_singles(load), *_whole_sets(load), *_mixed_pairs(load)])
+    level = np.array([math.inf if one == ALONE else one for one in load.levels])[found.level]
+    memory = (found.batch > 0) @ load.memory_mb
+    return found.take(np.nonzero((found.pressure <= level + 1e-12) & (memory <= load.device_memory_mb + 1e-6))[0])
 
 
 def _rows(load: Workload, level: IntArray, share: IntArray, models: Sequence[int], batches: IntArray) -> Candidates:

@@ -114,7 +114,9 @@ class _Programme:
                 if load.problem.max_gpulets is not None:
                     uses.append(np.full(n, 1.0 / load.problem.max_gpulets))
             if math.isfinite(load.device_memory_mb):
-                uses.append(memory / max(load.device_memory_mb, 1e-9))
+                uses.append(np.minimum(1.0, memory / max(load.device_memory_mb, 1e-9)))
+                if self.count != 1:
+                    uses += [_dual_feasible(uses[-1], k) for k in _DUAL_FEASIBLE[:2]]
             block = np.zeros((len(uses), self.size))
             block[:, :n] = np.stack(uses) * here
             block[:, n + number] = -1.0

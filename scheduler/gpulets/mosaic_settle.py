@@ -18,7 +18,8 @@ from scheduler.grid import FloatArray
 # Multiples of the rates for which batches are tried: larger batches than needed may leave more room.
 _SPARE = (1.0, 1.1, 1.25, 1.5, 2.0, 3.0)
 _ROUNDS = 3
-_EPS = 1e-9
+# Room of what holds: 1, but for rounding.
+_HOLDS = 1.0 - 1e-12
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ def fitted(load: Workload, gpulet: Placed, share: int, beside: float | None) -> 
     longest = (need * 1000.0 / rates[:, None]).min(axis=0)
     _, room = _roomiest(np.where(possible, busy, NEVER_MS), longest, slo)
     best = int(room.argmax())
-    if room[best] < 1.0 + _EPS:
+    if room[best] < _HOLDS:
         return None
     return replace(gpulet, share=share, batches=tuple(int(b) for b in need[:, best]))
 
@@ -122,7 +123,7 @@ def _smaller(load: Workload, gpulets: tuple[Placed, ...]) -> tuple[Placed, ...]:
         for n in sorted(range(len(current)), key=lambda k: (-current[k].share, k)):
             while current[n].share > 0:
                 smaller = _changed(load, current, n, current[n].share - 1)
-                if smaller is None or min(rooms(load, smaller)) < 1.0 + _EPS:
+                if smaller is None or min(rooms(load, smaller)) < _HOLDS:
                     break
                 current = smaller
         if current == before:
@@ -156,7 +157,7 @@ def _held(load: Workload, gpulets: tuple[Placed, ...]) -> tuple[Placed, ...] | N
     for _ in range(_ROUNDS * len(gpulets)):
         room = rooms(load, current)
         worst = min(range(len(room)), key=lambda k: (room[k], k))
-        if room[worst] >= 1.0:
+        if room[worst] >= _HOLDS:
             return current
         free = load.capacity - sum(load.shares[g.share] for g in current)
         for share in range(current[worst].share, len(load.shares)):
