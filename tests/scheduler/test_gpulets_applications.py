@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from edge.core.applications import Application, ApplicationOutput, CropBoxes, Feed, Stage
 from edge.core.errors import InvalidValue
 from edge.core.oip import TensorSpec
-from edge.core.serving import ServedModel
+from edge.core.serving import DeviceTable, ServedModel, ServingProblem
 from scheduler.gpulets.applications import expand, for_groups, groups, merge, with_applications
+from scheduler.gpulets.policies import serving_policy
 
 
 def application(slo_ms: float, stages: list[tuple[str, str, list[str], float]], name: str = "app") -> Application:
@@ -165,3 +166,28 @@ def test_every_plan_for_the_stricter_demand_answers_whole_groups_in_time(
     # The group comes just after a batch has begun; each following batch takes `batch` of it.
     cycles = -(-group // batch)
     assert cycles * duty_ms + latency_ms <= slo_ms * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("policy", ["elastic", "mosaic"])
+def test_a_planner_asked_for_groups_answers_all_six_digits_in_time(policy: str) -> None:
+    """At a low rate a plan for single requests runs them one by one, a duty cycle apart."""
+    shares = (5, 10, 20, 40, 60, 80, 100)
+    alone_ms = {p: tuple((1 + n) * 100 / p for n in range(1, 9)) for p in shares}
+    larger_ms = {p: tuple(9 * t for t in row) for p, row in alone_ms.items()}
+    table = DeviceTable("toy", {"lenet": alone_ms, "resnet50": larger_ms}, {})
+
+    def last_digit_ms(demands: tuple[ServedModel, ...]) -> float:
+        plan = serving_policy(policy).plan(ServingProblem(demands), table)
+        assert plan.schedulable
+        longest = 0.0
+        for gpulet in plan.gpulets:
+            for part in gpulet.models:
+                if part.model == "lenet":
+                    cycles = -(-6 // part.batch)
+                    batch_ms = table.solo_ms("lenet", gpulet.percent, part.batch)
+                    longest = max(longest, cycles * gpulet.duty_cycle_ms + batch_ms)
+        return longest
+
+    single = expand(replace(GAME, slo_ms=400.0), 0.5)
+    grouped = tuple(for_groups(m, groups(GAME)[m.name]) for m in single)
+    assert last_digit_ms(grouped) <= 400  # planned as single requests: 700 to 1,200 ms
