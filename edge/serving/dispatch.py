@@ -42,8 +42,10 @@ class BatchTimes:
     """Expected time of a batch of n rows on one lane: what was planned, then what was seen.
 
     Seen is from handing over to the answer, with nothing before it in the executor: mean plus twice the mean
-    deviation. Before anything was seen a smaller batch than planned for is taken to be faster in proportion: a hopeful
-    guess is corrected by the first batch, a gloomy one would never be tried.
+    deviation. Where that is more than planned, but the mean is not, the plan is believed: on a CPU share a batch after
+    a pause is quick and one in steady use is as slow as planned, which makes the deviation large. Before anything was
+    seen a smaller batch than planned for is taken to be faster in proportion: a hopeful guess is corrected by the first
+    batch, a gloomy one would never be tried.
     """
 
     def __init__(self, batch: int, planned_s: float) -> None:
@@ -65,7 +67,7 @@ class BatchTimes:
         known[2] += 1.0
         known[3] = now_s
         told = self.upper_s[rows - 1]
-        if abs(known[0] + 2.0 * known[1] - told) > 0.05 * told:
+        if abs(self._upper(known) - told) > 0.05 * told:
             self.upper_s = self._uppers()
 
     def forget(self, now_s: float) -> None:
@@ -76,8 +78,11 @@ class BatchTimes:
         if old:
             self.upper_s = self._uppers()
 
+    def _upper(self, known: list[float]) -> float:
+        return min(known[0] + 2.0 * known[1], max(known[0], self.planned_s))
+
     def _uppers(self) -> tuple[float, ...]:
-        known = sorted((rows, v[0] + 2.0 * v[1]) for rows, v in self._seen.items())
+        known = sorted((rows, self._upper(v)) for rows, v in self._seen.items())
         if not known:
             return tuple(self.planned_s * n / self.batch for n in range(1, self.batch + 1))
         least, most = known[0], known[-1]
