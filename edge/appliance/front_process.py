@@ -120,6 +120,8 @@ class _FrontProcess:
                 ticking.cancel()
                 await asyncio.gather(ticking, return_exceptions=True)
                 self._report()
+            if self._front.open:
+                log.warning("%d requests are not answered: the front ends", self._front.open)
             self._front.close()
             self._applications.close()
             await self._server.stop()

@@ -329,11 +329,11 @@ class Dispatcher:
 
     def _serve(self, key: str, version: ServedVersion) -> None:
         known = self.served.get(key)
-        if known is not None and known.version.digest == version.digest and _same_tensors(known.version, version):
-            known.version = version
+        if known is not None and _same_tensors(known.version, version):
+            known.version = version  # perhaps with other content: what waits is answered by that
             return
         if known is not None and known.queue:
-            # Other content under the same name: what waits was checked against other tensors.
+            # What waits was checked against other tensors under the same name.
             self._abandon(known, "another model took its place")
         counts = self.counts.setdefault(version.model, ModelCounts(version.model))
         statistics = self.statistics.setdefault(key, VersionStatistics(version.model, version.version))
@@ -382,6 +382,7 @@ class Dispatcher:
                 if served.timer is not None:
                     served.timer.cancel()
                 del self.served[key]
+                del self.statistics[key]
         for name, seat in list(self.seats.items()):
             if seat.tell_drained and not seat.running and not seat.lanes:
                 seat.tell_drained = False

@@ -114,10 +114,6 @@ class Front:
         """Requests that wait or run."""
         return self._dispatcher.open
 
-    def stop_taking(self) -> None:
-        """From now on requests are turned away; those that wait or run are answered."""
-        self._stopping = True
-
     def close(self) -> None:
         """Fail what is still open. Safe to repeat."""
         self._stopping = True

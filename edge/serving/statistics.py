@@ -6,7 +6,6 @@ process (per period, per model).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -200,8 +199,3 @@ class ExecutorCounts:
 def quantile(ordered: list[float], q: float) -> float:
     """The smallest value that at least a part `q` of the (not empty, ascending) values does not exceed."""
     return ordered[min(len(ordered) - 1, max(0, -int(-q * len(ordered) // 1) - 1))]
-
-
-def total(counts: Mapping[str, ModelCounts]) -> int:
-    """Requests of all models that wait or run."""
-    return sum(c.open for c in counts.values())

@@ -408,6 +408,36 @@ async def test_a_new_version_takes_over_what_asked_for_none(tmp_path: Path) -> N
         assert Totals(s).take().answered == 3
 
 
+async def test_new_content_under_the_same_version_answers_what_waits(tmp_path: Path) -> None:
+    async with site(tmp_path) as s:
+        before, after = version(digest="a"), version(digest="b")
+        old = await s.executor("old", before, held=True)
+        await s.executor("new", after)
+        s.layout(route("old", (before, 1), batch_ms=50.0), models=[before])
+        asked = [asyncio.create_task(s.front.infer(request(1.0, version="1"))) for _ in range(3)]
+        await until(lambda: bool(old.batches))
+        s.layout(route("new", (after, 1), batch_ms=50.0), models=[after])
+        await asked[1]
+        await asked[2]
+        old.release()
+        await asked[0]
+        # Other tensors under the same version: what waits was made for those that are gone.
+        five = TensorSpec("x", "FP32", (-1, 5)), TensorSpec("y", "FP32", (-1, 5))
+        other = version(digest="c", inputs=five[:1], outputs=five[1:])
+        held = await s.executor("held", after, held=True)
+        s.layout(route("held", (after, 1), batch_ms=50.0), models=[after])
+        asked = [asyncio.create_task(s.front.infer(request(1.0))) for _ in range(2)]
+        await until(lambda: bool(held.batches))
+        s.layout(route("held", (other, 1), batch_ms=50.0), models=[other])
+        held.release()
+        with pytest.raises(Unavailable, match="took its place"):
+            await asked[1]
+        assert (await asked[0]).outputs[0].array[0, 0] == 2.0
+        with pytest.raises(InvalidValue, match="-1, 5"):
+            await s.front.infer(request(1.0))
+        assert (await s.front.infer(request(1.0, width=5))).outputs[0].array.shape == (1, 5)
+
+
 async def test_an_unloaded_model_answers_what_waits(tmp_path: Path) -> None:
     async with site(tmp_path) as s:
         v = version()
