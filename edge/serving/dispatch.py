@@ -196,6 +196,7 @@ class Seat:
     blocked: bool = False
     tell_drained: bool = False
     timer: asyncio.TimerHandle | None = None
+    timer_s: float = 0.0
     counts: ExecutorCounts = field(default_factory=ExecutorCounts)
 
     def free_at(self, now_s: float) -> float:
@@ -511,16 +512,19 @@ class Dispatcher:
                 if left_s < -_LEAD_S:
                     return  # overdue: what waits is better off where it can still be given to another
                 if left_s > _LEAD_S:
-                    if seat.timer is None and any(lane.served.queue for lane in seat.lanes):
+                    if any(lane.served.queue for lane in seat.lanes):
                         self._later(seat, left_s - _LEAD_S)
                     return
             if not self._next(seat, now_s):
                 return
 
     def _later(self, seat: Seat, seconds: float) -> None:
+        due_s = self._loop.time() + max(_TICK_S, seconds)
         if seat.timer is not None:
-            return
-        seat.timer = self._loop.call_later(max(_TICK_S, seconds), self._tick, seat)
+            if seat.timer_s <= due_s:
+                return
+            seat.timer.cancel()
+        seat.timer, seat.timer_s = self._loop.call_at(due_s, self._tick, seat), due_s
 
     def _tick(self, seat: Seat) -> None:
         seat.timer = None

@@ -298,6 +298,22 @@ async def test_a_lost_executors_requests_are_answered_by_another(tmp_path: Path)
         assert Totals(s).take().answered == 16
 
 
+async def test_a_slow_executor_steps_in_for_a_fast_one_that_hangs(tmp_path: Path) -> None:
+    async with site(tmp_path) as s:
+        v = version()
+        fast = await s.executor("fast", v, held=True)
+        slow = await s.executor("slow", v)
+        s.layout(route("fast", (v, 1), batch_ms=5.0), route("slow", (v, 1), batch_ms=40.0), models=[v])
+        first = asyncio.create_task(s.front.infer(request(1.0)))
+        await until(lambda: bool(fast.batches))
+        # Left to the fast one at first, which is expected back soon; one is handed to it ahead at most.
+        rest = [asyncio.create_task(s.front.infer(request(2.0))) for _ in range(3)]
+        await until(lambda: sum(t.done() for t in rest) >= 2)
+        assert len(slow.batches) >= 2
+        fast.release()
+        await asyncio.gather(first, *rest)
+
+
 async def test_a_request_that_its_model_cannot_take_fails_alone(tmp_path: Path) -> None:
     def picky(batch: Any, inputs: Any) -> Any:
         if (inputs["x"] < 0).any():
