@@ -18,7 +18,7 @@ from web import bodies, errors, examples
 from web.errors import Json
 from web.guard import Guard
 from web.parts import known_parameters
-from web.routes import cameras, events, live, models, retraining, serving, state, windows
+from web.routes import cameras, events, live, metrics, models, retraining, serving, state, windows
 
 PREFIX = "/api/v1"
 #: Where the build puts the page.
@@ -72,6 +72,7 @@ def create_app(service: ApplianceService, static: Path = STATIC) -> FastAPI:
         api.include_router(module.router)
     app.include_router(api)
     app.include_router(state.probes)
+    app.include_router(metrics.router)
     app.include_router(live.router, prefix=PREFIX)
     if (static / "index.html").is_file():
         app.mount("/", _Page(directory=static, html=True), name="page")

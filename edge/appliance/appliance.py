@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import configs
 from edge.appliance.admission import ServedNow, admit_camera, admit_model
+from edge.appliance.metrics import Tally, disk, expected_accuracy, front_statistics
 from edge.appliance.service import Json, LivePicture
 from edge.core.clock import Clock, SystemClock
 from edge.core.errors import Conflict, InvalidValue, MagpieError, NotFound, Unavailable
@@ -110,6 +111,7 @@ class Appliance:
         self._pictures_missed = 0
         self._sequence = 0
         self._disk_low = False
+        self._tally = Tally()
         self.serving_runtime: ServingRuntime | None = None
 
     # -- life
@@ -304,7 +306,9 @@ class Appliance:
             if rounds % 360 == 1 or (low and rounds % 6 == 0):
                 limits = RetentionLimits(days=self.site.retention.days, max_bytes=int(self.site.retention.max_gb * 1e9))
                 try:
-                    await asyncio.to_thread(self.store.retain, limits, self._drop_pictures)
+                    report = await asyncio.to_thread(self.store.retain, limits, self._drop_pictures)
+                    if self._tally.retained(report):
+                        self.note("retention", data=report.to_json())
                 except MagpieError as error:
                     self.runtime.complain(error.code, f"retention: {error}")
 
@@ -334,6 +338,7 @@ class Appliance:
             "window": window,
             "data": dict(data or {}),
         }
+        self._tally.note(kind, camera, entry["data"])
         for listener in self._listeners:
             listener.put(entry)
 
@@ -457,6 +462,19 @@ class Appliance:
                 "labels_waiting": runtime.labels.waiting(),
                 "live_pictures": self._pictures_missed,
             },
+        }
+
+    async def metrics(self) -> Json:
+        serving = None if self.serving_runtime is None else self.serving_runtime.status()
+        promised = {c.id: expected_accuracy(c.version) for c in self.runtime.cameras.values()}
+        return {
+            "health": self.health(),
+            "overview": self.overview(),
+            "expected_accuracy": promised,
+            "counts": self._tally.to_json(),
+            "disk": await asyncio.to_thread(disk, Path(self.site.data_dir)),
+            "serving": serving,
+            "statistics": None if serving is None else await front_statistics(serving["front"]),
         }
 
     def _serving_overview(self) -> Json | None:

@@ -39,6 +39,11 @@ class ApplianceService(Protocol):
         "serving": what models are served and how, or null,
         "cameras": [camera state...], "jobs": [...], "complaints": [...], "workers": [...], "losses": {...}}."""
 
+    async def metrics(self) -> Json:
+        """A snapshot for `/metrics`: {"health", "overview", "expected_accuracy": {camera: at promotion, or null},
+        "counts": since the start, "disk": {"free_bytes", "total_bytes"}, "serving": as `serving` or null,
+        "statistics": the inference protocol's statistics of each served version, or null where none came}."""
+
     # -- cameras
     def cameras(self) -> list[Json]:
         """[{"id", "settings": {...}, "state": {...CameraStatus, "answers_per_s", "inference_ms", "lambda",

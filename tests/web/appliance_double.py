@@ -11,6 +11,7 @@ import cv2
 import numpy as np
 
 from edge.appliance.admission import ServedNow, admit_camera, admit_model
+from edge.appliance.metrics import Tally
 from edge.appliance.service import Json, LivePicture
 from edge.core.errors import Conflict, InvalidValue, LabelError, NotFound, Unavailable
 from edge.core.serving import DeviceTable
@@ -60,6 +61,7 @@ class DictAppliance:
         self.fail: Exception | None = None
         self.picture_pause_s = 0.02
         self.calls: list[str] = []
+        self.statistics: list[Json] | None = None
         self._events = itertools.count(1)
         for camera in cameras:
             self._put(parse(CameraSettings, settings(camera)))
@@ -171,6 +173,21 @@ class DictAppliance:
             "complaints": self.complaints,
             "workers": [],
             "losses": {"labels": {}, "journal": 0, "labels_waiting": 2},
+        }
+
+    async def metrics(self) -> Json:
+        self._look("metrics")
+        counts = Tally()
+        for entry in self.journal:
+            counts.note(entry["kind"], entry["camera"], entry["data"])
+        return {
+            "health": self.health(),
+            "overview": self.overview(),
+            "expected_accuracy": {c: self.versions[v]["scores"].get("held_out") for c, v in self.in_force.items()},
+            "counts": counts.to_json(),
+            "disk": {"free_bytes": 12_000_000_000, "total_bytes": 64_000_000_000},
+            "serving": None if self.planning is None else self.serving(),
+            "statistics": None if self.planning is None else self.statistics,
         }
 
     # -- cameras

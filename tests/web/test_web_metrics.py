@@ -1,0 +1,329 @@
+"""`/metrics`: what a scrape says, what it never says, and that the Grafana dashboard asks for what is there."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp.web
+import httpx
+import pytest
+from appliance_double import DictAppliance
+from fastapi import FastAPI
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
+
+from edge.appliance.metrics import Tally, front_statistics
+from edge.serving.statistics import VersionStatistics
+from edge.store.retention import RetentionReport
+from web.app import create_app
+from web.metrics import CONTENT_TYPE, render
+
+REPO = Path(__file__).resolve().parents[2]
+
+
+def statistics() -> list[dict[str, Any]]:
+    """What the front really says of a version with two answered requests and a failed one."""
+    version = VersionStatistics("plates", "3")
+    version.batch(2, 0.001, 0.02, 0.002)
+    for _ in range(2):
+        version.answered(0.05, 0.01, 0.001, 0.02, 0.002)
+    version.fail.add(1, 0.3)
+    return [version.to_json()]
+
+
+@pytest.fixture
+def service() -> DictAppliance:
+    service = DictAppliance()
+    service.states["north"] = {
+        "frames_decoded": 8124,
+        "answers": 4060,
+        "stale_answers": 3,
+        "freezes": 1,
+        "losses": {
+            "frames_damaged": 2, "frames_replaced": 5, "packets_dropped": 7, "stalls": 4, "reconnects": 6,
+            "frames_without_answer": 8, "samples_lost": 9, "frames_lost_in_swaps": 1,
+        },
+    }  # fmt: skip
+    service.statistics = statistics()
+    service.note("retraining.started", "north")
+    service.note("model.promoted", "north", gpu_s=21.5)
+    service.note("retraining.started", "north")
+    service.note("model.rejected", "north", gpu_s=8.5)
+    service.note("model.rolled_back", "south", by="operator")
+    service.note("worker.worker_lost", "north", worker="camera-north", reason="killed")
+    return service
+
+
+@pytest.fixture
+async def client(service: DictAppliance, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+    app: FastAPI = create_app(service, static=tmp_path)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://box") as client:
+        yield client
+
+
+def samples(text: str) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    """Every sample by name and labels; fails if one is there twice."""
+    found: dict[tuple[str, frozenset[tuple[str, str]]], float] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            # The parser thinks of every counter as one with _total; Triton's have none.
+            name = sample.name.removesuffix("_total") if sample.name.startswith("nv_") else sample.name
+            key = name, frozenset(sample.labels.items())
+            assert key not in found, f"{key} twice"
+            found[key] = sample.value
+    return found
+
+
+def value(text: str, name: str, **labels: str) -> float:
+    return samples(text)[name, frozenset(labels.items())]
+
+
+async def scrape(client: httpx.AsyncClient) -> str:
+    response = await client.get("/metrics")
+    assert response.status_code == 200, response.text
+    assert response.headers["content-type"] == CONTENT_TYPE
+    return response.text
+
+
+async def test_cameras_in_base_units(client: httpx.AsyncClient) -> None:
+    text = await scrape(client)
+    assert value(text, "magpie_camera_state", camera="north", state="live") == 1
+    assert value(text, "magpie_camera_state", camera="north", state="stalled") == 0
+    assert value(text, "magpie_camera_inference_latency_seconds", camera="north") == pytest.approx(0.020)
+    assert value(text, "magpie_camera_frames_per_second", camera="north") == 10.0
+    assert value(text, "magpie_camera_reconnects_total", camera="north") == 6
+    assert value(text, "magpie_camera_stalls_total", camera="north") == 4
+    assert value(text, "magpie_camera_freezes_total", camera="north") == 1
+    assert value(text, "magpie_camera_frames_decoded_total", camera="north") == 8124
+    assert value(text, "magpie_camera_frames_dropped_total", camera="north", cause="catching_up") == 7
+    assert value(text, "magpie_camera_accuracy_ratio", camera="south") == pytest.approx(0.712)
+    assert value(text, "magpie_camera_drift_ratio", camera="south") == pytest.approx(0.72 - 0.712)
+
+
+async def test_what_is_not_known_is_left_out_and_not_zero(client: httpx.AsyncClient, service: DictAppliance) -> None:
+    service.states["north"] = {"accuracy": None, "losses": {}, "delay_s": math.nan}
+    text = await scrape(client)
+    names = {(name, dict(labels).get("camera")) for name, labels in samples(text)}
+    for name in ("accuracy_ratio", "drift_ratio", "delay_seconds", "reconnects_total"):
+        assert (f"magpie_camera_{name}", "north") not in names
+    assert ("magpie_camera_accuracy_ratio", "south") in names
+    assert "nan" not in text.lower()
+
+
+async def test_retraining_counts_by_outcome(client: httpx.AsyncClient) -> None:
+    text = await scrape(client)
+    assert value(text, "magpie_retraining_started_total", camera="north") == 2
+    assert value(text, "magpie_retraining_outcomes_total", camera="north", outcome="promoted") == 1
+    assert value(text, "magpie_retraining_outcomes_total", camera="north", outcome="rejected") == 1
+    assert value(text, "magpie_retraining_device_seconds_total", camera="north") == pytest.approx(30.0)
+    assert value(text, "magpie_model_rollbacks_total", camera="south") == 1
+    assert value(text, "magpie_retraining_running", camera="north") == 1
+    assert value(text, "magpie_retraining_running", camera="south") == 0
+    assert value(text, "magpie_worker_losses_total", worker="camera") == 1
+
+
+async def test_serving_has_tritons_names(client: httpx.AsyncClient) -> None:
+    text = await scrape(client)
+    labels = {"model": "plates", "version": "3"}
+    assert value(text, "nv_inference_request_success", **labels) == 2
+    assert value(text, "nv_inference_request_failure", **labels) == 1
+    assert value(text, "nv_inference_count", **labels) == 2
+    assert value(text, "nv_inference_exec_count", **labels) == 1
+    assert value(text, "nv_inference_request_duration_us", **labels) == pytest.approx(100_000)
+    assert value(text, "nv_inference_queue_duration_us", **labels) == pytest.approx(20_000)
+    assert "# TYPE nv_inference_count counter" in text
+    assert not re.search(r"nv_\w+_total", text)
+    assert value(text, "magpie_serving_latency_seconds", model="plates", quantile="0.99") == pytest.approx(0.0612)
+    assert value(text, "magpie_serving_requests_total", model="plates", outcome="late") == 9
+    assert value(text, "magpie_serving_slo_seconds", model="plates") == pytest.approx(0.08)
+
+
+async def test_a_front_that_is_silent_is_told_and_the_rest_is_there(
+    client: httpx.AsyncClient, service: DictAppliance
+) -> None:
+    service.statistics = None
+    text = await scrape(client)
+    assert value(text, "magpie_serving_statistics_up") == 0
+    assert not any(name.startswith("nv_") for name, _ in samples(text))
+    assert value(text, "magpie_serving_requests_total", model="plates", outcome="answered") == 8118
+
+
+async def test_without_serving_nothing_of_it(client: httpx.AsyncClient, service: DictAppliance) -> None:
+    service.planning = None
+    text = await scrape(client)
+    assert "magpie_serving" not in text
+    assert "nv_" not in text
+
+
+async def test_readiness_is_told_with_its_reasons(client: httpx.AsyncClient, service: DictAppliance) -> None:
+    service.ready = False
+    service.reasons = [{"code": "camera_refused", "message": f"{c}: 401", "camera": c} for c in ("north", "south")]
+    text = await scrape(client)
+    assert value(text, "magpie_ready") == 0
+    assert value(text, "magpie_readiness_reasons", code="camera_refused") == 2
+    assert "401" not in text
+
+
+async def test_every_name_follows_the_rules(client: httpx.AsyncClient) -> None:
+    text = await scrape(client)
+    for family in text_string_to_metric_families(text):
+        assert family.documentation
+        if family.name.startswith("nv_inference_"):
+            continue
+        assert family.name.startswith("magpie_"), family.name
+        for sample in family.samples:
+            assert sample.name.endswith("_total") == (family.type == "counter"), sample.name
+            assert not re.search(r"_(ms|us|minutes|percent|mb|kb|gb)(_|$)", sample.name), sample.name
+            if "_ratio" in sample.name:
+                assert -1.0 <= sample.value <= 1.0, sample
+
+
+async def test_the_number_of_series_follows_cameras_not_time(service: DictAppliance) -> None:
+    """A day of retrainings, lost workers and executors under new names adds no series."""
+    service.journal.clear()
+    kinds = ("retraining.started", "model.promoted", "model.rolled_back", "worker.worker_lost")
+
+    async def count() -> int:
+        return len(samples(render(await service.metrics()).decode()))
+
+    for kind in kinds:
+        service.note(kind, "north", worker="executor-0")
+    before = await count()
+    for n in range(500):
+        for kind in kinds:
+            service.note(kind, "north", worker=f"executor-{n}", version=f"north-{n}", reason=f"reason {n}")
+    assert await count() == before
+
+
+@given(st.text(max_size=40), st.text(max_size=40))
+def test_hostile_texts_stay_inside_their_labels(model: str, reason: str) -> None:
+    service = DictAppliance()
+
+    async def snapshot() -> dict[str, Any]:
+        return await service.metrics()
+
+    import asyncio
+
+    taken = asyncio.run(snapshot())
+    clean = model.encode("utf-8", "replace").decode()
+    taken["serving"] = json.loads(json.dumps(taken["serving"]))
+    taken["serving"]["models"][0]["name"] = clean
+    taken["health"] = taken["health"] | {"reasons": [{"code": "x", "message": reason}]}
+    found = samples(render(taken).decode())
+    same = [dict(labels)["model"] for name, labels in found if name == "magpie_serving_model_up"]
+    assert same == [clean]
+
+
+def test_tally_forgets_removed_cameras_and_bounds_kinds() -> None:
+    tally = Tally()
+    tally.note("model.promoted", "gone", {"gpu_s": 3})
+    tally.note("camera.removed", "gone", {})
+    for n in range(1000):
+        tally.note(f"kind-{n}", None, {})
+    counts = tally.to_json()
+    assert counts["cameras"] == {}
+    assert counts["retraining_device_s"] == {}
+    assert len(counts["events"]) <= 301
+    assert sum(counts["events"].values()) == 1002
+
+
+def test_tally_adds_up_what_retention_deleted() -> None:
+    tally = Tally()
+    nothing = RetentionReport(0, 0, 0, 0, 0, 0, 10, 0, ())
+    some = RetentionReport(5, 1, 2, 1, 1, 4000, 6, 0, ("window 3: busy",))
+    assert not tally.retained(nothing)
+    assert tally.retained(some)
+    assert tally.retained(some)
+    retention = tally.to_json()["retention"]
+    assert retention["deleted"]["events"] == 10
+    assert retention["deleted"]["bytes"] == 8000
+    assert retention["deleted"]["failures"] == 2
+    assert retention["bytes_kept"] == 6
+
+
+async def test_statistics_are_asked_of_the_front_over_its_own_protocol() -> None:
+    said: Any = {"model_stats": statistics()}
+
+    async def answer(request: aiohttp.web.Request) -> aiohttp.web.Response:
+        assert request.path == "/v2/models/stats"
+        return aiohttp.web.json_response(said)
+
+    app = aiohttp.web.Application()
+    app.router.add_get("/{tail:.*}", answer)
+    runner = aiohttp.web.AppRunner(app)
+    await runner.setup()
+    try:
+        site = aiohttp.web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        port = runner.addresses[0][1]
+        front = {"up": True, "http": {"host": "0.0.0.0", "port": port}}
+        assert await front_statistics(front) == statistics()
+        said = {"error": "no"}
+        assert await front_statistics(front) is None
+        assert await front_statistics(front | {"up": False}) is None
+    finally:
+        await runner.cleanup()
+    assert await front_statistics({"up": True, "http": {"host": "127.0.0.1", "port": port}}) is None
+
+
+def dashboard() -> dict[str, Any]:
+    return json.loads((REPO / "configs" / "grafana" / "magpie.json").read_text(encoding="utf-8"))
+
+
+def expressions(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if key in ("expr", "query") and isinstance(inner, str):
+                yield inner
+            else:
+                yield from expressions(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from expressions(inner)
+
+
+async def test_the_grafana_dashboard_asks_for_what_is_there(service: DictAppliance) -> None:
+    service.reasons = [{"code": "x", "message": "y"}]
+    snapshot = await service.metrics()
+    snapshot["overview"]["workers"] = [{"name": "camera-north", "role": "inference", "state": "running"}]
+    snapshot["overview"]["usage"] = [{"worker": "camera-north", "asked": 0.2, "granted": 0.2, "used_share": 0.1}]
+    snapshot["counts"]["retention"]["bytes_kept"] = 1000
+    snapshot["overview"]["losses"]["live_pictures"] = 0
+    snapshot["overview"]["losses"]["labels"] = {"labelled": 3, "seconds": 1.0}
+    there = {name for name, _ in samples(render(snapshot).decode())}
+    asked = {name for query in expressions(dashboard()) for name in re.findall(r"\b(?:magpie|nv)_[a-z_]+", query)}
+    assert len(asked) > 25
+    assert asked <= there, sorted(asked - there)
+
+
+def test_the_grafana_dashboard_can_be_imported() -> None:
+    """Ids once, panels inside the grid and not over each other, a data source to choose."""
+    board = dashboard()
+    panels = board["panels"]
+    ids = [p["id"] for p in panels]
+    assert len(set(ids)) == len(ids)
+    taken: set[tuple[int, int]] = set()
+    for panel in panels:
+        at = panel["gridPos"]
+        assert 0 <= at["x"] <= at["x"] + at["w"] <= 24
+        cells = {(x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])}
+        assert not cells & taken, panel["title"]
+        taken |= cells
+    assert {v["name"] for v in board["templating"]["list"]} == {"datasource", "camera", "model"}
+    for panel in panels:
+        if panel["type"] != "row":
+            assert panel["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
+
+
+async def test_the_page_of_metrics_names_each_metric(service: DictAppliance) -> None:
+    """docs/metrics.md has every name; a `*` stands for a family's rest."""
+    page = (REPO / "docs" / "metrics.md").read_text(encoding="utf-8")
+    patterns = [re.compile(re.escape(p).replace(r"\*", "[a-z_]+") + "$") for p in re.findall(r"`([a-z_*]+)`", page)]
+    for name, _ in samples(render(await service.metrics()).decode()):
+        assert any(p.match(name) for p in patterns), f"{name} is not in docs/metrics.md"

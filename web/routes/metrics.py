@@ -1,0 +1,26 @@
+"""Numbers for Prometheus."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from fastapi import APIRouter, Response
+
+from web.metrics import CONTENT_TYPE, render
+from web.parts import Service
+
+router = APIRouter(tags=["health"])
+
+_EXAMPLE = "# HELP magpie_uptime_seconds Since the appliance was started\nmagpie_uptime_seconds 61.5\n"
+_TEXT: dict[int | str, dict[str, Any]] = {
+    200: {"description": "Prometheus text format 0.0.4", "content": {"text/plain": {"example": _EXAMPLE}}}
+}
+
+
+@router.get("/metrics", response_class=Response, responses=_TEXT)
+async def metrics(service: Service) -> Response:
+    """Everything that is counted and measured, for Prometheus. docs/metrics.md has the names."""
+    snapshot = await service.metrics()
+    text = await asyncio.to_thread(render, snapshot)
+    return Response(text, media_type=CONTENT_TYPE, headers={"cache-control": "no-store"})
