@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from edge.core.errors import InvalidValue
 from edge.core.serving import DeviceTable, ServedModel, ServingProblem
 
 #: Rounding error that a rate or a time may have.
 EPS = 1e-9
+#: Any smaller rate that is not 0 is planned for as this (requests per second): what decays never becomes 0.
+LEAST_RATE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,14 @@ class Fit:
     pressure: float
 
 
+def planned(problem: ServingProblem) -> ServingProblem:
+    """`problem` without rates between 0 and LEAST_RATE. A plan that holds for it holds for `problem`."""
+    if all(m.rate == 0 or m.rate >= LEAST_RATE for m in problem.models):
+        return problem
+    models = tuple(replace(m, rate=max(m.rate, LEAST_RATE)) if m.rate > 0 else m for m in problem.models)
+    return replace(problem, models=models)
+
+
 class Curves:
     """The table as seen by one problem. `interference` False leaves the neighbours out of account.
 
@@ -45,6 +55,7 @@ class Curves:
     """
 
     def __init__(self, problem: ServingProblem, table: DeviceTable, interference: bool = True) -> None:
+        problem = planned(problem)
         self.problem = problem
         #: Shares that some model of the problem was measured at and that the capacity allows, ascending.
         self.capacity = int(problem.capacity * 100 + 1e-6)

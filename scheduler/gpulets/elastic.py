@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edge.core.serving import DeviceTable, ServingPlan, ServingProblem
-from scheduler.gpulets.curves import EPS, Curves, Load, knee, least_share
+from scheduler.gpulets.curves import EPS, Curves, Load, knee, least_share, planned
 from scheduler.gpulets.packing import Device, Packing, answer, shortest
 
 #: Parts of the fiercest neighbour's pressure that are reckoned with in advance, one run each until a plan holds.
@@ -41,6 +41,7 @@ class ElasticPolicy:
         """The first plan that holds, or the closest one with the reasons why it does not.
 
         Raises InvalidValue for a model that the table does not have."""
+        problem = planned(problem)
         curves = Curves(problem, table, self.interference)
         fiercest = curves.fiercest
         tried = []

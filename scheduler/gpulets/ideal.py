@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import combinations_with_replacement
 
 from edge.core.serving import DeviceTable, ServingPlan, ServingProblem
-from scheduler.gpulets.curves import EPS, Curves, Load, knee
+from scheduler.gpulets.curves import EPS, Curves, Load, knee, planned
 from scheduler.gpulets.elastic import SPLIT_INTO, Elastic, ElasticPolicy, Remnant
 from scheduler.gpulets.packing import Device, Packing, Piece, answer
 
@@ -33,6 +33,7 @@ class IdealPolicy:
 
     def plan(self, problem: ServingProblem, table: DeviceTable) -> ServingPlan:
         """Raises InvalidValue for a model that the table does not have."""
+        problem = planned(problem)
         curves = Curves(problem, table)
         asked = [n for n, m in enumerate(problem.models) if m.rate > 0]
         if not asked:

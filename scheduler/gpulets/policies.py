@@ -9,6 +9,7 @@ from typing import Protocol
 
 from edge.core.errors import InvalidValue
 from edge.core.serving import DeviceTable, ServingPlan, ServingProblem
+from scheduler.gpulets.curves import planned
 from scheduler.gpulets.elastic import ElasticNoInterferencePolicy, ElasticPolicy
 from scheduler.gpulets.ideal import IdealPolicy
 from scheduler.gpulets.mosaic import Mosaic
@@ -43,6 +44,7 @@ class FirstThatHolds:
 
     def plan(self, problem: ServingProblem, table: DeviceTable) -> ServingPlan:
         """See ServingPolicy."""
+        problem = planned(problem)
         plan = self._first.plan(problem, table)
         for other in self._others if not plan.schedulable else ():
             found = other.plan(problem, table)

@@ -6,7 +6,7 @@ sharing in time and without a look at interference. A rate that no share serves 
 from __future__ import annotations
 
 from edge.core.serving import DeviceTable, ServingPlan, ServingProblem
-from scheduler.gpulets.curves import EPS, Curves, Load, least_share
+from scheduler.gpulets.curves import EPS, Curves, Load, least_share, planned
 from scheduler.gpulets.packing import Packing, answer
 
 
@@ -17,6 +17,7 @@ class GuidedSelfTuningPolicy:
 
     def plan(self, problem: ServingProblem, table: DeviceTable) -> ServingPlan:
         """Raises InvalidValue for a model that the table does not have."""
+        problem = planned(problem)
         curves = Curves(problem, table, interference=False)
         packing = Packing(curves)
         unplaced: list[str] = []

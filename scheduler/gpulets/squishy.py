@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edge.core.serving import DeviceTable, Gpulet, ModelBatch, ServingPlan, ServingProblem
-from scheduler.gpulets.curves import EPS, Curves, Load
+from scheduler.gpulets.curves import EPS, Curves, Load, planned
 from scheduler.gpulets.packing import answer
 
 
@@ -38,6 +38,7 @@ class SquishyPolicy:
 
     def plan(self, problem: ServingProblem, table: DeviceTable) -> ServingPlan:
         """Raises InvalidValue for a model that the table does not have."""
+        problem = planned(problem)
         curves = Curves(problem, table)
         share = curves.largest_share(curves.capacity)
         asked = [n for n, m in enumerate(problem.models) if m.rate > 0]

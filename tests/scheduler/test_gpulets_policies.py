@@ -129,6 +129,18 @@ def test_an_unknown_policy_or_model_is_refused() -> None:
     assert DEFAULT_SERVING_POLICY in SERVING_POLICIES
 
 
+@pytest.mark.parametrize("policy", SERVING_POLICIES)
+@pytest.mark.parametrize("rates", [(5e-324, 1e-310), (1e-9, 20.0), (1e9, 5e-324)])
+def test_rates_that_are_all_but_nothing_or_all_but_endless(policy: str, rates: tuple[float, float]) -> None:
+    table = linear(a=(1.0, 1.0), b=(1.0, 1.0))
+    asked = problem(("a", rates[0], 100.0), ("b", rates[1], 100.0), devices=2)
+    plan = serving_policy(policy).plan(asked, table)
+    assert plan.schedulable == (rates[0] < 1e9)
+    if plan.schedulable:
+        assert verdict(asked, table, plan, slack=0.0).faults == ()
+    assert smallest_plan(asked, table, serving_policy(policy)).schedulable == plan.schedulable
+
+
 def test_an_objective_that_no_share_meets_is_named() -> None:
     for name in SERVING_POLICIES:
         plan = serving_policy(name).plan(problem(("a", 1.0, 3.0)), linear(a=(1.0, 1.0)))
