@@ -252,7 +252,14 @@ SERVING: Final[Example] = {
         "shrink_dwell_s": 20.0,
         "models": {"plates": {"rate": None, "min_rate": None, "slo_ms": 80.0, "priority": 1}},
     },
-    "share": {"reserved": 0.25, "planned": 0.2, "most": 0.6, "beside_cameras": 0.35, "measuring": 0.0},
+    "share": {
+        "reserved": 0.25,
+        "planned": 0.2,
+        "most": 0.6,
+        "beside_cameras": 0.35,
+        "measuring": 0.0,
+        "front_more": 0.0,
+    },
     "reorganising": False,
     "models": [
         {

@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import json
 import logging
+import math
 import secrets
 import socket
 from collections import deque
@@ -71,6 +72,8 @@ _LOOK_S = 2.0
 #: Changes of the share left to serving below this are none.
 _CAPACITY_STEP = 0.005
 _RECENT = 60
+#: CPU time of a request in the front and the kernel (benchmarks/bench_front.py: some 2,000 on a core each second).
+FRONT_S_PER_REQUEST = 0.0006
 #: At the start models that are ready within so long of each other are placed together.
 _TOGETHER_S = 10.0
 #: Shares in percent at which models are measured; fewer where less is free.
@@ -144,7 +147,8 @@ class ServingRuntime:
         self._checked: set[tuple[str, str]] = set()
         self._need_key: tuple[Any, ...] | None = None
         self._need = Capacity(0.0, 0.0)
-        self._measuring = 0.0  # share that the profiler holds
+        #: Shares of the device: what the reorganiser holds, the profiler, the front beyond its own.
+        self._reserved = self._measuring = self._front_more = 0.0
         self._drift = DriftState()
         self._expected: dict[str, ExpectExecutor] = {}
         self._layout: Layout | None = None
@@ -248,7 +252,8 @@ class ServingRuntime:
 
     @_carry_out.register
     def _(self, order: r.ReserveShare) -> None:
-        self._reserve(round(order.share + self._measuring, 6))
+        self._reserved = order.share
+        self._reserve_now()
 
     @_carry_out.register
     def _(self, order: r.StartExecutor) -> None:
@@ -498,7 +503,7 @@ class ServingRuntime:
     async def _measure(self, versions: Sequence[ServedVersion]) -> None:
         """Measure models on this device, in the share that is left, and keep the table."""
         async with self._measure_lock:
-            free = max(0.0, self._need.most - self._reorganiser.state.reserved)
+            free = max(0.0, self._need.most - self._reserved)
             most = int(100 * free + 1e-6)
             offers = [self._offers[v.model] for v in versions if v.model in self._offers]
             if most < 5:
@@ -509,7 +514,7 @@ class ServingRuntime:
             for offer in offers:
                 offer.state = "measuring"
             self._measuring = most / 100
-            self._reserve(round(self._reorganiser.state.reserved + self._measuring, 6))
+            self._reserve_now()
             self._capacity_changed()
             options = ProfileOptions(shares=_SHARES, most_share=most)
             tell = partial(self._say, "serving.measuring")
@@ -524,7 +529,7 @@ class ServingRuntime:
                 self._complain("model_not_measured", f"{', '.join(v.model for v in versions)}: {error}")
             finally:
                 self._measuring = 0.0
-                self._reserve(self._reorganiser.state.reserved)
+                self._reserve_now()
                 self._capacity_changed()
                 for offer in offers:
                     offer.state = "offered"
@@ -706,11 +711,28 @@ class ServingRuntime:
         """How much serving may take with cameras at their floor, and at their best."""
         async with self._needs_look:
             now = self._cameras()
-            if now.key == self._need_key:
+            extra = self._front_extra()
+            if (now.key, extra) == self._need_key:
                 return
             need = await asyncio.to_thread(cameras_need, now.window, now.capacity, window_policy(now.policy))
-            self._need_key = now.key
-            self._set_need(now.capacity - need.floor, now.capacity - need.best)
+            self._need_key = (now.key, extra)
+            if extra != self._front_more:
+                self._front_more = extra
+                self._reserve_now()
+            rest = now.capacity - extra
+            self._set_need(rest - need.floor, rest - need.best)
+
+    def _front_extra(self) -> float:
+        """What the front needs of a CPU beyond `front_share` at the rates that are planned for (steps of 1 %)."""
+        if self._caps.device != "cpu":
+            return 0.0
+        rate = sum(float(m["held_rate"]) for m in self.view.models.values())
+        more = rate * FRONT_S_PER_REQUEST / self._caps.units - self.settings.front_share
+        return math.ceil(100 * more - 1e-6) / 100 if more > 0 else 0.0
+
+    def _reserve_now(self) -> None:
+        """Tell the cameras what serving holds: partitions, the profiler, and what the front needs more."""
+        self._reserve(round(self._reserved + self._measuring + self._front_more, 6))
 
     def _set_need(self, most: float, beside: float) -> None:
         most = min(max(0.0, most), self.planning.max_share)
@@ -815,6 +837,7 @@ class ServingRuntime:
                 "most": view.capacity.most,
                 "beside_cameras": view.capacity.beside,
                 "measuring": self._measuring,
+                "front_more": self._front_more,
             },
             "reorganising": view.in_flight,
             "models": [self._model_status(o) for _, o in sorted(self._offers.items())],
