@@ -23,7 +23,8 @@ ALONE = -1.0
 NEVER_MS = 1e15
 # Levels are powers of this ratio, the same for every problem, under the most that a whole device can have.
 _LEVEL_RATIO = 1.2
-_LEVELS = 6
+# One device is often filled in part only, so its levels reach further down.
+_LEVELS, _LEVELS_OF_ONE = 6, 12
 # Up to so many models every set of them is a candidate; of more, so many sets of each size.
 _ALL_SETS_OF = 6
 _SETS_PER_SIZE = 120
@@ -122,9 +123,10 @@ def _levels(
     """The levels worth planning at and the execution times at each, not falling with the batch."""
     most = float(pressure[:, -1].max(initial=0.0)) if pressure.shape[1] else 0.0
     pressures: list[float] = []
+    count = _LEVELS if problem.devices > 1 else _LEVELS_OF_ONE
     if most > 0:
         top = math.ceil(math.log(most, _LEVEL_RATIO) - 1e-9)
-        pressures = [most, *(_LEVEL_RATIO ** (top - k) for k in range(1, _LEVELS))]
+        pressures = [most, *(_LEVEL_RATIO ** (top - k) for k in range(1, count))]
     else:
         pressures = [0.0]
     if problem.max_gpulets == 1:
@@ -230,16 +232,15 @@ def _whole_sets(load: Workload) -> Iterator[Candidates]:
             before = sizes.get(members[:-1])
             busy = work[members[-1]] if before is None else before + work[members[-1]]
             slo = float(load.slo_ms[list(members)].min())
-            late = np.minimum(slo - busy, points)
-            fits = busy <= late
+            fits = busy <= np.minimum(slo - busy, points)
             share_fits = fits.any(axis=2)
             if not share_fits.any():
                 continue
             smallest = share_fits.argmax(axis=1)
             level = levels[share_fits.any(axis=1)]
             share = smallest[level]
-            room = np.where(fits[level, share], late[level, share] / busy[level, share], 0.0)
-            at = room.argmax(axis=1)
+            # The smallest batches that do: they press least on neighbours.
+            at = fits[level, share].argmax(axis=1)
             yield _rows(load, level, share, members, np.stack([batch[m][at] for m in members], axis=1))
             used = np.full(len(levels), 2.0 * load.capacity)
             used[level] = np.array(load.shares)[share]
