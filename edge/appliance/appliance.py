@@ -21,6 +21,7 @@ from edge.core.errors import Conflict, InvalidValue, MagpieError, NotFound, Unav
 from edge.core.models import ModelVersion
 from edge.core.shares import Partitioner
 from edge.ingest.probe import probe_camera
+from edge.logs import entry_fields
 from edge.recording.recorder import window_folder
 from edge.runtime import messages as m
 from edge.runtime.camera import assumed_profile
@@ -339,6 +340,7 @@ class Appliance:
             "data": dict(data or {}),
         }
         self._tally.note(kind, camera, entry["data"])
+        log.info("%s", kind, extra=entry_fields(kind, camera, window, entry["data"]))
         for listener in self._listeners:
             listener.put(entry)
 

@@ -14,10 +14,11 @@ import webbrowser
 from pathlib import Path
 from typing import Any
 
-from edge.commands.serving import Serving, log_to_stderr, serving
+from edge.commands.serving import Serving, serving
 from edge.core.errors import InvalidValue, MagpieError
 from edge.demo.cameras import PASSWORD_VARIABLE, USER, serve_cameras
 from edge.demo.site import demo_site, scene_cameras, video_cameras
+from edge.logs import log_to_stderr
 from edge.settings import SiteSettings
 
 

@@ -7,7 +7,8 @@ import asyncio
 import sys
 from pathlib import Path
 
-from edge.commands.serving import log_to_stderr, serving
+from edge.commands.serving import serving
+from edge.logs import log_to_stderr
 from edge.settings import SiteSettings, read_site
 
 
@@ -16,11 +17,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("config", type=Path, help="site configuration, see configs/site.yaml")
     parser.add_argument("--check", action="store_true", help="check the configuration and end")
     parser.add_argument("--log-level", default="INFO", choices=("DEBUG", "INFO", "WARNING", "ERROR"))
+    parser.add_argument("--log-format", default="text", choices=("text", "json"), help="json: one object per line")
 
 
 def run(args: argparse.Namespace) -> int:
     """Returns the exit code."""
-    log_to_stderr(args.log_level)
+    log_to_stderr(args.log_level, args.log_format)
     site = read_site(args.config)
     if args.check:
         sys.stdout.write(f"{args.config}: good, {len(site.cameras)} cameras\n")

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import signal
-import sys
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -43,12 +40,3 @@ async def serving(site: SiteSettings) -> AsyncIterator[Serving]:
             yield Serving(appliance, f"http://{site.web.host}:{server.port}/", stop)
         finally:
             await server.stop()
-
-
-def log_to_stderr(level: str = "INFO") -> None:
-    """One line per record, with UTC time."""
-    logging.basicConfig(
-        stream=sys.stderr, level=level, format="%(asctime)sZ %(levelname)s %(name)s: %(message)s", datefmt="%FT%T"
-    )
-    logging.Formatter.converter = time.gmtime
-    logging.getLogger("uvicorn").setLevel("WARNING")

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import logging
 import multiprocessing
 import os
 import queue
 import signal
-import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing import forkserver
@@ -24,6 +23,7 @@ from typing import Any
 
 from edge.core.errors import MagpieError
 from edge.core.shares import LaunchSpec
+from edge.logs import log_in_worker
 
 #: Exit code of a worker that ran out of memory and said so.
 OUT_OF_MEMORY = 77
@@ -174,6 +174,7 @@ def _child(
     # The forkserver's environment is that of its start: secrets that came or changed later are in the owner's only.
     os.environ.clear()
     os.environ.update(environment | dict(launch.env))
+    log_in_worker(multiprocessing.current_process().name)
     if launch.nice:
         with contextlib.suppress(OSError):
             os.nice(launch.nice)
@@ -202,7 +203,7 @@ def _child(
             code = OUT_OF_MEMORY
         else:
             # For the log of the box, not for users: they get the one-line message.
-            traceback.print_exc(file=sys.stderr)
+            logging.getLogger(__name__).exception("the worker failed")
             channel.send(WorkerError(type(error).__name__, f"unexpected: {error}"))
             code = FAILED
     # Not closed first: the thread that reads commands would take that for the owner's end, and exit with code 0.

@@ -1,0 +1,116 @@
+"""How log records are written: text for people, or one JSON object per line, in the control process and its workers."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import os
+import re
+import sys
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Literal, TextIO
+
+LogFormat = Literal["text", "json"]
+
+#: What worker processes inherit: "LEVEL:FORMAT".
+_ENVIRONMENT = "MAGPIE_LOG"
+#: Fields of a record beside its message; the appliance gives them with each journal entry.
+_FIELDS = ("event", "camera", "window", "cause", "worker")
+_CREDENTIALS = re.compile(r"(\b[A-Za-z][A-Za-z0-9+.-]*://)[^/\s'\"@]*@")
+_CAUSES = ("cause", "reason", "message")
+
+
+def log_to_stderr(level: str = "INFO", form: LogFormat = "text") -> None:
+    """Write records of this process, and of workers started from now on, to stderr. Replaces what was set before."""
+    os.environ[_ENVIRONMENT] = f"{level}:{form}"
+    _install(sys.stderr, level, form, None)
+
+
+def log_in_worker(worker: str) -> None:
+    """In a worker process: log as the process that started it does; records carry the worker's name."""
+    level, _, form = os.environ.get(_ENVIRONMENT, "").partition(":")
+    if level and form in ("text", "json"):
+        _install(sys.stderr, level, "json" if form == "json" else "text", worker)
+
+
+def entry_fields(
+    kind: str, camera: str | None, window: int | None, data: Mapping[str, Any]
+) -> dict[str, str | int | None]:
+    """`extra` of a journal entry's record. The cause is what the entry says: its cause, reason or message."""
+    cause = next((str(data[key]) for key in _CAUSES if data.get(key)), None)
+    return {"event": kind, "camera": camera, "window": window, "cause": cause}
+
+
+def _install(stream: TextIO, level: str, form: LogFormat, worker: str | None) -> None:
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(JsonFormatter(worker) if form == "json" else TextFormatter(worker))
+    logging.basicConfig(level=level, handlers=[handler], force=True)
+    logging.getLogger("uvicorn").setLevel("WARNING")
+
+
+def _fields(record: logging.LogRecord, worker: str | None) -> dict[str, Any]:
+    found = {name: getattr(record, name, None) for name in _FIELDS}
+    if found["worker"] is None:
+        found["worker"] = worker
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def without_credentials(text: str) -> str:
+    """The text with user and password of every address in it replaced by ***."""
+    return _CREDENTIALS.sub(r"\1***@", text)
+
+
+class JsonFormatter(logging.Formatter):
+    """One object per line: time (UTC), level, logger, message, known fields, and a traceback as `error`."""
+
+    def __init__(self, worker: str | None = None) -> None:
+        super().__init__()
+        self._worker = worker
+
+    def format(self, record: logging.LogRecord) -> str:
+        moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        entry: dict[str, Any] = {
+            "time": moment.replace("+00:00", "Z"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        entry |= _fields(record, self._worker)
+        if record.exc_info:
+            entry["error"] = self.formatException(record.exc_info)
+        clean = {key: _clean(value) for key, value in entry.items()}
+        return json.dumps(clean, ensure_ascii=False, default=str, allow_nan=False)
+
+
+def _clean(value: Any) -> Any:
+    if isinstance(value, str):
+        # A lone half of a surrogate pair cannot be written as UTF-8.
+        return without_credentials(value).encode("utf-8", "replace").decode()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+class TextFormatter(logging.Formatter):
+    """One line per record with UTC time; fields follow the message. A line feed in it is written as \\n, so that a
+    camera's or a client's text cannot look like a record."""
+
+    converter = staticmethod(time.gmtime)
+
+    def __init__(self, worker: str | None = None) -> None:
+        super().__init__("%(asctime)sZ %(levelname)s %(name)s: %(message)s", "%FT%T")
+        self._worker = worker
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        line = super().formatMessage(record)
+        known = _fields(record, self._worker)
+        if known.pop("event", None) is None and not known:
+            return _one_line(line)
+        return _one_line(" ".join([line, *(f"{name}={value}" for name, value in known.items())]))
+
+
+def _one_line(text: str) -> str:
+    return without_credentials(text).replace("\r", "\\r").replace("\n", "\\n")
