@@ -19,6 +19,8 @@ from edge.core.serving import DeviceTable, ServedModel, ServingProblem
 EPS = 1e-9
 #: Any smaller rate that is not 0 is planned for as this (requests per second): what decays never becomes 0.
 LEAST_RATE = 1e-3
+#: Any longer objective is planned for as this (milliseconds; a day).
+MOST_SLO_MS = 86_400_000.0
 
 
 @dataclass(frozen=True)
@@ -41,10 +43,14 @@ class Fit:
 
 
 def planned(problem: ServingProblem) -> ServingProblem:
-    """`problem` without rates between 0 and LEAST_RATE. A plan that holds for it holds for `problem`."""
-    if all(m.rate == 0 or m.rate >= LEAST_RATE for m in problem.models):
+    """`problem` without rates between 0 and LEAST_RATE and without objectives beyond MOST_SLO_MS. A plan that holds for
+    it holds for `problem`."""
+    if all((m.rate == 0 or m.rate >= LEAST_RATE) and m.slo_ms <= MOST_SLO_MS for m in problem.models):
         return problem
-    models = tuple(replace(m, rate=max(m.rate, LEAST_RATE)) if m.rate > 0 else m for m in problem.models)
+    models = tuple(
+        replace(m, rate=max(m.rate, LEAST_RATE) if m.rate > 0 else 0.0, slo_ms=min(m.slo_ms, MOST_SLO_MS))
+        for m in problem.models
+    )
     return replace(problem, models=models)
 
 
