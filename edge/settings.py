@@ -261,6 +261,7 @@ class ServingSettings(Settings):
         (), max_length=64, description="recorded device tables (JSON); a later one replaces models of an earlier one"
     )
     measure: bool = Field(True, description="measure models that the tables do not have, or that are off from them")
+    measure_s: float = Field(170, ge=5, le=86400, description="time for measuring models that are new, together")
     load: tuple[ModelName, ...] | None = Field(
         None, max_length=512, description="models to serve; empty: all there are"
     )

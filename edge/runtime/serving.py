@@ -53,7 +53,7 @@ from edge.serving.repository import Repository
 from edge.settings import ServingPlanning, ServingSettings
 from scheduler.admission import cameras_need
 from scheduler.gpulets import reorganiser as r
-from scheduler.gpulets.drift import BatchTimes, DriftRule, DriftState, Reprofile, ScaleTable, scaled
+from scheduler.gpulets.drift import DriftRule, DriftState, Reprofile, ScaleTable, batch_times, scaled
 from scheduler.gpulets.drift import step as drift_step
 from scheduler.gpulets.fitting import Capacity, PlanFunction
 from scheduler.gpulets.policies import serving_policy, smallest_plan
@@ -76,6 +76,8 @@ _RECENT = 60
 FRONT_S_PER_REQUEST = 0.0006
 #: At the start models that are ready within so long of each other are placed together.
 _TOGETHER_S = 10.0
+#: With less time than this for measuring, models are not measured beside each other.
+_PAIRS_S = 120.0
 #: Shares in percent at which models are measured; fewer where less is free.
 _SHARES = (5, 10, 15, 20, 25, 30, 40, 50, 60, 70, 80, 90, 100)
 
@@ -413,34 +415,53 @@ class ServingRuntime:
             self._recent.setdefault(m.model, deque(maxlen=_RECENT)).append(m)
 
     def _watch_drift(self, now: float, report: TrafficReport) -> None:
-        """Live batch times against the table; only where one model has an executor to itself its time is known."""
+        """Live batch times against the table, while partitions are as planned."""
         table, layout = self._reorganiser.state.table, self._layout
         if table is None or layout is None or self.view.in_flight or report.layout != layout.number:
             return
+        routes = {route.executor: route for route in layout.routes}
         times = []
-        for route in layout.routes:
-            seen = next((e for e in report.executors if e.executor == route.executor), None)
-            if seen is None or not seen.batches or seen.busy_s <= 0 or len(route.gpulet.models) != 1:
+        for executor in report.executors:
+            route = routes.get(executor.executor)
+            if route is None:
                 continue
-            model, share = route.gpulet.models[0].model, route.gpulet.percent
-            if share not in table.latency_ms.get(model, {}):
-                continue
-            size = min(max(1.0, seen.requests / seen.batches), float(table.max_batch(model, share)))
-            batch = route.gpulet.models[0].batch
-            slowdown = route.batch_ms.get(model, 0.0) / table.solo_ms(model, share, batch) or 1.0
-            expected = table.busy_ms(model, share, size, typical=True) * max(1.0, slowdown)
-            times.append(BatchTimes(model, share, seen.batches, 1000 * seen.busy_s / seen.batches, expected))
+            for seen in executor.models:
+                share, planned = route.gpulet.percent, route.batch_ms.get(seen.model)
+                batch = next((b.batch for b in route.gpulet.models if b.model == seen.model), None)
+                if planned is None or batch is None:
+                    continue
+                slowdown = max(1.0, planned / table.solo_ms(seen.model, share, batch))
+                found = batch_times(table, share, seen, slowdown)
+                if found is not None:
+                    times.append(found)
         self._drift, orders = drift_step(DriftRule(), self._drift, now, times)
         slower = [o for o in orders if isinstance(o, ScaleTable)]
         for order in orders:
-            self._note("serving.drift", data={"model": order.model, "share": order.share, "message": order.reason})
+            data = {"model": order.model, "share": order.share, "message": order.reason}
+            self._note("serving.drift", data=data)
         if slower and self.table is not None:
             self.table = scaled(self.table, slower)
             self._table_changed()
         again = sorted({o.model for o in orders if isinstance(o, Reprofile)})
-        if again and self.settings.measure and not self._measure_lock.locked():
-            versions = [o.version for n in again if (o := self._offers.get(n)) is not None and o.version is not None]
-            self._spawn(self._measure(versions), "measure again")
+        if again:
+            self._measure_again(again)
+
+    def _measure_again(self, models: Sequence[str]) -> None:
+        """Measure models whose latencies are off, if as much is free as was measured in; else people are told. Until
+        then plans reckon with what was seen."""
+        offers = [o for n in models if (o := self._offers.get(n)) is not None and o.version is not None]
+        table = self.table
+        if not offers or table is None or self._measure_lock.locked():
+            return
+        largest = max(max(table.latency_ms[o.name]) for o in offers if o.name in table.latency_ms)
+        free = int(100 * (self._need.most - self._reserved) + 1e-6)
+        if self.settings.measure and self._cameras().window is None and free >= largest:
+            self._spawn(self._measure([o.version for o in offers if o.version is not None]), "measure again")
+            return
+        names = ", ".join(o.name for o in offers)
+        self._complain(
+            "serving_drift", f"{names}: batches do not take what was measured; measure again (magpie profile) when idle"
+        )
 
     # -- models
 
@@ -516,7 +537,9 @@ class ServingRuntime:
             self._measuring = most / 100
             self._reserve_now()
             self._capacity_changed()
-            options = ProfileOptions(shares=_SHARES, most_share=most)
+            budget = self.settings.measure_s
+            usual = ProfileOptions(most_share=most) if budget >= _PAIRS_S else ProfileOptions.quick(most)
+            options = replace(usual, shares=_SHARES, budget_s=budget)
             tell = partial(self._say, "serving.measuring")
             profiler = ServingProfiler(self._supervisor, self._caps, self._clock, options, tell)
             try:

@@ -19,6 +19,7 @@ from serving_kit import echo, lenet, table
 from edge.appliance.appliance import Appliance
 from edge.commands.serving import serving
 from edge.core.errors import InvalidValue
+from edge.runtime.serving_tables import read_table
 from edge.settings import ServingSettings, SiteSettings
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
@@ -84,6 +85,27 @@ async def test_a_site_without_cameras_serves_models_by_both_protocols(tmp_path: 
         assert plans
     async with Appliance(site) as box:
         assert box.serving()["settings"]["models"]["left"]["slo_ms"] == 250, "changes outlive a restart"
+
+
+async def test_what_no_table_has_is_measured_first_and_the_table_is_kept(tmp_path: Path) -> None:
+    echo(tmp_path / "models", "left", max_batch=2)
+    measuring = settings(tmp_path).model_copy(update={"measure": True, "measure_s": 8.0})
+    site = SiteSettings(site="models", data_dir=str(tmp_path / "data")).model_copy(update={"serving": measuring})
+    async with Appliance(site) as box:
+        await until(lambda: state(box, "left") == "measuring", 60, "it is measured")
+        assert any(r["code"] == "model_loading" and "measuring" in r["message"] for r in box.health()["reasons"])
+        await until(lambda: state(box, "left") == "serving", 90, "then it serves")
+        assert box.serving()["share"]["measuring"] == 0.0
+    kept = list((tmp_path / "data" / "serving").glob("table-cpu-*.json"))
+    assert len(kept) == 1
+    assert set(read_table(kept[0]).latency_ms) == {"left"}
+    async with Appliance(site) as box:
+        await until(lambda: state(box, "left") == "serving", 60, "it serves at once")
+        box.journal.flush()
+        assert len(box.events(100, None, None, "appliance.started")) == 2
+        measured = box.events(1000, None, None, "serving.measuring")
+        assert measured
+        assert all(e["utc_s"] < box.events(1, None, None, "appliance.started")[0]["utc_s"] for e in measured)
 
 
 async def test_models_are_served_beside_cameras_which_yield_and_get_their_share_back(
