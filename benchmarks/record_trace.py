@@ -45,6 +45,8 @@ from microprofiler.trials import families
 
 RESULTS = Path(__file__).resolve().parent / "results"
 
+#: Epochs of a trial.
+TRIAL_EPOCHS = ProfilerSettings().epochs
 #: CPU-seconds of the golden model per labelled frame, counted as labelling work left at the boundary.
 LABELS_LEFT, TEACHER_S = 8, 0.15
 
@@ -99,7 +101,12 @@ def record_camera(
         now = replace(data[w - 1], exemplars=tuple(old[i] for i in keep))
         size = WindowSize.of(now)
         profile = micro_profile(
-            size, space, Trials(parent, now, args.cores), ProfilerSettings(), history, seed=args.seed + w
+            size,
+            space,
+            Trials(parent, now, args.cores),
+            ProfilerSettings(),
+            history,
+            seed=args.seed + w,
         )
         later = {v: data[v] for v in range(w, min(w + 2, args.windows + 1))}
         trained = all_outcomes(parent, now, space, later, args.seed + w)
@@ -107,7 +114,7 @@ def record_camera(
         start = profile.start_accuracy if profile.start_accuracy is not None else 0.0
         windows[w] = RecordedWindow(
             start, profile.profiles, outcomes, LABELS_LEFT * TEACHER_S / args.cores, profile.gpu_seconds,
-            size.train_frames, size.held_out_frames,
+            size.train_frames, size.held_out_frames, start_live=evaluate(parent, now.all_sampled).value,
         )  # fmt: skip
         best = max(outcomes, key=lambda i: outcomes[i].accuracy)
         trials += [t.to_json() | {"camera": name, "window": w} for t in profile.trials]
@@ -142,22 +149,30 @@ def reprofile(trace: Trace, trials: Sequence[dict[str, Any]]) -> Trace:
     cameras = []
     for camera in trace.cameras:
         history, windows = ProfilerHistory(), {}
+        in_force: RecordedOutcome | None = None
         for w, old in sorted(camera.windows.items()):
+            start_live = camera.frozen[w - 1] if in_force is None else in_force.live.get(w - 1)
             ran = [_trial(t) for t in trials if (t["camera"], t["window"]) == (camera.id, w)]
             size = WindowSize(camera.id, w, old.train_frames, old.held_out_frames, ran[0].held_out_objects)
             space = [p.config for p in old.profiles]
             profile = micro_profile(size, space, _Recorded(ran), ProfilerSettings(), history)
-            windows[w] = replace(old, profiles=profile.profiles)
+            windows[w] = replace(
+                old, profiles=profile.profiles, profiling_gpu_s=profile.gpu_seconds, start_live=start_live
+            )
             best = max(old.outcomes, key=lambda i: old.outcomes[i].accuracy)
             history = profile.history.learned(best, old.outcomes[best].accuracy, old.outcomes[best].gpu_seconds)
+            if old.outcomes[best].accuracy > old.start_accuracy:
+                in_force = old.outcomes[best]
         cameras.append(replace(camera, windows=windows))
     return replace(trace, cameras=tuple(cameras))
 
 
 def _trial(value: dict[str, Any]) -> TrialResult:
     config = RetrainingConfig(**{f.name: value["config"][f.name] for f in fields(RetrainingConfig)})
-    points = tuple((int(epoch), float(y)) for epoch, y in value["points"])
+    points = tuple((int(epoch), float(y)) for epoch, y in value["points"][:TRIAL_EPOCHS])
     kept = {f.name: value[f.name] for f in fields(TrialResult) if f.name not in ("config", "points")}
+    # One evaluation of the student itself, and one after each epoch.
+    kept["evaluation_seconds"] *= (len(points) + 1) / (len(value["points"]) + 1)
     return TrialResult(config, points, **kept)
 
 

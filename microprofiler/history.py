@@ -21,7 +21,7 @@ SHRINK = 4.0
 MOST_BIAS = 0.1
 #: |error| over half-width that an interval of 80 % should show: 9 quantiles of |normal|, worth that many outcomes. On
 #: recorded retrainings (benchmarks/bench_microprofiler.py) the fitted intervals were too narrow by `_TOO_NARROW`.
-_TOO_NARROW = 1.4
+_TOO_NARROW = 1.3
 _PRIOR_RATIOS = tuple(_TOO_NARROW * q for q in (0.098, 0.198, 0.301, 0.409, 0.526, 0.657, 0.809, 1.0, 1.283))
 
 
@@ -91,7 +91,7 @@ class ProfilerHistory:
         return min(MOST_BIAS, max(-MOST_BIAS, overall + own))
 
     def width_scale(self) -> float:
-        """Factor on an interval's width so that four in five outcomes fall inside (`_TOO_NARROW` before anything is known)."""
+        """Factor on an interval's width so that four in five outcomes fall inside; `_TOO_NARROW` at first."""
         ratios = list(_PRIOR_RATIOS)
         for o in self.outcomes:
             error = abs(o.achieved - o.predicted - self.accuracy_bias(o.family))

@@ -66,7 +66,7 @@ class ProfilerSettings:
     """
 
     fraction: float = 0.1
-    epochs: int = 5
+    epochs: int = 3
     min_frames: int = 16
     max_gpu_seconds: float | None = None
     min_train_frames: int = 4
@@ -207,8 +207,10 @@ def _profile(
     def worth(epochs: float, belief: ExponentWeights) -> tuple[tuple[float, float], ...]:
         return trial_epochs(epochs, frames, trial.frames, belief)
 
+    longer = config.epochs / trial.points[-1][0]
+
     def scaled(value: float) -> float:
-        return with_more_data(value, trial.start_accuracy, frames, trial.frames, config.layers)
+        return with_more_data(value, trial.start_accuracy, frames, trial.frames, config.layers, longer)
 
     fitted = fit.predict_over(worth(config.epochs, history.exponents))
     raw = Estimate(scaled(fitted.value), scaled(fitted.low), scaled(fitted.high))

@@ -28,6 +28,8 @@ from edge.core.trials import TrialResult
 EXPONENTS: tuple[float, ...] = (0.25, 0.5, 0.75, 1.0)
 #: What is missing to accuracy 1 falls as (frames / trial frames) ** -c, by the layers that are trained.
 DATA_EXPONENTS: dict[str, float] = {"head": 0.05, "last_stage": 0.1, "all": 0.3}
+#: Epochs beyond those of the trial let the student end higher too, as this power of their ratio of more frames would.
+EPOCHS_EXPONENT = 0.5
 #: A fall under the student's own accuracy in a trial counts (frames / trial frames) ** -c.
 FORGETTING_EXPONENT = 2.0
 #: Relative spread (80 %) of a cost before anything was measured against it: linear scaling from a small sample.
@@ -72,14 +74,18 @@ def trial_epochs(
     return tuple((epochs * ratio**k, w) for k, w in zip(EXPONENTS, belief.weights, strict=True))
 
 
-def with_more_data(value: float, start: float, frames: int, trial_frames: int, layers: str) -> float:
-    """What a trial's extrapolated accuracy `value` becomes on `frames` training frames; `start` is the student's own.
+def with_more_data(
+    value: float, start: float, frames: int, trial_frames: int, layers: str, epochs_ratio: float = 1.0
+) -> float:
+    """What a trial's extrapolated accuracy `value` becomes on `frames` training frames, with `epochs_ratio` times the
+    epochs of the trial; `start` is the student's own.
 
     Between `value` and 1 where it rises, between `value` and `start` (and then up) where the trial fell.
     """
     ratio = max(1.0, frames / trial_frames)
     if value < start:
         value = start + (value - start) * float(ratio**-FORGETTING_EXPONENT)
+    ratio *= max(1.0, epochs_ratio) ** EPOCHS_EXPONENT
     return 1.0 - (1.0 - value) * float(ratio ** -DATA_EXPONENTS[layers])
 
 

@@ -26,6 +26,8 @@ PROGRESS_TOLERANCE = 0.3
 REPLAN_DWELL = 0.05
 #: What is taken to be left of a retraining that is later than planned, as a part of its work.
 LATE_PART = 0.1
+#: The models that a window ends with serve in the next until it has retrained: for about this part of a window.
+CARRY = 0.5
 
 
 @dataclass(frozen=True)
@@ -390,6 +392,7 @@ class WindowController:
             delta=s.settings.delta,
             a_min=s.settings.a_min,
             label_delay_s=round(elapsed, 3),
+            carry_s=round(CARRY * window_s, 3),
         )
 
     def _replan(self, at_s: float, cause: str) -> list[ev.Instruction]:

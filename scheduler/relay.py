@@ -5,12 +5,15 @@ forward: the window is a weighted-completion-time problem, so the order is Smith
 a training budget; the rest of the devices is inference, split by an exact knapsack in each phase. Options, order,
 budget by phase and (where speed-up is measured to be sub-linear) how many run side by side are searched together.
 The better of this and the best static plan is the answer, so `relay` is never worse than `exact`.
+
+Where the problem says so (`carry_s`), the window is planned as if it were so much longer and cut at its end: what is
+trained late, or only half, is not lost, since the next window begins with it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -39,13 +42,15 @@ class RelayPolicy:
 
     def plan(self, problem: WindowProblem) -> WindowPlan:
         """The best plan found. Shares are multiples of the problem's share step (unknown: of a part of `delta`)."""
-        grid = build_grid(problem, share_quantum(problem))
-        coarse = build_grid(problem, coarse_quantum(problem))
-        plans = [static_segments(problem, best_static(coarse))]
+        longer = replace(problem, window_s=problem.window_s + problem.carry_s)
+        grid = build_grid(longer, share_quantum(problem))
+        coarse = build_grid(longer, coarse_quantum(problem))
+        plans = [static_segments(longer, best_static(coarse))]
         if grid.total > 0:
             plans += [realise(grid, s) for s in search(Race(grid))]
         best = max(plans, key=lambda p: closeness(grid, p))
-        return make_plan(self.name, problem, best, grid.floors.faults, {"": _overview(best, best is plans[0])})
+        within = [s for s in best if s.start_s < problem.window_s - SAME_INSTANT_S] or best[:1]
+        return make_plan(self.name, problem, within, grid.floors.faults, {"": _overview(best, best is plans[0])})
 
 
 def _overview(segments: Sequence[Segment], is_static: bool) -> str:

@@ -90,6 +90,8 @@ class WindowProblem:
     `window_s` seconds, shares in multiples of `delta`, floor `a_min` or None, `label_delay_s` taken off the start.
 
     `share_step` is the finest share that can be granted (devices); None: not known, any share may be asked for.
+    `carry_s` seconds after the window the models that it ends with still count for a policy that looks so far (the next
+    window serves with them until it has retrained); the objective of a plan is that of the window alone.
     """
 
     name: str
@@ -101,8 +103,10 @@ class WindowProblem:
     label_delay_s: float = 0.0
     seed: int | None = None
     share_step: float | None = None
+    carry_s: float = 0.0
 
     def __post_init__(self) -> None:
+        checks.in_range("carry_s", self.carry_s, 0.0, 1e7)
         if self.share_step is not None:
             checks.in_range("share_step", self.share_step, 0.0, 1.0, low_open=True)
         checks.in_range("num_gpus", self.num_gpus, 0.0, 4096, low_open=True)
@@ -150,7 +154,7 @@ class WindowProblem:
             "a_min": self.a_min,
             "label_delay_s": self.label_delay_s,
             "streams": streams,
-        } | ({} if self.share_step is None else {"share_step": self.share_step})
+        } | {k: v for k, v in (("share_step", self.share_step), ("carry_s", self.carry_s)) if v}
 
     @staticmethod
     def from_json(value: Any) -> WindowProblem:
@@ -159,7 +163,7 @@ class WindowProblem:
             raise InvalidValue("(file)", type(value).__name__, "a JSON object")
         allowed = {
             "format", "name", "seed", "num_gpus", "window_s", "delta", "a_min", "label_delay_s", "share_step",
-            "streams",
+            "carry_s", "streams",
         }  # fmt: skip
         checks.known_keys("", value.keys(), allowed)
         checks.one_of("format", value.get("format"), (PROBLEM_FORMAT,))
@@ -176,6 +180,7 @@ class WindowProblem:
             label_delay_s=number(value, "label_delay_s", "", 0.0),
             seed=value.get("seed"),
             share_step=value.get("share_step"),
+            carry_s=number(value, "carry_s", "", 0.0),
         )
 
 

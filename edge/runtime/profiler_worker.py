@@ -131,7 +131,7 @@ def _profile(job: m.Profile, share: WorkerShare, channel: Channel) -> m.ProfileD
         trials = Trials(load_student(job.student.path, share.device), job.data, job.cores)
         start = trials.start_accuracy()
     # Windows of a few dozen frames: the thesis' tenth of them would not hold every class, so at least 12.
-    settings = ProfilerSettings(epochs=4, min_frames=12, max_gpu_seconds=job.budget_s)
+    settings = ProfilerSettings(min_frames=12, max_gpu_seconds=job.budget_s)
     # A retraining is one thread: beyond one core a larger share brings nothing.
     one_core = min(1.0, 1.0 / job.cores)
     throughput = ((one_core, one_core), (1.0, one_core)) if one_core < 1.0 else ((1.0, 1.0),)

@@ -292,7 +292,7 @@ class Simulator:
         """Cameras are profiled one after another on the share that inference leaves."""
         world = self._cameras[order.camera]
         record = world.record.windows.get(order.window + 1)
-        start = self._live(world, world.model, order.window)
+        start = self._held_out(world, world.model, record)
         profiles = () if record is None else tuple(self._shifted(p, record, start) for p in record.profiles)
         work = 0.0 if record is None else record.profiling_gpu_s
         begin = max(self._now, self._profiler_free_s)
@@ -303,7 +303,7 @@ class Simulator:
     def _start(self, order: ev.StartRetraining) -> None:
         world = self._cameras[order.camera]
         record = world.record.windows[order.window + 1]
-        start = self._live(world, world.model, order.window)
+        start = self._held_out(world, world.model, record)
         profile = next(p for p in record.profiles if p.config.id == order.config)
         outcome = record.outcomes.get(order.config)
         if outcome is None:
@@ -363,7 +363,7 @@ class Simulator:
     def _gate(self, world: _World, job: _Job, part: float) -> tuple[float, bool, str]:
         """(accuracy in force, promoted, model) after `part` of the work of `job`."""
         old = world.model
-        before = self._live(world, old, self._window - 1)
+        before = self._held_out(world, old, world.record.windows.get(self._window))
         gained = _progress(job.profile, part)
         after = before + gained * (job.outcome.accuracy - before)
         if after < before - self._tolerance:
@@ -399,6 +399,14 @@ class Simulator:
         self._estimates["drift"] += 1
         model.live[window] = _clip(value - lost)
         return model.live[window]
+
+    def _held_out(self, world: _World, model: _Model, record: RecordedWindow | None) -> float:
+        """Accuracy of `model` at the boundary before this window, on the held-out data that profiles and outcomes are
+        measured on: what the recorded model had there, and by how much `model` was better over that whole window."""
+        live = self._live(world, model, self._window - 1)
+        if record is None or record.start_live is None:
+            return live
+        return _clip(record.start_accuracy + live - record.start_live)
 
     def _shift(self, record: RecordedWindow, start: float, end: float) -> float:
         """What a retraining recorded to end at `end` ends higher from `start` than from the recorded start."""

@@ -45,6 +45,7 @@ class RecordedWindow:
     """One camera in one window: retraining in it uses the data of the window before.
 
     `start_accuracy` is that of the recorded run's model at the boundary, on the same held-out data as the profiles and
+    outcomes; `start_live`, where known, is the same model's on all data of the window before, as `live` is for
     outcomes. `outcomes` are by configuration id; a profile without one is taken at its word. `labelling_s` is time
     from the boundary; `profiling_gpu_s` is work.
     """
@@ -57,9 +58,12 @@ class RecordedWindow:
     train_frames: int = 0
     held_out_frames: int = 0
     inference_profile: InferenceProfile | None = None
+    start_live: float | None = None
 
     def __post_init__(self) -> None:
         checks.in_range("recorded_window.start_accuracy", self.start_accuracy, 0.0, 1.0)
+        if self.start_live is not None:
+            checks.in_range("recorded_window.start_live", self.start_live, 0.0, 1.0)
         checks.in_range("recorded_window.labelling_s", self.labelling_s, 0.0, 1e7)
         checks.in_range("recorded_window.profiling_gpu_s", self.profiling_gpu_s, 0.0, 1e9)
         checks.in_range("recorded_window.train_frames", self.train_frames, 0, 1e9)
@@ -76,6 +80,7 @@ class RecordedWindow:
             "train_frames": self.train_frames,
             "held_out_frames": self.held_out_frames,
             "inference_profile": None if self.inference_profile is None else self.inference_profile.to_json(),
+            "start_live": self.start_live,
         }
 
 
@@ -205,6 +210,7 @@ def _window(value: Any, path: str) -> RecordedWindow:
         value.get("train_frames", 0),
         value.get("held_out_frames", 0),
         None if inference is None else InferenceProfile.from_json(inference, f"{path}.inference_profile"),
+        value.get("start_live"),
     )
 
 

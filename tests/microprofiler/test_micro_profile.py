@@ -61,7 +61,7 @@ def test_one_trial_per_family_serves_all_epochs_and_fractions() -> None:
     result = micro_profile(SIZE, SPACE, runner)
     assert len(runner.calls) == len(families(SPACE)) == 3
     assert [p.config for p in result.profiles] == list(SPACE)
-    assert {(round(f * 200), e) for _, f, e in runner.calls} == {(20, 5)}
+    assert {(round(f * 200), e) for _, f, e in runner.calls} == {(20, ProfilerSettings().epochs)}
     assert result.gpu_seconds == pytest.approx(sum(t.gpu_seconds for t in result.trials))
     assert not result.pruned
     assert result.start_accuracy == 0.45

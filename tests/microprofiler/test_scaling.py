@@ -118,4 +118,6 @@ def test_what_a_trial_forgot_on_few_frames_is_not_expected_of_many() -> None:
     assert few == pytest.approx(0.5)
     assert many == pytest.approx(1 - (0.3 + 0.2 / 16) * 4 ** -DATA_EXPONENTS["head"])
     assert many > 0.68
+    assert with_more_data(0.6, 0.4, 16, 16, "all", 4.0) > 0.6
+    assert with_more_data(0.6, 0.4, 16, 16, "all", 0.5) == pytest.approx(0.6)
     assert with_more_data(0.6, 0.4, 160, 16, "all") > with_more_data(0.6, 0.4, 160, 16, "last_stage") > 0.6

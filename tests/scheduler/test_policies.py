@@ -328,3 +328,22 @@ def test_sub_linear_speed_up_counts_in_every_policy() -> None:
     done = dict(evaluate(problem, found.segments).completed["a"])
     share = found.segments[0].streams["a"].retraining_share
     assert done["o"] == pytest.approx(40.0 / slow.speed(share))
+
+
+@DRAWN
+@given(problems(), st.floats(0.0, 1.0))
+def test_a_plan_that_looks_beyond_the_window_keeps_every_rule(problem: WindowProblem, part: float) -> None:
+    longer = replace(problem, carry_s=part * problem.window_s)
+    check_rules(longer, plan("relay", longer))
+    assert plan("relay", replace(problem, carry_s=0.0)) == plan("relay", problem)
+
+
+def test_what_only_pays_in_the_next_window_is_trained_when_the_problem_carries_on() -> None:
+    # 60 of 100 s of a device for 3 points: taking that share from inference costs more than the 40 s are worth.
+    option = RetrainingOption("late", 0.53, 60.0)
+    stream = StreamProblem("a", 0.5, LINEAR, (option,))
+    problem = WindowProblem("late", 1.0, 100.0, (stream,))
+    alone, ahead = plan("relay", problem), plan("relay", replace(problem, carry_s=2000.0))
+    assert not any(s.streams["a"].retraining_share for s in alone.segments)
+    assert any(s.streams["a"].retraining_share for s in ahead.segments)
+    assert alone.objective >= ahead.objective
