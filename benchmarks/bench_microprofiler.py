@@ -31,6 +31,7 @@ from benchmarks.demo_windows import (
     train_and_watch,
     write_result,
 )
+from benchmarks.record_trace import RecordedTrials, recorded_trial
 from edge.core.configs import LAYERS, RetrainingConfig
 from edge.core.labels import LabelledWindow
 from edge.core.trials import TrialResult
@@ -100,10 +101,10 @@ def one_window(
                 rows.append(row)
                 if achieved > best[0]:
                     best = (achieved, student)
-    # A window teaches what a live one does: the one configuration that the planner would run.
-    ran = max(rows, key=lambda r: r["learnt"]["value"] - 0.002 * r["learnt_gpu_seconds"])
+    ran = max(rows, key=worth_running)
     learnt = learnt.learned(ran["config"], ran["achieved"], ran["cpu_seconds"])
-    costs = {"profiling": answers["learnt"].gpu_seconds, "all": full_cost, "train_frames": size.train_frames}
+    costs: dict[str, Any] = {"profiling": answers["learnt"].gpu_seconds, "all": full_cost}
+    costs |= {"train_frames": size.train_frames, "held_out_frames": size.held_out_frames}
     costs["trials"] = [t.to_json() for t in answers["learnt"].trials]
     return rows, costs, learnt, best[1]
 
@@ -129,6 +130,38 @@ def demo(args: argparse.Namespace) -> dict[str, Any]:
                     )
                     write_result(f"{args.out}.partial", runs)
     return {"runs": runs, "summary": summary(runs)}
+
+
+def reprofiled(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Recorded `runs` (trials, and what every configuration then gave) with what the present micro-profiler says."""
+    history: dict[tuple[str, str], ProfilerHistory] = {}
+    out = []
+    for run in runs:
+        trials = [recorded_trial(t) for t in run["costs"]["trials"]]
+        objects = trials[0].held_out_objects
+        train, held_out = run["costs"]["train_frames"], run["costs"]["held_out_frames"]
+        size = WindowSize(run["camera"], run["window"], train, held_out, objects)
+        settings = ProfilerSettings(pruning=PruningSettings(fraction=0.0))
+        key = run["task"], run["camera"]
+        memories = {"fresh": ProfilerHistory(), "learnt": history.get(key, ProfilerHistory())}
+        answers = {n: micro_profile(size, GRID, RecordedTrials(trials), settings, h) for n, h in memories.items()}
+        rows = []
+        for row in run["rows"]:
+            new = dict(row) | {"start": answers["fresh"].start_accuracy}
+            new["last_trial_point"] = next(t.points[-1][1] for t in trials if t.config.layers == row["layers"])
+            for name, answer in answers.items():
+                said = next(p for p in answer.profiles if p.config.id == row["config"])
+                new |= {name: said.end_accuracy.to_json(), f"{name}_gpu_seconds": said.gpu_seconds.value}
+            rows.append(new)
+        ran = max(rows, key=worth_running)
+        history[key] = answers["learnt"].history.learned(ran["config"], ran["achieved"], ran["cpu_seconds"])
+        out.append(run | {"rows": rows, "costs": run["costs"] | {"profiling": answers["fresh"].gpu_seconds}})
+    return out
+
+
+def worth_running(row: dict[str, Any]) -> float:
+    """A window teaches what a live one does: the one configuration that the planner would run has the most of this."""
+    return float(row["learnt"]["value"] - 0.002 * row["learnt_gpu_seconds"])
 
 
 def summary(runs: list[dict[str, Any]], names: tuple[str, ...] = ("fresh", "learnt")) -> dict[str, Any]:
@@ -232,6 +265,7 @@ def main() -> None:
     parser.add_argument("--weights", type=Path, default=WEIGHTS, help="folder of the first students")
     parser.add_argument("--only", choices=("demo", "recorded", "trace"))
     parser.add_argument("--trace", type=Path, default=TRACE, help="an exhaustive trace, used where it is present")
+    parser.add_argument("--reprofile", type=Path, nargs="+", help="files of recorded runs, instead of training anew")
     parser.add_argument("--out", default="microprofiler.json")
     args = parser.parse_args()
     torch.set_num_threads(1)
@@ -250,7 +284,11 @@ def main() -> None:
             print(json.dumps(result["recorded"], indent=1))
         else:
             print("recorded curves: the developers' shared folder is absent (set MAGPIE_SHARED)")
-    if args.only in (None, "demo"):
+    if args.reprofile:
+        runs = reprofiled([run for file in args.reprofile for run in json.loads(file.read_text())])
+        result["demo"] = {"runs": runs, "summary": summary(runs)}
+        print(json.dumps(result["demo"]["summary"], indent=1))
+    elif args.only in (None, "demo"):
         result["demo"] = demo(args)
         print(json.dumps(result["demo"]["summary"], indent=1))
     print(write_result(args.out, result))

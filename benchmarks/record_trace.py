@@ -133,7 +133,7 @@ def record_camera(
     return RecordedCamera(name, inference, frozen, windows)
 
 
-class _Recorded:
+class RecordedTrials:
     """Answers the micro-profiler with trials that were run before, one for each choice of layers."""
 
     def __init__(self, trials: Sequence[TrialResult]) -> None:
@@ -152,10 +152,10 @@ def reprofile(trace: Trace, trials: Sequence[dict[str, Any]]) -> Trace:
         in_force: RecordedOutcome | None = None
         for w, old in sorted(camera.windows.items()):
             start_live = camera.frozen[w - 1] if in_force is None else in_force.live.get(w - 1)
-            ran = [_trial(t) for t in trials if (t["camera"], t["window"]) == (camera.id, w)]
+            ran = [recorded_trial(t) for t in trials if (t["camera"], t["window"]) == (camera.id, w)]
             size = WindowSize(camera.id, w, old.train_frames, old.held_out_frames, ran[0].held_out_objects)
             space = [p.config for p in old.profiles]
-            profile = micro_profile(size, space, _Recorded(ran), ProfilerSettings(), history)
+            profile = micro_profile(size, space, RecordedTrials(ran), ProfilerSettings(), history)
             windows[w] = replace(
                 old, profiles=profile.profiles, profiling_gpu_s=profile.gpu_seconds, start_live=start_live
             )
@@ -167,7 +167,8 @@ def reprofile(trace: Trace, trials: Sequence[dict[str, Any]]) -> Trace:
     return replace(trace, cameras=tuple(cameras))
 
 
-def _trial(value: dict[str, Any]) -> TrialResult:
+def recorded_trial(value: dict[str, Any]) -> TrialResult:
+    """A trial as it was written, cut to the epochs that a trial has now."""
     config = RetrainingConfig(**{f.name: value["config"][f.name] for f in fields(RetrainingConfig)})
     points = tuple((int(epoch), float(y)) for epoch, y in value["points"][:TRIAL_EPOCHS])
     kept = {f.name: value[f.name] for f in fields(TrialResult) if f.name not in ("config", "points")}
