@@ -20,13 +20,19 @@ from scheduler.policies import window_policy
 
 @dataclass(frozen=True)
 class ServedNow:
-    """What is served: models at the rates that are planned for now, their latencies, the settings, and the share that
-    is kept free to warm new partitions."""
+    """What is served: models at the rates that are planned for now, their latencies, the settings, the share that is
+    kept free to warm new partitions; and of the front its share, and what a request per second costs of the device."""
 
     models: tuple[ServedModel, ...] = ()
     table: DeviceTable | None = None
     planning: ServingPlanning = field(default_factory=ServingPlanning)
     warm_share: float = 0.0
+    front_share: float = 0.0
+    front_share_per_rate: float = 0.0
+
+    def front_more(self, rate: float) -> float:
+        """What the front takes beyond its share at so many requests per second of all models."""
+        return max(0.0, rate * self.front_share_per_rate - self.front_share)
 
 
 def admit_model(asked: ModelCandidate, served: ServedNow, now: CamerasNow) -> dict[str, Any]:
@@ -41,7 +47,8 @@ def admit_model(asked: ModelCandidate, served: ServedNow, now: CamerasNow) -> di
         )
     rates = RateSettings(headroom=served.planning.headroom)
     candidate = ServedModel(asked.name, planned_rate(asked.rate, rates), asked.slo_ms, asked.priority)
-    found = _admit(_box(served, now, table), candidate, served, now)
+    rate = candidate.rate + sum(m.rate for m in served.models if m.name != candidate.name)
+    found = _admit(_box(served, now, table, rate), candidate, served, now)
     out = found.to_json()
     # Rates are planned with head-room; what fits is told as it is asked.
     if found.most_rate is not None and candidate.rate > 0:
@@ -60,11 +67,13 @@ def admit_camera(
         candidate = camera_like(now.window, asked.id, asked.like)
     else:
         candidate = CameraCandidate(StreamProblem(asked.id, asked.accuracy, assumed, ()))
-    return _admit(_box(served, now, served.table), candidate, served, now).to_json()
+    rate = sum(m.rate for m in served.models)
+    return _admit(_box(served, now, served.table, rate), candidate, served, now).to_json()
 
 
-def _box(served: ServedNow, now: CamerasNow, table: DeviceTable | None) -> Box:
-    capacity = max(1e-6, now.capacity - (served.warm_share if served.models else 0.0))
+def _box(served: ServedNow, now: CamerasNow, table: DeviceTable | None, rate: float) -> Box:
+    held = (served.warm_share if served.models else 0.0) + served.front_more(rate)
+    capacity = max(1e-6, now.capacity - held)
     return Box(capacity, served.models, table, now.window, served.planning.cameras_priority)
 
 

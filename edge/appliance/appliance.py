@@ -522,7 +522,11 @@ class Appliance:
     async def admission(self, request: Mapping[str, Any]) -> Json:
         asked = parse(AdmissionRequest, dict(request))
         runtime, serving, now = self.runtime, self.serving_runtime, self._cameras_now()
-        served = ServedNow() if serving is None else ServedNow(*serving.box(), serving.planning, serving.warm_share)
+        served = ServedNow()
+        if serving is not None:
+            served = ServedNow(
+                *serving.box(), serving.planning, serving.warm_share, runtime.front_share, serving.front_share_per_rate
+            )
         if asked.model is not None:
             return await asyncio.to_thread(admit_model, asked.model, served, now)
         assert asked.camera is not None

@@ -747,10 +747,8 @@ class ServingRuntime:
 
     def _front_extra(self) -> float:
         """What the front needs of a CPU beyond `front_share` at the rates that are planned for (steps of 1 %)."""
-        if self._caps.device != "cpu":
-            return 0.0
         rate = sum(float(m["held_rate"]) for m in self.view.models.values())
-        more = rate * FRONT_S_PER_REQUEST / self._caps.units - self.settings.front_share
+        more = rate * self.front_share_per_rate - self.settings.front_share
         return math.ceil(100 * more - 1e-6) / 100 if more > 0 else 0.0
 
     def _reserve_now(self) -> None:
@@ -939,6 +937,11 @@ class ServingRuntime:
         models = tuple(replace(d.served, rate=held.get(d.version.model, d.rate)) for d in wanted)
         known = {} if self.table is None else self.table.latency_ms
         return tuple(m for m in models if m.name in known), self.table
+
+    @property
+    def front_share_per_rate(self) -> float:
+        """What a request per second costs the front, as a share of the device: nothing where that is a GPU."""
+        return FRONT_S_PER_REQUEST / self._caps.units if self._caps.device == "cpu" else 0.0
 
     @property
     def warm_share(self) -> float:
