@@ -8,26 +8,33 @@ from __future__ import annotations
 
 import errno
 import functools
+import logging
+import os
 import sqlite3
+import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
+from urllib.parse import quote
 
 import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
+from alembic.script import Script, ScriptDirectory
 from sqlalchemy import exc
 from sqlalchemy.engine import URL, Connection, Engine, make_url
 
 from edge.core.errors import Conflict, DiskFull, InvalidValue, MagpieError, NotFound, StoreError, Unavailable
 
+log = logging.getLogger(__name__)
+
 MIGRATIONS = Path(__file__).parent / "migrations"
 BUSY_TIMEOUT_MS = 5000
 ATTEMPTS = 4  # of a transaction that lost a race against another one
 _MIGRATION_LOCK = 0x6D616770  # PostgreSQL advisory lock: one upgrade at a time
+_COPIES = 3  # of a SQLite database before an upgrade
 _OURS = "magpie_write"  # execution option: this transaction writes
 
 P = ParamSpec("P")
@@ -260,15 +267,21 @@ def _refused_login(said: str) -> bool:
 # --- schema ---------------------------------------------------------------------------------------------------------
 
 
-def _config() -> Config:
+def migrations() -> Config:
+    """Alembic's configuration; give it a connection in `attributes["connection"]` before a command is run."""
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     return config
 
 
+def scripts() -> tuple[Script, ...]:
+    """Every schema revision that this code knows, the newest first."""
+    return tuple(ScriptDirectory.from_config(migrations()).walk_revisions())
+
+
 def head() -> str:
     """The newest schema revision that this code knows."""
-    revision = ScriptDirectory.from_config(_config()).get_current_head()
+    revision = ScriptDirectory.from_config(migrations()).get_current_head()
     if revision is None:
         raise StoreError("no migrations are installed", "install Magpie again")
     return revision
@@ -293,8 +306,9 @@ def upgrade(database: Database) -> tuple[str | None, str]:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise from_os_error(error, str(folder)) from error
-    config = _config()
-    known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
+    config = migrations()
+    known = {script.revision for script in scripts()}
+    _save_before_upgrade(database, known)
     with database.write() as connection:
         if not database.sqlite:
             connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
@@ -309,6 +323,65 @@ def upgrade(database: Database) -> tuple[str | None, str]:
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
         return before, head()
+
+
+def snapshot(database: Database, target: Path) -> None:
+    """Copy a SQLite database as it is at one instant into the new file `target` while others go on writing.
+
+    The copy is one file without a write-ahead log. Raises StoreError, DiskFull, Unavailable; then no copy is left.
+    """
+    source = Path(str(database.url.database))
+    try:
+        try:
+            with (
+                closing(sqlite3.connect(f"file:{quote(str(source))}?mode=ro", uri=True, timeout=10.0)) as live,
+                closing(sqlite3.connect(target, isolation_level=None)) as copy,
+            ):
+                live.backup(copy)
+                copy.execute("PRAGMA journal_mode = DELETE")
+        except sqlite3.Error as error:
+            raise _from_sqlite(error, database.name) from error
+        _sync(target)
+    except BaseException:
+        target.unlink(missing_ok=True)
+        raise
+
+
+def _sync(path: Path) -> None:
+    try:
+        for one, flags in ((path, os.O_RDWR), (path.parent, os.O_RDONLY)):
+            handle = os.open(one, flags)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+    except OSError as error:
+        raise from_os_error(error, str(path)) from error
+
+
+def _save_before_upgrade(database: Database, known: set[str]) -> None:
+    """Before the schema of a database with data changes: SQLite is copied beside itself (the last copies are kept);
+    of PostgreSQL the log says how."""
+    before = current(database)
+    if before is None or before == head() or before not in known:
+        return
+    if not database.sqlite:
+        log.warning(
+            "%s: the schema is upgraded from %s to %s in one transaction, which leaves nothing behind if it fails. "
+            "To be able to go back to the older Magpie afterwards, end this one, run its `magpie backup FILE` "
+            "(or pg_dump), and start again",
+            database.name, before, head(),
+        )  # fmt: skip
+        return
+    source = Path(str(database.url.database))
+    stem = f"{source.name}.before-"
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    copy = source.with_name(f"{stem}{head()}-{stamp}-{os.getpid()}")
+    copy.unlink(missing_ok=True)
+    snapshot(database, copy)
+    log.info("%s: copied to %s before the schema is upgraded from %s to %s", database.name, copy, before, head())
+    for old in sorted(source.parent.glob(f"{stem}*"), key=lambda p: p.stat().st_mtime)[:-_COPIES]:
+        old.unlink(missing_ok=True)
 
 
 # --- small helpers --------------------------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ class Store(SettingsPart, WindowsPart, JournalPart, RetentionPart):
         self._clock: Clock = clock or SystemClock()
         self.database = Database(url or default_url(self.data_dir), busy_timeout_ms=busy_timeout_ms)
         self.blobs = BlobStore(self.data_dir / "models")
-        self._lock_file: int | None = _take(self.data_dir) if owner else None
+        self._lock_file: int | None = take_folder(self.data_dir) if owner else None
         try:
             self.upgraded_from, self.schema = db.upgrade(self.database)
         except BaseException:
@@ -182,7 +182,8 @@ def _was_good(version: ModelVersion) -> bool:
     return version.blob_kept and version.state == "retired"
 
 
-def _take(folder: Path) -> int:
+def take_folder(folder: Path) -> int:
+    """Lock a data folder for this process until the descriptor is closed. Raises Conflict (in use), StoreError."""
     path = folder / "owner.lock"
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)

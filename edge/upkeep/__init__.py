@@ -1,0 +1,1 @@
+"""Back-up and restore of everything that an appliance remembers, and bringing configurations in from files."""
