@@ -25,7 +25,8 @@ def run(args: argparse.Namespace) -> int:
     log_to_stderr(args.log_level, args.log_format)
     site = read_site(args.config)
     if args.check:
-        sys.stdout.write(f"{args.config}: good, {len(site.cameras)} cameras\n")
+        models = "" if site.serving is None else f", serves the models of {site.serving.folder}"
+        sys.stdout.write(f"{args.config}: good, {len(site.cameras)} cameras{models}\n")
         return 0
     asyncio.run(_run(site))
     return 0
