@@ -17,7 +17,6 @@ from typing import Any
 import cv2
 from numpy.typing import NDArray
 
-from edge.core.configs import InferenceConfig
 from edge.core.errors import MagpieError
 from edge.core.vision import Frame, Observation
 from edge.inference import LiveStudent, Pacer, ProfileMeter, prepare
@@ -26,7 +25,6 @@ from edge.recording.recorder import Recorder
 from edge.runtime import messages as m
 from edge.runtime.device import open_bucket
 from edge.runtime.process import Channel, Retire, Stop, TakeOver
-from edge.settings import CameraSettings, RecordingSettings
 from edge.students import Student
 
 #: Recorded pictures are at most so wide: more than any teacher here looks at.
@@ -40,23 +38,7 @@ _MEASURE_AFTER, _MEASURE_EVERY_S = 12, 60.0
 _STANDBY_S = 10.0
 
 
-@dataclass(frozen=True)
-class CameraWorkerSpec:
-    """Everything the worker needs. `window` is the one being recorded (0: none yet), with `window_left_s` to go."""
-
-    settings: CameraSettings
-    student: m.Student
-    inference: InferenceConfig
-    record_root: Path
-    recording: RecordingSettings
-    window: int
-    window_left_s: float
-    target_frames: int
-    cores: float
-    watch_fps: float
-
-
-def camera_worker(channel: Channel, spec: CameraWorkerSpec) -> None:
+def camera_worker(channel: Channel, spec: m.CameraWorkerSpec) -> None:
     """Runs until it is told to stop. A camera that cannot be read never ends it: its state says so."""
     worker = _CameraWorker(channel, spec)
     try:
@@ -66,7 +48,7 @@ def camera_worker(channel: Channel, spec: CameraWorkerSpec) -> None:
 
 
 class _CameraWorker:
-    def __init__(self, channel: Channel, spec: CameraWorkerSpec) -> None:
+    def __init__(self, channel: Channel, spec: m.CameraWorkerSpec) -> None:
         s = spec.settings
         self._channel, self._spec = channel, spec
         self._share = open_bucket()
@@ -132,7 +114,7 @@ class _CameraWorker:
 
     # -- one camera, two processes for a moment
 
-    def _open_recorder(self, spec: CameraWorkerSpec) -> Recorder:
+    def _open_recorder(self, spec: m.CameraWorkerSpec) -> Recorder:
         recorder = Recorder(
             spec.record_root,
             spec.settings.id,
@@ -158,7 +140,7 @@ class _CameraWorker:
             self._ready_by = 0.0
             self._channel.ready()
 
-    def _take_over(self, spec: CameraWorkerSpec) -> None:
+    def _take_over(self, spec: m.CameraWorkerSpec) -> None:
         """The process before has stopped: record, report and show from now on, as things stand now."""
         self._standing_by = False
         self._config = spec.inference
@@ -361,6 +343,3 @@ class _SwapWatch:
         self.longest_gap_s = max(self.longest_gap_s, now_s - self.last_s)
         self.last_s = now_s
         return version == self.version
-
-
-__all__ = ["CameraWorkerSpec", "camera_worker"]

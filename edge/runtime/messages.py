@@ -12,7 +12,7 @@ from edge.core.labels import Accuracy, LabelledFrame, LabelledWindow, SampledFra
 from edge.core.profiles import InferenceProfile
 from edge.core.vision import Detections
 from edge.ingest.source import CameraSource
-from edge.settings import CameraSettings
+from edge.settings import CameraSettings, RecordingSettings
 
 # camera worker: commands
 
@@ -317,3 +317,19 @@ def camera_source(settings: CameraSettings) -> CameraSource:
         max_fps=settings.max_fps,
         seconds_per_picture=settings.seconds_per_picture,
     )
+
+
+@dataclass(frozen=True)
+class CameraWorkerSpec:
+    """Everything the worker needs. `window` is the one being recorded (0: none yet), with `window_left_s` to go."""
+
+    settings: CameraSettings
+    student: Student
+    inference: InferenceConfig
+    record_root: Path
+    recording: RecordingSettings
+    window: int
+    window_left_s: float
+    target_frames: int
+    cores: float
+    watch_fps: float

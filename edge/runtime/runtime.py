@@ -32,12 +32,10 @@ from edge.recording.exemplars import read_exemplars
 from edge.recording.split import build_labelled_window
 from edge.runtime import messages as m
 from edge.runtime.camera import CameraRuntime, assumed_profile
-from edge.runtime.camera_worker import CameraWorkerSpec, camera_worker
 from edge.runtime.golden_worker import GoldenWorkerSpec, golden_worker
 from edge.runtime.labelling import LabelQueue
-from edge.runtime.profiler_worker import profiler_worker
+from edge.runtime.mains import camera_worker, profiler_worker, training_worker
 from edge.runtime.supervisor import Supervisor
-from edge.runtime.training_worker import training_worker
 from edge.settings import CameraSettings, RetrainingSettings, SiteSettings
 from edge.store.journal import JournalBuffer
 from edge.store.store import Store
@@ -294,11 +292,11 @@ class Runtime:
         scores = camera.version.scores
         return min(1.0, max(0.0, scores.get("held_out", scores.get("accuracy", 0.5))))
 
-    def _camera_spec(self, camera: str) -> CameraWorkerSpec:
+    def _camera_spec(self, camera: str) -> m.CameraWorkerSpec:
         c = self.cameras[camera]
         state = self.controller.state
         left_s = max(1.0, state.window_start_s + self.retraining.window_s - self.clock.monotonic())
-        return CameraWorkerSpec(
+        return m.CameraWorkerSpec(
             settings=c.settings,
             student=m.Student(c.version.id, self.store.blobs.path(c.version.blob)),
             inference=c.inference or c.settings.inference.space()[0],

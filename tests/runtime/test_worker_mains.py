@@ -20,7 +20,7 @@ from edge.core.labels import LabelledFrame, LabelledWindow, SampledFrame
 from edge.core.vision import Detections
 from edge.demo.scene import CLASSES, Scene, SceneSpec
 from edge.runtime import messages as m
-from edge.runtime.camera_worker import CameraWorkerSpec, camera_worker
+from edge.runtime.camera_worker import camera_worker
 from edge.runtime.golden_worker import GoldenWorkerSpec, golden_worker
 from edge.runtime.labelling import label_path
 from edge.runtime.process import Ready, Retire, TakeOver
@@ -181,7 +181,7 @@ async def test_a_retraining_ended_early_keeps_what_it_has_if_asked(
 # -- a camera
 
 
-def camera_spec(root: Path, clip: Path, student: m.Student, window: int = 1) -> CameraWorkerSpec:
+def camera_spec(root: Path, clip: Path, student: m.Student, window: int = 1) -> m.CameraWorkerSpec:
     settings = CameraSettings.model_validate(
         {
             "id": "a",
@@ -191,7 +191,7 @@ def camera_spec(root: Path, clip: Path, student: m.Student, window: int = 1) -> 
             "inference": {"frame_rates": [8.0, 2.0]},
         }
     )
-    return CameraWorkerSpec(
+    return m.CameraWorkerSpec(
         settings=settings,
         student=student,
         inference=InferenceConfig(8.0),
