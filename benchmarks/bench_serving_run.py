@@ -52,6 +52,8 @@ WEIGHTS = {"lenet": 1.0, "vehicles": 2.0, "shufflenet": 4.0}
 SLO_MS = 60.0
 #: The load comes from nothing: what is asked in the first seconds does not count.
 WARM_UP_S = 15.0
+#: Beside cameras this part of the largest rates is sent.
+BESIDE = 0.4
 PARTS = ("wave", "reorganise", "cameras")
 
 
@@ -316,9 +318,11 @@ async def cameras(
             alone_from = await boundary(windows)
             await asyncio.sleep(0.3 * window_s)  # the last one is being measured
             alone = accuracy(alone_from)
-            # Cameras, front and client share the same cores: half of what models may take is asked for.
-            capacity = 0.5 * (served(box).view.capacity.most - served(box).warm_share)
-            rates = {name: 0.9 * rate for name, rate in most(box, max(0.1, capacity)).items()}
+            # Cameras, front and client share the same cores: a part of what models may take is asked for.
+            capacity = served(box).view.capacity.most - served(box).warm_share
+            rates = {name: BESIDE * rate for name, rate in most(box, capacity).items()}
+            if min(rates.values()) <= 0:
+                raise RuntimeError(f"{capacity:.2f} of the device are too little for the three models: raise --share")
             answers = {
                 name: await box.admission({"model": {"name": name, "rate": rate, "slo_ms": _slo(box, name)}})
                 for name, rate in rates.items()
