@@ -1,16 +1,20 @@
 # Magpie in a container. Build: docker build -t magpie-edge .   The page is built inside pip install.
-FROM python:3.11-slim-bookworm AS build
+FROM python:3.11.11-slim-bookworm AS build
 WORKDIR /src
 COPY . .
 RUN python -m venv /opt/magpie && /opt/magpie/bin/pip install --no-cache-dir -c constraints.txt .
 
-FROM python:3.11-slim-bookworm
+FROM python:3.11.11-slim-bookworm
 COPY --from=build /opt/magpie /opt/magpie
-RUN useradd --create-home magpie && install -d -o magpie -g magpie /var/lib/magpie
+COPY configs/container/site.yaml /etc/magpie/site.yaml
+# A fixed number, so that folders of the host that are mounted can be given to it.
+RUN useradd --uid 10001 --create-home magpie && install -d -o magpie -g magpie /var/lib/magpie
 USER magpie
 WORKDIR /var/lib/magpie
-EXPOSE 8080
+VOLUME /var/lib/magpie
+# The page and REST; the Open Inference Protocol by HTTP and by gRPC.
+EXPOSE 8080 8000 8001
 HEALTHCHECK --interval=15s --timeout=3s --start-period=60s \
   CMD ["/opt/magpie/bin/python", "-c", "import urllib.request as u; u.urlopen('http://127.0.0.1:8080/livez', timeout=2)"]
 ENTRYPOINT ["/opt/magpie/bin/magpie"]
-CMD ["run", "/etc/magpie/site.yaml"]
+CMD ["run", "--log-format", "json", "/etc/magpie/site.yaml"]
