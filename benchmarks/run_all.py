@@ -20,6 +20,8 @@ BENCHMARKS: tuple[tuple[str, tuple[str, ...], int], ...] = (
     ("benchmarks.bench_front", (), 2),
     ("benchmarks.bench_microprofiler", (), 15),
     ("benchmarks.bench_replay", (), 2),
+    ("benchmarks.bench_load", (), 2),
+    ("benchmarks.bench_serving_run", (), 25),
     ("benchmarks.bench_demo", ("--seeds", "1", "2", "3"), 30),
 )
 

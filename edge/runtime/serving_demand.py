@@ -9,7 +9,7 @@ from edge.core.applications import Application
 from edge.core.layout import ServedVersion
 from edge.settings import ModelDemand
 from scheduler.gpulets import reorganiser as r
-from scheduler.gpulets.applications import expand, merge
+from scheduler.gpulets.applications import expand, groups, merge
 
 
 @dataclass
@@ -55,6 +55,7 @@ def demands(
                 rate if part is None else rate + part.rate,
                 1.0 if ask.min_rate is None else ask.min_rate,
                 None if part is None else part.slo_ms,
+                max((groups(app).get(offer.name, 1) for app in applications), default=1),
             )
         )
     return tuple(out), applications

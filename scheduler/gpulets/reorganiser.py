@@ -17,6 +17,7 @@ from edge.core import checks
 from edge.core.applications import Application
 from edge.core.layout import Layout, Route, ServedVersion, TrafficReport
 from edge.core.serving import DeviceTable, Gpulet, ServedModel, ServingPlan, ServingProblem
+from scheduler.gpulets.applications import for_groups
 from scheduler.gpulets.fitting import Capacity, PlanFunction, fit
 from scheduler.gpulets.rates import RateEstimate, RateSettings, planned_rate
 from scheduler.gpulets.verdict import times
@@ -76,24 +77,31 @@ class ShareKindLimits:
 class Demand:
     """A model version to be served. `rate` is what is expected at first, `min_rate` the least that is planned for
     (requests per second). `slo_ms` is planned for where it is stricter than the version's own (an application asks it
-    for an answer within its part of the time)."""
+    for an answer within its part of the time). `group`: as many requests may come at the same instant (an application
+    that asks the model several times at once)."""
 
     version: ServedVersion
     rate: float = 1.0
     min_rate: float = 1.0
     slo_ms: float | None = None
+    group: int = 1
 
     def __post_init__(self) -> None:
         checks.in_range(f"{self.version.model}.rate", self.rate, 0.0, 1e9)
         checks.in_range(f"{self.version.model}.min_rate", self.min_rate, 0.0, 1e9)
         if self.slo_ms is not None:
             checks.positive(f"{self.version.model}.slo_ms", self.slo_ms)
+        checks.in_range(f"{self.version.model}.group", self.group, 1, 1e6)
 
     @property
     def served(self) -> ServedModel:
-        """As the planner is asked, at `rate`."""
+        """What is asked, at `rate`."""
         slo_ms = self.version.slo_ms if self.slo_ms is None else min(self.version.slo_ms, self.slo_ms)
         return ServedModel(self.version.model, self.rate, slo_ms, self.version.priority)
+
+    def planned(self, rate: float) -> ServedModel:
+        """What the planner is asked to hold for `rate` requests per second."""
+        return for_groups(replace(self.served, rate=rate), self.group)
 
 
 # events
@@ -611,7 +619,7 @@ class Reorganiser:
             if model.failing and at_s < model.retry_s:
                 continue
             model.failing = ""
-            models.append(replace(model.demand.served, rate=round(held[model.name], 3)))
+            models.append(model.demand.planned(round(held[model.name], 3)))
         found = fit(models, s.table, self._room(), self._plan, rules.max_gpulets)
         total = 0.0 if s.plan is None else s.plan.total_share
         if only_if_saves is not None and (

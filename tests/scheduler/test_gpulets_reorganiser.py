@@ -443,3 +443,14 @@ def test_versions_are_told_by_their_files_too() -> None:
     changed = r.Demand(replace(again.version, digest="other content"))
     assert w.tell(r.ModelsChanged, (again,)) == []
     assert any(isinstance(o, r.StartExecutor) for o in w.tell(r.ModelsChanged, (changed,)))
+
+
+def test_requests_that_come_together_are_planned_for_together() -> None:
+    alone = demand("a", rate=10.0)
+    together_six = replace(alone, group=6)
+    plain, strict = alone.planned(10.0), together_six.planned(10.0)
+    assert plain == replace(alone.served, rate=10.0)
+    assert strict.slo_ms < plain.slo_ms
+    assert strict.rate >= plain.rate
+    # The last of six is answered within the objective although each plan is one for single requests.
+    assert strict.slo_ms + 5 * 1000 / strict.rate <= plain.slo_ms + 1e-6

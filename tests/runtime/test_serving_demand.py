@@ -1,0 +1,38 @@
+"""What is asked of a served model when an application asks it too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import configs
+from edge.core.layout import ServedVersion
+from edge.core.oip import TensorSpec
+from edge.runtime.serving_demand import Offer, demands
+from edge.serving.pipeline_files import read_application
+from edge.settings import ModelDemand
+
+GAME = Path(configs.__file__).parent / "applications" / "game.yaml"
+
+
+def version(model: str) -> ServedVersion:
+    tensor = TensorSpec("x", "FP32", (-1, 3))
+    return ServedVersion(model, "1", f"models/{model}/1", "torchvision", (tensor,), (tensor,), 1000.0, rate=1.0)
+
+
+def test_an_application_adds_its_rate_its_objective_and_that_it_asks_for_several_at_once() -> None:
+    game = read_application(GAME, "game")
+    offers = [Offer(m, version=version(m)) for m in game.models] + [Offer("game", application=game)]
+    found, applications = demands(offers, {"game": ModelDemand(rate=5.0, slo_ms=200.0)})
+    by_model = {d.version.model: d for d in found}
+    assert [a.name for a in applications] == ["game"]
+    lenet = next(d for name, d in by_model.items() if "lenet" in name)
+    other = next(d for name, d in by_model.items() if "lenet" not in name)
+    assert (lenet.group, other.group) == (6, 1)
+    assert lenet.rate > 5 * 6
+    assert lenet.served.slo_ms <= 200.0
+    assert lenet.planned(lenet.rate).slo_ms < lenet.served.slo_ms
+
+
+def test_a_model_alone_is_asked_for_one_at_a_time() -> None:
+    (only,), applications = demands([Offer("a", version=version("a"))], {"a": ModelDemand(rate=7.0)})
+    assert (only.rate, only.group, applications) == (7.0, 1, ())
