@@ -222,9 +222,7 @@ class ModelDemand(Settings):
 class ServingPlanning(Settings):
     """How served models share the box: changeable by REST at run time, in force at once."""
 
-    policy: Literal["mosaic", "elastic", "elastic-no-interference", "squishy", "guided-self-tuning", "ideal"] = (
-        "mosaic"
-    )
+    policy: Literal["mosaic", "elastic", "elastic-no-interference", "squishy", "guided-self-tuning", "ideal"] = "mosaic"
     max_share: float = Field(1.0, ge=0, le=1, description="share of the device that all models together may take")
     cameras_priority: int = Field(
         0, ge=-1000, le=1000, description="models below it get only what cameras leave at their best"
@@ -382,6 +380,12 @@ def parse(model: type[M], value: Any, path: str = "") -> M:
         return model.model_validate(value)
     except ValidationError as error:
         raise InvalidValues(_problems(error, path, model)) from None
+
+
+def site_schema() -> dict[str, Any]:
+    """JSON schema (draft 2020-12) of the site configuration. What depends on several fields is checked on reading."""
+    schema = SiteSettings.model_json_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | schema | {"title": "Magpie site configuration"}
 
 
 def merge(base: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:

@@ -567,7 +567,11 @@ class Appliance:
         found = self.runtime.camera(camera)
         if patch.get("id", camera) != camera:
             raise InvalidValue("id", patch["id"], f"{camera} (an id does not change)")
-        changed = parse(CameraSettings, merge(found.settings.model_dump(mode="json"), dict(patch)))
+        merged = merge(found.settings.model_dump(mode="json"), dict(patch))
+        # A merge patch takes a class's mapping away with null.
+        if isinstance(merged.get("class_map"), Mapping):
+            merged["class_map"] = {k: v for k, v in merged["class_map"].items() if v is not None}
+        changed = parse(CameraSettings, merged)
         if changed == found.settings:
             return self.camera(camera)
         self._check_classes(changed)

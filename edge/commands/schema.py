@@ -30,6 +30,9 @@ SCHEMAS: Mapping[str, tuple[type, str]] = MappingProxyType(
         "serving-device": (DeviceTable, serving.DEVICE_FORMAT),
     }
 )
+#: The site configuration has its schema from the settings that check it.
+SITE = "site"
+_NAMES = sorted([*SCHEMAS, SITE])
 #: Names of fields in files where they differ from those of the types.
 _FILE_NAMES: Mapping[tuple[type, str], str] = MappingProxyType(
     {
@@ -52,7 +55,7 @@ _ONLY_IN_FILES: Mapping[type, Mapping[str, type]] = MappingProxyType(
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """`schema NAME`."""
-    parser.add_argument("name", choices=sorted(SCHEMAS), metavar="NAME", help="one of " + ", ".join(sorted(SCHEMAS)))
+    parser.add_argument("name", choices=_NAMES, metavar="NAME", help="one of " + ", ".join(_NAMES))
 
 
 def run(args: argparse.Namespace) -> int:
@@ -63,6 +66,10 @@ def run(args: argparse.Namespace) -> int:
 
 def schema(name: str) -> dict[str, Any]:
     """The JSON schema (draft 2020-12) of the file format called `name`."""
+    if name == SITE:
+        from edge.settings import site_schema
+
+        return site_schema()
     kind, file_format = SCHEMAS[name]
     definitions: dict[str, Any] = {}
     body = _object(kind, definitions)

@@ -237,7 +237,10 @@ class DictAppliance:
         found = self.camera(camera)["settings"]
         if patch.get("id", camera) != camera:
             raise InvalidValue("id", patch["id"], f"{camera} (an id does not change)")
-        changed = parse(CameraSettings, merge(found, patch))
+        merged = merge(found, patch)
+        if isinstance(merged.get("class_map"), Mapping):
+            merged["class_map"] = {k: v for k, v in merged["class_map"].items() if v is not None}
+        changed = parse(CameraSettings, merged)
         self._check(changed)
         self.kept[camera] = changed
         self.note("camera.changed", camera, by=by, fields=sorted(patch))

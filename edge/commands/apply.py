@@ -1,0 +1,88 @@
+"""`magpie apply -f site.yaml`: make a running appliance like a file, and show the difference first."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from edge.commands.remote import Remote
+from edge.core.errors import InvalidValue, MagpieError, NotFound
+from edge.ingest.secrets import resolve_secret
+from edge.settings import read_site
+from edge.upkeep.differences import Running, compare
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Command line of `magpie apply`."""
+    parser.add_argument("-f", "--file", type=Path, required=True, help="site configuration, see configs/site.yaml")
+    parser.add_argument("--url", help="the appliance (default: web.host and web.port of the file)")
+    parser.add_argument(
+        "--token-from", default="", metavar="REF", help="env:NAME or file:/path[#key] with an API token"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="show the difference, change nothing")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--prune", action="store_true", help="remove cameras that the file does not name")
+
+
+def run(args: argparse.Namespace) -> int:
+    """0: the appliance is like the file (or --dry-run); 1: something was refused, or "no" was answered.
+
+    Raises MagpieError: unreadable file, appliance that does not answer.
+    """
+    site = read_site(args.file)
+    if args.prune and not site.cameras:
+        raise InvalidValue("--prune", str(args.file), "a file that names at least one camera")
+    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(site.web.host, site.web.host)
+    remote = Remote(args.url or f"http://{host}:{site.web.port}", resolve_secret(args.token_from, "--token-from"))
+    outcome = compare(site, _running(remote), args.prune)
+    for change in outcome.changes:
+        _say(change.in_words())
+    if outcome.unnamed:
+        _say(f"not in the file, left alone (--prune removes): {', '.join(outcome.unnamed)}")
+    if outcome.at_start:
+        _say(f"read when the appliance starts, not compared: {', '.join(outcome.at_start)}")
+    if not outcome.changes:
+        _say("nothing to change")
+        return 0
+    if args.dry_run:
+        _say(f"{len(outcome.changes)} changes; nothing was changed (--dry-run)")
+        return 0
+    if not args.yes and not _agreed(len(outcome.changes)):
+        _say("nothing was changed")
+        return 1
+    refused = 0
+    for change in outcome.changes:
+        try:
+            remote.ask(change.method, change.path, change.body)
+        except MagpieError as error:
+            refused += 1
+            sys.stderr.write(f"magpie apply: {change.subject}: {error}\n")
+        else:
+            _say(f"done: {change.kind} {change.subject}")
+    left = compare(site, _running(remote), args.prune).changes
+    if refused or left:
+        sys.stderr.write(f"magpie apply: {refused} refused, {len(left)} differences are left\n")
+        return 1
+    return 0
+
+
+def _running(remote: Remote) -> Running:
+    cameras = {str(c["id"]): dict(c["settings"]) for c in remote.ask("GET", "/cameras")}
+    try:
+        planning = dict(remote.ask("GET", "/serving")["settings"])
+    except NotFound:
+        planning = None
+    return Running(cameras, dict(remote.ask("GET", "/retraining")["next"]), planning)
+
+
+def _agreed(count: int) -> bool:
+    if not sys.stdin.isatty():
+        raise InvalidValue("--yes", None, "--yes (or --dry-run) where nobody can be asked")
+    sys.stdout.write(f"make these {count} changes? [y/N] ")
+    sys.stdout.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")

@@ -1,0 +1,59 @@
+"""A running appliance over REST, for commands: JSON in, JSON out, errors in words."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from typing import Any
+
+from edge.core.errors import InvalidValue, MagpieError, NotFound, Unavailable
+from edge.ingest.secrets import Secret
+from edge.logs import without_credentials
+
+_PATIENCE_S = 120.0
+_LARGEST = 64 << 20
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """A token is sent to nobody but the address that was given."""
+
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        return None
+
+
+class Remote:
+    """The appliance at `url`, e.g. http://127.0.0.1:8080. Raises InvalidValue for what is not such an address."""
+
+    def __init__(self, url: str, token: Secret | None = None) -> None:
+        if not url.startswith(("http://", "https://")):
+            raise InvalidValue("--url", without_credentials(url), "http:// or https://")
+        self._base = url.rstrip("/") + "/api/v1"
+        self._token = token or Secret()
+        self._opener = urllib.request.build_opener(_NoRedirect)
+
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        """The answer's JSON, None for an empty one. Raises NotFound, MagpieError (refused: its words), Unavailable."""
+        headers = {"content-type": "application/json"}
+        if self._token:
+            headers["authorization"] = f"Bearer {self._token.reveal()}"
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self._base + path, data, headers, method=method)
+        where = without_credentials(self._base + path)
+        try:
+            with self._opener.open(request, timeout=_PATIENCE_S) as response:
+                raw = response.read(_LARGEST)
+                return json.loads(raw) if raw else None
+        except urllib.error.HTTPError as error:
+            words = _words(error, where)
+            raise (NotFound(words) if error.code == 404 else MagpieError(words)) from None
+        except (urllib.error.URLError, OSError, ValueError) as error:
+            raise Unavailable(f"{where}: no appliance answers: {getattr(error, 'reason', error)}") from None
+
+
+def _words(error: urllib.error.HTTPError, where: str) -> str:
+    try:
+        return str(json.loads(error.read(_LARGEST))["error"]["message"])
+    except (OSError, ValueError, KeyError, TypeError):
+        hint = ": a token is needed (--token-from)" if error.code in (401, 403) else ""
+        return f"{where} answered {error.code}{hint}"

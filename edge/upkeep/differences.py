@@ -1,0 +1,170 @@
+"""What a site's file asks for beside what an appliance has: the changes that make the second like the first. Pure.
+
+Only what can be changed while an appliance runs is compared: cameras, the retraining windows, how served models share
+the box. What else a file says counts when the appliance is started with it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from edge.logs import without_credentials
+from edge.settings import SiteSettings
+
+Json = dict[str, Any]
+_HIDDEN = "(not shown)"
+_SECRET_FIELD = re.compile(r"password|secret|token", re.I)
+_SECRET_PARAMETER = re.compile(r"((?:password|passwd|pwd|pass|token|secret|key|auth)=)[^&\s'\"]*", re.I)
+#: Sections that are read when the appliance starts, and only then.
+_AT_START = (
+    "site", "data_dir", "database_url", "teacher", "device", "cores", "share_kind", "control_share", "web", "recording",
+    "retention",
+)  # fmt: skip
+_MISSING = object()
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One field. `before` None with `added`: it is not there yet; values are plain JSON."""
+
+    path: str
+    before: Any
+    after: Any
+
+    def in_words(self) -> str:
+        """For people; nothing that might be a secret."""
+        return f"{self.path}: {_shown(self.path, self.before)} -> {_shown(self.path, self.after)}"
+
+
+@dataclass(frozen=True)
+class Change:
+    """One request: `method` and `path` (under /api/v1) with `body`, and in `fields` what it changes."""
+
+    kind: Literal["add", "change", "remove"]
+    subject: str
+    method: Literal["POST", "PATCH", "DELETE"]
+    path: str
+    body: Json | None
+    fields: tuple[Difference, ...] = ()
+
+    def in_words(self) -> str:
+        """For people: one line, and one for each field."""
+        sign = {"add": "+", "change": "~", "remove": "-"}[self.kind]
+        return "\n".join([f"{sign} {self.subject}", *(f"    {f.in_words()}" for f in self.fields)])
+
+
+@dataclass(frozen=True)
+class Running:
+    """What the appliance has: settings of each camera, of the windows (from the next one on), and of the served models
+    (None: it serves none)."""
+
+    cameras: Mapping[str, Json]
+    retraining: Json
+    planning: Json | None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The changes; cameras that the file does not name and that stay; sections that count at a start only."""
+
+    changes: tuple[Change, ...]
+    unnamed: tuple[str, ...]
+    at_start: tuple[str, ...]
+
+
+def compare(site: SiteSettings, running: Running, prune: bool = False) -> Outcome:
+    """What has to be done. A section that the file does not have is left as it is; cameras that it does not name are
+    removed with `prune` only. The same file twice gives no changes the second time."""
+    given = site.model_fields_set
+    changes: list[Change] = []
+    at_start = [name for name in _AT_START if name in given]
+    if "retraining" in given:
+        wanted = site.retraining.model_dump(mode="json")
+        changes += _changed("retraining", "/retraining", running.retraining, wanted)
+    if site.serving is not None:
+        if running.planning is None:
+            at_start.append("serving")
+        else:
+            at_start += [f"serving.{n}" for n in sorted(site.serving.model_fields_set - {"planning"})]
+            if "planning" in site.serving.model_fields_set:
+                wanted = site.serving.planning.model_dump(mode="json")
+                changes += _changed("serving.planning", "/serving", running.planning, wanted)
+    cameras = {c.id: c.model_dump(mode="json") for c in site.cameras}
+    unnamed = [camera for camera in running.cameras if camera not in cameras]
+    if prune:
+        changes += [Change("remove", f"cameras.{c}", "DELETE", f"/cameras/{c}", None) for c in unnamed]
+        unnamed = []
+    for camera, wanted in cameras.items():
+        has = running.cameras.get(camera)
+        if has is not None:
+            changes += _changed(f"cameras.{camera}", f"/cameras/{camera}", has, wanted)
+            continue
+        # Of a camera that is added the file's own words are told, not every default.
+        said = next(c for c in site.cameras if c.id == camera).model_dump(mode="json", exclude_unset=True)
+        fields = tuple(
+            Difference(path, None, value) for path, value in _leaves(said, "") if path != "id" and value != ""
+        )
+        changes.append(Change("add", f"cameras.{camera}", "POST", "/cameras", wanted, fields))
+    return Outcome(tuple(changes), tuple(unnamed), tuple(at_start))
+
+
+def _changed(subject: str, path: str, before: Json, after: Json) -> list[Change]:
+    fields = tuple(differences(before, after))
+    return [Change("change", subject, "PATCH", path, patch(before, after), fields)] if fields else []
+
+
+def differences(before: Any, after: Any, path: str = "") -> Iterator[Difference]:
+    """Fields that differ, in the order of their names. Lists are compared whole."""
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        for key in sorted({*before, *after}):
+            yield from differences(before.get(key), after.get(key), f"{path}.{key}" if path else str(key))
+    elif json.dumps(before, sort_keys=True) != json.dumps(after, sort_keys=True) and not _same_number(before, after):
+        yield Difference(path, before, after)
+
+
+def patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> Json:
+    """The JSON merge patch (RFC 7396) that makes `before` into `after`: null takes a name away."""
+    out: Json = {}
+    for key in sorted({*before, *after}):
+        old, new = before.get(key, _MISSING), after.get(key, _MISSING)
+        if new is _MISSING:
+            out[key] = None
+        elif isinstance(old, Mapping) and isinstance(new, Mapping):
+            inner = patch(old, new)
+            if inner:
+                out[key] = inner
+        elif old is _MISSING or next(differences(old, new), None) is not None:
+            out[key] = new
+    return out
+
+
+def _same_number(before: Any, after: Any) -> bool:
+    """5 and 5.0 are the same setting, also inside lists."""
+    if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        return all(next(differences(a, b), None) is None for a, b in zip(before, after, strict=True))
+    numbers = isinstance(before, int | float) and isinstance(after, int | float)
+    return numbers and not isinstance(before, bool) and not isinstance(after, bool) and before == after
+
+
+def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping) and value:
+        for key, inner in value.items():
+            yield from _leaves(inner, f"{path}.{key}" if path else str(key))
+    else:
+        yield path, value
+
+
+def _shown(path: str, value: Any) -> str:
+    if value is None:
+        return "none"
+    if _SECRET_FIELD.search(path):
+        return _HIDDEN
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = _SECRET_PARAMETER.sub(r"\1***", without_credentials(text))
+    # One line, nothing that a terminal acts on.
+    clean = "".join(c if c.isprintable() else "?" for c in text)
+    return clean if len(clean) <= 200 else clean[:197] + "..."

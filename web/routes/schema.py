@@ -1,0 +1,19 @@
+"""JSON schemas of files, for editors and checks before a file is used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter
+
+from edge.settings import site_schema
+from web.errors import Json
+from web.parts import example
+
+router = APIRouter(prefix="/schema", tags=["state"])
+
+
+@router.get("/site", responses=example({"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object"}))
+async def site() -> Any:
+    """JSON schema (draft 2020-12) of the site configuration that `magpie run` and `magpie apply` read."""
+    return Json(site_schema())
