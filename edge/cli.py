@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "apply": ("apply", "make a running appliance like a site configuration; shows the difference first"),
     "backup": ("backup", "save everything the appliance remembers in one file"),
     "restore": ("restore", "put a back-up in place"),
+    "import": ("import_", "make a site configuration of another system's cameras"),
     "schema": ("schema", "print a JSON schema of a file format"),
 }
 
