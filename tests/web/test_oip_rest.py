@@ -6,10 +6,12 @@ import asyncio
 import contextlib
 import gzip
 import json
+import os
 import socket
 import threading
 import zlib
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -451,6 +453,31 @@ def test_bodies_held_are_bounded_together_and_let_go() -> None:
         for connection in connections:  # clients that leave in the middle
             connection.close()
         until(lambda: status(400_000) == 200)
+
+
+async def test_a_stated_length_takes_no_memory_before_something_comes() -> None:
+    app = create_oip_app(NumpyService(), max_body_bytes=2**26, max_held_bytes=2**20)
+    never = asyncio.Event()
+
+    async def receive() -> Any:
+        await never.wait()
+
+    async def send(message: Any) -> None:
+        """Nobody reads it."""
+
+    def resident() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+    headers = [(b"content-length", str(2**26).encode())]
+    scope = {"type": "http", "method": "POST", "path": "/v2/models/echo_fp32/infer", "headers": headers}
+    before = resident()
+    tasks = [asyncio.create_task(app(dict(scope), receive, send)) for _ in range(4)]
+    await asyncio.sleep(0)
+    assert not any(task.done() for task in tasks)
+    assert resident() - before < 2**26, "four bodies of that size are announced, none has come"
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks)
 
 
 def test_the_end_comes_in_time_and_is_said() -> None:

@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+import numpy as np
 import orjson
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -193,8 +194,9 @@ class _OipApp:
         stated = headers.get(b"content-length", b"0")
         if not stated.isdigit() or int(stated) > self._max_body:
             raise self._too_large()
-        # Joining the pieces of a large body would hold up everybody else's requests.
-        whole = bytearray(int(stated)) if int(stated) > _JOIN_BYTES else None
+        # Joining the pieces of a large body would hold up everybody else's requests. Its memory is not touched (as a
+        # bytearray's would be) before something comes: a client may state much and send nothing.
+        whole = np.empty(int(stated), np.uint8).data if int(stated) > _JOIN_BYTES else None
         chunks: list[bytes] = []
         more = True
         while more:

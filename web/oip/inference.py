@@ -30,7 +30,7 @@ _NOT_OFFERED: Final = {
     "shared_memory_offset": "shared memory regions are not offered: send the data",
     "classification": "the classification extension is not offered: take the output itself",
 }
-Body: TypeAlias = bytes | bytearray
+Body: TypeAlias = bytes | memoryview
 _SEQUENCE: Final = ("sequence_id", "sequence_start", "sequence_end")
 
 
@@ -42,7 +42,7 @@ class AnswerForm:
     binary: Mapping[str, bool] = field(default_factory=dict)
 
 
-def load_json(data: Body | memoryview, path: str = "(body)") -> Any:
+def load_json(data: Body, path: str = "(body)") -> Any:
     """Parsed JSON; NaN and Infinity, which stock clients write too, are taken. Raises InvalidValue."""
     try:
         return orjson.loads(data)
