@@ -564,7 +564,8 @@ class FrontServer:
 
     def _admit(self, hello: Hello) -> FrontLink:
         token, size = self._expected.get(hello.executor, ("", 0))
-        if not token or not hmac.compare_digest(token.encode(), hello.token.encode()):
+        shown = hello.token.encode("utf-8", "replace")  # JSON may hold half a surrogate pair
+        if not token or not hmac.compare_digest(token.encode(), shown):
             raise Unavailable("unknown executor or wrong token")
         self._links = {name: link for name, link in self._links.items() if link.connected}
         if hello.executor in self._links:

@@ -188,14 +188,14 @@ async def test_limits_are_errors_of_the_caller(front: Front) -> None:
 
 async def test_only_who_knows_the_token_gets_in_and_only_once(front: Front) -> None:
     assert stat.S_IMODE(front.server.path.stat().st_mode) == 0o600
-    for executor, token in (("e1", "wrong"), ("e2", "secret"), ("e1", "")):
+    for executor, token in (("e1", "wrong"), ("e2", "secret"), ("e1", ""), ("e1", "\ud800")):
         with pytest.raises(Unavailable, match="unknown executor or wrong token"):
             await connect(front, executor, token)
     first = await connect(front)
     await until(lambda: front.links)
     with pytest.raises(Unavailable, match="connected already"):
         await connect(front)
-    assert front.server.refused == 4
+    assert front.server.refused == 5
     front.server.forget("e1")
     assert front.links[0].connected
     first.close()
