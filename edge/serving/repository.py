@@ -280,13 +280,16 @@ class Repository:
         return found
 
     def _version(self, model: str, version: str, settings: ModelFile) -> ServedVersion:
-        files = self._checked_files(model, version, settings)
         folder = self.folder / model / version
-        signature = tuple(_signature(folder, path) for path in files)
-        known = self._digests.get(folder)
-        if known is None or known[0] != signature:
-            known = (signature, files_digest(folder))
-            self._digests[folder] = known
+        try:
+            files = self._checked_files(model, version, settings)
+            signature = tuple(_signature(folder, path) for path in files)
+            known = self._digests.get(folder)
+            if known is None or known[0] != signature:
+                known = (signature, files_digest(folder))
+                self._digests[folder] = known
+        except OSError as error:  # not ours to read, or changed under our hands
+            raise NotFound(f"the files of {model}/{version} cannot be read: {error.strerror or error}") from error
         return settings.version(model, version, str(folder), known[1])
 
     # -- inside: uploads

@@ -79,6 +79,17 @@ def test_the_digest_follows_content(root: Path) -> None:
     assert len({first, second, repository.resolve("m").digest}) == 3
 
 
+def test_files_that_may_not_be_read_are_an_error_in_words(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(root, "plates", {"3": b"new"})
+
+    def refused(folder: Path) -> str:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("edge.serving.repository.files_digest", refused)
+    with pytest.raises(NotFound, match=r"plates/3 cannot be read: Permission denied"):
+        Repository(root).resolve("plates")
+
+
 def test_versions_by_policy(root: Path) -> None:
     put(root, "m", dict.fromkeys(("1", "2", "9", "10"), b""), versions={"latest": 3})
     repository = Repository(root)
