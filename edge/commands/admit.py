@@ -6,6 +6,7 @@ Either of a running appliance (`--url`), or of a box described in a file: its mo
 from __future__ import annotations
 
 import argparse
+import http.client
 import json
 import sys
 import urllib.error
@@ -29,6 +30,7 @@ HELP = "say whether a camera or a model would fit, before it is added"
 FORMAT = "admission/1"
 _PATIENCE_S = 60.0
 _LARGEST = 16 << 20
+_ANSWER = {"kind", "candidate", "admitted", "reasons", "yields", "models", "cameras"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -180,12 +182,15 @@ def _of_appliance(args: argparse.Namespace) -> dict[str, Any]:
     )
     try:
         with urllib.request.urlopen(request, timeout=_PATIENCE_S) as response:
-            return dict(json.loads(response.read(_LARGEST)))
+            answer = dict(json.loads(response.read(_LARGEST)))
     except urllib.error.HTTPError as error:
         raise MagpieError(_words(error)) from None
-    except (urllib.error.URLError, OSError, ValueError) as error:
+    except (urllib.error.URLError, http.client.HTTPException, OSError, ValueError, TypeError) as error:
         reason = getattr(error, "reason", error)
         raise Unavailable(f"{args.url}: no appliance answers: {reason}") from None
+    if not answer.keys() >= _ANSWER:
+        raise Unavailable(f"{args.url}: no appliance answers: this is no answer about admission")
+    return answer
 
 
 def _words(error: urllib.error.HTTPError) -> str:

@@ -24,7 +24,11 @@ def positive(path: str, value: float) -> None:
 
 def one_of(path: str, value: object, allowed: Collection[Any]) -> None:
     """`value` is a member of `allowed`."""
-    if value not in allowed:
+    try:
+        known = value in allowed
+    except TypeError:  # a list or an object, asked of a dict or a set
+        known = False
+    if not known:
         raise InvalidValue(path, value, "one of " + ", ".join(str(a) for a in allowed))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 import threading
@@ -87,6 +88,8 @@ def test_files_are_taken_from_the_folder_of_the_document(tmp_path: Path, capsys:
         ({"candidate": {"camera": {"id": "a", "start_accuracy": 3}}}, "candidate.camera"),
         ({"window": None, "candidate": {"camera": {"id": "a"}}}, "no camera is there"),
         ({"policy": "best"}, "policy"),
+        ({"policy": ["best"]}, "policy"),
+        ({"window_policy": {}}, "window_policy"),
         ({"serving": {"format": "gpulet-problem/1", "models": [], "devices": 4}}, "serving.devices"),
         ({"device_file": "x.json"}, "either device or device_file"),
     ],
@@ -155,6 +158,30 @@ def test_an_appliance_is_asked(appliance: tuple[str, list[Any]], capsys: pytest.
 def test_wrong_use_is_explained(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["admit", *arguments]) == 1
     assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "said", [b"SSH-2.0-OpenSSH_9.6\r\n", b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\n[1]", b"HTTP/1.1 200 OK\r\n"
+             b"content-length: 9\r\n\r\n{}"]
+)  # fmt: skip
+def test_what_is_no_appliance_is_said(said: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer_once() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(said)
+
+        threading.Thread(target=answer_once, daemon=True).start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        assert main(["admit", "--url", url, "--camera", "a"]) == 1
+    assert "no appliance answers" in capsys.readouterr().err
+
+
+def test_an_address_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["admit", "--url", "http://127.0.0.1:port", "--camera", "a"]) == 1
+    assert "no appliance answers" in capsys.readouterr().err
 
 
 def test_it_starts_without_torch() -> None:
