@@ -106,10 +106,14 @@ def load_spec(args: argparse.Namespace) -> LoadSpec:
             name, tensor, right = _assignment(option, text)
             found = [m for m in value["models"] if m.get("name") == name]
             if not found:
-                raise InvalidValue(option, text, f"a model under load: {', '.join(m['name'] for m in value['models'])}")
+                names = ", ".join(str(m.get("name")) for m in value["models"])
+                raise InvalidValue(option, text, f"a model under load: {names}")
             sizes = [_number(option, size) for size in right.split("x")] if field == "shapes" else None
             for model in found:
-                model.setdefault(field, {})[tensor] = sizes if sizes is not None else str(Path(right).absolute())
+                known = model.setdefault(field, {})
+                if not isinstance(known, dict):
+                    raise InvalidValue(f"models.{name}.{field}", known, "tensors by their names")
+                known[tensor] = sizes if sizes is not None else str(Path(right).absolute())
     return parse_load(value, folder)
 
 

@@ -165,7 +165,7 @@ def read_load(path: Path) -> dict[str, Any]:
         value = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise NotFound(f"{path}: cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise InvalidValue(str(path), "text that cannot be read", f"YAML ({str(error).splitlines()[0]})") from error
     if not isinstance(value, Mapping) or "folder" in value:
         raise InvalidValue(str(path), value, "a scenario: models, and what else docs/serving-load.md names")

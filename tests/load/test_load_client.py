@@ -318,12 +318,24 @@ def test_bad_arguments_are_refused_in_words(arguments: list[str], says: str) -> 
         parsed(*arguments)
 
 
-@pytest.mark.parametrize("text", ["[]", "models: 5", "a: [", "models: [{name: a, rate: 1}]\ndurations: 5", "folder: /"])
+@pytest.mark.parametrize("text", ["[]", "models: 5", "a: [", "models: [{name: a, rate: 1}]\ndurations: 5", "folder: /",
+                                  "models: 2026-13-45"])  # fmt: skip
 def test_bad_scenario_files_are_refused(tmp_path: Path, text: str) -> None:
     file = tmp_path / "s.yaml"
     file.write_text(text)
     with pytest.raises(MagpieError):
         parsed("--from", str(file))
+
+
+@pytest.mark.parametrize(
+    ("model", "says"),
+    [("{rate: 1}", "a model under load"), ("{name: a, rate: 1, shapes: 3}", "tensors by their names")],
+)
+def test_an_argument_for_a_model_that_the_scenario_has_wrong(tmp_path: Path, model: str, says: str) -> None:
+    file = tmp_path / "s.yaml"
+    file.write_text(f"models: [{model}]")
+    with pytest.raises(MagpieError, match=says):
+        parsed("--from", str(file), "--shape", "a:x=3")
 
 
 async def magpie(*arguments: str) -> tuple[int | None, str, str]:
