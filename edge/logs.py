@@ -48,7 +48,8 @@ def _install(stream: TextIO, level: str, form: LogFormat, worker: str | None) ->
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonFormatter(worker) if form == "json" else TextFormatter(worker))
     logging.basicConfig(level=level, handlers=[handler], force=True)
-    logging.getLogger("uvicorn").setLevel("WARNING")
+    for chatty in ("uvicorn", "alembic"):
+        logging.getLogger(chatty).setLevel("WARNING")
 
 
 def _fields(record: logging.LogRecord, worker: str | None) -> dict[str, Any]:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from edge.commands.serving import serving
 from edge.logs import log_to_stderr
 from edge.settings import SiteSettings, read_site
+
+log = logging.getLogger(__name__)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,12 +32,17 @@ def run(args: argparse.Namespace) -> int:
         models = "" if site.serving is None else f", serves the models of {site.serving.folder}"
         sys.stdout.write(f"{args.config}: good, {len(site.cameras)} cameras{models}\n")
         return 0
-    asyncio.run(_run(site))
+    # In a stream of JSON even these two lines are objects; else people see them whatever the level is.
+    asyncio.run(_run(site, log.info if args.log_format == "json" else _say))
     return 0
 
 
-async def _run(site: SiteSettings) -> None:
+async def _run(site: SiteSettings, say: Callable[[str], None]) -> None:
     async with serving(site) as running:
-        sys.stderr.write(f"Magpie is up: {running.url} (stop it with Ctrl-C)\n")
+        say(f"Magpie is up: {running.url} (stop it with Ctrl-C)")
         await running.stop.wait()
-        sys.stderr.write("stopping: workers are drained\n")
+        say("stopping: workers are drained")
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(text + "\n")
