@@ -194,10 +194,12 @@ class RecordingSettings(Settings):
 
 
 class RetentionSettings(Settings):
-    """How long history is kept."""
+    """How long history is kept: every limit holds, the oldest goes first."""
 
-    days: float = Field(30, gt=0, le=3650)
-    max_gb: float = Field(10, gt=0, le=1e5)
+    days: float = Field(30, gt=0, le=3650, description="pictures, events, windows, models that are not needed")
+    max_gb: float = Field(10, gt=0, le=1e5, description="pictures and models together")
+    max_events: int = Field(1_000_000, ge=100, le=10**9, description="journal entries")
+    max_events_mb: float = Field(500, gt=0, le=1e6, description="journal entries, in MB")
 
 
 class WebSettings(Settings):

@@ -32,6 +32,7 @@ from edge.runtime.students import first_student
 from edge.settings import (
     AdmissionRequest,
     CameraSettings,
+    RetentionSettings,
     RetrainingSettings,
     ServingPlanning,
     ServingSettings,
@@ -305,7 +306,7 @@ class Appliance:
                 )
             self._disk_low = low
             if rounds % 360 == 1 or (low and rounds % 6 == 0):
-                limits = RetentionLimits(days=self.site.retention.days, max_bytes=int(self.site.retention.max_gb * 1e9))
+                limits = retention_limits(self.site.retention)
                 try:
                     report = await asyncio.to_thread(self.store.retain, limits, self._drop_pictures)
                     if self._tally.retained(report):
@@ -724,6 +725,13 @@ class Appliance:
 
         # Port 0: ours is taken by ourselves, which is as it should be.
         return examine(Path(self.site.data_dir), self.site.database(), self.site.web.host, 0, self.site.cores)
+
+
+def retention_limits(settings: RetentionSettings) -> RetentionLimits:
+    """The store's limits of the site's settings."""
+    return RetentionLimits(
+        settings.days, int(settings.max_gb * 1e9), settings.max_events, int(settings.max_events_mb * 1e6)
+    )
 
 
 def _open_device(site: SiteSettings) -> Partitioner:
