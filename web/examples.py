@@ -276,7 +276,15 @@ SERVING: Final[Example] = {
             "served_part": 1.0,
             "latency_ms": [21.0, 38.5, 61.2],
             "violations_recent": 0.002,
-            "total": {"arrived": 8120, "answered": 8118, "late": 9, "dropped": 2, "rejected": 0, "failed": 0},
+            "total": {
+                "arrived": 8120,
+                "answered": 8118,
+                "late": 9,
+                "dropped": 2,
+                "rejected": 0,
+                "failed": 0,
+                "cancelled": 0,
+            },
             "queued": 0,
             "running": 1,
         }

@@ -15,7 +15,7 @@ import math
 import secrets
 import socket
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, singledispatchmethod
 from pathlib import Path
@@ -23,7 +23,7 @@ from typing import Any
 
 from edge.core.applications import Application
 from edge.core.clock import Clock
-from edge.core.errors import InvalidValue, MagpieError, NotFound, Unavailable, WorkerFailed
+from edge.core.errors import Conflict, InvalidValue, MagpieError, NotFound, Unavailable, WorkerFailed
 from edge.core.layout import (
     ExecutorConnected,
     ExecutorDrained,
@@ -49,6 +49,7 @@ from edge.runtime.serving_demand import Offer, demands
 from edge.runtime.serving_profiler import ProfileOptions, ServingProfiler
 from edge.runtime.serving_tables import cut, keep_table, merged, read_table
 from edge.runtime.supervisor import Supervisor
+from edge.runtime.tasks import BackgroundTasks
 from edge.serving.repository import Repository
 from edge.settings import ServingPlanning, ServingSettings
 from scheduler.admission import cameras_need
@@ -72,6 +73,8 @@ _LOOK_S = 2.0
 #: Changes of the share left to serving below this are none.
 _CAPACITY_STEP = 0.005
 _RECENT = 60
+#: What is counted of each model since the start.
+_TOTALS = ("arrived", "answered", "late", "dropped", "rejected", "failed", "cancelled")
 #: CPU time of a request in the front and the kernel (benchmarks/bench_front.py: some 2,000 on a core each second).
 FRONT_S_PER_REQUEST = 0.0006
 #: At the start models that are ready within so long of each other are placed together.
@@ -157,7 +160,7 @@ class ServingRuntime:
         self._front_listens = False
         self._served: dict[str, list[asyncio.Future[None]]] = {}
         self._events: asyncio.Queue[r.Event] = asyncio.Queue()
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks = BackgroundTasks(self._complain)
         self._locks: dict[str, asyncio.Lock] = {}
         self._measure_lock = asyncio.Lock()
         self._closing = False
@@ -206,19 +209,17 @@ class ServingRuntime:
             # It answers for all models: what it is late with, all are late with. So it holds no share of its own.
             shared=False,
         )
-        self._spawn(self._decide(), "reorganise")
-        self._spawn(self._watch_cameras(), "cameras' need")
+        self._tasks.spawn(self._decide(), "reorganise")
+        self._tasks.spawn(self._watch_cameras(), "cameras' need")
         wanted = [n for n in names if self.settings.load is None or n in self.settings.load]
         for name in wanted:
             self._offers[name] = Offer(name)
-        self._spawn(self._take_all_in(wanted), "take models in")
+        self._tasks.spawn(self._take_all_in(wanted), "take models in")
 
     async def close(self) -> None:
         """Drain: the front answers what it has, executors end."""
         self._closing = True
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.end()
         await self._supervisor.stop(FRONT, 10.0)
         await asyncio.gather(*(self._supervisor.stop(name) for name in list(self._expected)))
         self._socket.unlink(missing_ok=True)
@@ -245,6 +246,9 @@ class ServingRuntime:
                     self._carry_out(order)
                 except MagpieError as error:
                     self._complain(error.code, str(error))
+                except Exception as error:  # one order that fails must not end the reorganising
+                    log.exception("reorganiser: %s", type(order).__name__)
+                    self._complain("internal", f"{type(order).__name__} failed: {error}")
             self.view = self._look()
             self._decided.set()
 
@@ -289,7 +293,7 @@ class ServingRuntime:
 
     @_carry_out.register
     def _(self, order: r.StopExecutor) -> None:
-        self._spawn(self._stop_executor(order.executor), f"stop {order.executor}")
+        self._tasks.spawn(self._stop_executor(order.executor), f"stop {order.executor}")
 
     @_carry_out.register
     def _(self, order: r.TrimExecutor) -> None:
@@ -373,7 +377,7 @@ class ServingRuntime:
             if self._layout is not None:
                 self._supervisor.send(FRONT, self._layout)
         elif isinstance(message, RepositoryCommand):
-            self._spawn(self._command(message), f"{message.action} {message.model}")
+            self._tasks.spawn(self._command(message), f"{message.action} {message.model}")
 
     def _front_lost(self, reason: str) -> None:
         self.traffic, self._front_listens = None, False
@@ -385,7 +389,7 @@ class ServingRuntime:
         # Half of what it shall hold is not enough: it ends, and what is at fault is said.
         reason = "; ".join(f"{key}: {words}" for key, words in message.failed.items())
         models = tuple(key.rpartition("/")[0] for key in message.failed)
-        self._spawn(self._give_up(executor, reason, models), f"give {executor} up")
+        self._tasks.spawn(self._give_up(executor, reason, models), f"give {executor} up")
 
     async def _give_up(self, executor: str, reason: str, models: tuple[str, ...]) -> None:
         await self._supervisor.stop(executor)
@@ -407,10 +411,7 @@ class ServingRuntime:
             total = self._totals.get(m.model, ModelTraffic(m.model))
             self._totals[m.model] = replace(
                 m,
-                **{
-                    key: getattr(total, key) + getattr(m, key)
-                    for key in ("arrived", "answered", "late", "dropped", "rejected", "failed")
-                },
+                **{key: getattr(total, key) + getattr(m, key) for key in _TOTALS},
             )
             self._recent.setdefault(m.model, deque(maxlen=_RECENT)).append(m)
 
@@ -456,7 +457,7 @@ class ServingRuntime:
         largest = max(max(table.latency_ms[o.name]) for o in offers if o.name in table.latency_ms)
         free = int(100 * (self._need.most - self._reserved) + 1e-6)
         if self.settings.measure and self._cameras().window is None and free >= largest:
-            self._spawn(self._measure([o.version for o in offers if o.version is not None]), "measure again")
+            self._tasks.spawn(self._measure([o.version for o in offers if o.version is not None]), "measure again")
             return
         names = ", ".join(o.name for o in offers)
         self._complain(
@@ -470,10 +471,12 @@ class ServingRuntime:
         missing = []
         told_s = self._now()
         for name in names:
-            offer = self._offers[name]
+            offer = self._offers.get(name)
+            if offer is None:
+                continue  # unloaded before its turn
             try:
                 async with self._lock(name):
-                    version = await self._resolved(name)
+                    version = await self._resolved(offer)
                     if version is None:
                         continue
                     await self._check(offer, version)
@@ -483,7 +486,7 @@ class ServingRuntime:
                     else:
                         missing.append(version)
                         offer.state = "measuring"
-            except MagpieError as error:
+            except (MagpieError, OSError) as error:
                 self._failed(offer, error)
             # Together they are placed once; but nobody waits long for those that come after.
             if self._now() - told_s > _TOGETHER_S:
@@ -494,9 +497,9 @@ class ServingRuntime:
             await self._measure(missing)
             self._models_changed()
 
-    async def _resolved(self, name: str) -> ServedVersion | None:
+    async def _resolved(self, offer: Offer) -> ServedVersion | None:
         """The version as it is on disk now; None for an application, which is taken in here. Raises MagpieError."""
-        offer = self._offers[name]
+        name = offer.name
         if await asyncio.to_thread(self._repository.is_pipeline, name):
             offer.application = await asyncio.to_thread(self._repository.application, name)
             offer.state, offer.reason = "offered", ""
@@ -512,7 +515,7 @@ class ServingRuntime:
         await asyncio.to_thread(check_version, version)
         self._checked.add(key)
 
-    def _failed(self, offer: Offer, error: MagpieError) -> None:
+    def _failed(self, offer: Offer, error: MagpieError | OSError) -> None:
         offer.reason = str(error)
         if offer.version is None and offer.application is None:
             offer.state = "failed"
@@ -608,6 +611,10 @@ class ServingRuntime:
                 raise InvalidValue("action", command.action, "index, load or unload")
         except MagpieError as error:
             answer = replace(answer, error=str(error), code=error.code)
+        except Exception:  # a client waits for an answer
+            log.exception("%s %s", command.action, command.model)
+            words = f"{command.action}: something went wrong inside the server; its log tells more"
+            answer = replace(answer, error=words, code=Unavailable.code)
         self._supervisor.send(FRONT, answer)
 
     async def index(self) -> list[dict[str, str]]:
@@ -647,14 +654,17 @@ class ServingRuntime:
                 if staged.application is None:
                     await self._check(offer, staged.versions[-1])
                 committed = await asyncio.to_thread(staged.commit)
-            except BaseException:
+            except BaseException as error:
                 await asyncio.to_thread(staged.discard)
                 if fresh:
-                    del self._offers[model]
-                elif offer.version is not None:
+                    self._offers.pop(model, None)
+                elif offer.version is not None or offer.application is not None:
                     offer.state = "offered"
+                else:
+                    offer.state, offer.reason = "failed", str(error)
                 raise
             if staged.application is not None:
+                self._still_wanted(offer)
                 offer.application, offer.state, offer.reason = staged.application, "offered", ""
                 self._models_changed()
                 return
@@ -662,13 +672,15 @@ class ServingRuntime:
             self._checked.add((version.key, version.digest))
             if not self._known(version) and self.settings.measure:
                 await self._measure([version])
+            self._still_wanted(offer)
             before, offer.version, offer.state, offer.reason = offer.version, version, "offered", ""
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._served.setdefault(model, []).append(future)
             self._models_changed()
-            await self._settle(model, version, future)
             try:
-                await asyncio.wait_for(future, _LOAD_S)
+                async with asyncio.timeout(_LOAD_S):
+                    await self._settle(model, version, future)
+                    await future
             except TimeoutError:
                 raise Unavailable(f"{model} version {version.version} is still being loaded") from None
             except MagpieError:
@@ -676,6 +688,11 @@ class ServingRuntime:
                     self._offers.pop(model, None)
                     self._models_changed()
                 raise
+
+    def _still_wanted(self, offer: Offer) -> None:
+        """Raises Conflict if somebody has unloaded it while it was being loaded."""
+        if self._offers.get(offer.name) is not offer:
+            raise _unloaded(offer.name)
 
     async def _settle(self, model: str, version: ServedVersion, future: asyncio.Future[None]) -> None:
         """Resolve the wait of a load that changes nothing, or that is refused."""
@@ -701,8 +718,12 @@ class ServingRuntime:
         if users:
             raise InvalidValue("model", model, f"a model that no application uses; {', '.join(users)} does")
         del self._offers[model]
+        self._resolve(model, _unloaded(model))
         self._models_changed()
-        while self._layout is not None and any(m.model == model for m in self._layout.models):
+        # A client that loads it again meanwhile has the last word.
+        while model not in self._offers and any(
+            m.model == model for m in (self._layout.models if self._layout else ())
+        ):
             await self._next_decision()
 
     async def _next_decision(self) -> None:
@@ -783,7 +804,7 @@ class ServingRuntime:
             self.tell(r.RulesChanged(self._now(), rules, plan))
         if (planning.max_share, planning.cameras_priority) != (before.max_share, before.cameras_priority):
             self._need_key = None
-            self._spawn(self._look_at_cameras(), "cameras' need")
+            self._tasks.spawn(self._look_at_cameras(), "cameras' need")
         if planning.models != before.models:
             self._models_changed()
 
@@ -890,7 +911,7 @@ class ServingRuntime:
             "served_part": 0.0 if offer.name in self.view.refused else self.view.capped.get(offer.name, 1.0),
             "latency_ms": list(last.latency_ms) if last else [],
             "violations_recent": missed / ended if ended else 0.0,
-            "total": {k: getattr(total, k) for k in ("arrived", "answered", "late", "dropped", "rejected", "failed")},
+            "total": {k: getattr(total, k) for k in _TOTALS},
             "queued": recent[-1].queued if recent else 0,
             "running": recent[-1].running if recent else 0,
         }
@@ -953,23 +974,6 @@ class ServingRuntime:
     def _now(self) -> float:
         return self._clock.monotonic()
 
-    def _spawn(self, coroutine: Coroutine[Any, Any, Any] | Awaitable[Any], name: str) -> None:
-        async def guarded() -> None:
-            try:
-                await coroutine
-            except MagpieError as error:
-                self._complain(error.code, str(error))
-
-        task = asyncio.create_task(guarded(), name=name)
-        self._tasks.add(task)
-        task.add_done_callback(self._task_done)
-
-    def _task_done(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            log.error("%s failed", task.get_name(), exc_info=task.exception())
-            self._complain("internal", f"{task.get_name()} failed: {task.exception()}")
-
 
 def check_port(host: str, port: int) -> None:
     """Raises Unavailable if the port is taken or the address is not this machine's, before anything is started."""
@@ -984,6 +988,10 @@ def check_port(host: str, port: int) -> None:
         raise Unavailable(
             f"{host}:{port} cannot be listened at: {error.strerror or error}", "serving.http and serving.grpc say where"
         ) from None
+
+
+def _unloaded(model: str) -> Conflict:
+    return Conflict(f"{model} was unloaded while it was being loaded")
 
 
 def _digest(text: str) -> str:

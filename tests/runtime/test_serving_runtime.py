@@ -17,10 +17,11 @@ import pytest_asyncio
 from serving_kit import Served, echo, lenet, served, table
 from tritonclient.utils import InferenceServerException
 
-from edge.core.errors import InvalidValue, NotFound, Unavailable
+from edge.core.errors import Conflict, InvalidValue, MagpieError, NotFound, Unavailable
 from edge.core.serving import DeviceTable, ServingPlan, ServingProblem
 from edge.runtime.serving import check_port
 from edge.runtime.serving_cameras import CamerasNow
+from edge.runtime.serving_demand import Offer
 from edge.runtime.serving_tables import cut, keep_table, merged, read_table
 from edge.settings import ServingPlanning
 from edge.shares.coop import BucketFolder
@@ -130,15 +131,56 @@ async def test_an_unloaded_model_is_gone_and_comes_back(running: Served) -> None
     await running.serving("left", "right")
 
 
+async def test_a_model_that_failed_and_fails_again_is_failed(running: Served) -> None:
+    with pytest.raises(MagpieError, match="broken"):
+        await running.runtime.load("broken", {})
+    assert running.state("broken") == "failed"
+
+
+async def test_an_unload_ends_a_load_that_is_under_way(running: Served) -> None:
+    echo(Path(running.runtime.settings.folder), "fleeting")
+    loading = asyncio.create_task(running.runtime.load("fleeting", {}))
+    await running.until(lambda: running.state("fleeting") == "checking", "it is being tried")
+    await running.runtime.unload("fleeting")
+    with pytest.raises(Conflict, match="fleeting was unloaded"):
+        await loading
+    assert running.state("fleeting") == "unknown"
+    with pytest.raises(NotFound, match="fleeting"):
+        await running.runtime.unload("fleeting")
+
+
+async def test_an_unload_ends_the_wait_for_a_placement(running: Served) -> None:
+    # Nothing is known of its latency, so it is never placed by itself.
+    runtime = running.runtime
+    version = await asyncio.to_thread(runtime._repository.resolve, "fleeting")
+    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    runtime._offers["fleeting"] = Offer("fleeting", "offered", version=version)
+    runtime._served["fleeting"] = [future]
+    settling = asyncio.create_task(runtime._settle("fleeting", version, future))
+    await runtime.unload("fleeting")
+    await settling
+    with pytest.raises(Conflict, match="fleeting was unloaded"):
+        await future
+    shutil.rmtree(Path(runtime.settings.folder) / "fleeting")
+
+
+async def test_a_model_that_is_unloaded_before_its_turn_holds_up_no_other(running: Served) -> None:
+    await running.runtime._take_all_in(["ghost", "right"])
+    await running.serving("right")
+
+
 async def test_an_executor_that_is_killed_is_back_and_the_others_do_not_notice(running: Served) -> None:
     victim = next(e for e in running.executors() if "left" in e["models"])
     others = {e["id"]: e["pid"] for e in running.executors() if e["id"] != victim["id"]}
     os.kill(victim["pid"], signal.SIGKILL)
 
-    def back() -> bool:
-        now = next(e for e in running.executors() if e["id"] == victim["id"])
-        return now["pid"] not in (None, victim["pid"]) and now["state"] == "connected"
+    def now() -> dict[str, Any]:
+        return next(e for e in running.executors() if e["id"] == victim["id"])
 
+    def back() -> bool:
+        return now()["pid"] not in (None, victim["pid"]) and now()["state"] == "connected"
+
+    await running.until(lambda: now()["state"] != "connected", "the loss is seen")
     await running.until(back, "it is back")
     async with running.client() as client:
         assert (await running.ask(client, "left", 5.0))[0] == 5.0
