@@ -12,7 +12,7 @@ import logging
 import math
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial, singledispatchmethod
@@ -36,6 +36,7 @@ from edge.runtime.golden_worker import GoldenWorkerSpec, golden_worker
 from edge.runtime.labelling import LabelQueue
 from edge.runtime.mains import camera_worker, profiler_worker, training_worker
 from edge.runtime.supervisor import Supervisor
+from edge.runtime.tasks import BackgroundTasks
 from edge.settings import CameraSettings, RetrainingSettings, SiteSettings
 from edge.store.journal import JournalBuffer
 from edge.store.store import Store
@@ -147,7 +148,7 @@ class Runtime:
             self._window_settings(site.retraining), self.camera_capacity(), planner(partitioner.caps)
         )
         self._db = ThreadPoolExecutor(1, thread_name_prefix="store")
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks = BackgroundTasks(self.complain)
         self._timers: list[asyncio.TimerHandle] = []
         self._waiting_close: dict[tuple[str, int], asyncio.Future[tuple[Any, ...]]] = {}
         self._requests: dict[tuple[str, int, str], dict[str, Any]] = {}
@@ -232,9 +233,7 @@ class Runtime:
         self._closing = True
         for timer in self._timers:
             timer.cancel()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.end()
         await self.supervisor.close()
         await self._loop.run_in_executor(self._db, lambda: None)
         self._db.shutdown(wait=True)
@@ -388,7 +387,7 @@ class Runtime:
         state = self.controller.state
         spare = max(0.0, state.num_gpus - sum(state.shares.values()))
         self._share_profilers(spare + self.retraining.evaluation_share)
-        self._spawn(self._close_sample(order.camera, order.window), f"close {order.camera}/{order.window}")
+        self._tasks.spawn(self._close_sample(order.camera, order.window), f"close {order.camera}/{order.window}")
 
     @_do.register
     def _(self, order: ev.StartProfiling) -> None:
@@ -518,7 +517,7 @@ class Runtime:
         if order.keep and self.supervisor.send(camera.trainer, m.FinishNow(keep=True)):
             return
         self._end_job(order.camera, "stopped", order.reason)
-        self._spawn(self.supervisor.stop(camera.trainer, 1.0, m.FinishNow(keep=False)), f"stop {order.job}")
+        self._tasks.spawn(self.supervisor.stop(camera.trainer, 1.0, m.FinishNow(keep=False)), f"stop {order.job}")
 
     @_do.register
     def _(self, order: ev.RecordPlan) -> None:
@@ -843,7 +842,7 @@ class Runtime:
                 self.retraining.rollback_margin,
             )
             if decision.yes:
-                self._spawn(self._roll_back_auto(camera, decision.reason), f"roll back {camera.id}")
+                self._tasks.spawn(self._roll_back_auto(camera, decision.reason), f"roll back {camera.id}")
         self._measured(result.window, camera.id)
 
     async def _roll_back_auto(self, camera: CameraRuntime, reason: str) -> None:
@@ -959,7 +958,7 @@ class Runtime:
                 )
             )
         elif isinstance(message, m.TrainingDone):
-            self._spawn(self._promote_or_not(name, job, message), f"gate {job.job}")
+            self._tasks.spawn(self._promote_or_not(name, job, message), f"gate {job.job}")
         elif isinstance(message, m.TrainingDropped):
             self._end_job(name, "stopped", "ended without a result")
 
@@ -1177,23 +1176,6 @@ class Runtime:
     def usage(self) -> tuple[Usage, ...]:
         """Shares asked, given and used since the window began."""
         return self.supervisor.usage()
-
-    def _spawn(self, coroutine: Awaitable[Any], name: str) -> None:
-        async def guarded() -> None:
-            try:
-                await coroutine
-            except MagpieError as error:
-                self.complain(error.code, str(error))
-
-        task = asyncio.create_task(guarded(), name=name)
-        self._tasks.add(task)
-        task.add_done_callback(self._task_done)
-
-    def _task_done(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            log.error("%s failed", task.get_name(), exc_info=task.exception())
-            self.complain("internal", f"{task.get_name()} failed: {task.exception()}")
 
     async def _ask(self, call: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         """A blocking call of the store, in its thread, in order."""

@@ -1,0 +1,45 @@
+"""Tasks that run beside the event loop's main work: what goes wrong in them is said, and all end with their owner."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from edge.core.errors import MagpieError
+
+log = logging.getLogger(__name__)
+
+
+class BackgroundTasks:
+    """`complain(code, message)` gets every error; one that is no MagpieError goes to the log with its trace."""
+
+    def __init__(self, complain: Callable[[str, str], None]) -> None:
+        self._complain = complain
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def spawn(self, work: Awaitable[Any], name: str) -> None:
+        """Run `work` as a task called `name`."""
+
+        async def guarded() -> None:
+            try:
+                await work
+            except MagpieError as error:
+                self._complain(error.code, str(error))
+
+        task = asyncio.create_task(guarded(), name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    async def end(self) -> None:
+        """Cancel all and wait for their ends."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("%s failed", task.get_name(), exc_info=error)
+            self._complain("internal", f"{task.get_name()} failed: {error}")
