@@ -38,7 +38,8 @@ def main() -> int:
         options = ["--videos", str(folder), "--teacher", str(teacher), "--task", "detection",
                    "--classes", "car,bicycle,person", "--class-map", "car=vehicle,bicycle=two_wheeler",
                    "--seconds-per-picture", "5", "--set", "label_budget=24", "--set", "golden_share=0.16"]  # fmt: skip
-        return bench_demo(["--name", "real_clips", "--windows", "5", "--window-seconds", "75", "--", *options])
+        command = ["--name", "real_clips", "--command", "python -m benchmarks.bench_real_clips"]
+        return bench_demo([*command, "--windows", "5", "--window-seconds", "75", "--", *options])
 
 
 if __name__ == "__main__":
