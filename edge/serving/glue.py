@@ -5,6 +5,7 @@ Pictures are (rows, height, width, channels), channels being R, G, B or one of l
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,9 @@ from edge.core.applications import Crop, CropBoxes, Feed, Grey, Normalise, Opera
 from edge.core.errors import InvalidValue
 
 _CHANNELS = (1, 3, 4)
+#: Scaled pictures of one request may take so much: a body of many tiny pictures is small, what is made of them is not,
+#: and all models are served from this process.
+MOST_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +51,7 @@ def apply(operation: Operation, pictures: NDArray[Any]) -> NDArray[Any]:
         rows = slice(*_span(operation.top, operation.bottom, height))
         return pictures[:, rows, slice(*_span(operation.left, operation.right, width))]
     if isinstance(operation, Resize):
+        _bounded("resize", len(pictures), (operation.height, operation.width, channels), pictures.dtype)
         return _resized(list(pictures), operation.height, operation.width, channels, pictures.dtype)
     if isinstance(operation, Grey):
         if channels == 1:
@@ -109,6 +114,7 @@ def cut_boxes(
             right, bottom = far[row, box].astype(int)
             cuts.append(pictures[row, top:bottom, left:right])
         counts[row] = min(len(which), cut.most)
+        _bounded("crop_boxes", len(cuts), (cut.height, cut.width, channels), pictures.dtype)
     return _resized(cuts, cut.height, cut.width, channels, pictures.dtype), counts
 
 
@@ -127,6 +133,13 @@ def _size(operation: Operation, pictures: NDArray[Any]) -> tuple[int, int, int]:
     if pictures.dtype not in (np.dtype(np.uint8), np.dtype(np.float32)):
         raise InvalidValue(name, str(pictures.dtype), "pictures of uint8 or float32 (UINT8 or FP32)")
     return pictures.shape[1], pictures.shape[2], pictures.shape[3]
+
+
+def _bounded(name: str, pictures: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    nbytes = pictures * math.prod(shape) * dtype.itemsize
+    if nbytes > MOST_BYTES:
+        given = f"{pictures} pictures of {shape[0]} x {shape[1]} ({nbytes} bytes)"
+        raise InvalidValue(name, given, f"at most {MOST_BYTES} bytes: ask for fewer rows at a time")
 
 
 def _span(low: float, high: float, size: int) -> tuple[int, int]:

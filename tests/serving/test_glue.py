@@ -161,6 +161,16 @@ def test_what_does_not_fit_an_operation_is_named(operation: Operation, array: ND
         prepare(Feed("p", (operation,)), values)
 
 
+def test_many_tiny_pictures_are_not_made_into_gigabytes() -> None:
+    tiny = np.broadcast_to(np.zeros((1, 1, 1, 1), np.uint8), (10**9, 1, 1, 1))
+    with pytest.raises(InvalidValue, match=r"resize: got '1000000000 pictures of 224 x 224 .*fewer rows"):
+        apply(Resize(224, 224), tiny)
+    boxes = np.broadcast_to(np.array([0.0, 0.0, 1.0, 1.0], np.float32), (2, 1024, 4))
+    cut = CropBoxes(boxes="d.boxes", height=512, width=512, most=1024)
+    with pytest.raises(InvalidValue, match=r"crop_boxes: got '1024 pictures of 512 x 512"):
+        cut_boxes(cut, np.zeros((2, 4, 4, 1), np.uint8), {"d.boxes": boxes})
+
+
 def test_what_passes_through_is_not_copied() -> None:
     x = pictures()
     assert prepare(Feed("x"), {"x": x}).array is x
