@@ -55,7 +55,8 @@ class _Where:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure and write the table. Raises MagpieError for a bad site, repository, table or model."""
+    """Measure and write the table. 1: some model could not be measured. Raises MagpieError for a bad site, repository
+    or table, and where no model could be."""
     where = _where(args)
     versions = _versions(where.models, args.only or ())
     base = None if args.base is None else DeviceTable.from_json(_read(args.base))
@@ -63,12 +64,14 @@ def run(args: argparse.Namespace) -> int:
         raise InvalidValue("--out", str(args.out), "a file in an existing folder")
     table = asyncio.run(_measure(args, where, versions, base))
     text = table_text(table)
+    # What could not be measured was told; the others' table is of use all the same.
+    code = 0 if {v.model for v in versions} <= {*table.details["measured"]["models"]} else 1
     if args.out is None:
         sys.stdout.write(text)
-        return 0
+        return code
     write_table(args.out, text)
     sys.stderr.write(f"{args.out}: {len(table.latency_ms)} models\n")
-    return 0
+    return code
 
 
 def table_text(table: DeviceTable) -> str:

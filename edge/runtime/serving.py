@@ -549,6 +549,10 @@ class ServingRuntime:
                 table = await profiler.profile(versions, self.table)
                 self.table = merged(t for t in (self.table, table) if t is not None)
                 await asyncio.to_thread(keep_table, self._table_path(), table)
+                for offer in offers:
+                    if (why := profiler.failed.get(offer.name)) is not None:
+                        offer.reason = f"it could not be measured: {why}"
+                        self._complain("model_not_measured", f"{offer.name}: {why}")
             except MagpieError as error:
                 for offer in offers:
                     offer.reason = f"it could not be measured: {error}"

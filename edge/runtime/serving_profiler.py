@@ -116,6 +116,8 @@ class ServingProfiler:
         self.options = options or ProfileOptions()
         self._tell, self._prefix = tell, prefix
         self.others = OtherLoad()
+        #: Models that the last `profile` could not measure, and why.
+        self.failed: dict[str, str] = {}
         #: Share of the device that one thread can use: beyond it a model on a CPU gains nothing.
         self._one_unit = min(1.0, 1.0 / caps.units) if caps.device == "cpu" else 1.0
         wanted = self.options.shares or default_shares(self._one_unit)
@@ -126,22 +128,34 @@ class ServingProfiler:
     async def profile(self, versions: Sequence[ServedVersion], base: DeviceTable | None = None) -> DeviceTable:
         """The table of all `versions`; models that only `base` knows are kept from it as they are.
 
-        Raises WorkerFailed for a model that cannot be loaded or run, with its reason.
+        A model that cannot be loaded or run is left out, with its reason in `failed` and in the table's notes; so is
+        interference, where measuring it fails. Raises WorkerFailed where nothing can be measured.
         """
         checks.not_empty("models", versions)
+        self.failed = {}
         began = self.clock.monotonic()
         options = self.options
         plan = _Plan(options, versions)
         self._tell(f"{len(versions)} models on {self.caps.device} ({self.caps.kind}); about {plan.seconds:.0f} s")
         found: dict[str, Measured] = {}
         for version in versions:
-            found[version.model] = await self._one(version, plan.cells_s)
+            try:
+                found[version.model] = await self._one(version, plan.cells_s)
+            except WorkerFailed as error:
+                if version is versions[-1] and not found:
+                    raise
+                self.failed[version.model] = str(error)
+        versions = [v for v in versions if v.model in found]
+        notes = [f"{model} cannot be measured: {reason}" for model, reason in self.failed.items()]
         utilisation: dict[str, dict[int, Utilisation]] = {}
         together: tuple[Together, ...] = ()
         if options.pairs:
             batches = {model: tuple(sorted({b for _, b in m.runs})) for model, m in found.items()}
-            utilisation, together = await self.beside(versions, batches)
-        table = self._table(found, utilisation, together, base, began)
+            try:
+                utilisation, together = await self.beside(versions, batches)
+            except WorkerFailed as error:
+                notes.append(f"interference was not measured: {error}")
+        table = self._table(found, utilisation, together, base, began, notes)
         took = self.clock.monotonic() - began
         self._tell(f"done in {took:.0f} s")
         for note in table.details["measured"]["notes"]:
@@ -315,9 +329,10 @@ class ServingProfiler:
         together: Sequence[Together],
         base: DeviceTable | None,
         began_s: float,
+        notes: Sequence[str] = (),
     ) -> DeviceTable:
         options = self.options
-        notes = [note for m in found.values() for note in m.notes]
+        notes = [*notes, *(note for m in found.values() for note in m.notes)]
         busy = self.others.cores / max(1e-9, os.cpu_count() or 1)
         if busy > _QUIET:
             notes.append(

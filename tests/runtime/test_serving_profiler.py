@@ -85,6 +85,19 @@ async def test_a_model_that_cannot_be_loaded_is_named_with_the_reason(bench: Mak
     assert b.supervisor.workers() == []
 
 
+async def test_a_model_that_cannot_be_measured_does_not_keep_the_others_from_it(
+    bench: Make, partitioner: CpuPartitioner
+) -> None:
+    good = identity("good", 1)
+    broken = ServedVersion("plates", "1", "/nowhere", "torchscript", (), (), 50.0, file="model.pt")
+    for versions in ([broken, good], [good, broken]):
+        measure, _ = profiler(bench(), partitioner)
+        table = await measure.profile(versions)
+        assert set(table.latency_ms) == {"good"}
+        assert set(measure.failed) == {"plates"}
+        assert any("plates cannot be measured" in note for note in table.details["measured"]["notes"])
+
+
 async def test_a_batch_that_the_model_refuses_bounds_the_rows(bench: Make, partitioner, tmp_path: Path) -> None:
     import torch
 
