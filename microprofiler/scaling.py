@@ -27,7 +27,7 @@ from edge.core.trials import TrialResult
 #: Exponents k that vote.
 EXPONENTS: tuple[float, ...] = (0.25, 0.5, 0.75, 1.0)
 #: What is missing to accuracy 1 falls as (frames / trial frames) ** -c, by the layers that are trained.
-DATA_EXPONENTS: dict[str, float] = {"head": 0.05, "last_stage": 0.1, "all": 0.3}
+DATA_EXPONENTS: dict[str, float] = {"head": 0.05, "last_stage": 0.08, "all": 0.25}
 #: Epochs beyond those of the trial let the student end higher too, as this power of their ratio of more frames would.
 EPOCHS_EXPONENT = 0.5
 #: A fall under the student's own accuracy in a trial counts (frames / trial frames) ** -c.
