@@ -141,16 +141,22 @@ def load(version: ServedVersion, device: str = "cpu") -> Model:
     """Load a version for `device` ("cpu" or "cuda"); not warm yet.
 
     Raises WeightsError (missing, damaged, changed or refused files), InvalidValue (an unknown architecture),
-    OutOfMemory, Unavailable (the device cannot run it).
+    OutOfMemory, Unavailable (the device cannot run it), ModelFailed (a library fails on its files).
     """
     checks.one_of("platform", version.platform, _LOADERS)
-    if version.digest and files_digest(Path(version.folder)) != version.digest:
+    try:
+        changed = bool(version.digest) and files_digest(Path(version.folder)) != version.digest
+    except OSError as error:
+        raise WeightsError(f"the files of {version.key} cannot be read: {error.strerror or error}") from error
+    if changed:
         raise WeightsError(f"the files of {version.key} have changed since they were looked at", "load the model again")
     try:
         return Model(version, device, _LOADERS[version.platform](version, device))
     except WeightsError as error:
         raise WeightsError(f"{version.key}: {error.message}", error.hint) from error
-    except (MemoryError, RuntimeError) as error:
+    except MagpieError:
+        raise
+    except Exception as error:  # whatever a file makes a library do is this model's failure, and no other's
         raise _failure(error, version.key) from error
 
 

@@ -567,6 +567,19 @@ class Reshaped(torch.nn.Module):
         return x.flatten(1)[:, :3] * float(x.shape[0])
 
 
+def test_whatever_a_library_makes_of_a_file_is_told_in_words(good: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any) -> Any:
+        raise IndexError("list index out of range")
+
+    made = version(good, "torchscript", "scripted.pt")
+    monkeypatch.setattr("edge.serving.backends.load_script", fails)
+    with pytest.raises(ModelFailed, match=r"m/1 failed: IndexError: list index out of range"):
+        load(made)
+    monkeypatch.setattr("edge.serving.backends.files_digest", lambda folder: Path("/proc/self/mem").read_bytes())
+    with pytest.raises(WeightsError, match=r"the files of m/1 cannot be read"):
+        load(replace(made, digest="1"))
+
+
 def test_a_network_that_cannot_be_traced_stays_as_it_is(net: Net) -> None:
     one, two = [torch.rand(1, 1, 8, 8)], [torch.rand(2, 1, 8, 8)]
     plain = Reshaped().eval()
