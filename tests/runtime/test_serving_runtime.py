@@ -172,6 +172,7 @@ async def test_a_model_that_is_unloaded_before_its_turn_holds_up_no_other(runnin
 async def test_an_executor_that_is_killed_is_back_and_the_others_do_not_notice(running: Served) -> None:
     victim = next(e for e in running.executors() if "left" in e["models"])
     others = {e["id"]: e["pid"] for e in running.executors() if e["id"] != victim["id"]}
+    assert others, "the models are in several executors"
     os.kill(victim["pid"], signal.SIGKILL)
 
     def now() -> dict[str, Any]:
