@@ -431,8 +431,11 @@ class ServingRuntime:
                 batch = next((b.batch for b in route.gpulet.models if b.model == seen.model), None)
                 if planned is None or batch is None:
                     continue
-                slowdown = max(1.0, planned / table.solo_ms(seen.model, share, batch))
-                found = batch_times(table, share, seen, slowdown)
+                try:
+                    slowdown = max(1.0, planned / table.solo_ms(seen.model, share, batch))
+                    found = batch_times(table, share, seen, slowdown)
+                except InvalidValue:
+                    continue  # planned with the table before this one, which had other shares or batches
                 if found is not None:
                     times.append(found)
         self._drift, orders = drift_step(DriftRule(), self._drift, now, times)

@@ -9,6 +9,7 @@ import shutil
 import signal
 import socket
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from serving_kit import Served, echo, lenet, served, table
 from tritonclient.utils import InferenceServerException
 
 from edge.core.errors import Conflict, InvalidValue, MagpieError, NotFound, Unavailable
+from edge.core.layout import BatchTraffic, ExecutorTraffic, TrafficReport
 from edge.core.serving import DeviceTable, ServingPlan, ServingProblem
 from edge.runtime.serving import check_port
 from edge.runtime.serving_cameras import CamerasNow
@@ -246,6 +248,22 @@ async def test_what_the_cameras_need_bounds_the_models(running: Served) -> None:
     running.cameras.append(CamerasNow(0.9))
     running.runtime.change(ServingPlanning())
     await running.serving("left", "right", "digits")
+
+
+async def test_batches_planned_with_a_table_of_other_shares_are_no_drift(running: Served) -> None:
+    runtime = running.runtime
+    await running.until(lambda: not runtime.view.in_flight, "nothing changes")
+    layout = runtime._layout
+    assert layout is not None
+    route = layout.routes[0]
+    model = route.gpulet.models[0].model
+    other = replace(route, gpulet=replace(route.gpulet, share=0.37), batch_ms={model: 1.0})
+    seen = ExecutorTraffic(route.executor, 50, 50, 1.0, True, (BatchTraffic(model, 50, 50, 1.0),))
+    runtime._layout = replace(layout, routes=(other,))
+    try:
+        runtime._watch_drift(1.0, TrafficReport(1.0, 1.0, layout.number, (), (seen,)))
+    finally:
+        runtime._layout = layout
 
 
 async def test_settings_of_what_is_not_there_are_refused(running: Served) -> None:
