@@ -9,9 +9,17 @@ from typing import Any
 from edge.core.errors import InvalidValue
 
 
+def finite(value: float) -> bool:
+    """Neither infinite nor NaN; a whole number beyond all floats counts as infinite."""
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
 def in_range(path: str, value: float, low: float, high: float, *, low_open: bool = False) -> None:
     """`low <= value <= high` (or `low < value` with `low_open`), finite."""
-    ok = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    ok = isinstance(value, (int, float)) and not isinstance(value, bool) and finite(value)
     if not ok or value > high or value < low or (low_open and value == low):
         left = "above" if low_open else "from"
         raise InvalidValue(path, value, f"a number {left} {low:g} to {high:g}")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from edge.core.checks import finite
 from edge.core.errors import InvalidValue
 
 
@@ -22,7 +22,7 @@ def number(value: Mapping[str, Any], key: str, path: str, default: float | None 
     where = f"{path}.{key}" if path else key
     if given is None:
         return default if default is not None else required(value, key, path)
-    if isinstance(given, bool) or not isinstance(given, (int, float)) or not math.isfinite(given):
+    if isinstance(given, bool) or not isinstance(given, (int, float)) or not finite(given):
         raise InvalidValue(where, given, "a finite number")
     return given
 

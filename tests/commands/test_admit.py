@@ -80,6 +80,8 @@ def test_files_are_taken_from_the_folder_of_the_document(tmp_path: Path, capsys:
         ({"format": "admission/2"}, "format"),
         ({"capacty": 1}, "capacty"),
         ({"capacity": 0}, "capacity"),
+        ({"capacity": 10**400}, "capacity"),
+        ({"device": DEVICE | {"latency_ms": {"plates": {"10": [10**400]}}}}, "latency_ms"),
         ({"candidate": {}}, "candidate"),
         ({"candidate": {"model": {"name": "plates", "rate": 1}}}, "candidate.model.slo_ms"),
         ({"candidate": {"model": {"name": "speech", "rate": 1, "slo_ms": 10}}}, "speech"),
