@@ -924,9 +924,14 @@ class ServingRuntime:
         }
 
     def _state_of(self, offer: Offer) -> str:
-        """waiting | checking | measuring | starting | serving | capped | refused | failed."""
+        """waiting (an application: for its models) | checking | measuring | starting | serving | capped | refused |
+        failed."""
         if offer.application is not None:
-            return "serving"
+            parts = [self._offers.get(name) for name in offer.application.models]
+            # An application asks models only, no further application.
+            models = [p for p in parts if p is not None and p.application is None]
+            well = len(models) == len(parts) and all(self._state_of(p) in ("serving", "capped") for p in models)
+            return "serving" if well else "waiting"
         if offer.name in self.view.refused and offer.state == "offered":
             return "refused"
         if self.view.models.get(offer.name, {}).get("version") is not None:

@@ -25,6 +25,7 @@ from edge.runtime.serving import check_port
 from edge.runtime.serving_cameras import CamerasNow
 from edge.runtime.serving_demand import Offer
 from edge.runtime.serving_tables import cut, keep_table, merged, read_table
+from edge.serving.pipeline_files import parse_application
 from edge.settings import ServingPlanning
 from edge.shares.coop import BucketFolder
 from edge.shares.cpu import CpuPartitioner
@@ -133,44 +134,6 @@ async def test_an_unloaded_model_is_gone_and_comes_back(running: Served) -> None
     await running.serving("left", "right")
 
 
-async def test_a_model_that_failed_and_fails_again_is_failed(running: Served) -> None:
-    with pytest.raises(MagpieError, match="broken"):
-        await running.runtime.load("broken", {})
-    assert running.state("broken") == "failed"
-
-
-async def test_an_unload_ends_a_load_that_is_under_way(running: Served) -> None:
-    echo(Path(running.runtime.settings.folder), "fleeting")
-    loading = asyncio.create_task(running.runtime.load("fleeting", {}))
-    await running.until(lambda: running.state("fleeting") == "checking", "it is being tried")
-    await running.runtime.unload("fleeting")
-    with pytest.raises(Conflict, match="fleeting was unloaded"):
-        await loading
-    assert running.state("fleeting") == "unknown"
-    with pytest.raises(NotFound, match="fleeting"):
-        await running.runtime.unload("fleeting")
-
-
-async def test_an_unload_ends_the_wait_for_a_placement(running: Served) -> None:
-    # Nothing is known of its latency, so it is never placed by itself.
-    runtime = running.runtime
-    version = await asyncio.to_thread(runtime._repository.resolve, "fleeting")
-    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    runtime._offers["fleeting"] = Offer("fleeting", "offered", version=version)
-    runtime._served["fleeting"] = [future]
-    settling = asyncio.create_task(runtime._settle("fleeting", version, future))
-    await runtime.unload("fleeting")
-    await settling
-    with pytest.raises(Conflict, match="fleeting was unloaded"):
-        await future
-    shutil.rmtree(Path(runtime.settings.folder) / "fleeting")
-
-
-async def test_a_model_that_is_unloaded_before_its_turn_holds_up_no_other(running: Served) -> None:
-    await running.runtime._take_all_in(["ghost", "right"])
-    await running.serving("right")
-
-
 async def test_an_executor_that_is_killed_is_back_and_the_others_do_not_notice(running: Served) -> None:
     victim = next(e for e in running.executors() if "left" in e["models"])
     others = {e["id"]: e["pid"] for e in running.executors() if e["id"] != victim["id"]}
@@ -266,9 +229,65 @@ async def test_batches_planned_with_a_table_of_other_shares_are_no_drift(running
         runtime._layout = layout
 
 
+async def test_an_application_is_served_when_its_models_are(running: Served) -> None:
+    tensor = {"datatype": "FP32", "shape": [-1, 4]}
+    runtime = running.runtime
+    for model, state in (("left", "serving"), ("broken", "waiting"), ("nowhere", "waiting")):
+        described = {
+            "platform": "pipeline",
+            "slo_ms": 1000,
+            "inputs": [{"name": "x", **tensor}],
+            "outputs": [{"name": "y", "from": "one.x", **tensor}],
+            "stages": [{"name": "one", "model": model, "inputs": {"x": "x"}}],
+        }
+        application = parse_application("twice", described)
+        assert runtime._state_of(Offer("twice", "offered", application=application)) == state
+    # What it asks is no model but an application, which asks it in turn.
+    runtime._offers["nowhere"] = Offer("nowhere", "offered", application=application)
+    assert runtime._state_of(runtime._offers.pop("nowhere")) == "waiting"
+
+
 async def test_settings_of_what_is_not_there_are_refused(running: Served) -> None:
     with pytest.raises(InvalidValue, match=r"models\.speech"):
         running.runtime.change(ServingPlanning.model_validate({"models": {"speech": {"rate": 1}}}))
+
+
+async def test_a_model_that_failed_and_fails_again_is_failed(running: Served) -> None:
+    with pytest.raises(MagpieError, match="broken"):
+        await running.runtime.load("broken", {})
+    assert running.state("broken") == "failed"
+
+
+async def test_an_unload_ends_a_load_that_is_under_way(running: Served) -> None:
+    echo(Path(running.runtime.settings.folder), "fleeting")
+    loading = asyncio.create_task(running.runtime.load("fleeting", {}))
+    await running.until(lambda: running.state("fleeting") == "checking", "it is being tried")
+    await running.runtime.unload("fleeting")
+    with pytest.raises(Conflict, match="fleeting was unloaded"):
+        await loading
+    assert running.state("fleeting") == "unknown"
+    with pytest.raises(NotFound, match="fleeting"):
+        await running.runtime.unload("fleeting")
+
+
+async def test_an_unload_ends_the_wait_for_a_placement(running: Served) -> None:
+    # Nothing is known of its latency, so it is never placed by itself.
+    runtime = running.runtime
+    version = await asyncio.to_thread(runtime._repository.resolve, "fleeting")
+    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    runtime._offers["fleeting"] = Offer("fleeting", "offered", version=version)
+    runtime._served["fleeting"] = [future]
+    settling = asyncio.create_task(runtime._settle("fleeting", version, future))
+    await runtime.unload("fleeting")
+    await settling
+    with pytest.raises(Conflict, match="fleeting was unloaded"):
+        await future
+    shutil.rmtree(Path(runtime.settings.folder) / "fleeting")
+
+
+async def test_a_model_that_is_unloaded_before_its_turn_holds_up_no_other(running: Served) -> None:
+    await running.runtime._take_all_in(["ghost", "right"])
+    await running.serving("right")
 
 
 async def test_every_policy_of_the_settings_can_be_had() -> None:
