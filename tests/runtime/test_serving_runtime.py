@@ -137,7 +137,6 @@ async def test_an_unloaded_model_is_gone_and_comes_back(running: Served) -> None
 async def test_an_executor_that_is_killed_is_back_and_the_others_do_not_notice(running: Served) -> None:
     victim = next(e for e in running.executors() if "left" in e["models"])
     others = {e["id"]: e["pid"] for e in running.executors() if e["id"] != victim["id"]}
-    assert others, "the models are in several executors"
     os.kill(victim["pid"], signal.SIGKILL)
 
     def now() -> dict[str, Any]:
