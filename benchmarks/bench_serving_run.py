@@ -145,6 +145,15 @@ async def load(
     return dict(json.loads(report.read_text(encoding="utf-8")))
 
 
+async def settled(box: Appliance, capacity: float, seed: int, folder: Path) -> dict[str, float]:
+    """`most` after some load. The table was measured with nothing beside it; under load the appliance sees what batches
+    really take, and plans with that from then on."""
+    for part in SETTLING:
+        rates = {name: part * rate for name, rate in most(box, capacity).items()}
+        await load(box, rates, SETTLE_S, None, seed, folder)
+    return most(box, capacity)
+
+
 def counted(report: dict[str, Any]) -> dict[str, Any]:
     """The report in few numbers."""
     models = report["models"]
@@ -212,12 +221,7 @@ async def wave(folder: Path, table: Path | None, minutes: float, seed: int, shar
     async with Appliance(site) as box:
         await all_serve(box)
         capacity = served(box).view.capacity.most - served(box).warm_share
-        # The table was measured with nothing beside it. Under load the appliance sees what batches really take, and
-        # plans with that from then on: so does this.
-        for part in SETTLING:
-            rates = {name: part * rate for name, rate in most(box, capacity).items()}
-            await load(box, rates, SETTLE_S, None, seed, folder)
-        top = most(box, capacity)
+        top = await settled(box, capacity, seed, folder)
         seconds = 60 * minutes
         period = min(200.0, seconds / 2)
         # Between a third of the top and the top.
@@ -227,9 +231,9 @@ async def wave(folder: Path, table: Path | None, minutes: float, seed: int, shar
         report = await during(load(box, rates, seconds, shape, seed, folder), follow(box, rows))
         box.journal.flush()
         plans = len(box.events(1000, None, None, "serving.plan"))
-    settled = [r for r in rows if r["t_s"] > WARM_UP_S]
-    lags = [correlation([r["rate"] for r in settled[: -lag or None]], [r["share"] for r in settled[lag:]])
-            for lag in range(max(1, min(30, len(settled) // 2)))]  # fmt: skip
+    warm = [r for r in rows if r["t_s"] > WARM_UP_S]
+    lags = [correlation([r["rate"] for r in warm[: -lag or None]], [r["share"] for r in warm[lag:]])
+            for lag in range(max(1, min(30, len(warm) // 2)))]  # fmt: skip
     held = sum(planned_rate(r, RateSettings()) for r in top.values())
     return {
         **counted(report),
@@ -238,10 +242,10 @@ async def wave(folder: Path, table: Path | None, minutes: float, seed: int, shar
         "top_over_planned_rate": round(sum(top.values()) / held, 3),
         "period_s": period,
         "plans": plans,
-        "share_least": min(r["share"] for r in settled),
-        "share_most": max(r["share"] for r in settled),
+        "share_least": min(r["share"] for r in warm),
+        "share_most": max(r["share"] for r in warm),
         "share_follows_rate": round(max(lags), 3),
-        "planned_rate_follows_rate": round(correlation([r["rate"] for r in settled], [r["held"] for r in settled]), 3),
+        "planned_rate_follows_rate": round(correlation([r["rate"] for r in warm], [r["held"] for r in warm]), 3),
         "lag_s": lags.index(max(lags)),
         "seconds": rows,
     }
@@ -258,7 +262,7 @@ async def reorganise(folder: Path, table: Path | None, minutes: float, seed: int
     async with Appliance(site) as box:
         await all_serve(box)
         capacity = served(box).view.capacity.most - served(box).warm_share
-        rates = {name: 0.5 * rate for name, rate in most(box, capacity).items()}
+        rates = {name: 0.5 * rate for name, rate in (await settled(box, capacity, seed, folder)).items()}
 
         async def new_version() -> None:
             shutil.copytree(models / "lenet" / "1", models / "lenet" / "2")
@@ -327,7 +331,7 @@ async def cameras(
             alone = accuracy(alone_from)
             # Cameras, front and client share the same cores: a part of what models may take is asked for.
             capacity = served(box).view.capacity.most - served(box).warm_share
-            rates = {name: BESIDE * rate for name, rate in most(box, capacity).items()}
+            rates = {name: BESIDE * rate for name, rate in (await settled(box, capacity, seed, folder)).items()}
             if min(rates.values()) <= 0:
                 raise RuntimeError(f"{capacity:.2f} of the device are too little for the three models: raise --share")
             answers = {

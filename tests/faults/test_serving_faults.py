@@ -26,7 +26,7 @@ from edge.demo.cameras import serve_cameras
 from edge.settings import ServingSettings
 
 pytestmark = [pytest.mark.e2e, pytest.mark.faults, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(240)]
-#: An executor, and what it serves, is back within so long (the issue asks for it; machines that are busy need more).
+#: When to give up waiting: how long it takes is measured in benchmarks/bench_serving_run.py.
 BACK_S = 30.0
 
 
@@ -133,22 +133,20 @@ async def box(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Box]:
 
 async def test_an_executor_that_is_killed_fails_its_own_requests_only_and_is_back(box: Box) -> None:
     left, right = box.executor_of("left"), box.executor_of("right")
-    apart = left != right
+    assert left != right, "each of the models has a partition of its own"
     async with box.asked() as asking:
         await box.watched.until(lambda: asking.good("left") > 5 and asking.good("right") > 5, "both answer")
         bad_before, mark = asking.bad("right"), len(box.watched.events)
         pid = box.watched.pid(left)
         os.kill(pid, signal.SIGKILL)
-        took = await box.watched.until(
+        await box.watched.until(
             lambda: box.watched.appliance.runtime.supervisor.pid(left) not in (None, pid) and box.connected(left),
             "it is back",
             BACK_S,
         )
-        assert took < BACK_S
         good = asking.good("left")
         await box.watched.until(lambda: asking.good("left") > good + 5, "its model answers again")
-        if apart:
-            assert asking.bad("right") == bad_before, "the other model did not notice"
+        assert asking.bad("right") == bad_before, "the other model did not notice"
     assert asking.outcomes["left"]["wrong"] == 0
     lost = box.watched.of("serving.executor_lost", mark)
     assert [e["data"]["executor"] for e in lost] == [left]
