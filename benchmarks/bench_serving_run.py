@@ -403,7 +403,8 @@ def judged(results: dict[str, Any]) -> dict[str, bool]:
         found = results["wave"]
         out[f"wave: fewer than {100 * VIOLATIONS:g} % missed"] = found["violation_ratio"] < VIOLATIONS
         out["wave: the plan follows up and down"] = (
-            found["share_follows_rate"] > 0.7 and found["share_most"] > 1.2 * found["share_least"]
+            min(found["share_follows_rate"], found["planned_rate_follows_rate"]) > 0.7
+            and found["share_most"] > found["share_least"]
         )
     if "reorganise" in results:
         changes = results["reorganise"]["changes"]
