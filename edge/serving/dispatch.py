@@ -451,8 +451,10 @@ class Dispatcher:
         else:
             reason = failed.reason.strip() or failed.code
             error = Unavailable(f"{served.version.model}: the model failed: {reason}")
-            # One request that its model cannot take must not fail the others in its batch: each is tried alone.
-            self._again(served, batch.parts, error, alone=True, worth=len(batch.parts) > 1)
+            # One request that its model cannot take must not fail the others in its batch: each is tried alone. That
+            # takes nothing from the one more try that each has if an executor is lost; it comes once, since what is
+            # tried alone has no company to fail with.
+            self._again(served, batch.parts, error, alone=True, worth=len(batch.parts) > 1, counts=False)
         self._touch(served)
         self._feed(seat)
         self._settle()
@@ -699,13 +701,15 @@ class Dispatcher:
         error: Unavailable,
         alone: bool,
         worth: bool,
+        counts: bool = True,
     ) -> None:
-        """Requests of a batch that was not computed: once more, if it is worth it, else they fail."""
+        """Requests of a batch that was not computed: once more (where that `counts`), if it is worth it; else they
+        fail."""
         for request, pieces in parts:
             if request.settled:
                 continue
-            if worth and request.retries == 0:
-                request.retries += 1
+            if worth and (not counts or request.retries == 0):
+                request.retries += counts
                 request.alone = request.alone or alone
                 served.queue.give_back(request, pieces)
             else:
