@@ -265,14 +265,17 @@ def main() -> None:
     parser.add_argument("--weights", type=Path, default=WEIGHTS, help="folder of the first students")
     parser.add_argument("--only", choices=("demo", "recorded", "trace"))
     parser.add_argument("--trace", type=Path, default=TRACE, help="an exhaustive trace, used where it is present")
-    parser.add_argument("--reprofile", type=Path, nargs="+", help="files of recorded runs, instead of training anew")
+    parser.add_argument(
+        "--reprofile", action="store_true", help="profile the runs that --out holds anew, instead of training anew"
+    )
     parser.add_argument("--out", default="microprofiler.json")
     args = parser.parse_args()
     torch.set_num_threads(1)
     cv2.setNumThreads(1)
     path = RESULTS / args.out
     # A part that is made alone leaves the others as they were.
-    result: dict[str, Any] = json.loads(path.read_text()) if args.only and path.is_file() else {}
+    kept = (args.only or args.reprofile) and path.is_file()
+    result: dict[str, Any] = json.loads(path.read_text()) if kept else {}
     result |= {"machine": platform.processor() or platform.machine(), "cores": os.cpu_count()}
     shared = Path(os.environ.get("MAGPIE_SHARED", Path(__file__).resolve().parent.parent.parent / "shared"))
     if args.only in (None, "trace") and args.trace.is_file():
@@ -285,7 +288,7 @@ def main() -> None:
         else:
             print("recorded curves: the developers' shared folder is absent (set MAGPIE_SHARED)")
     if args.reprofile:
-        runs = reprofiled([run for file in args.reprofile for run in json.loads(file.read_text())])
+        runs = reprofiled(result["demo"]["runs"])
         result["demo"] = {"runs": runs, "summary": summary(runs)}
         print(json.dumps(result["demo"]["summary"], indent=1))
     elif args.only in (None, "demo"):
