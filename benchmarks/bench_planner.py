@@ -10,7 +10,6 @@ mean something on a busy machine. The reference times are CPU seconds of the pub
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import os
 import platform
@@ -23,6 +22,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from benchmarks.scripts import load_script
 from edge.core.window import WindowProblem
 from scheduler.policies import WINDOW_POLICIES, window_policy
 
@@ -53,7 +53,7 @@ def main() -> int:
     if not shared.is_dir():
         print(f"{shared} is absent: set MAGPIE_SHARED to the shared folder")
         return 1
-    checker = _load_checker(shared / "check_window_plan.py")
+    checker = load_script(shared / "check_window_plan.py")
     expected = json.loads((shared / "window-problems" / "expected.json").read_text())
     scores: dict[str, list[Score]] = {name: [] for name in WINDOW_POLICIES}
     example: dict[str, float] = {}
@@ -85,15 +85,6 @@ def main() -> int:
     }
     RESULTS.write_text(json.dumps(result, indent=1) + "\n")
     return 0 if all(targets.values()) else 1
-
-
-def _load_checker(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("check_window_plan", path)
-    if spec is None or spec.loader is None:
-        raise SystemExit(f"{path} cannot be loaded")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def _measure(checker: ModuleType, raw: dict[str, Any], name: str, repeats: int) -> Score:

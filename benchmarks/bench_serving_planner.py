@@ -13,7 +13,6 @@ results and keeps the others, so that slow policies can be run apart.
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import os
 import platform
@@ -27,6 +26,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from benchmarks.scripts import load_script
 from edge.core.serving import DeviceTable, ServedModel, ServingPlan, ServingProblem
 from scheduler.gpulets.policies import SERVING_POLICIES, ServingPolicy, least_percent, serving_policy
 
@@ -64,7 +64,7 @@ def main() -> int:
     if not shared.is_dir():
         print(f"{shared} is absent: set MAGPIE_SHARED to the shared folder")
         return 1
-    checker = _load_checker(shared / "check_serving_plan.py")
+    checker = load_script(shared / "check_serving_plan.py")
     raw = json.loads((shared / "serving-problems" / "device-rtx2080ti-synthetic.json").read_text())
     given = json.loads((shared / "serving-problems" / "scenarios.json").read_text())
     raw = _with_aliases(raw)
@@ -223,15 +223,6 @@ def _checked(
     if faults:
         raise SystemExit(f"{plan.policy}: refused: {faults} for {problem.to_json()}")
     return int(devices)
-
-
-def _load_checker(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("check_serving_plan", path)
-    if spec is None or spec.loader is None:
-        raise SystemExit(f"{path} cannot be loaded")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def _quantile(values: Sequence[float], part: float) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import json
 import os
@@ -14,6 +13,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from benchmarks.scripts import load_script
 from edge.cli import main
 from edge.commands.plan import noise_to_stderr
 from edge.commands.schema import schema
@@ -165,11 +165,7 @@ def test_plans_of_the_shared_scenarios_pass_the_independent_checker(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], shared_dir: Path
 ) -> None:
     folder = shared_dir / "data" / "serving-problems"
-    spec = importlib.util.spec_from_file_location("checker", shared_dir / "data" / "check_serving_plan.py")
-    assert spec is not None
-    assert spec.loader is not None
-    checker = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(checker)
+    checker = load_script(shared_dir / "data" / "check_serving_plan.py")
     device_file = folder / "device-rtx2080ti-synthetic.json"
     raw, given = json.loads(device_file.read_text()), json.loads((folder / "scenarios.json").read_text())
     held = 0

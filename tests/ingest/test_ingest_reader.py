@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import itertools
 import logging
 import threading
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 from video_clips import FPS, HEIGHT, WIDTH, Clips, make_clips, scene, wait_for
 
+from benchmarks.scripts import load_script
 from edge.core.clock import SystemClock
 from edge.core.errors import CameraError
 from edge.demo.rtsp_server import RtspServer
@@ -259,11 +259,7 @@ def test_a_failure_of_the_stream_is_an_error_without_the_password(server: RtspSe
 def test_another_server_is_read_too(shared_dir: Path, clips: Clips) -> None:
     """An independent implementation: the developers' virtual camera."""
     path = shared_dir / "tools" / "virtual_camera.py"
-    spec = importlib.util.spec_from_file_location("virtual_camera", path)
-    assert spec is not None
-    assert spec.loader is not None
-    other = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(other)
+    other = load_script(path)
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()

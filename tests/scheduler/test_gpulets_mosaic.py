@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from serving_problems import problems, tables
 
+from benchmarks.scripts import load_script
 from edge.core.serving import DeviceTable, ServedModel, ServingPlan, ServingProblem, Utilisation
 from scheduler.gpulets.elastic import ElasticPolicy
 from scheduler.gpulets.mosaic import Mosaic
@@ -276,11 +276,7 @@ def test_a_device_is_settled_with_the_neighbours_there_are() -> None:
 @pytest.fixture(scope="module")
 def shared(shared_dir: Path) -> tuple[ModuleType, dict[str, object], dict[str, list[object]]]:
     folder = shared_dir / "data"
-    spec = importlib.util.spec_from_file_location("mosaic_checker", folder / "check_serving_plan.py")
-    assert spec is not None
-    assert spec.loader is not None
-    checker = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(checker)
+    checker = load_script(folder / "check_serving_plan.py")
     raw = json.loads((folder / "serving-problems" / "device-rtx2080ti-synthetic.json").read_text())
     return checker, raw, json.loads((folder / "serving-problems" / "scenarios.json").read_text())
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 import json
 from dataclasses import replace
@@ -13,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from serving_problems import problems, tables
 
+from benchmarks.scripts import load_script
 from edge.core.errors import InvalidValue
 from edge.core.serving import DeviceTable, ServedModel, ServingProblem, Utilisation
 from scheduler.gpulets.curves import Curves, Load, knee, least_share
@@ -301,11 +301,7 @@ def test_loads_fit_exactly_when_some_batches_do(
 @pytest.fixture(scope="module")
 def scenarios(shared_dir: Path) -> tuple[object, dict[str, object], DeviceTable, list[ServingProblem]]:
     folder = shared_dir / "data"
-    spec = importlib.util.spec_from_file_location("check_serving_plan", folder / "check_serving_plan.py")
-    assert spec is not None
-    assert spec.loader is not None
-    checker = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(checker)
+    checker = load_script(folder / "check_serving_plan.py")
     raw = json.loads((folder / "serving-problems" / "device-rtx2080ti-synthetic.json").read_text())
     given = json.loads((folder / "serving-problems" / "scenarios.json").read_text())
     asked = [

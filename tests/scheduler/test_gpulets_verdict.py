@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.scripts import load_script
 from edge.core.errors import InvalidValue
 from edge.core.serving import (
     DeviceTable,
@@ -124,11 +124,7 @@ def test_slack_forgives_one_percent_and_no_slack_nothing() -> None:
 
 @pytest.fixture(scope="module")
 def checker(shared_dir: Path) -> tuple[ModuleType, dict[str, object], DeviceTable]:
-    spec = importlib.util.spec_from_file_location("serving_checker", shared_dir / "data" / "check_serving_plan.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = load_script(shared_dir / "data" / "check_serving_plan.py")
     raw = json.loads((shared_dir / "data" / "serving-problems" / "device-rtx2080ti-synthetic.json").read_text())
     return module, raw, DeviceTable.from_json(raw)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
@@ -11,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from planning_problems import LINEAR, SUBLINEAR, problems
 
+from benchmarks.scripts import load_script
 from edge.core.errors import InvalidValue
 from edge.core.window import RetrainingOption, Segment, StreamAllocation, StreamProblem, WindowPlan, WindowProblem
 from scheduler.policies import WINDOW_POLICIES, window_policy
@@ -20,12 +20,7 @@ from scheduler.timeline import evaluate
 @pytest.fixture(scope="module")
 def checker(shared_dir: Path) -> ModuleType:
     """The independent scorer, which shares no code with ours."""
-    spec = importlib.util.spec_from_file_location("check_window_plan", shared_dir / "data" / "check_window_plan.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script(shared_dir / "data" / "check_window_plan.py")
 
 
 def one(option: RetrainingOption, **changes: object) -> WindowProblem:
