@@ -14,7 +14,7 @@ import webbrowser
 from pathlib import Path
 from typing import Any
 
-from edge.commands.serving import Serving, serving
+from edge.commands.running import RunningAppliance, run_appliance
 from edge.core.errors import InvalidValue, MagpieError
 from edge.demo.cameras import PASSWORD_VARIABLE, USER, serve_cameras
 from edge.demo.site import demo_site, scene_cameras, video_cameras
@@ -130,7 +130,7 @@ async def _demo(site: SiteSettings, args: argparse.Namespace) -> int:
     console.say(
         f"Starting: {len(site.cameras)} cameras, windows of {args.window_seconds:g} s, policy {site.retraining.policy}"
     )
-    async with serving(site) as running:
+    async with run_appliance(site) as running:
         caps = running.appliance.runtime.partitioner.caps
         console.say(f"The page: {running.url}")
         console.say(f"Shares: {caps.kind} ({caps.enforced}) over {caps.units:g} cores. {caps.evidence}")
@@ -149,7 +149,7 @@ async def _demo(site: SiteSettings, args: argparse.Namespace) -> int:
     return 0 if done or not args.windows else 1
 
 
-async def _until_measured(running: Serving, console: _Console, first: int, windows: int) -> list[int]:
+async def _until_measured(running: RunningAppliance, console: _Console, first: int, windows: int) -> list[int]:
     """Wait until `windows` windows are over and measured, or until asked to stop; returns the measured ones."""
     runtime = running.appliance.runtime
     wanted = list(range(first, first + windows)) if windows else []
@@ -199,7 +199,7 @@ def _percent(value: float | None) -> str:
     return "-" if value is None else f"{100 * value:.1f} %"
 
 
-async def _follow(running: Serving, console: _Console, began: float) -> None:
+async def _follow(running: RunningAppliance, console: _Console, began: float) -> None:
     """Tell in words what happens."""
     answered: set[str] = set()
 
@@ -223,7 +223,9 @@ async def _follow(running: Serving, console: _Console, began: float) -> None:
         watch.cancel()
 
 
-def _finish(running: Serving, args: argparse.Namespace, console: _Console, numbers: list[int], took_s: float) -> None:
+def _finish(
+    running: RunningAppliance, args: argparse.Namespace, console: _Console, numbers: list[int], took_s: float
+) -> None:
     from edge.demo.report import build_report
 
     appliance = running.appliance

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from edge.commands.serving import serving
+from edge.commands.running import run_appliance
 from edge.logs import log_to_stderr
 from edge.settings import SiteSettings, read_site
 
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _run(site: SiteSettings, say: Callable[[str], None]) -> None:
-    async with serving(site) as running:
+    async with run_appliance(site) as running:
         say(f"Magpie is up: {running.url} (stop it with Ctrl-C)")
         await running.stop.wait()
         say("stopping: workers are drained")

@@ -17,7 +17,7 @@ from running_kit import running, until
 from serving_kit import echo, lenet, table
 
 from edge.appliance.appliance import Appliance
-from edge.commands.serving import serving
+from edge.commands.running import run_appliance
 from edge.core.errors import InvalidValue
 from edge.runtime.serving_tables import read_table
 from edge.settings import ServingSettings, SiteSettings
@@ -50,7 +50,7 @@ async def test_a_site_without_cameras_serves_models_by_both_protocols(tmp_path: 
         update={"serving": settings(tmp_path, *tables)}
     )
     site = site.model_copy(update={"web": site.web.model_copy(update={"port": 0})})
-    async with serving(site) as up, httpx.AsyncClient(base_url=up.url) as rest:
+    async with run_appliance(site) as up, httpx.AsyncClient(base_url=up.url) as rest:
         box = up.appliance
         await until(lambda: {state(box, "left"), state(box, "digits")} == {"serving"}, 60, "both are served")
         assert not any(w["name"] == "golden" for w in box.overview()["workers"]), "labels are for cameras"

@@ -16,7 +16,7 @@ from running_kit import until
 from serving_kit import echo, lenet, table
 
 from edge.cli import main
-from edge.commands.serving import serving
+from edge.commands.running import run_appliance
 from edge.settings import ServingSettings, SiteSettings
 from edge.store.store import Store
 
@@ -45,7 +45,7 @@ async def test_an_appliance_is_scraped_saved_applied_and_restored(
     both = plain.model_copy(update={"serving": served, "web": plain.web.model_copy(update={"port": 0})})
     cameras = [c.id for c in both.cameras]
     data = Path(both.data_dir)
-    async with serving(both) as up, httpx.AsyncClient(base_url=up.url, timeout=30) as rest:
+    async with run_appliance(both) as up, httpx.AsyncClient(base_url=up.url, timeout=30) as rest:
         box = up.appliance
         await until(lambda: all(box.camera(c)["state"]["answers"] > 0 for c in cameras), 90, "every camera answers")
         await until(lambda: all(m["state"] == "serving" for m in box.serving()["models"]), 60, "both are served")

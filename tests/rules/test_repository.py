@@ -35,7 +35,7 @@ def test_import_rules_hold() -> None:
 
 
 def test_the_control_process_never_loads_torch() -> None:
-    code = "import edge.commands.serving, web.app, sys; sys.exit('torch is loaded' if 'torch' in sys.modules else 0)"
+    code = "import edge.commands.running, web.app, sys; sys.exit('torch is loaded' if 'torch' in sys.modules else 0)"
     out = subprocess.run([sys.executable, "-c", code], cwd=REPO, capture_output=True, text=True, check=False)
     assert out.returncode == 0, out.stderr
 

@@ -14,7 +14,7 @@ from edge.settings import SiteSettings
 
 
 @dataclass(frozen=True)
-class Serving:
+class RunningAppliance:
     """A running appliance; `stop` is set by SIGTERM or SIGINT."""
 
     appliance: Appliance
@@ -23,7 +23,7 @@ class Serving:
 
 
 @asynccontextmanager
-async def serving(site: SiteSettings) -> AsyncIterator[Serving]:
+async def run_appliance(site: SiteSettings) -> AsyncIterator[RunningAppliance]:
     """Start the appliance and its page; drain both at the end. Raises MagpieError before anything runs."""
     from web.app import create_app
     from web.server import WebServer
@@ -37,6 +37,6 @@ async def serving(site: SiteSettings) -> AsyncIterator[Serving]:
         server = WebServer(create_app(appliance), site.web.host, site.web.port)
         await server.start()
         try:
-            yield Serving(appliance, f"http://{site.web.host}:{server.port}/", stop)
+            yield RunningAppliance(appliance, f"http://{site.web.host}:{server.port}/", stop)
         finally:
             await server.stop()
