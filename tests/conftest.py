@@ -22,3 +22,16 @@ def shared_dir() -> Path:
     if not (path / "data").is_dir():
         pytest.skip("the developers' shared data folder is absent (set MAGPIE_SHARED)")
     return path
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An upgraded empty SQLite file to copy, which is quicker than upgrading each time."""
+    from edge.store import database as db
+    from edge.store.store import default_url
+
+    folder = tmp_path_factory.mktemp("sqlite-template")
+    database = db.Database(default_url(folder))
+    db.upgrade(database)
+    database.close()
+    return folder / "magpie.db"

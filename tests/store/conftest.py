@@ -14,18 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from postgres_server import postgres_server
 from store_helpers import JumpClock
 
-from edge.store import database as db
 from edge.store.store import Store, default_url
-
-
-@pytest.fixture(scope="session")
-def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An upgraded empty SQLite file to copy, which is quicker than upgrading each time."""
-    folder = tmp_path_factory.mktemp("sqlite-template")
-    database = db.Database(default_url(folder))
-    db.upgrade(database)
-    database.close()
-    return folder / "magpie.db"
 
 
 @pytest.fixture

@@ -14,31 +14,21 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "store"))
 
 from postgres_server import postgres_server
 
-from edge.store import database as db
 from edge.store.store import default_url
 
 #: Makes the address of a database of a kind for a data folder; `empty`: without tables.
 Place = Callable[..., str]
 
 
-@pytest.fixture(scope="session")
-def upkeep_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("upkeep-template")
-    database = db.Database(default_url(folder))
-    db.upgrade(database)
-    database.close()
-    return folder / "magpie.db"
-
-
 @pytest.fixture
-def place(request: pytest.FixtureRequest, upkeep_sqlite: Path) -> Iterator[Place]:
+def place(request: pytest.FixtureRequest, sqlite_template: Path) -> Iterator[Place]:
     with ExitStack() as stack:
 
         def make(kind: str, folder: Path, empty: bool = False) -> str:
             folder.mkdir(parents=True, exist_ok=True)
             if kind == "sqlite":
                 if not empty:
-                    shutil.copy(upkeep_sqlite, folder / "magpie.db")
+                    shutil.copy(sqlite_template, folder / "magpie.db")
                 return default_url(folder)
             return stack.enter_context(postgres_server(request.config).new_database(empty=empty))
 
