@@ -12,7 +12,6 @@ import argparse
 import contextlib
 import json
 import os
-import re
 import statistics
 import subprocess
 import sys
@@ -22,9 +21,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from benchmarks.gpu_device import open_gpu, result_path, tried
 from edge.core.errors import ShareError
 from edge.core.shares import Partitioner, Role
-from edge.shares import discover
 
 RESULTS = Path(__file__).parent / "results"
 REPO = Path(__file__).resolve().parents[1]
@@ -133,12 +132,10 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--kind", choices=("mps+green", "mps", "coop"), help="share kind (default: the best one)")
     args = parser.parse_args()
-    found = discover.discover()
-    device = next((d for d in found.devices if d.gpu is not None), None)
-    if device is None:
-        print("no NVIDIA GPU here: " + ("; ".join(found.notes) or "nvidia-smi lists none"))
+    opened = open_gpu(args.kind)
+    if opened is None:
         return 2
-    choice = discover.open_partitioner(device, args.kind)
+    device, choice = opened
     parts = choice.partitioner
     models, batches = args.models.split(","), [int(b) for b in args.batches.split(",")]
     shares = [s for s in (parts.caps.quantize(float(s)) for s in args.shares.split(",")) if s > 0]
@@ -147,7 +144,7 @@ def main() -> int:
         "at_utc": datetime.now(UTC).isoformat(timespec="seconds"),
         "device": device.to_json(),
         "shares": parts.caps.to_json(),
-        "tried": [{"kind": a.kind, "ok": a.ok, "reason": a.reason} for a in choice.attempts],
+        "tried": tried(choice),
         "latency": [],
         "retraining": [],
         "interference": [],
@@ -197,9 +194,7 @@ def main() -> int:
         result["resizes"] = resizes(parts, models[0], shares)
     finally:
         parts.close()
-    name = re.sub(r"[^a-z0-9]+", "-", device.name.lower()).strip("-")
-    path = RESULTS / f"gpu_{name}_{datetime.now(UTC):%Y-%m-%d}.json"
-    RESULTS.mkdir(exist_ok=True)
+    path = result_path(RESULTS, "gpu", device)
     path.write_text(json.dumps(result, indent=1) + "\n")
     print(f"\nwritten: {path}")
     return 0

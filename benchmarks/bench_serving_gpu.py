@@ -13,7 +13,6 @@ import argparse
 import asyncio
 import json
 import os
-import re
 import statistics
 import tempfile
 import time
@@ -23,6 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from benchmarks.gpu_device import open_gpu, result_path, tried
 from benchmarks.make_models import paper, write_repository
 from edge.commands.profile import table_text
 from edge.core.clock import SystemClock
@@ -74,12 +74,10 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=0.8, help="per measurement")
     parser.add_argument("--kind", choices=("mps+green", "mps", "coop"), help="share kind (default: the best one)")
     args = parser.parse_args()
-    found = discover.discover()
-    device = next((d for d in found.devices if d.gpu is not None), None)
-    if device is None:
-        print("no NVIDIA GPU here: " + ("; ".join(found.notes) or "nvidia-smi lists none"))
+    opened = open_gpu(args.kind)
+    if opened is None:
         return 2
-    choice = discover.open_partitioner(device, args.kind)
+    device, choice = opened
     caps = choice.partitioner.caps
     print(f"{device.name}: {caps.kind} ({caps.evidence})")
     began = time.monotonic()
@@ -90,14 +88,13 @@ def main() -> int:
             table, resizes = asyncio.run(measure(args, choice, versions))
     finally:
         choice.partitioner.close()
-    tried = [{"kind": a.kind, "ok": a.ok, "reason": a.reason} for a in choice.attempts]
     details = {
         **table.details,
         "benchmark": "serving_gpu",
         "at_utc": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": round(time.monotonic() - began),
         "load": os.getloadavg()[0],
-        "tried": tried,
+        "tried": tried(choice),
         "resizes": resizes,
         "note": "random weights; ssd is torchvision's SSDLite on MobileNetV3, raw outputs",
     }
@@ -107,9 +104,7 @@ def main() -> int:
         print(f"\ninterference, held out: {json.dumps(errors)}")
     if resizes["seconds"]:
         print(f"a resize ({resizes['how']}) takes {1000 * statistics.median(resizes['seconds']):.1f} ms")
-    name = re.sub(r"[^a-z0-9]+", "-", device.name.lower()).strip("-")
-    path = RESULTS / f"serving_gpu_{name}_{datetime.now(UTC):%Y-%m-%d}.json"
-    RESULTS.mkdir(exist_ok=True)
+    path = result_path(RESULTS, "serving_gpu", device)
     path.write_text(table_text(table), encoding="utf-8")
     print(f"\nwritten: {path}")
     return 0
