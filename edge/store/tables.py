@@ -59,8 +59,75 @@ audit = sa.Table(
     sa.Column("revision", sa.BigInteger, nullable=False),
     sa.Column("changed_by", sa.Text, nullable=False),
     sa.Column("value", sa.JSON(none_as_null=True)),
+    sa.Column("address", sa.Text),  # where the request came from; None: this machine's own commands
     sa.Index("ix_audit_subject_id", "subject", "id"),
     sqlite_autoincrement=True,
+)
+
+# Who may come in. Passwords are Argon2id hashes; tokens, sessions and links are kept as SHA-256 of what was given out.
+users = sa.Table(
+    "users",
+    metadata,
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("role", sa.Text, nullable=False),
+    sa.Column("cameras", sa.JSON(none_as_null=True)),  # None: all
+    sa.Column("password", sa.Text),  # None: comes in by a link only
+    sa.Column("disabled", sa.Boolean, nullable=False),
+    sa.Column("must_change", sa.Boolean, nullable=False),
+    sa.Column("created_utc_s", sa.Double, nullable=False),
+    sa.Column("changed_utc_s", sa.Double, nullable=False),
+    sa.Column("last_login_utc_s", sa.Double),
+    sa.CheckConstraint("role IN ('viewer', 'operator', 'admin')", name="role_known"),
+)
+
+
+def _of_user(nullable: bool = False) -> sa.Column[str]:
+    return sa.Column("owner", sa.Text, sa.ForeignKey("users.name", ondelete="CASCADE"), nullable=nullable)
+
+
+tokens = sa.Table(
+    "tokens",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    _of_user(),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("role", sa.Text, nullable=False),
+    sa.Column("cameras", sa.JSON(none_as_null=True)),
+    sa.Column("prefix", sa.Text, nullable=False),
+    sa.Column("hash", sa.String(64), nullable=False),
+    sa.Column("created_utc_s", sa.Double, nullable=False),
+    sa.Column("expires_utc_s", sa.Double),
+    sa.Column("last_used_utc_s", sa.Double),
+    sa.CheckConstraint("role IN ('viewer', 'operator', 'admin')", name="role_known"),
+    sa.Index("ix_tokens_owner", "owner"),
+    sa.Index("uq_tokens_hash", "hash", unique=True),
+)
+
+sessions = sa.Table(
+    "sessions",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("hash", sa.String(64), nullable=False),
+    _of_user(),
+    sa.Column("address", sa.Text, nullable=False),
+    sa.Column("agent", sa.Text, nullable=False),
+    sa.Column("created_utc_s", sa.Double, nullable=False),
+    sa.Column("last_used_utc_s", sa.Double, nullable=False),
+    sa.Column("expires_utc_s", sa.Double, nullable=False),
+    sa.Index("ix_sessions_owner", "owner"),
+    sa.Index("uq_sessions_hash", "hash", unique=True),
+)
+
+# One-time links: a row goes when its link is used.
+links = sa.Table(
+    "links",
+    metadata,
+    sa.Column("hash", sa.String(64), primary_key=True),
+    sa.Column("kind", sa.Text, nullable=False),
+    _of_user(nullable=True),
+    sa.Column("created_utc_s", sa.Double, nullable=False),
+    sa.Column("expires_utc_s", sa.Double, nullable=False),
+    sa.CheckConstraint("kind IN ('setup', 'login')", name="kind_known"),
 )
 
 windows = sa.Table(

@@ -37,7 +37,10 @@ class SettingsRecord(_Record):
 
 @dataclass(frozen=True)
 class AuditRecord(_Record):
-    """One change: `subject` is "settings/NAME" or "camera/ID"; `value` is the new document (None: deleted)."""
+    """One change: `subject` is "settings/NAME" or "camera/ID"; `value` is the new document (None: deleted).
+
+    `address` is where the request came from (None: a command on this machine, or the appliance itself).
+    """
 
     id: int
     at_utc_s: float
@@ -46,6 +49,7 @@ class AuditRecord(_Record):
     revision: int
     changed_by: str
     value: dict[str, Any] | None
+    address: str | None = None
 
 
 @dataclass(frozen=True)
