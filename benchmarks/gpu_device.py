@@ -6,11 +6,12 @@ import re
 from datetime import UTC, datetime
 from pathlib import Path
 
+from edge.core.shares import ShareKind
 from edge.shares import discover
 from edge.shares.discover import Choice, DeviceInfo
 
 
-def open_gpu(kind: str | None) -> tuple[DeviceInfo, Choice] | None:
+def open_gpu(kind: ShareKind | None) -> tuple[DeviceInfo, Choice] | None:
     """The first GPU under the share kind `kind` (None: the best that it enforces), or None, said on the console."""
     found = discover.discover()
     device = next((d for d in found.devices if d.gpu is not None), None)
