@@ -380,7 +380,16 @@ class ServingRuntime:
             self._tasks.spawn(self._command(message), f"{message.action} {message.model}")
 
     def _front_lost(self, reason: str) -> None:
-        self.traffic, self._front_listens = None, False
+        """What was open when it last told died with it: failed, as clients see it. What came after is in no report."""
+        last, self.traffic, self._front_listens = self.traffic, None, False
+        if last is not None:
+            open_then = {m.model: m.queued + m.running for m in (*last.models, *last.applications)}
+            for model, requests in open_then.items():
+                total = self._totals[model]
+                self._totals[model] = replace(total, failed=total.failed + requests)
+            known = sum(m.queued + m.running for m in last.models)
+            data = {"requests": known, "unreported_s": round(self._now() - last.at_s, 2), "reason": reason}
+            self._note("serving.front_lost", data=data)
         self.tell(r.FrontLost(self._now()))
 
     def _executor_message(self, executor: str, message: Any) -> None:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 import pytest_asyncio
 from serving_kit import Served, echo, lenet, served, table
@@ -152,11 +153,34 @@ async def test_an_executor_that_is_killed_is_back_and_the_others_do_not_notice(r
     assert {e["id"]: e["pid"] for e in running.executors() if e["id"] != victim["id"]} == others
 
 
+def _totals(running: Served, model: str) -> dict[str, int]:
+    found: dict[str, int] = next(m for m in running.runtime.status()["models"] if m["name"] == model)["total"]
+    return found
+
+
+def _open(running: Served, model: str) -> int:
+    report = running.runtime.traffic
+    return sum(m.queued + m.running for m in report.models if m.model == model) if report else 0
+
+
 async def test_a_front_that_is_killed_listens_again_at_the_same_port(running: Served) -> None:
     port, pid = running.url, running.supervisor.pid("front")
     assert pid is not None
-    os.kill(pid, signal.SIGKILL)
+    executor = next(e for e in running.executors() if "right" in e["models"])["pid"]
+    before = _totals(running, "right")
+    os.kill(executor, signal.SIGSTOP)
+    try:
+        async with running.client() as client:
+            asking = asyncio.create_task(running.ask(client, "right"))
+            await running.until(lambda: _open(running, "right"), "a request is open")
+            os.kill(pid, signal.SIGKILL)
+            with pytest.raises(aiohttp.ClientError):
+                await asking
+    finally:
+        os.kill(executor, signal.SIGCONT)
     await running.until(lambda: not running.runtime.front_up, "the loss is seen")
+    assert [data["requests"] for kind, data in running.notes if kind == "serving.front_lost"] == [1]
+    assert _totals(running, "right")["failed"] == before["failed"] + 1, "what died with the front is counted"
     assert any(r["code"] == "serving_front" for r in running.runtime.reasons())
     assert not running.runtime.ready
     await running.until(
