@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from edge.core.alarms import Rule, RuleKind, Severity
 from edge.core.configs import (
     CLASSIFICATION_ARCHITECTURES,
     DETECTION_ARCHITECTURES,
@@ -23,6 +24,8 @@ from edge.core.configs import (
     StudentSpec,
 )
 from edge.core.errors import InvalidValue, InvalidValues, MagpieError
+from edge.core.hours import SPAN_PATTERN, inside
+from edge.core.zones import MAX_POINTS, MIN_POINTS, Zone, check_polygon
 
 Identifier = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$", description="lower-case name")]
 
@@ -68,6 +71,35 @@ class CameraRetraining(Settings):
     label_budget: int | None = Field(None, ge=4, le=5000, description="labelled frames per window; empty: the site's")
 
 
+Fraction = Annotated[float, Field(ge=0, le=1)]
+QuietHours = tuple[Annotated[str, Field(pattern=SPAN_PATTERN)], ...]
+
+
+class ZoneSettings(Settings):
+    """A named part of a camera's picture."""
+
+    name: Identifier
+    polygon: tuple[tuple[Fraction, Fraction], ...] = Field(
+        min_length=MIN_POINTS, max_length=MAX_POINTS, description="[x, y] in fractions of the picture; closed by itself"
+    )
+    classes: tuple[Annotated[str, Field(min_length=1, max_length=60)], ...] = Field(
+        (), max_length=200, description="only objects of these classes count; empty: all"
+    )
+
+    @field_validator("polygon")
+    @classmethod
+    def _simple(cls, value: tuple[tuple[float, float], ...]) -> tuple[tuple[float, float], ...]:
+        try:
+            check_polygon("polygon", value)
+        except InvalidValue as error:
+            raise ValueError(f"{error.allowed} (here: {error.given})") from None
+        return value
+
+    def zone(self) -> Zone:
+        """As the tracker takes it."""
+        return Zone(self.name, self.polygon, self.classes)
+
+
 class CameraSettings(Settings):
     """One camera and its student."""
 
@@ -89,6 +121,7 @@ class CameraSettings(Settings):
     student: StudentSettings = StudentSettings()
     inference: InferenceSettings = InferenceSettings()
     retraining: CameraRetraining = CameraRetraining()
+    zones: tuple[ZoneSettings, ...] = Field((), max_length=32, description="named parts of the picture, for rules")
 
     @field_validator("url")
     @classmethod
@@ -113,6 +146,15 @@ class CameraSettings(Settings):
         for name in self.class_map:
             if name not in self.classes:
                 raise ValueError(f"class_map.{name}: one of the camera's classes {', '.join(self.classes)}")
+        names = [z.name for z in self.zones]
+        for number, zone in enumerate(self.zones):
+            if names.index(zone.name) != number:
+                raise ValueError(f"zones[{number}].name: {zone.name!r} is there twice; each name once")
+            for name in zone.classes:
+                if name not in self.classes:
+                    raise ValueError(
+                        f"zones[{number}].classes: {name!r} is none of the camera's classes {', '.join(self.classes)}"
+                    )
         allowed = DETECTION_ARCHITECTURES if self.task == "detection" else CLASSIFICATION_ARCHITECTURES
         if self.student.architecture is not None and self.student.architecture not in allowed:
             raise ValueError(f"student.architecture: one of {', '.join(allowed)} for task {self.task}")
@@ -169,20 +211,11 @@ class RetrainingSettings(Settings):
     exemplars: int = Field(64, ge=0, le=5000, description="older frames kept per camera so that nothing is forgotten")
     gate_tolerance: float = Field(0.0, ge=0, le=0.2, description="a candidate may be so much worse and still pass")
     rollback_margin: float = Field(0.05, ge=0, le=1, description="live accuracy so far under its parent rolls back")
-    quiet_hours: tuple[Annotated[str, Field(pattern=r"^([01]\d|2[0-3]):[0-5]\d-([01]\d|2[0-3]):[0-5]\d$")], ...] = (
-        Field((), description="HH:MM-HH:MM in the box's time zone: nothing is retrained then")
-    )
+    quiet_hours: QuietHours = Field((), description="HH:MM-HH:MM in the box's time zone: nothing is retrained then")
 
     def retraining_allowed(self, minute_of_day: int) -> bool:
         """False inside quiet hours. `minute_of_day` 0-1439 in the box's time zone."""
-        if not self.enabled:
-            return False
-        for span in self.quiet_hours:
-            start, end = (int(p[:2]) * 60 + int(p[3:]) for p in span.split("-"))
-            inside = start <= minute_of_day < end if start <= end else minute_of_day >= start or minute_of_day < end
-            if inside:
-                return False
-        return True
+        return self.enabled and not inside(self.quiet_hours, minute_of_day)
 
 
 class RecordingSettings(Settings):
@@ -193,6 +226,66 @@ class RecordingSettings(Settings):
     keep_windows: int = Field(6, ge=2, le=10000)
 
 
+class RuleSettings(Settings):
+    """When to raise an alarm: changeable by REST at run time, in force at once."""
+
+    id: Identifier
+    name: str = Field("", max_length=120, description="for people; empty: the id")
+    kind: RuleKind
+    enabled: bool = True
+    cameras: tuple[Identifier, ...] = Field((), max_length=1000, description="empty: all")
+    classes: tuple[Annotated[str, Field(min_length=1, max_length=60)], ...] = Field(
+        (), max_length=200, description="object: of these classes; empty: all"
+    )
+    zones: tuple[Identifier, ...] = Field(
+        (), max_length=100, description="object: in one of these zones; empty: anywhere in the picture"
+    )
+    dwell_s: float = Field(0.0, ge=0, le=86400, description="object: there for so long")
+    below: float | None = Field(
+        None, ge=0, le=1,
+        description="accuracy: of a window (required); disk: free part (empty: 0.05); "
+        "slo: part of requests within their objective (empty: 0.95)",
+    )  # fmt: skip
+    after_s: float | None = Field(
+        None, ge=0, le=86400, description="camera_lost (empty: 60), slo (empty: 10): it must be so for so long"
+    )
+    severity: Severity = "warning"
+    quiet_hours: QuietHours = Field(
+        (), max_length=24, description="HH:MM-HH:MM in the box's time zone: no new alarm then"
+    )
+    min_interval_s: float = Field(
+        0.0, ge=0, le=604800, description="no new alarm of this rule and camera sooner after the one before"
+    )
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> RuleSettings:
+        if self.kind == "accuracy" and self.below is None:
+            raise ValueError("below: a number from 0 to 1: alarms when a window's accuracy is below it")
+        used = {
+            "cameras": ("object", "accuracy", "camera_lost", "roll_back"),
+            "classes": ("object",),
+            "zones": ("object",),
+            "dwell_s": ("object",),
+            "below": ("accuracy", "disk", "slo"),
+            "after_s": ("camera_lost", "slo"),
+        }
+        for name, kinds in used.items():
+            if getattr(self, name) and self.kind not in kinds:
+                raise ValueError(f"{name}: only with kind {', '.join(kinds)}")
+        return self
+
+    def rule(self) -> Rule:
+        """As decisions take it."""
+        return Rule(**self.model_dump())
+
+
+DEFAULT_RULES = (
+    RuleSettings(id="camera-lost", name="Camera lost", kind="camera_lost", severity="critical"),
+    RuleSettings(id="disk-low", name="Disk nearly full", kind="disk", severity="critical"),
+    RuleSettings(id="model-rolled-back", name="Model rolled back", kind="roll_back", severity="warning"),
+)
+
+
 class RetentionSettings(Settings):
     """How long history is kept: every limit holds, the oldest goes first."""
 
@@ -200,6 +293,8 @@ class RetentionSettings(Settings):
     max_gb: float = Field(10, gt=0, le=1e5, description="pictures and models together")
     max_events: int = Field(1_000_000, ge=100, le=10**9, description="journal entries")
     max_events_mb: float = Field(500, gt=0, le=1e6, description="journal entries, in MB")
+    max_objects: int = Field(200_000, ge=100, le=10**9, description="records of objects, and as many of alarms")
+    max_object_pictures_mb: float = Field(1000, gt=0, le=1e6, description="pictures of objects and alarms, in MB")
 
 
 class WebSettings(Settings):
@@ -320,6 +415,7 @@ class SiteSettings(Settings):
     recording: RecordingSettings = RecordingSettings()
     retention: RetentionSettings = RetentionSettings()
     serving: ServingSettings | None = None
+    rules: tuple[RuleSettings, ...] = Field(DEFAULT_RULES, max_length=200, description="when to raise alarms")
     cameras: tuple[CameraSettings, ...] = ()
 
     @model_validator(mode="after")
@@ -328,6 +424,10 @@ class SiteSettings(Settings):
         for camera in ids:
             if ids.count(camera) > 1:
                 raise ValueError(f"cameras[].id: {camera!r} is there twice; each id once")
+        rules = [r.id for r in self.rules]
+        for number, rule in enumerate(rules):
+            if rules.index(rule) != number:
+                raise ValueError(f"rules[{number}].id: {rule!r} is there twice; each id once")
         return self
 
     def database(self) -> str:

@@ -1,0 +1,204 @@
+"""Rules, what they look at (facts), and the alarms that they raise.
+
+An alarm has a life: it is new once, may be updated, and ends once. Times are UTC epoch seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from edge.core import checks
+from edge.core.errors import InvalidValue
+from edge.core.hours import span_minutes
+from edge.core.tracks import TrackedObject
+
+RuleKind = Literal["object", "accuracy", "camera_lost", "disk", "roll_back", "slo"]
+RULE_KINDS: Final[tuple[RuleKind, ...]] = ("object", "accuracy", "camera_lost", "disk", "roll_back", "slo")
+Severity = Literal["info", "warning", "critical"]
+SEVERITIES: Final[tuple[Severity, ...]] = ("info", "warning", "critical")
+Phase = Literal["new", "update", "end"]
+
+#: Kinds whose threshold `below` has a default, and that: free part of the disk; part of requests within their SLO.
+DEFAULT_BELOW: Final[Mapping[str, float]] = {"disk": 0.05, "slo": 0.95}
+#: Seconds that a condition must hold where nothing is said.
+DEFAULT_AFTER_S: Final[Mapping[str, float]] = {"camera_lost": 60.0, "slo": 10.0}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """When to raise an alarm. `cameras`, `classes`, `zones` empty: all. `below`, accuracies and parts are 0-1.
+
+    object: an object of `classes` in one of `zones` (of the picture) for `dwell_s` seconds. accuracy: a window's
+    realised accuracy below `below`. camera_lost: no pictures for `after_s`. disk: the free part is below `below`.
+    roll_back: a model was rolled back by the appliance. slo: the part of a served model's requests that were answered
+    within its objective is below `below` for `after_s`. Nothing is raised in `quiet_hours`, and nothing anew within
+    `min_interval_s` of the last new alarm of the rule and camera. Raises InvalidValue.
+    """
+
+    id: str
+    kind: RuleKind
+    name: str = ""
+    enabled: bool = True
+    cameras: tuple[str, ...] = ()
+    classes: tuple[str, ...] = ()
+    zones: tuple[str, ...] = ()
+    dwell_s: float = 0.0
+    below: float | None = None
+    after_s: float | None = None
+    severity: Severity = "warning"
+    quiet_hours: tuple[str, ...] = ()
+    min_interval_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        checks.one_of("rule.kind", self.kind, RULE_KINDS)
+        checks.one_of("rule.severity", self.severity, SEVERITIES)
+        checks.in_range("rule.dwell_s", self.dwell_s, 0.0, 86_400.0)
+        checks.in_range("rule.min_interval_s", self.min_interval_s, 0.0, 604_800.0)
+        if self.below is not None:
+            checks.in_range("rule.below", self.below, 0.0, 1.0)
+        elif self.kind == "accuracy":
+            raise InvalidValue("rule.below", None, "a number from 0 to 1: alarms when accuracy is below it")
+        if self.after_s is not None:
+            checks.in_range("rule.after_s", self.after_s, 0.0, 86_400.0)
+        for span in self.quiet_hours:
+            span_minutes(span)
+
+    @property
+    def threshold(self) -> float:
+        """`below`, or the kind's default."""
+        return DEFAULT_BELOW.get(self.kind, 0.0) if self.below is None else self.below
+
+    @property
+    def wait_s(self) -> float:
+        """`after_s`, or the kind's default."""
+        return DEFAULT_AFTER_S.get(self.kind, 0.0) if self.after_s is None else self.after_s
+
+    @property
+    def words(self) -> str:
+        """What people call it."""
+        return self.name or self.id
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """One alarm as it is now. `subject` tells apart what a rule may see more than once on a camera: an object's id, a
+    served model's name. `value` is what was measured: seconds of stay, accuracy, free part, part within the SLO."""
+
+    id: int
+    rule: str
+    rule_name: str
+    kind: RuleKind
+    severity: Severity
+    camera: str | None
+    subject: str
+    phase: Phase
+    began_utc_s: float
+    message: str
+    value: float | None = None
+    object: int | None = None
+    ended_utc_s: float | None = None
+    acknowledged_by: str | None = None
+    acknowledged_utc_s: float | None = None
+    picture: bool = False
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """For REST, outputs and the journal."""
+        return {
+            "id": self.id, "rule": self.rule, "rule_name": self.rule_name, "kind": self.kind,
+            "severity": self.severity, "camera": self.camera, "phase": self.phase, "began_utc_s": self.began_utc_s,
+            "ended_utc_s": self.ended_utc_s, "message": self.message,
+            "value": None if self.value is None else round(self.value, 4), "object": self.object,
+            "acknowledged_by": self.acknowledged_by, "acknowledged_utc_s": self.acknowledged_utc_s,
+            "picture": self.picture, "details": dict(self.details),
+        }  # fmt: skip
+
+
+# What rules look at.
+
+
+@dataclass(frozen=True)
+class Fact:
+    """Base: something is so, now."""
+
+
+@dataclass(frozen=True)
+class ObjectsNow(Fact):
+    """Every confirmed object of a camera that is there now; what is missing is gone."""
+
+    camera: str
+    objects: tuple[TrackedObject, ...]
+
+
+@dataclass(frozen=True)
+class AccuracyMeasured(Fact):
+    """Realised accuracy [0, 1] of a camera's window."""
+
+    camera: str
+    window: int
+    accuracy: float
+
+
+@dataclass(frozen=True)
+class CameraNow(Fact):
+    """State of a camera's stream; to be told again every second or so."""
+
+    camera: str
+    live: bool
+    words: str = ""
+
+
+@dataclass(frozen=True)
+class CameraGone(Fact):
+    """A camera was removed or switched off: its alarms end."""
+
+    camera: str
+    words: str = "the camera was removed"
+
+
+@dataclass(frozen=True)
+class DiskNow(Fact):
+    """Bytes of the data folder's disk."""
+
+    free_bytes: int
+    total_bytes: int
+
+
+@dataclass(frozen=True)
+class RolledBack(Fact):
+    """The appliance put an earlier model in force."""
+
+    camera: str
+    version: str
+    words: str
+
+
+@dataclass(frozen=True)
+class Promoted(Fact):
+    """A newly trained model is in force."""
+
+    camera: str
+    version: str
+
+
+@dataclass(frozen=True)
+class ServedNow(Fact):
+    """Parts [0, 1] of recent requests answered within their objective, by served model; what is missing is not served
+    any more."""
+
+    within: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Acknowledged(Fact):
+    """A person has seen an alarm."""
+
+    alarm: int
+    by: str
+
+
+@dataclass(frozen=True)
+class RulesChanged(Fact):
+    """The rules are others than before: alarms of rules that are gone or switched off end."""

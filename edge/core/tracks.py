@@ -1,0 +1,81 @@
+"""Objects with an identity over time: what a tracker makes of a camera's answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from edge.core import checks
+from edge.core.zones import Box
+
+ObjectPhase = Literal["new", "update", "end"]
+
+
+@dataclass(frozen=True)
+class TrackerLimits:
+    """When an object begins, and when it is over. Times in seconds.
+
+    An object is told of after `confirm_answers` answers that show it, each within `confirm_within_s` of the one before;
+    it is over `end_after_s` after the last one. One that has stood still for `still_after_s` is waited for
+    `still_patience_s`: a parked car that is not seen for a while stays one object. `max_objects` per camera at once.
+    """
+
+    confirm_answers: int = 3
+    confirm_within_s: float = 2.5
+    end_after_s: float = 3.0
+    still_after_s: float = 5.0
+    still_patience_s: float = 45.0
+    leave_zone_after_s: float = 1.5
+    max_objects: int = 100
+
+    def __post_init__(self) -> None:
+        checks.in_range("tracker.confirm_answers", self.confirm_answers, 1, 100)
+        checks.in_range("tracker.confirm_within_s", self.confirm_within_s, 0.0, 3600, low_open=True)
+        checks.in_range("tracker.end_after_s", self.end_after_s, 0.0, 3600, low_open=True)
+        checks.in_range("tracker.still_after_s", self.still_after_s, 0.0, 3600)
+        checks.in_range("tracker.still_patience_s", self.still_patience_s, self.end_after_s, 86_400)
+        checks.in_range("tracker.leave_zone_after_s", self.leave_zone_after_s, 0.0, 3600)
+        checks.in_range("tracker.max_objects", self.max_objects, 1, 10_000)
+
+
+@dataclass(frozen=True)
+class TrackedObject:
+    """One object as it is now. `box` xyxy in fractions of the picture, where it was seen last; `score` its best answer;
+    `zones` it is in now, `zone_s` seconds of its present (or last) stay in each zone that it was in."""
+
+    id: int
+    camera: str
+    class_name: str
+    score: float
+    box: Box
+    began_utc_s: float
+    seen_utc_s: float
+    age_s: float
+    answers: int
+    zones: tuple[str, ...] = ()
+    zone_s: Mapping[str, float] = field(default_factory=dict)
+    still: bool = False
+    ended_utc_s: float | None = None
+
+    @property
+    def dwell_s(self) -> float:
+        """Seconds of its longest stay in a zone; without zones, of its stay in view."""
+        return max(self.zone_s.values(), default=self.age_s)
+
+    def to_json(self) -> dict[str, Any]:
+        """For REST, outputs and listeners; `picture` is added by who keeps it."""
+        return {
+            "id": self.id, "camera": self.camera, "class": self.class_name, "began_utc_s": self.began_utc_s,
+            "ended_utc_s": self.ended_utc_s, "score": round(self.score, 4), "box": [round(v, 4) for v in self.box],
+            "zones": sorted(self.zone_s), "zone_dwell_s": {z: round(s, 2) for z, s in sorted(self.zone_s.items())},
+            "dwell_s": round(self.dwell_s, 2),
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ObjectChange:
+    """`new`: confirmed; `update`: its class or the zones that it was in are others; `end`: gone (`ended_utc_s` set)."""
+
+    phase: ObjectPhase
+    object: TrackedObject

@@ -1,0 +1,85 @@
+"""Zones of a camera and rules of a site: what is taken, and how the rest is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from edge.core.errors import InvalidValues
+from edge.settings import CameraSettings, RuleSettings, SiteSettings, parse
+
+CAMERA: dict[str, Any] = {"id": "gate", "url": "rtsp://192.0.2.1/s", "classes": ["car", "person"]}
+SQUARE = [[0.1, 0.1], [0.4, 0.1], [0.4, 0.4], [0.1, 0.4]]
+
+
+def refused(model: Any, value: dict[str, Any]) -> dict[str, str]:
+    """Path and what is allowed of each problem."""
+    with pytest.raises(InvalidValues) as caught:
+        parse(model, value)
+    return {p.path: p.allowed for p in caught.value.problems}
+
+
+def camera_with(**zone: Any) -> dict[str, Any]:
+    return CAMERA | {"zones": [{"name": "drive", "polygon": SQUARE} | zone]}
+
+
+def test_a_zone_of_a_camera() -> None:
+    camera = parse(CameraSettings, camera_with(classes=["car"]))
+    zone = camera.zones[0].zone()
+    assert (zone.name, zone.classes) == ("drive", ("car",))
+    assert zone.contains((0.2, 0.2))
+    assert not zone.contains((0.5, 0.2))
+
+
+@pytest.mark.parametrize(
+    ("zone", "path", "words"),
+    [
+        ({"polygon": [[0.1, 0.1], [0.4, 0.4], [0.4, 0.1], [0.1, 0.4]]}, "zones[0].polygon", "meet at their ends only"),
+        ({"polygon": SQUARE[:2]}, "zones[0].polygon", "at least 3"),
+        ({"polygon": [[0.1, 0.1]] * 65}, "zones[0].polygon", "at most 64"),
+        ({"polygon": [[0.1, 0.1], [1.4, 0.1], [0.4, 0.4]]}, "zones[0].polygon[1][0]", "less than or equal to 1"),
+        ({"polygon": [[0.1, 0.1], [float("nan"), 0.1], [0.4, 0.4]]}, "zones[0].polygon[1][0]", "finite"),
+        ({"polygon": [[0.1, 0.1], [0.105, 0.1], [0.1, 0.105]]}, "zones[0].polygon", "of the picture"),
+        ({"polygon": [[0.1, 0.1], [0.5, 0.5], [0.9, 0.9]]}, "zones[0].polygon", "meet at their ends only"),
+        ({"name": "Drive way/#"}, "zones[0].name", "pattern"),
+        ({"classes": ["zebra"]}, "(body)", "zones[0].classes: 'zebra' is none of the camera's classes"),
+        ({"colour": "red"}, "zones[0].colour", "no such field"),
+    ],
+)
+def test_zones_that_are_refused(zone: dict[str, Any], path: str, words: str) -> None:
+    assert words in refused(CameraSettings, camera_with(**zone))[path]
+
+
+def test_two_zones_of_one_name_are_refused() -> None:
+    zones = [{"name": "drive", "polygon": SQUARE}] * 2
+    assert "zones[1].name: 'drive' is there twice" in refused(CameraSettings, CAMERA | {"zones": zones})["(body)"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "path", "words"),
+    [
+        ({"kind": "accuracy"}, "(body)", "below: a number"),
+        ({"kind": "accuracy", "below": 1.5}, "below", "less than or equal to 1"),
+        ({"kind": "disk", "zones": ["drive"]}, "(body)", "zones: only with kind object"),
+        ({"kind": "object", "quiet_hours": ["25:00-01:00"]}, "quiet_hours[0]", "pattern"),
+        ({"kind": "fire"}, "kind", "'object'"),
+        ({"kind": "object", "severity": "loud"}, "severity", "'critical'"),
+        ({"kind": "object", "dwell_s": -1}, "dwell_s", "greater than or equal to 0"),
+    ],
+)
+def test_rules_that_are_refused(rule: dict[str, Any], path: str, words: str) -> None:
+    assert words in refused(RuleSettings, {"id": "r"} | rule)[path]
+
+
+def test_a_site_has_rules_without_being_told() -> None:
+    rules = {r.kind: r.rule() for r in SiteSettings().rules}
+    assert set(rules) == {"camera_lost", "disk", "roll_back"}
+    assert rules["camera_lost"].wait_s == 60.0
+    assert rules["disk"].threshold == 0.05
+    assert parse(SiteSettings, {"rules": []}).rules == ()
+
+
+def test_two_rules_of_one_id_are_refused() -> None:
+    rule = {"id": "r", "kind": "object"}
+    assert "rules[1].id: 'r' is there twice" in refused(SiteSettings, {"rules": [rule, rule]})["(body)"]
