@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import math
@@ -9,7 +10,8 @@ import os
 import re
 import sys
 import time
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal, TextIO
 
@@ -20,6 +22,11 @@ _ENVIRONMENT = "MAGPIE_LOG"
 #: Fields of a record beside its message; the appliance gives them with each journal entry.
 _FIELDS = ("event", "camera", "window", "cause", "worker")
 _CREDENTIALS = re.compile(r"(\b[A-Za-z][A-Za-z0-9+.-]*://)[^/\s'\"@]*@")
+#: What programs write of a password, a token or a one-time link: `token=...`, `"password": "..."`, `Bearer ...`.
+_SECRETS = re.compile(
+    r"((?:password|passwd|token|secret|link|api_?key|csrf)(?:\s*=\s*[\"']?|[\"']\s*:\s*[\"']?)|\bbearer\s+)[^\s&\"',;)}\]]+",
+    re.IGNORECASE,
+)
 _CAUSES = ("cause", "reason", "message")
 
 
@@ -72,6 +79,10 @@ class JsonFormatter(logging.Formatter):
         self._worker = worker
 
     def format(self, record: logging.LogRecord) -> str:
+        return json.dumps(self.entry(record), ensure_ascii=False, default=str, allow_nan=False)
+
+    def entry(self, record: logging.LogRecord) -> dict[str, Any]:
+        """The object before it is written."""
         moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         entry: dict[str, Any] = {
             "time": moment.replace("+00:00", "Z"),
@@ -82,8 +93,7 @@ class JsonFormatter(logging.Formatter):
         entry |= _fields(record, self._worker)
         if record.exc_info:
             entry["error"] = self.formatException(record.exc_info)
-        clean = {key: _clean(value) for key, value in entry.items()}
-        return json.dumps(clean, ensure_ascii=False, default=str, allow_nan=False)
+        return {key: _clean(value) for key, value in entry.items()}
 
 
 def _clean(value: Any) -> Any:
@@ -115,3 +125,82 @@ class TextFormatter(logging.Formatter):
 
 def _one_line(text: str) -> str:
     return without_credentials(text).replace("\r", "\\r").replace("\n", "\\n")
+
+
+#: Levels as `LogRing.records` knows them, the least first.
+LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
+_NUMBERS: Mapping[str, int] = logging.getLevelNamesMapping()
+
+
+class LogRing(logging.Handler):
+    """Keeps the newest records of this process in memory for people to read. What is longer than a record may be is
+    cut; what does not fit goes, the oldest first, and is counted. Passwords, tokens and one-time links are masked.
+
+    Use as `with LogRing() as ring`: it listens at the root logger meanwhile.
+    """
+
+    def __init__(self, capacity: int = 2000, most_characters: int = 4000) -> None:
+        super().__init__()
+        self.capacity = capacity
+        self._most = most_characters
+        self._kept: deque[dict[str, Any]] = deque(maxlen=capacity)
+        self._formatter = JsonFormatter()
+        self._next = 1
+
+    def __enter__(self) -> LogRing:
+        logging.getLogger().addHandler(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        logging.getLogger().removeHandler(self)
+        self.close()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep it. Called with the handler's lock held."""
+        try:
+            entry = self._formatter.entry(record)
+        except Exception:  # a record whose arguments do not fit its text: the logging library's own answer to it
+            self.handleError(record)
+            return
+        kept = {key: self._masked(value) if isinstance(value, str) else value for key, value in entry.items()}
+        del kept["time"]
+        self._kept.append({"id": self._next, "utc_s": round(record.created, 3)} | kept)
+        self._next += 1
+
+    def _masked(self, text: str) -> str:
+        text = _SECRETS.sub(r"\1***", text)
+        return text if len(text) <= self._most else f"{text[: self._most]} ... ({len(text)} characters)"
+
+    def records(
+        self,
+        limit: int,
+        level: str = "DEBUG",
+        before: int | None = None,
+        after: int | None = None,
+        text: str = "",
+        wanted: Callable[[Mapping[str, Any]], bool] = lambda _: True,
+    ) -> list[dict[str, Any]]:
+        """The newest first, at most `limit`: of at least `level`, with an id below `before` and above `after`, with
+        `text` somewhere in them (small and capital letters alike), and `wanted`."""
+        with self.lock or contextlib.nullcontext():
+            kept = list(self._kept)
+        least, found = _NUMBERS[level], text.casefold()
+        out: list[dict[str, Any]] = []
+        for entry in reversed(kept):
+            if len(out) == limit or (after is not None and entry["id"] <= after):
+                break
+            if before is not None and entry["id"] >= before:
+                continue
+            if _NUMBERS.get(entry["level"], 0) < least or not _has(entry.values(), found) or not wanted(entry):
+                continue
+            out.append(dict(entry))
+        return out
+
+    @property
+    def forgotten(self) -> int:
+        """How many records gave way since the start."""
+        return max(0, self._next - 1 - len(self._kept))
+
+
+def _has(values: Iterable[Any], text: str) -> bool:
+    return not text or any(text in value.casefold() for value in values if isinstance(value, str))

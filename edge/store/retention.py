@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -93,6 +94,22 @@ class RetentionPart(VersionsPart):
             events, windows, sets, gone, blobs, freed + max(0, models - models_after), kept,
             max(0, kept - limits.max_bytes), tuple(failures),
         )  # fmt: skip
+
+    def sizes(self) -> dict[str, int]:
+        """Bytes on disk of "pictures" and "models", and of the "database". Raises Unavailable, StoreError."""
+        return {
+            "pictures": self._picture_bytes(),
+            "models": self.blobs.total_bytes(),
+            "database": self._database_bytes(),
+        }
+
+    @retried
+    def _database_bytes(self) -> int:
+        if self.database.sqlite:
+            file = str(self.database.url.database)
+            return sum(Path(file + end).stat().st_size for end in ("", "-wal", "-shm") if Path(file + end).exists())
+        with self.database.read() as c:
+            return int(c.execute(sa.text("SELECT pg_database_size(current_database())")).scalar_one())
 
     @retried
     def protected_versions(self) -> frozenset[str]:

@@ -1,0 +1,153 @@
+"""What `ApplianceService.system` tells: devices, shares, workers, disk, losses and versions, in words where people read
+them. Functions of what was looked up; only `memory` and `versions` look at the machine."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from types import MappingProxyType
+from typing import Any, Final
+
+import psutil
+
+from edge.appliance.service import Json
+from edge.core.shares import ShareCaps
+
+_PACKAGES: Final = ("torch", "torchvision", "av", "onnxruntime", "numpy", "sqlalchemy")
+#: What a share kind keeps, by the way it is kept.
+_PROMISES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "reserve": "A worker's share is its own: no other worker can use it.",
+        "cap": "A worker cannot use more than its share: the kernel or the driver holds it back. Nothing is set aside "
+        "for it.",
+        "coop": "Workers keep to their shares by themselves. Nothing stops one that does not obey, or another program.",
+    }
+)
+#: Losses that cameras count, in words for one and for many.
+_OF_CAMERA: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "frames_damaged": "pictures came damaged and were not used",
+        "frames_replaced": "pictures were passed over because a newer one had come (normal where the camera sends more "
+        "than its share answers)",
+        "packets_dropped": "packets were skipped to catch up with the present",
+        "stalls": "times the camera sent nothing for its stall time",
+        "reconnects": "times the connection had to be made again",
+        "frames_without_answer": "pictures were due for an answer and got none in time",
+        "samples_lost": "pictures drawn for the sample could not be kept",
+        "frames_lost_in_swaps": "pictures got no answer while a new model took over",
+    }
+)
+_OF_LABELS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "unreadable": "sampled pictures could not be read again, and were not labelled",
+        "given_up": "sampled pictures were given up after the golden model failed on them",
+        "missed": "sampled pictures were not labelled in time for their window",
+    }
+)
+_OF_SERVING: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "late": "requests were answered after their objective",
+        "dropped": "requests were dropped because they would have been too late",
+        "rejected": "requests were refused because the queue was full",
+        "failed": "requests failed",
+    }
+)
+
+
+def shares(caps: ShareCaps, kept: Mapping[str, float]) -> Json:
+    """The share kind in force, what it promises, what its probe showed, and the shares kept for Magpie's own work."""
+    change = "while a worker runs" if caps.resize == "live" else "by a new process in the worker's place"
+    step = "any size" if caps.step is None else f"steps of {100 * caps.step:g} %"
+    return caps.to_json() | {
+        "promise": _PROMISES[caps.enforced],
+        "limits": [
+            f"the smallest share is {100 * caps.min_share:g} %, {step}",
+            f"shares change {change}",
+            "memory is limited, too" if caps.memory_limit else "memory is not limited by it",
+            "a fault ends one worker only"
+            if caps.fault_domain == "worker"
+            else "a fault of the device ends every worker on it; they are started again",
+        ],
+        "kept": dict(kept),
+    }
+
+
+def workers(
+    found: Iterable[Json], usage: Iterable[Json], cameras: Iterable[str], bytes_of: Mapping[int, int]
+) -> list[Json]:
+    """Workers with what they asked, were given and used in this window (shares 0-1, or None) and their memory (bytes,
+    or None). `camera` is that of a worker that works for one alone."""
+    used = {str(u["worker"]): u for u in usage if u.get("running", True)}
+    ids = frozenset(cameras)
+    out = []
+    for worker in found:
+        name, one = str(worker["name"]), used.get(str(worker["name"]), {})
+        camera = name.partition("-")[2]
+        out.append(
+            worker
+            | {
+                "camera": camera if camera in ids else None,
+                "asked": one.get("asked"),
+                "granted": one.get("granted"),
+                "used": one.get("used_share"),
+                "memory_bytes": bytes_of.get(worker["pid"] or 0),
+            }
+        )
+    return out
+
+
+def memory(pids: Iterable[int | None]) -> dict[int, int]:
+    """Bytes of memory of the processes that are still there (resident set; pages that they share count in each)."""
+    found = {}
+    for pid in pids:
+        if pid is None:
+            continue
+        try:
+            found[pid] = int(psutil.Process(pid).memory_info().rss)
+        except psutil.Error:  # it has ended meanwhile
+            continue
+    return found
+
+
+def losses(overview: Json, serving: Json | None, retention_failures: int) -> list[Json]:
+    """Every counter of something lost: {"code", "camera", "subject", "count", "words", "since"}. `since` is "appliance"
+    or "worker": counted since that was started."""
+    out = []
+
+    def add(
+        code: str, count: Any, words: str, since: str = "appliance", camera: str | None = None, of: str = ""
+    ) -> None:
+        out.append(
+            {"code": code, "camera": camera, "subject": of, "count": int(count or 0), "words": words, "since": since}
+        )
+
+    for camera in overview["cameras"]:
+        for code, words in _OF_CAMERA.items():
+            since = "appliance" if code == "frames_lost_in_swaps" else "worker"
+            add(code, camera["losses"].get(code), words, since, str(camera["id"]))
+    counted = overview["losses"]
+    for code, words in _OF_LABELS.items():
+        add(f"labels_{code}", counted["labels"].get(code), words)
+    add("journal", counted.get("journal"), "journal entries could not be kept")
+    add("live_pictures", counted.get("live_pictures"), "live pictures were passed over for viewers that were too slow")
+    add("retention", retention_failures, "files could not be deleted by retention; it tries again")
+    for worker in overview["workers"]:
+        if worker.get("messages_lost"):
+            add("messages", worker["messages_lost"], "commands or reports were lost", "worker", of=str(worker["name"]))
+    for model in () if serving is None else serving["models"]:
+        for code, words in _OF_SERVING.items():
+            add(f"requests_{code}", model["total"].get(code), words, of=str(model["name"]))
+    return out
+
+
+def versions(magpie: str, schema: str | None, database: str) -> Json:
+    """What runs here."""
+    found = {"magpie": magpie, "python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    system = f"{platform.system()} {platform.release()} {platform.machine()}"
+    return found | {"database": database, "schema": schema or "", "system": system}

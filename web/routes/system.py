@@ -1,0 +1,36 @@
+"""Devices, shares, workers, disk, losses and versions; and the newest records of the log."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query
+
+from web import examples
+from web.errors import Json
+from web.parts import Service, example
+
+router = APIRouter(tags=["state"])
+
+Level = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
+
+
+@router.get("/system", responses=example(examples.SYSTEM))
+async def system(service: Service) -> Any:
+    """Devices, the share kind in force and what it promises, workers, disk, everything lost in words, versions."""
+    return Json(await service.system())
+
+
+@router.get("/log", responses=example(examples.LOG))
+async def log(
+    service: Service,
+    limit: Annotated[int, Query(ge=1, le=1000, description="how many at most")] = 200,
+    level: Annotated[Level, Query(description="records of at least this level")] = "DEBUG",
+    before: Annotated[int | None, Query(ge=1, le=2**53, description="only records with a lower id")] = None,
+    after: Annotated[int | None, Query(ge=0, le=2**53, description="only records with a higher id")] = None,
+    text: Annotated[str, Query(max_length=200, description="only records that have this text somewhere")] = "",
+) -> Any:
+    """What the control process logged, newest first, as far as it is still in memory. Follow with `after` = the highest
+    id. Workers write their own records to the service's output; what they report of trouble is here, too."""
+    return Json(await asyncio.to_thread(service.log, limit, level, before, after, text))
