@@ -7,7 +7,7 @@ thesis section 2.4.2, and when measured progress departs from the profile) -> ne
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import singledispatchmethod
 
@@ -88,6 +88,13 @@ def option_from_profile(profile: RetrainingProfile) -> RetrainingOption:
         end_accuracy_low=profile.end_accuracy.low,
         details=profile.config.to_json(),
     )
+
+
+def waiting_shares(num_gpus: float, cameras: Mapping[str, InferenceProfile]) -> dict[str, float]:
+    """Inference shares (devices) while labels and profiles are awaited; the rest is for profiling."""
+    fair = num_gpus / max(1, len(cameras))
+    # A little more than the best configuration needs, so that a camera need not step down for the wait.
+    return {c: round(min(1.2 * profile.max_gpu, fair, 1.0), 6) for c, profile in cameras.items()}
 
 
 class WindowController:
@@ -345,9 +352,7 @@ class WindowController:
     def _serve_only(self, at_s: float) -> list[ev.Instruction]:
         """Shares while labels and profiles are awaited: what each camera's inference can use, at most the fair part."""
         s = self.state
-        fair = s.num_gpus / max(1, len(s.cameras))
-        # A little more than the best configuration needs, so that a camera need not step down for the wait.
-        s.shares = {c: round(min(1.2 * v.inference.max_gpu, fair, 1.0), 6) for c, v in sorted(s.cameras.items())}
+        s.shares = waiting_shares(s.num_gpus, {c: v.inference for c, v in sorted(s.cameras.items())})
         return [ev.SetShares(dict(s.shares))]
 
     def _spare_share(self) -> float:

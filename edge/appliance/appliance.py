@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import configs
+from edge.appliance import system
 from edge.appliance.admission import ServedNow, admit_camera, admit_model
+from edge.appliance.explained import OtherParts, compared, explained
 from edge.appliance.metrics import Tally, disk, expected_accuracy, front_statistics
 from edge.appliance.service import Json, LivePicture
 from edge.core.clock import Clock, SystemClock
@@ -21,12 +23,12 @@ from edge.core.errors import Conflict, InvalidValue, MagpieError, NotFound, Unav
 from edge.core.models import ModelVersion
 from edge.core.shares import Partitioner
 from edge.ingest.probe import probe_camera
-from edge.logs import entry_fields
+from edge.logs import LogRing, entry_fields
 from edge.recording.recorder import window_folder
 from edge.runtime import messages as m
 from edge.runtime.camera import assumed_profile
 from edge.runtime.golden_worker import GoldenWorkerSpec, check_golden
-from edge.runtime.runtime import Runtime
+from edge.runtime.runtime import Runtime, planner
 from edge.runtime.serving_cameras import CamerasNow
 from edge.runtime.students import first_student
 from edge.settings import (
@@ -40,12 +42,11 @@ from edge.settings import (
     merge,
     parse,
 )
-from edge.shares.discover import devices, open_partitioner
+from edge.shares.discover import Discovery, devices, discover, open_partitioner
 from edge.store.journal import JournalBuffer
 from edge.store.retention import RetentionLimits
 from edge.store.store import Store
 from edge.store.values import CameraWindow, Recovery
-from scheduler.policies import window_policy
 
 if TYPE_CHECKING:
     from edge.runtime.serving import ServingRuntime
@@ -623,22 +624,39 @@ class Appliance:
     def window(self, number: int) -> Json:
         return self.store.window(number).to_json()
 
+    async def explained(self, number: int) -> Json:
+        detail = await asyncio.to_thread(self.store.window, number)
+        usage = self.runtime.share_usage(number) if detail.window.open else None
+        return await asyncio.to_thread(explained, detail, self._other_parts(detail.window.settings), usage)
+
+    def _other_parts(self, settings: Mapping[str, Any]) -> OtherParts:
+        """As that window's settings had them; the control process's and the front's are those of now."""
+        now = self.runtime.retraining
+        return OtherParts(
+            self.site.control_share,
+            self.runtime.front_share,
+            settings.get("golden_share", now.golden_share),
+            settings.get("evaluation_share", now.evaluation_share),
+        )
+
     async def what_if(self, number: int, policy: str) -> Json:
         from edge.core.window import WindowProblem
 
-        plans = await asyncio.to_thread(self.store.plans, number)
-        if not plans:
-            await asyncio.to_thread(self.store.window, number)
+        detail = await asyncio.to_thread(self.store.window, number)
+        if not detail.plans:
             raise NotFound(f"window {number} has no plan")
-        record = max(plans, key=lambda p: (bool(_options(p.problem)), -p.id))
+        record = max(detail.plans, key=lambda p: (bool(_options(p.problem)), -p.id))
         problem = WindowProblem.from_json(record.problem)
-        plan = await asyncio.to_thread(window_policy(policy).plan, problem)
+        # As it could be granted here, within the same limits: else it is no comparison.
+        plan_by = planner(self.runtime.partitioner.caps)
+        plan = await asyncio.to_thread(plan_by, policy, problem, None, 0.0)
         return {
             "policy": policy,
             "plan": plan.to_json(),
             "objective": plan.objective,
             "original_policy": record.policy,
             "original_objective": record.objective,
+            "comparison": compared(number, plan, record, self._other_parts(detail.window.settings)),
         }
 
     # -- service: models (blocking)

@@ -79,8 +79,13 @@ class ApplianceService(Protocol):
         """One window with plans (problem, plan, cause, at), profiles, jobs, shares asked/given/used, losses, costs.
         Raises NotFound."""
 
+    async def explained(self, number: int) -> Json:
+        """The window for people (edge.appliance.explained): the shares over time, the plans and why they were made in
+        words, what was considered, expected and reached for each camera; small. Raises NotFound."""
+
     async def what_if(self, number: int, policy: str) -> Json:
-        """The window's problem answered by another policy: {"policy", "plan", "objective", "original_objective"}."""
+        """The window's problem answered by another policy: {"policy", "plan", "objective", "original_objective",
+        "comparison": both plans as timelines, with each camera's predicted accuracy}. Raises NotFound."""
 
     # -- models
     def models(self, camera: str) -> list[Json]:

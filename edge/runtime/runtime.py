@@ -40,7 +40,7 @@ from edge.runtime.tasks import BackgroundTasks
 from edge.settings import CameraSettings, RetrainingSettings, SiteSettings
 from edge.store.journal import JournalBuffer
 from edge.store.store import Store
-from edge.store.values import OpenWindow
+from edge.store.values import OpenWindow, ShareUsage
 from microprofiler.history import ProfilerHistory
 from scheduler.bounded import BoundedPolicy, Limits
 from scheduler.controller import PlanFunction, WindowController
@@ -1176,6 +1176,17 @@ class Runtime:
     def usage(self) -> tuple[Usage, ...]:
         """Shares asked, given and used since the window began."""
         return self.supervisor.usage()
+
+    def share_usage(self, window: int) -> tuple[ShareUsage, ...]:
+        """`usage` as it will be recorded when the window closes."""
+        now = self.clock.utc()
+        return tuple(
+            ShareUsage(
+                0, window, now, u.worker, self._role_of(u.worker), self._camera_of(u.worker), u.asked, u.granted,
+                u.used_share, u.device_seconds, u.wall_s, u.throttled_fraction,
+            )
+            for u in self.usage()
+        )  # fmt: skip
 
     async def _ask(self, call: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         """A blocking call of the store, in its thread, in order."""

@@ -13,12 +13,14 @@ import numpy as np
 from edge.appliance.admission import ServedNow, admit_camera, admit_model
 from edge.appliance.metrics import Tally
 from edge.appliance.service import Json, LivePicture
+from edge.appliance.system import losses
 from edge.core.errors import Conflict, InvalidValue, LabelError, NotFound, Unavailable
 from edge.core.serving import DeviceTable
+from edge.logs import LogRing
 from edge.runtime.camera import assumed_profile
 from edge.runtime.serving_cameras import CamerasNow
 from edge.settings import AdmissionRequest, CameraSettings, RetrainingSettings, ServingPlanning, merge, parse
-from web.examples import SERVING
+from web.examples import EXPLAINED, SERVING, SYSTEM, WHAT_IF
 
 NOW = 1790000040.0
 TEACHER = ("car", "bus", "truck", "person", "bicycle")
@@ -303,9 +305,13 @@ class DictAppliance:
         }
         return {"window": window, "plans": [], "profiles": [], "jobs": [], "usage": [], "costs": []}
 
+    async def explained(self, number: int) -> Json:
+        self._look("explained")
+        return EXPLAINED | {"window": self.window(number)["window"]}
+
     async def what_if(self, number: int, policy: str) -> Json:
         self.window(number)
-        return {"policy": policy, "plan": {}, "objective": 0.6, "original_policy": "relay", "original_objective": 0.66}
+        return WHAT_IF | {"policy": policy}
 
     # -- models
 

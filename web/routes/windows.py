@@ -32,6 +32,13 @@ async def one_window(number: WindowNumber, service: Service) -> Any:
     return Json(await asyncio.to_thread(service.window, number))
 
 
+@router.get("/{number}/explained", responses=example(examples.EXPLAINED))
+async def explained(number: WindowNumber, service: Service) -> Any:
+    """One window for people: the shares over time as the plans took over, why each plan was made in words, and for each
+    camera what was considered, expected and reached."""
+    return Json(await service.explained(number))
+
+
 @router.post(
     "/{number}/what-if",
     responses=example(examples.WHAT_IF),
