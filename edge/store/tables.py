@@ -325,3 +325,50 @@ journal = sa.Table(
     sa.Index("ix_journal_at_utc_s", "at_utc_s"),
     sqlite_autoincrement=True,
 )
+
+# Alarms that rules raised. `rule` is no key: a rule may be gone, its alarms stay. `subject` tells apart what a rule may
+# see more than once on a camera (an object's id, a served model). A picture lies in a file beside the database.
+alarms = sa.Table(
+    "alarms",
+    metadata,
+    sa.Column("id", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("rule", sa.Text, nullable=False),
+    sa.Column("rule_name", sa.Text, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("severity", sa.Text, nullable=False),
+    sa.Column("camera", sa.Text),
+    sa.Column("subject", sa.Text, nullable=False),
+    sa.Column("phase", sa.Text, nullable=False),
+    sa.Column("began_utc_s", sa.Double, nullable=False),
+    sa.Column("ended_utc_s", sa.Double),
+    sa.Column("message", sa.Text, nullable=False),
+    sa.Column("value", sa.Double),
+    sa.Column("object", sa.BigInteger),
+    sa.Column("details", sa.JSON, nullable=False),
+    sa.Column("acknowledged_by", sa.Text),
+    sa.Column("acknowledged_utc_s", sa.Double),
+    sa.Column("picture_bytes", sa.Integer, nullable=False),
+    sa.Index("ix_alarms_camera_id", "camera", "id"),
+    sa.Index("ix_alarms_rule_id", "rule", "id"),
+    sa.Index("ix_alarms_began_utc_s", "began_utc_s"),
+    sa.Index("ix_alarms_ended_utc_s", "ended_utc_s"),
+)
+
+# Objects that the tracker followed.
+objects = sa.Table(
+    "objects",
+    metadata,
+    sa.Column("id", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("camera", sa.Text, nullable=False),
+    sa.Column("class_name", sa.Text, nullable=False),
+    sa.Column("began_utc_s", sa.Double, nullable=False),
+    sa.Column("ended_utc_s", sa.Double),
+    sa.Column("score", sa.Double, nullable=False),
+    sa.Column("box", sa.JSON, nullable=False),
+    sa.Column("zone_s", sa.JSON, nullable=False),
+    sa.Column("dwell_s", sa.Double, nullable=False),
+    sa.Column("picture_bytes", sa.Integer, nullable=False),
+    sa.Index("ix_objects_camera_id", "camera", "id"),
+    sa.Index("ix_objects_began_utc_s", "began_utc_s"),
+    sa.Index("ix_objects_ended_utc_s", "ended_utc_s"),
+)
