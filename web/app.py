@@ -18,7 +18,20 @@ from web import bodies, errors, examples
 from web.errors import Json
 from web.guard import Guard
 from web.parts import known_parameters
-from web.routes import cameras, events, live, metrics, models, retraining, schema, serving, state, windows
+from web.routes import (
+    cameras,
+    check,
+    events,
+    live,
+    metrics,
+    models,
+    retraining,
+    schema,
+    serving,
+    state,
+    system,
+    windows,
+)
 
 PREFIX = "/api/v1"
 #: Where the build puts the page.
@@ -67,7 +80,7 @@ def create_app(service: ApplianceService, static: Path = STATIC) -> FastAPI:
     errors.install(app)
     app.add_middleware(Guard)
     api = APIRouter(prefix=PREFIX, responses=_errors(), dependencies=[Depends(known_parameters)])
-    routes = (state, cameras, retraining, windows, models, serving, events, schema)
+    routes = (state, cameras, retraining, windows, models, serving, events, schema, system, check)
     for module in routes:
         api.include_router(module.router)
     app.include_router(api)

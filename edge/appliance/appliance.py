@@ -7,7 +7,7 @@ import contextlib
 import logging
 import shutil
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -115,6 +115,8 @@ class Appliance:
         self._sequence = 0
         self._disk_low = False
         self._tally = Tally()
+        self._log = LogRing()
+        self._found: Discovery | None = None
         self.serving_runtime: ServingRuntime | None = None
 
     # -- life
@@ -146,6 +148,7 @@ class Appliance:
         except BaseException:
             self.store.close()
             raise
+        logging.getLogger().addHandler(self._log)
         self.journal = JournalBuffer(self.store, clock=self.clock)
         self.journal.start()
         self.runtime = Runtime(
@@ -183,6 +186,7 @@ class Appliance:
             await asyncio.to_thread(self._partitioner.close)
         if hasattr(self, "store"):
             self.store.close()
+        logging.getLogger().removeHandler(self._log)
 
     async def _start(self, recovery: Recovery, cameras: list[CameraSettings]) -> None:
         caps = self.runtime.partitioner.caps
@@ -534,6 +538,61 @@ class Appliance:
         assert asked.camera is not None
         assumed = assumed_profile(asked.camera.inference, runtime.cores)
         return await asyncio.to_thread(admit_camera, asked.camera, assumed, served, now)
+
+    async def system(self) -> Json:
+        overview, health = self.overview(), self.health()
+        site, caps, reserved = self.site, self.runtime.partitioner.caps, self.runtime.retraining
+        if self._found is None:
+            self._found = await asyncio.to_thread(discover)
+        sizes: dict[str, int] | None = None
+        with contextlib.suppress(MagpieError):  # the database is away: everything else can be told
+            sizes = await asyncio.to_thread(self.store.sizes)
+        used = await asyncio.to_thread(system.memory, [w["pid"] for w in overview["workers"]])
+        counts = self._tally.to_json()["retention"]
+        serving = None if self.serving_runtime is None else self.serving_runtime.status()
+        kept = {
+            "control": site.control_share,
+            "golden": reserved.golden_share,
+            "evaluation": reserved.evaluation_share,
+            "front": self.runtime.front_share,
+        }
+        return {
+            "site": site.site,
+            "utc_s": overview["utc_s"],
+            "started_utc_s": overview["utc_s"] - health["uptime_s"],
+            "health": health,
+            "devices": [d.to_json() | {"in_use": d.id == caps.device} for d in self._found.devices],
+            "notes": list(self._found.notes),
+            "shares": system.shares(caps, kept),
+            "workers": system.workers(overview["workers"], overview["usage"], self.runtime.cameras, used),
+            "disk": await asyncio.to_thread(disk, Path(site.data_dir))
+            | {
+                "folder": str(Path(site.data_dir).absolute()),
+                "low": self._disk_low,
+                "low_bytes": _LOW_DISK_BYTES,
+                "sizes": sizes,
+                "retention": site.retention.model_dump(mode="json"),
+                "recording": site.recording.model_dump(mode="json"),
+                "retained": counts,
+            },
+            "losses": system.losses(overview, serving, counts["deleted"].get("failures", 0)),
+            "versions": system.versions(_version(), self.store.schema, self.store.database.name),
+        }
+
+    def log(
+        self,
+        limit: int,
+        level: str = "DEBUG",
+        before: int | None = None,
+        after: int | None = None,
+        text: str = "",
+        wanted: Callable[[Mapping[str, Any]], bool] = lambda _: True,
+    ) -> Json:
+        return {
+            "records": self._log.records(limit, level, before, after, text, wanted),
+            "capacity": self._log.capacity,
+            "forgotten": self._log.forgotten,
+        }
 
     # -- service: cameras
 

@@ -6,7 +6,7 @@ accuracies 0-1, boxes normalised xyxy.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -43,6 +43,25 @@ class ApplianceService(Protocol):
         """A snapshot for `/metrics`: {"health", "overview", "expected_accuracy": {camera: at promotion, or null},
         "counts": since the start, "disk": {"free_bytes", "total_bytes"}, "serving": as `serving` or null,
         "statistics": the inference protocol's statistics of each served version, or null where none came}."""
+
+    async def system(self) -> Json:
+        """{"site", "utc_s", "started_utc_s", "health", "devices", "notes", "shares": the share kind in force, what it
+        promises and what is kept for Magpie's own work, "workers": with shares asked, granted and used and their
+        memory, "disk": bytes free and used by what, limits of retention, "losses": every counter in words,
+        "versions"}. For the system page."""
+
+    def log(
+        self,
+        limit: int,
+        level: str = "DEBUG",
+        before: int | None = None,
+        after: int | None = None,
+        text: str = "",
+        wanted: Callable[[Mapping[str, Any]], bool] = lambda _: True,
+    ) -> Json:
+        """{"records": newest first {"id", "utc_s", "level", "logger", "message", "camera"?, "window"?, "cause"?,
+        "event"?, "worker"?, "error"?: a traceback}, "capacity", "forgotten"}: what the control process logged and is
+        still in memory (edge.logs.LogRing.records)."""
 
     # -- cameras
     def cameras(self) -> list[Json]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import itertools
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 import cv2
@@ -57,6 +58,7 @@ class DictAppliance:
         self.watching: list[tuple[tuple[str, ...], float]] = []
         self.now, self.next = RetrainingSettings(), RetrainingSettings()
         self.planning: ServingPlanning | None = ServingPlanning()
+        self.ring = LogRing()
         self.reasons: list[Json] = []
         self.ready = True
         self.complaints: list[Json] = []
@@ -190,6 +192,26 @@ class DictAppliance:
             "disk": {"free_bytes": 12_000_000_000, "total_bytes": 64_000_000_000},
             "serving": None if self.planning is None else self.serving(),
             "statistics": None if self.planning is None else self.statistics,
+        }
+
+    async def system(self) -> Json:
+        self._look("system")
+        return copy.deepcopy(SYSTEM) | {"losses": losses(self.overview(), self.planning and self.serving(), 0)}
+
+    def log(
+        self,
+        limit: int,
+        level: str = "DEBUG",
+        before: int | None = None,
+        after: int | None = None,
+        text: str = "",
+        wanted: Callable[[Mapping[str, Any]], bool] = lambda _: True,
+    ) -> Json:
+        self._look("log")
+        return {
+            "records": self.ring.records(limit, level, before, after, text, wanted),
+            "capacity": self.ring.capacity,
+            "forgotten": self.ring.forgotten,
         }
 
     # -- cameras
