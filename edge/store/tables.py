@@ -372,3 +372,38 @@ objects = sa.Table(
     sa.Index("ix_objects_began_utc_s", "began_utc_s"),
     sa.Index("ix_objects_ended_utc_s", "ended_utc_s"),
 )
+
+# Messages for brokers and receivers, in the order in which they were made; a row goes when it was delivered.
+outbox = sa.Table(
+    "outbox",
+    metadata,
+    sa.Column("id", _serial, primary_key=True, autoincrement=True),
+    sa.Column("destination", sa.Text, nullable=False),
+    sa.Column("lane", sa.Text, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("message", sa.Text, nullable=False),
+    sa.Column("at_utc_s", sa.Double, nullable=False),
+    sa.Column("bytes", sa.Integer, nullable=False),
+    sa.Column("body", sa.JSON, nullable=False),
+    sa.Index("ix_outbox_destination_id", "destination", "id"),
+    sqlite_autoincrement=True,
+)
+
+# Messages that were given up, and why.
+dead_letters = sa.Table(
+    "dead_letters",
+    metadata,
+    sa.Column("id", _serial, primary_key=True, autoincrement=True),
+    sa.Column("destination", sa.Text, nullable=False),
+    sa.Column("lane", sa.Text, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("message", sa.Text, nullable=False),
+    sa.Column("at_utc_s", sa.Double, nullable=False),
+    sa.Column("died_utc_s", sa.Double, nullable=False),
+    sa.Column("tries", sa.Integer, nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("bytes", sa.Integer, nullable=False),
+    sa.Column("body", sa.JSON, nullable=False),
+    sa.Index("ix_dead_letters_destination_id", "destination", "id"),
+    sqlite_autoincrement=True,
+)

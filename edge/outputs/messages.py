@@ -1,0 +1,216 @@
+"""Messages that leave the appliance, and the decisions about them: who gets which, when to try again, what to give up.
+
+Everything here is a frozen value or a pure function.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from typing import Any, Final, Literal
+
+from edge.core.errors import InvalidValue
+
+Json = dict[str, Any]
+Kind = Literal["alarm", "object"]
+
+MQTT: Final = "mqtt"
+WEBHOOK: Final = "webhook/"
+#: A message that is larger is refused when it is made: nobody's broker or receiver takes it.
+MAX_BYTES: Final = 256 * 1024
+#: What a row takes beside its body, roughly.
+ROW_BYTES: Final = 200
+#: A receiver that asks for a longer pause is asked again after this.
+LONGEST_PAUSE_S: Final = 3600.0
+#: Answers 4xx that may be another one later: login, access and names can be put right, conflicts and limits pass.
+_PASSING: Final = frozenset({401, 403, 404, 407, 408, 409, 421, 423, 424, 425, 429})
+#: Answers that speak of the receiver, not of the message.
+_AWAY: Final = frozenset({429, 502, 503, 504})
+
+
+@dataclass(frozen=True)
+class NewMessage:
+    """One message for one destination. `lane` is the camera ("" for the whole appliance): order is kept inside it.
+    `message` is the id that stays the same however often it is sent. `at_utc_s` is when it was made."""
+
+    destination: str
+    lane: str
+    kind: str
+    message: str
+    at_utc_s: float
+    body: Json
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A message of the outbox; `id` grows in the order of arrival."""
+
+    id: int
+    destination: str
+    lane: str
+    kind: str
+    message: str
+    at_utc_s: float
+    body: Json
+    bytes: int
+
+
+@dataclass(frozen=True)
+class DeadLetter:
+    """A message that was given up, and why."""
+
+    id: int
+    destination: str
+    lane: str
+    kind: str
+    message: str
+    at_utc_s: float
+    died_utc_s: float
+    tries: int
+    reason: str
+    body: Json
+
+    def to_json(self) -> Json:
+        """For REST."""
+        return {
+            "id": self.id,
+            "destination": self.destination,
+            "camera": self.lane or None,
+            "kind": self.kind,
+            "message": self.message,
+            "utc_s": self.at_utc_s,
+            "died_utc_s": self.died_utc_s,
+            "tries": self.tries,
+            "reason": self.reason,
+            "body": self.body,
+        }
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much may wait for one destination: messages, bytes, and seconds since they were made."""
+
+    messages: int = 100_000
+    bytes: int = 100_000_000
+    age_s: float = 86_400.0
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which messages a destination gets; an empty list is no restriction. A message of the whole appliance (no camera)
+    goes to those that do not name cameras. Severities count for alarms only."""
+
+    kinds: frozenset[str] = frozenset()
+    cameras: frozenset[str] = frozenset()
+    severities: frozenset[str] = frozenset()
+    phases: frozenset[str] = frozenset()
+
+    def takes(self, kind: str, camera: str | None, body: Mapping[str, Any]) -> bool:
+        """Whether this destination gets the message."""
+        if self.kinds and kind not in self.kinds:
+            return False
+        if self.cameras and camera not in self.cameras:
+            return False
+        if self.phases and body.get("phase") not in self.phases:
+            return False
+        return kind != "alarm" or not self.severities or body.get("severity") in self.severities
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Pauses between tries: `first_s`, then twice as long each time, up to `most_s`."""
+
+    first_s: float
+    most_s: float
+
+    def pause_s(self, failures: int, chance: float) -> float:
+        """The pause after `failures` (>= 1) tries in a row; `chance` 0-1 shortens it by up to a quarter, so that many
+        senders do not come back at the same instant."""
+        doubled = self.first_s * 2.0 ** min(max(failures, 1) - 1, 60)
+        return float(min(doubled, self.most_s) * (1.0 - 0.25 * chance))
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What an answer means. "delivered"; "refused": never try this message again; "later": try it again, its camera's
+    later ones wait; "away": the receiver is not there, everything waits."""
+
+    outcome: Literal["delivered", "refused", "later", "away"]
+    reason: str = ""
+    retry_after_s: float | None = None
+
+
+@dataclass
+class Counts:
+    """What became of one destination's messages since the start; `waiting` and `bytes` now. `lost` by cause: "limit"
+    (too many or too large together), "age", "memory" (the database was away), "refused" (could not be kept)."""
+
+    waiting: int = 0
+    bytes: int = 0
+    sent: int = 0
+    dead: int = 0
+    lost: dict[str, int] = field(default_factory=dict)
+
+    def lose(self, cause: str, messages: int) -> None:
+        """Count messages that will never be delivered."""
+        if messages:
+            self.lost[cause] = self.lost.get(cause, 0) + messages
+
+
+def size_of(body: Mapping[str, Any]) -> int:
+    """Bytes that a message counts for. Raises InvalidValue for what JSON cannot hold, or what is too large."""
+    try:
+        size = len(json.dumps(body, allow_nan=False).encode())
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidValue("body", str(error), "values that can be written as JSON (no NaN)") from None
+    if size > MAX_BYTES:
+        raise InvalidValue("body", f"{size} bytes", f"at most {MAX_BYTES} bytes")
+    return size + ROW_BYTES
+
+
+def surplus(oldest: Sequence[int], messages: int, total: int, limits: Limits) -> int:
+    """How many of the oldest messages have to go so that what is left is within the limits. `oldest` has their bytes,
+    the oldest first; of `messages` messages with `total` bytes in all."""
+    gone = 0
+    for size in oldest:
+        if messages - gone <= limits.messages and total <= limits.bytes:
+            break
+        gone += 1
+        total -= size
+    return gone
+
+
+def judge(status: int, retry_after: str | None, now_utc_s: float) -> Verdict:
+    """What a receiver's HTTP status means for the message that it answers. See docs/outputs.md."""
+    pause = retry_after_s(retry_after, now_utc_s)
+    reason = f"the receiver answered {status}"
+    if 200 <= status < 300:
+        return Verdict("delivered")
+    if 300 <= status < 400:
+        return Verdict("later", f"{reason}: another address (redirects are not followed)", pause)
+    if status in _AWAY:
+        return Verdict("away", reason, pause)
+    if 400 <= status < 500 and status not in _PASSING:
+        return Verdict("refused", reason)
+    return Verdict("later", reason, pause)
+
+
+def retry_after_s(value: str | None, now_utc_s: float) -> float | None:
+    """Seconds that a Retry-After header (a number or a date) asks for, 0 to an hour; None if there is none."""
+    if value is None:
+        return None
+    text = value.strip()
+    if text.isascii() and text.isdigit():
+        seconds = float(text[:12])
+    else:
+        try:
+            date = parsedate_to_datetime(text)
+        except (ValueError, TypeError, IndexError, OverflowError):
+            return None
+        seconds = (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp() - now_utc_s
+    return min(max(0.0, seconds), LONGEST_PAUSE_S) if math.isfinite(seconds) else None
