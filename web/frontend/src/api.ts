@@ -64,6 +64,38 @@ export interface Health {
   version: string;
 }
 
+export type Role = "viewer" | "operator" | "admin";
+
+/** Who asks, and what he may. */
+export interface Me {
+  name: string;
+  role: Role;
+  /** Ids of the cameras that he may see; null: all. */
+  cameras: string[] | null;
+  /** "open": this appliance asks nobody to log in. */
+  kind: "session" | "token" | "open";
+  csrf: string | null;
+  expires_utc_s: number | null;
+  must_change: boolean;
+}
+
+export interface Alarm {
+  id: number | string;
+  rule: string;
+  kind: string;
+  severity: "info" | "warning" | "critical";
+  camera: string | null;
+  phase: "new" | "update" | "end";
+  began_utc_s: number;
+  ended_utc_s: number | null;
+  message: string;
+  value: number | null;
+  object: number | string | null;
+  acknowledged_by: string | null;
+  acknowledged_utc_s: number | null;
+  picture: boolean;
+}
+
 export interface WindowRow {
   camera: string;
   realised: { value: number } | null;
@@ -122,6 +154,9 @@ export class ApiError extends Error {
     readonly status: number,
     message: string,
     readonly problems: Problem[] = [],
+    readonly code = "",
+    /** Seconds to wait before the next try, where the server says so. */
+    readonly retry_after_s: number | null = null,
   ) {
     super(message);
   }
@@ -129,36 +164,73 @@ export class ApiError extends Error {
 
 const PREFIX = "/api/v1";
 const TIMEOUT_MS = 8000;
+/** Said to the window when the server does not know (any more) who asks. */
+export const LOGGED_OUT = "magpie-logged-out";
+const SAFE = new Set(["GET", "HEAD"]);
+/** Where a 401 means "wrong password" and not "log in first". */
+const OPEN = /^\/(login|setup|me\/password)(\/|$)/;
 
-/** Ask REST. Throws ApiError. */
-export async function ask<T>(path: string, method = "GET", body?: unknown): Promise<T> {
-  const init: RequestInit = { method, signal: AbortSignal.timeout(TIMEOUT_MS) };
-  if (body !== undefined) {
-    init.body = JSON.stringify(body);
-    init.headers = { "content-type": "application/json" };
+/** Asks the appliance in the name of who is logged in. */
+class Api {
+  private csrf: string | null = null;
+
+  /** The token that belongs to the session's cookie; null where there is none. */
+  setCsrf(token: string | null): void {
+    this.csrf = token;
   }
-  let response: Response;
-  let value: unknown;
-  try {
-    response = await fetch(path.startsWith("/readyz") ? path : PREFIX + path, init);
-    value = response.status === 204 ? null : await response.json();
-  } catch {
-    throw new ApiError(0, "the appliance does not answer");
-  }
-  if (!response.ok && !path.startsWith("/readyz")) {
-    const error = (value as { error?: { message?: string; problems?: Problem[] } }).error;
-    throw new ApiError(response.status, error?.message ?? `answer ${response.status}`, error?.problems ?? []);
-  }
-  return value as T;
+
+  /** Ask REST; throws ApiError. A 401 is also told to the window (LOGGED_OUT). */
+  readonly ask = async <T>(path: string, method = "GET", body?: unknown, timeout_ms = TIMEOUT_MS): Promise<T> => {
+    const headers: Record<string, string> = {};
+    const init: RequestInit = { method, headers, signal: AbortSignal.timeout(timeout_ms) };
+    if (body !== undefined) {
+      init.body = JSON.stringify(body);
+      headers["content-type"] = "application/json";
+    }
+    if (this.csrf !== null && !SAFE.has(method)) headers["x-csrf-token"] = this.csrf;
+    const probe = path.startsWith("/readyz");
+    let response: Response;
+    let value: unknown;
+    try {
+      response = await fetch(probe ? path : PREFIX + path, init);
+      value = response.status === 204 ? null : await response.json();
+    } catch {
+      throw new ApiError(0, "the appliance does not answer");
+    }
+    if (response.ok || probe) return value as T;
+    if (response.status === 401 && !OPEN.test(path)) dispatchEvent(new Event(LOGGED_OUT));
+    const error = (value as { error?: { code?: string; message?: string; problems?: Problem[] } } | null)?.error;
+    const wait = Number(response.headers.get("retry-after") ?? NaN);
+    throw new ApiError(
+      response.status,
+      error?.message ?? `answer ${response.status}`,
+      error?.problems ?? [],
+      error?.code ?? "",
+      Number.isFinite(wait) ? wait : null,
+    );
+  };
 }
+
+export const api = new Api();
+export const ask = api.ask;
 
 /** What to tell people about something caught. */
 export function words(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
+/** The objections of the server that stand at fields; empty for any other error. */
+export function problemsOf(error: unknown): Problem[] {
+  return error instanceof ApiError ? error.problems : [];
+}
+
 export function streamUrl(): string {
   return `${PREFIX}/events/stream`;
+}
+
+/** The address of a picture under /api/v1. */
+export function pictureUrl(path: string): string {
+  return PREFIX + path;
 }
 
 export function liveUrl(): string {

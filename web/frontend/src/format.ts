@@ -9,8 +9,9 @@ export function points(value: number): string {
   return `${rounded > 0 ? "+" : rounded < 0 ? "−" : "±"}${Math.abs(rounded).toFixed(1)} pts`;
 }
 
-export function clock(utc_s: number): string {
-  return new Date(1000 * utc_s).toLocaleTimeString([], { hour12: false });
+export function clock(utc_s: number, seconds = true): string {
+  const form = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" } as const;
+  return new Date(1000 * utc_s).toLocaleTimeString([], seconds ? { ...form, second: "2-digit" } : form);
 }
 
 export function left(seconds: number): string {
@@ -33,4 +34,41 @@ export function config(id: string): string {
   if (!found) return id;
   const layers = { head: "head only", last_stage: "last stage", all: "all layers" }[found[1] as "head"] ?? found[1];
   return `${layers}, ${found[2]} epochs, ${Math.round(100 * Number(found[4]))}\u00a0% of the data`;
+}
+
+/** Date and time of day; only the time of day if it is today. */
+export function moment(utc_s: number): string {
+  const then = new Date(1000 * utc_s);
+  const today = then.toDateString() === new Date().toDateString();
+  if (today) return clock(utc_s);
+  return `${then.toLocaleDateString([], { year: "numeric", month: "short", day: "numeric" })}, ${clock(utc_s, false)}`;
+}
+
+/** How long ago: "3 min ago". */
+export function ago(seconds: number): string {
+  const whole = Math.max(0, Math.round(seconds));
+  if (whole < 60) return `${whole}\u00a0s ago`;
+  if (whole < 3600) return `${Math.floor(whole / 60)}\u00a0min ago`;
+  if (whole < 86400) return `${Math.floor(whole / 3600)}\u00a0h ago`;
+  return `${Math.floor(whole / 86400)}\u00a0days ago`;
+}
+
+/** A size on disk: "1.4 GB". */
+export function bytes(count: number): string {
+  const units = ["bytes", "kB", "MB", "GB", "TB"];
+  let value = count;
+  let unit = 0;
+  while (value >= 1000 && unit < units.length - 1) {
+    value /= 1000;
+    unit += 1;
+  }
+  return `${unit === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)}\u00a0${units[unit]}`;
+}
+
+/** A length of time: "1 h 05 min", "42 s". */
+export function duration(seconds: number): string {
+  if (seconds < 10) return `${seconds.toFixed(1)}\u00a0s`;
+  if (seconds < 120) return `${Math.round(seconds)}\u00a0s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)}\u00a0min ${String(Math.round(seconds % 60)).padStart(2, "0")}\u00a0s`;
+  return `${Math.floor(seconds / 3600)}\u00a0h ${String(Math.floor((seconds % 3600) / 60)).padStart(2, "0")}\u00a0min`;
 }

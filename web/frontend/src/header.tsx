@@ -1,7 +1,14 @@
-/** Site, window, time left, policy, and whether all is well. */
+/** Site, navigation, the open window, whether all is well, and who is logged in. */
 
-import type { Complaint, Health, Overview } from "./api";
+import { useEffect, useRef, useState } from "preact/hooks";
+
+import type { Complaint, Health, Me, Overview } from "./api";
 import { clock, left } from "./format";
+import { PAGES } from "./pages/index";
+import { Badge } from "./parts/badge";
+import { Icon } from "./parts/icon";
+import { PasswordDialog } from "./parts/password";
+import { href } from "./router";
 import type { Theme } from "./store";
 
 const PHASES: Record<string, string> = {
@@ -14,61 +21,161 @@ interface Props {
   overview: Overview | null;
   health: Health | null;
   now_s: number;
+  /** Name of the page shown. */
+  page: string;
+  me: Me;
   theme: Theme;
   onTheme: (theme: Theme) => void;
+  onLogOut: () => Promise<void>;
 }
 
-export function Header({ overview, health, now_s, theme, onTheme }: Props) {
-  const window = overview?.window;
-  const until = window ? Math.max(0, window.end_utc_s - now_s) : 0;
-  const done = window && window.length_s > 0 ? Math.min(1, Math.max(0, 1 - until / window.length_s)) : 0;
+export function Header({ overview, health, now_s, page, me, theme, onTheme, onLogOut }: Props) {
   return (
     <header class="top">
-      <div class="brand">
-        <svg viewBox="0 0 32 32" width="30" height="30" aria-hidden="true">
-          <rect width="32" height="32" rx="7" fill="var(--mark)" />
-          <path d="M5 23 L12 14 L17 18 L27 7" fill="none" stroke="#35c2a5" stroke-width="3.4" stroke-linecap="round" stroke-linejoin="round" />
-          <circle cx="27" cy="7" r="3" fill="#f4f7f8" />
-        </svg>
-        <div>
-          <h1>{overview?.site ?? "Magpie"}</h1>
-          <p class="quiet">Magpie{health && health.version !== "unknown" ? ` ${health.version}` : ""}</p>
-        </div>
-      </div>
-      {window && overview && (
-        <div class="window">
-          <p>
-            <strong>Window {window.number}</strong>
-            <span class="quiet">{PHASES[window.phase] ?? window.phase}</span>
-            <span class="quiet policy-too">{overview.policy}</span>
-            <span class="time">{left(until)} left</span>
-          </p>
-          <progress value={done} max={1} aria-label={`Window ${window.number}`} />
-        </div>
+      <a class="brand" href={href("wall")} aria-label={`${overview?.site ?? "Magpie"}, all cameras`}>
+        <Mark />
+        <span>
+          <span class="site">{overview?.site ?? "Magpie"}</span>
+          <span class="quiet">Magpie{health && health.version !== "unknown" ? ` ${health.version}` : ""}</span>
+        </span>
+      </a>
+      <nav class="pages" aria-label="Pages">
+        {PAGES.filter((p) => p.title !== undefined).map((p) => (
+          <a key={p.name} href={href(p.name)} aria-current={p.name === page ? "page" : undefined}>
+            <Icon name={p.name} size={18} />
+            {p.title}
+          </a>
+        ))}
+      </nav>
+      {overview && <WindowNow overview={overview} now_s={now_s} />}
+      {health && (
+        <Badge tone={health.ready ? (health.reasons.length > 0 ? "wait" : "good") : "bad"}>{status(health)}</Badge>
       )}
-      <div class="right">
-        {overview && (
-          <p class="policy">
-            <span class="quiet">Policy</span> {overview.policy}
-          </p>
-        )}
-        {health && <span class={`badge ${health.ready ? (health.reasons.length > 0 ? "wait" : "good") : "bad"}`}>{status(health)}</span>}
-        <label class="theme">
-          <span class="hidden">Colours</span>
-          <select value={theme} onChange={(e) => onTheme(e.currentTarget.value as Theme)}>
-            <option value="system">System</option>
-            <option value="light">Light</option>
-            <option value="dark">Dark</option>
-          </select>
-        </label>
-      </div>
+      <UserMenu me={me} theme={theme} onTheme={onTheme} onLogOut={onLogOut} />
     </header>
+  );
+}
+
+export function Mark({ size = 30 }: { size?: number }) {
+  return (
+    <svg viewBox="0 0 32 32" width={size} height={size} aria-hidden="true" focusable="false">
+      <rect width="32" height="32" rx="7" fill="var(--mark)" />
+      <path d="M5 23 L12 14 L17 18 L27 7" fill="none" stroke="#35c2a5" stroke-width="3.4" stroke-linecap="round" stroke-linejoin="round" />
+      <circle cx="27" cy="7" r="3" fill="#f4f7f8" />
+    </svg>
+  );
+}
+
+function WindowNow({ overview, now_s }: { overview: Overview; now_s: number }) {
+  const window = overview.window;
+  const until = Math.max(0, window.end_utc_s - now_s);
+  const done = window.length_s > 0 ? Math.min(1, Math.max(0, 1 - until / window.length_s)) : 0;
+  const phase = PHASES[window.phase] ?? window.phase;
+  return (
+    <div class="window-now">
+      <p>
+        <strong>Window {window.number}</strong>
+        <span class="quiet phase">{phase}</span>
+        <span class="time">{left(until)} left</span>
+      </p>
+      <progress value={done} max={1} aria-label={`Retraining window ${window.number}: ${phase}`} />
+    </div>
   );
 }
 
 function status(health: Health): string {
   if (!health.ready) return "Not ready";
   return health.reasons.length > 0 ? "Ready, with problems" : "Ready";
+}
+
+interface MenuProps {
+  me: Me;
+  theme: Theme;
+  onTheme: (theme: Theme) => void;
+  onLogOut: () => Promise<void>;
+}
+
+function UserMenu({ me, theme, onTheme, onLogOut }: MenuProps) {
+  const [open, setOpen] = useState(false);
+  const [password, setPassword] = useState(false);
+  const place = useRef<HTMLDivElement>(null);
+  const button = useRef<HTMLButtonElement>(null);
+
+  useEffect(() => {
+    if (!open) return undefined;
+    const leave = (event: Event): void => {
+      if (event.target instanceof Node && !place.current?.contains(event.target)) setOpen(false);
+    };
+    const escape = (event: KeyboardEvent): void => {
+      if (event.key !== "Escape") return;
+      setOpen(false);
+      button.current?.focus();
+    };
+    document.addEventListener("pointerdown", leave);
+    document.addEventListener("focusin", leave);
+    document.addEventListener("keydown", escape);
+    return () => {
+      document.removeEventListener("pointerdown", leave);
+      document.removeEventListener("focusin", leave);
+      document.removeEventListener("keydown", escape);
+    };
+  }, [open]);
+
+  return (
+    <div class="user" ref={place}>
+      <button
+        ref={button}
+        type="button"
+        aria-expanded={open}
+        aria-controls="user-menu"
+        aria-label={me.kind === "open" ? "Appearance" : `${me.name}: account and appearance`}
+        onClick={() => setOpen(!open)}
+      >
+        <Icon name="user" size={18} />
+        {me.kind !== "open" && <span class="name">{me.name}</span>}
+        <Icon name="down" size={12} />
+      </button>
+      {open && (
+        <div class="menu" id="user-menu">
+          {me.kind !== "open" && (
+            <p>
+              <strong>{me.name}</strong>
+              <br />
+              <span class="quiet">
+                {me.role}
+                {me.cameras !== null && `, ${me.cameras.length} ${me.cameras.length === 1 ? "camera" : "cameras"}`}
+              </span>
+            </p>
+          )}
+          <label>
+            Colours
+            <select value={theme} onChange={(e) => onTheme(e.currentTarget.value as Theme)}>
+              <option value="system">As the system</option>
+              <option value="light">Light</option>
+              <option value="dark">Dark</option>
+            </select>
+          </label>
+          {me.kind === "session" && (
+            <>
+              <button
+                type="button"
+                onClick={() => {
+                  setOpen(false);
+                  setPassword(true);
+                }}
+              >
+                Change password
+              </button>
+              <button type="button" onClick={() => void onLogOut()}>
+                Log out
+              </button>
+            </>
+          )}
+        </div>
+      )}
+      {password && <PasswordDialog me={me} onClose={() => setPassword(false)} />}
+    </div>
+  );
 }
 
 interface BannerProps {
@@ -79,12 +186,18 @@ interface BannerProps {
   now_s: number;
 }
 
+const SHOWN = 4;
+
 /** Everything that the operator should know before looking at pictures. */
 export function Banner({ overview, health, silentSince, liveLost, now_s }: BannerProps) {
+  const [all, setAll] = useState(false);
   if (silentSince !== null) {
     return (
       <div class="banner bad" role="alert">
-        <strong>The appliance does not answer</strong> since {clock(silentSince / 1000)}. What you see is old. Trying again…
+        <Icon name="bad" size={18} />
+        <p>
+          <strong>The appliance does not answer</strong> since {clock(silentSince / 1000)}. What you see is old. Trying again…
+        </p>
       </div>
     );
   }
@@ -94,19 +207,29 @@ export function Banner({ overview, health, silentSince, liveLost, now_s }: Banne
   const complaints = (overview?.complaints ?? [])
     .filter((c) => !known.has(c.message) && now_s - (c.utc_s ?? now_s) < recent)
     .reverse();
-  if (reasons.length === 0 && complaints.length === 0 && !liveLost) return null;
+  const told: Complaint[] = [...reasons, ...complaints];
+  if (told.length === 0 && !liveLost) return null;
+  const ready = health?.ready ?? true;
   return (
-    <div class={`banner ${health && !health.ready ? "bad" : "wait"}`} role="status">
-      {health && !health.ready && <strong>Not ready</strong>}
-      <ul>
-        {liveLost && <li>Live pictures are interrupted; connecting again…</li>}
-        {[...reasons, ...complaints].slice(0, 6).map((c: Complaint) => (
-          <li key={`${c.code}-${c.message}`}>
-            {c.message}
-            {c.utc_s !== undefined && <span class="quiet"> at {clock(c.utc_s)}</span>}
-          </li>
-        ))}
-      </ul>
+    <div class={`banner ${ready ? "wait" : "bad"}`} role="status">
+      <Icon name={ready ? "wait" : "bad"} size={18} />
+      <div>
+        {!ready && <strong>Not ready</strong>}
+        <ul>
+          {liveLost && <li>Live pictures are interrupted; connecting again…</li>}
+          {(all ? told : told.slice(0, SHOWN)).map((c) => (
+            <li key={`${c.code}-${c.message}`}>
+              {c.message}
+              {c.utc_s !== undefined && <span class="quiet"> at {clock(c.utc_s)}</span>}
+            </li>
+          ))}
+        </ul>
+        {told.length > SHOWN && (
+          <button type="button" class="link" aria-expanded={all} onClick={() => setAll(!all)}>
+            {all ? "Show fewer" : `Show ${told.length - SHOWN} more`}
+          </button>
+        )}
+      </div>
     </div>
   );
 }

@@ -1,43 +1,132 @@
+import type { FunctionComponent } from "preact";
 import { render } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 
-import { CameraCard } from "./camera";
-import { Events } from "./events";
 import { Banner, Header } from "./header";
-import { Live } from "./live";
-import { Models } from "./models";
-import { Settings } from "./settings";
-import { Shares } from "./shares";
+import type { PageProps } from "./pages/index";
+import { PAGES } from "./pages/index";
+import { LoginPage, SetupPage } from "./pages/login";
+import { Live } from "./parts/live";
+import { LiveContext } from "./parts/live_picture";
+import { PasswordDialog } from "./parts/password";
+import { Empty, ErrorBox, Loading } from "./parts/states";
+import { Toasts } from "./parts/toasts";
+import type { Route } from "./router";
+import { HOME, go, href, useRoute } from "./router";
+import type { SessionActions } from "./session";
+import { useSession } from "./session";
+import type { Me } from "./api";
 import { useAppliance, useNow, useTheme } from "./store";
-import "./style.css";
+import "./styles/base.css";
 
-const LIVE_FPS = 4;
+/** Pages that one sees without being logged in. */
+const OUTSIDE = new Set(["login", "setup"]);
 
-function Page() {
-  const [known, putRetraining] = useAppliance();
+function Root() {
+  const route = useRoute();
+  const [session, actions] = useSession();
   const [theme, setTheme] = useTheme();
+  const outside = OUTSIDE.has(route.page);
+  const link = route.page === "login" ? route.query.get("link") : null;
+
+  useEffect(() => {
+    if (session.state === "out" && !outside) {
+      if (session.setup) go("#/setup", true);
+      else go(`#/login?next=${encodeURIComponent(location.hash.slice(1))}`, true);
+    }
+    if (session.state === "in" && outside && link === null) go(wanted(route), true);
+  }, [session, route]);
+
+  if (session.state === "asking" || session.state === "silent") {
+    return (
+      <main class="alone">
+        {session.state === "silent" ? (
+          <ErrorBox what="The appliance does not answer" error="Trying again every two seconds." />
+        ) : (
+          <Loading what="Asking the appliance" />
+        )}
+      </main>
+    );
+  }
+  if (outside && (session.state === "out" || link !== null)) {
+    return route.page === "setup" ? (
+      <SetupPage route={route} entered={actions.entered} />
+    ) : (
+      <LoginPage route={route} entered={actions.entered} />
+    );
+  }
+  if (session.me === null) return null;
+  return <Shell me={session.me} route={route} actions={actions} theme={theme} onTheme={setTheme} />;
+}
+
+/** Where one wanted to go before one had to log in. Only ever a page of ours: the part behind "#". */
+function wanted(route: Route): string {
+  const next = route.query.get("next");
+  return next?.startsWith("/") && !/^\/(login|setup)\b/.test(next) ? `#${next}` : HOME;
+}
+
+interface ShellProps {
+  me: Me;
+  route: Route;
+  actions: SessionActions;
+  theme: ReturnType<typeof useTheme>[0];
+  onTheme: ReturnType<typeof useTheme>[1];
+}
+
+function Shell({ me, route, actions, theme, onTheme }: ShellProps) {
+  const known = useAppliance();
   const now_s = useNow(known.offset_s);
   const [live, setLive] = useState<Live | null>(null);
   const [connected, setConnected] = useState<boolean | null>(null);
-  const [boxes, setBoxes] = useState(true);
-  const [models, setModels] = useState<string | null>(null);
+  const [mustChange, setMustChange] = useState(me.must_change);
+  const main = useRef<HTMLElement>(null);
+  const { overview } = known;
+  const page = PAGES.find((p) => p.name === route.page);
 
   useEffect(() => {
-    const made = new Live(LIVE_FPS, setConnected);
+    const made = new Live(setConnected);
     setLive(made);
     return () => made.close();
   }, []);
 
-  const { overview } = known;
-  const site = overview?.site;
+  const site = overview?.site ?? "Magpie";
+  const title = page?.title ?? overview?.cameras.find((c) => c.id === route.rest[0])?.name ?? "Magpie";
   useEffect(() => {
-    if (site) document.title = `${site} – Magpie`;
-  }, [site]);
+    document.title = `${title} – ${site}`;
+  }, [title, site]);
 
-  const chosen = overview?.cameras.find((c) => c.id === models);
+  // Another page begins at its top, and a screen reader begins there too.
+  const first = useRef(true);
+  useEffect(() => {
+    if (first.current) first.current = false;
+    else {
+      scrollTo(0, 0);
+      main.current?.focus({ preventScroll: true });
+    }
+  }, [route.page, route.rest[0]]);
+
   return (
-    <>
-      <Header overview={overview} health={known.health} now_s={now_s} theme={theme} onTheme={setTheme} />
+    <LiveContext.Provider value={live}>
+      <a
+        class="skip"
+        href="#main"
+        onClick={(event) => {
+          event.preventDefault();
+          main.current?.focus();
+        }}
+      >
+        Skip to the page
+      </a>
+      <Header
+        overview={overview}
+        health={known.health}
+        now_s={now_s}
+        page={page?.under ?? page?.name ?? ""}
+        me={me}
+        theme={theme}
+        onTheme={onTheme}
+        onLogOut={actions.logOut}
+      />
       <Banner
         overview={overview}
         health={known.health}
@@ -45,58 +134,44 @@ function Page() {
         liveLost={connected === false}
         now_s={now_s}
       />
-      {overview === null ? (
-        known.silentSince === null && (
-          <main class="loading">
-            <p class="quiet">Asking the appliance…</p>
-          </main>
-        )
-      ) : (
-        <main class={known.silentSince === null ? "" : "old"}>
-          <section class="cameras" aria-labelledby="cameras-title">
-            <div class="row">
-              <h2 id="cameras-title">
-                Cameras <span class="quiet">{overview.cameras.length}</span>
-              </h2>
-              <label class="check">
-                <input type="checkbox" checked={boxes} onChange={(e) => setBoxes(e.currentTarget.checked)} /> Show boxes
-              </label>
-            </div>
-            {overview.cameras.length === 0 ? (
-              <div class="card empty">
-                <h3>No camera yet</h3>
-                <p>
-                  Add one to the site configuration, or send its settings to <code>POST /api/v1/cameras</code>. It shows up here
-                  at once.
-                </p>
-              </div>
-            ) : (
-              <div class="grid">
-                {overview.cameras.map((camera, index) => (
-                  <CameraCard
-                    key={camera.id}
-                    camera={camera}
-                    index={index}
-                    live={live}
-                    boxes={boxes}
-                    windows={known.windows}
-                    onModels={() => setModels(camera.id)}
-                  />
-                ))}
-              </div>
-            )}
-          </section>
-          <aside>
-            <Shares overview={overview} />
-            {known.retraining && <Settings retraining={known.retraining} now_s={now_s} onChange={putRetraining} />}
-          </aside>
-          <Events events={known.events} cameras={overview.cameras} />
-        </main>
-      )}
-      {chosen && <Models camera={chosen} onClose={() => setModels(null)} />}
-    </>
+      <main id="main" ref={main} tabIndex={-1} class={known.silentSince === null ? `page-${route.page}` : `page-${route.page} old`}>
+        <Shown page={page?.name ?? null} known={known} me={me} now_s={now_s} />
+      </main>
+      <Toasts />
+      {mustChange && me.kind === "session" && <PasswordDialog me={me} must onClose={() => setMustChange(false)} />}
+    </LiveContext.Provider>
   );
 }
 
+/** The page, once it is loaded. */
+function Shown({ page, ...props }: { page: string | null } & PageProps) {
+  const [loaded, setLoaded] = useState<{ name: string; Part: FunctionComponent<PageProps> } | null>(null);
+  const [failure, setFailure] = useState<unknown>(null);
+  const [tries, setTries] = useState(0);
+  useEffect(() => {
+    let wanted = true;
+    setFailure(null);
+    PAGES.find((p) => p.name === page)
+      ?.load()
+      .then((Part) => wanted && page !== null && setLoaded({ name: page, Part }))
+      .catch((error: unknown) => wanted && setFailure(error));
+    return () => {
+      wanted = false;
+    };
+  }, [page, tries]);
+  if (page === null) {
+    return (
+      <Empty title="There is no such page" action={<a href={href("wall")}>To the cameras</a>} level={2}>
+        The address may be from an older version, or mistyped.
+      </Empty>
+    );
+  }
+  if (failure !== null) {
+    return <ErrorBox what="This page could not be loaded" error={failure} onRetry={() => setTries(tries + 1)} />;
+  }
+  if (loaded?.name !== page || (props.known.overview === null && props.known.silentSince === null)) return <Loading />;
+  return <loaded.Part {...props} />;
+}
+
 const place = document.getElementById("page");
-if (place !== null) render(<Page />, place);
+if (place !== null) render(<Root />, place);

@@ -2,12 +2,13 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 
-import type { Health, JournalEntry, Overview, Retraining, WindowRecord } from "./api";
-import { ask, streamUrl } from "./api";
+import type { Alarm, Health, JournalEntry, Overview, Retraining, WindowRecord } from "./api";
+import { ApiError, ask, streamUrl } from "./api";
 
 const EVERY_MS = 1000;
 const SOON_MS = 700;
 const HEALTH_EVERY = 4;
+const ALARMS_EVERY = 10;
 const EVENTS = 60;
 const WINDOWS = 60;
 
@@ -17,6 +18,8 @@ export interface Known {
   windows: WindowRecord[];
   retraining: Retraining | null;
   events: JournalEntry[];
+  /** Alarms that have not ended; null where none are to be had. */
+  alarms: Alarm[] | null;
   /** Browser time (ms) since which the appliance does not answer; null while it does. */
   silentSince: number | null;
   /** Appliance time minus browser time, seconds. */
@@ -29,12 +32,13 @@ const NOTHING: Known = {
   windows: [],
   retraining: null,
   events: [],
+  alarms: null,
   silentSince: null,
   offset_s: 0,
 };
 
-/** Everything the page shows; `refresh` asks for the retraining settings again. */
-export function useAppliance(): [Known, (retraining: Retraining) => void] {
+/** Everything that several pages show, kept fresh while somebody is logged in. */
+export function useAppliance(): Known {
   const [known, setKnown] = useState<Known>(NOTHING);
   const alive = useRef(true);
 
@@ -46,16 +50,25 @@ export function useAppliance(): [Known, (retraining: Retraining) => void] {
     alive.current = true;
     let timer = 0;
     let later = 0;
+    let laterAlarms = 0;
     let round = 0;
     let wasSilent = true;
     let stream: EventSource | null = null;
 
+    const health = async (): Promise<void> => put({ health: await ask<Health>("/readyz") });
+
     const slower = async (): Promise<void> => {
-      const [windows, retraining] = await Promise.all([
-        ask<WindowRecord[]>(`/windows?limit=${WINDOWS}`),
-        ask<Retraining>("/retraining"),
-      ]);
-      put({ windows, retraining });
+      quietly(ask<Retraining>("/retraining").then((retraining) => put({ retraining })));
+      put({ windows: await ask<WindowRecord[]>(`/windows?limit=${WINDOWS}`) });
+    };
+
+    const alarms = async (): Promise<void> => {
+      try {
+        put({ alarms: await ask<Alarm[]>("/alarms?active=true&limit=100") });
+      } catch (error) {
+        if (error instanceof ApiError && (error.status === 404 || error.status === 403)) put({ alarms: null });
+        else throw error;
+      }
     };
 
     const history = async (): Promise<void> => {
@@ -72,6 +85,11 @@ export function useAppliance(): [Known, (retraining: Retraining) => void] {
       later = window.setTimeout(() => quietly(slower()), SOON_MS);
     };
 
+    const soonAlarms = (): void => {
+      clearTimeout(laterAlarms);
+      laterAlarms = window.setTimeout(() => quietly(alarms()), SOON_MS);
+    };
+
     const listen = (): void => {
       stream?.close();
       stream = new EventSource(streamUrl());
@@ -80,6 +98,7 @@ export function useAppliance(): [Known, (retraining: Retraining) => void] {
         const entry = JSON.parse(message.data) as JournalEntry;
         setKnown((before) => ({ ...before, events: [entry, ...before.events].slice(0, EVENTS) }));
         if (/^(window|model|retraining)\./.test(entry.kind)) soon();
+        if (/^alarm/.test(entry.kind)) soonAlarms();
       };
     };
 
@@ -89,12 +108,13 @@ export function useAppliance(): [Known, (retraining: Retraining) => void] {
         const overview = await ask<Overview>("/overview");
         const now = (began + Date.now()) / 2000;
         put({ overview, offset_s: overview.utc_s - now, silentSince: null });
-        if (wasSilent || round % HEALTH_EVERY === 0) put({ health: await ask<Health>("/readyz") });
+        if (wasSilent || round % HEALTH_EVERY === 0) quietly(health());
+        if (wasSilent || round % ALARMS_EVERY === 0) quietly(alarms());
         if (wasSilent) {
-          wasSilent = false;
-          await slower();
+          quietly(slower());
           listen();
         }
+        wasSilent = false;
         round += 1;
       } catch {
         wasSilent = true;
@@ -108,18 +128,19 @@ export function useAppliance(): [Known, (retraining: Retraining) => void] {
       alive.current = false;
       clearTimeout(timer);
       clearTimeout(later);
+      clearTimeout(laterAlarms);
       stream?.close();
     };
   }, []);
 
-  return [known, (retraining) => put({ retraining })];
+  return known;
 }
 
-/** The time of now at the appliance, UTC seconds, a few times a second. */
+/** The time of now at the appliance, UTC seconds, told once a second. */
 export function useNow(offset_s: number): number {
   const [now, setNow] = useState(Date.now() / 1000);
   useEffect(() => {
-    const timer = setInterval(() => setNow(Date.now() / 1000), 250);
+    const timer = setInterval(() => setNow(Date.now() / 1000), 1000);
     return () => clearInterval(timer);
   }, []);
   return now + offset_s;

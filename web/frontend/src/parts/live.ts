@@ -1,6 +1,6 @@
 /** Live pictures: one socket for every camera, decoded off the main path, drawn on the canvases that asked. */
 
-import { liveUrl } from "./api";
+import { liveUrl } from "../api";
 
 export interface PictureHeader {
   camera: string;
@@ -23,8 +23,17 @@ export interface Picture {
 
 type Listener = (picture: Picture) => void;
 
+interface Watcher {
+  listener: Listener;
+  fps: number;
+}
+
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 8000;
+/** All cameras together, pictures a second at most: a wall of sixteen asks little of each. */
+const BUDGET_FPS = 20;
+/** Tiles come into view one by one while one scrolls: ask once for all of them. */
+const ASK_AFTER_MS = 120;
 
 /** Takes one message apart: 2 bytes length, JSON header, JPEG. */
 export function parse(message: ArrayBuffer): { header: PictureHeader; jpeg: Uint8Array<ArrayBuffer> } {
@@ -33,45 +42,66 @@ export function parse(message: ArrayBuffer): { header: PictureHeader; jpeg: Uint
   return { header, jpeg: new Uint8Array(message, 2 + length) };
 }
 
+/** Only what is listened to is asked for, so that the appliance encodes nothing that nobody sees. */
 export class Live {
   private socket: WebSocket | null = null;
   private wait = FIRST_WAIT_MS;
   private timer = 0;
-  private readonly listeners = new Map<string, Listener>();
+  private asking = 0;
+  private asked = "";
+  private readonly watchers = new Map<string, Watcher>();
   private readonly decoding = new Set<string>();
   private readonly following = new Map<string, ArrayBuffer>();
 
-  constructor(
-    private readonly fps: number,
-    private readonly onState: (connected: boolean) => void,
-  ) {
-    document.addEventListener("visibilitychange", this.visibility);
-    this.visibility();
+  constructor(private readonly onState: (connected: boolean) => void) {
+    document.addEventListener("visibilitychange", this.adapt);
   }
 
-  /** Draw the camera's pictures with `listener`; returns what ends it. */
-  listen(camera: string, listener: Listener): () => void {
-    this.listeners.set(camera, listener);
+  /** Hand the camera's pictures to `listener`, at most `fps` a second; returns what ends it. */
+  listen(camera: string, listener: Listener, fps = 5): () => void {
+    const watcher = { listener, fps };
+    this.watchers.set(camera, watcher);
+    this.soon();
     return () => {
-      if (this.listeners.get(camera) === listener) this.listeners.delete(camera);
+      if (this.watchers.get(camera) === watcher) this.watchers.delete(camera);
+      this.soon();
     };
   }
 
   close(): void {
-    document.removeEventListener("visibilitychange", this.visibility);
+    document.removeEventListener("visibilitychange", this.adapt);
+    clearTimeout(this.asking);
+    this.watchers.clear();
     this.disconnect();
   }
 
-  /** A hidden page watches nothing, so that the appliance encodes nothing for it. */
-  private readonly visibility = (): void => {
-    if (document.hidden) this.disconnect();
+  private soon(): void {
+    clearTimeout(this.asking);
+    this.asking = window.setTimeout(this.adapt, ASK_AFTER_MS);
+  }
+
+  /** Connect, ask anew, or leave: a hidden page, or one without pictures in view, watches nothing. */
+  private readonly adapt = (): void => {
+    if (document.hidden || this.watchers.size === 0) this.disconnect();
     else if (this.socket === null) this.connect();
+    else if (this.socket.readyState === WebSocket.OPEN) this.request(this.socket);
   };
+
+  private request(socket: WebSocket): void {
+    const cameras = [...this.watchers.keys()].sort();
+    const most = Math.max(...[...this.watchers.values()].map((w) => w.fps));
+    const fps = Math.min(most, Math.max(1, BUDGET_FPS / cameras.length));
+    const text = JSON.stringify({ cameras, fps });
+    if (text === this.asked) return;
+    this.asked = text;
+    socket.send(text);
+  }
 
   private disconnect(): void {
     clearTimeout(this.timer);
     const socket = this.socket;
     this.socket = null;
+    this.asked = "";
     socket?.close();
   }
 
@@ -80,10 +110,11 @@ export class Live {
     const socket = new WebSocket(liveUrl());
     socket.binaryType = "arraybuffer";
     this.socket = socket;
+    this.asked = "";
     socket.onopen = () => {
       this.wait = FIRST_WAIT_MS;
       this.onState(true);
-      socket.send(JSON.stringify({ cameras: [], fps: this.fps }));
+      this.adapt();
     };
     socket.onmessage = (event: MessageEvent<ArrayBuffer | string>) => {
       if (typeof event.data !== "string") this.take(event.data);
@@ -92,7 +123,7 @@ export class Live {
       if (this.socket !== socket) return;
       this.socket = null;
       this.onState(false);
-      this.timer = window.setTimeout(() => this.connect(), this.wait);
+      this.timer = window.setTimeout(this.adapt, this.wait);
       this.wait = Math.min(LONGEST_WAIT_MS, this.wait * 2);
     };
   }
@@ -111,7 +142,7 @@ export class Live {
     try {
       const { header, jpeg } = parse(message);
       const bitmap = await createImageBitmap(new Blob([jpeg], { type: "image/jpeg" }));
-      this.listeners.get(camera)?.({ header, bitmap });
+      this.watchers.get(camera)?.listener({ header, bitmap });
       bitmap.close();
     } catch {
       // A picture that the browser cannot decode is left out; the next one comes in a moment.

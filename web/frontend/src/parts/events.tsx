@@ -1,8 +1,8 @@
 /** What happened lately. */
 
-import type { Camera, JournalEntry } from "./api";
-import { clock } from "./format";
-import { tell } from "./words";
+import type { Camera, JournalEntry } from "../api";
+import { clock } from "../format";
+import { tell } from "../words";
 
 export function Events({ events, cameras }: { events: JournalEntry[]; cameras: Camera[] }) {
   return (

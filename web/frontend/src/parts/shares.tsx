@@ -1,8 +1,8 @@
 /** Who has how much of the device now, and the retrainings that run. */
 
-import type { Overview } from "./api";
-import { cameraColour } from "./camera";
-import { config, percent } from "./format";
+import type { Overview } from "../api";
+import { cameraColour } from "./colours";
+import { config, percent } from "../format";
 
 interface Part {
   key: string;
@@ -29,7 +29,7 @@ function parts(overview: Overview): Part[] {
 
 const DEVICES: Record<string, string> = { cap: "held by the kernel", reserve: "reserved", coop: "kept by agreement" };
 
-export function Shares({ overview }: { overview: Overview }) {
+export function SharesNow({ overview }: { overview: Overview }) {
   const all = parts(overview);
   const sum = all.reduce((total, p) => total + p.share, 0);
   const whole = Math.max(1, sum);

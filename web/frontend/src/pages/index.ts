@@ -1,0 +1,27 @@
+/** The pages: one line each. They are loaded when first shown. */
+
+import type { FunctionComponent } from "preact";
+
+import type { Me } from "../api";
+import type { Known } from "../store";
+
+export interface PageProps {
+  known: Known;
+  me: Me;
+  /** Time of now at the appliance, UTC seconds. */
+  now_s: number;
+}
+
+export interface Page {
+  /** In the address: "#/NAME". */
+  name: string;
+  /** In the navigation; pages without a title are reached from others. */
+  title?: string;
+  /** Which page of the navigation this one belongs to. */
+  under?: string;
+  load: () => Promise<FunctionComponent<PageProps>>;
+}
+
+export const PAGES: Page[] = [
+  { name: "wall", title: "Cameras", load: () => import("./wall").then((m) => m.WallPage) },
+];

@@ -1,0 +1,264 @@
+/** Log in, and the first administrator of a new appliance. */
+
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+
+import type { Problem } from "../api";
+import { ApiError, ask, problemsOf, words } from "../api";
+import { Mark } from "../header";
+import { FormProblems, TextField } from "../parts/form";
+import { ErrorBox, Loading } from "../parts/states";
+import type { Route } from "../router";
+import { go } from "../router";
+
+interface Props {
+  route: Route;
+  /** The session's cookie is there: go on. */
+  entered: () => Promise<void>;
+}
+
+function Frame({ title, children }: { title: string; children: ComponentChildren }) {
+  useEffect(() => {
+    document.title = `${title} – Magpie`;
+  }, [title]);
+  return (
+    <main class="alone">
+      <div class="card login">
+        <p class="brand">
+          <Mark />
+          <span class="site">Magpie</span>
+        </p>
+        <h1>{title}</h1>
+        {children}
+      </div>
+    </main>
+  );
+}
+
+/** Seconds that are left to wait, counted down. */
+function useWait(): [number, (seconds: number) => void] {
+  const [until, setUntil] = useState(0);
+  const [now, setNow] = useState(Date.now());
+  const waits = until > now;
+  useEffect(() => {
+    if (!waits) return undefined;
+    const timer = setInterval(() => setNow(Date.now()), 250);
+    return () => clearInterval(timer);
+  }, [waits]);
+  const start = (seconds: number): void => {
+    setNow(Date.now());
+    setUntil(Date.now() + 1000 * seconds);
+  };
+  return [Math.max(0, Math.ceil((until - now) / 1000)), start];
+}
+
+export function LoginPage({ route, entered }: Props) {
+  const link = route.query.get("link");
+  return link === null ? <PasswordLogin entered={entered} /> : <LinkLogin link={link} entered={entered} />;
+}
+
+function PasswordLogin({ entered }: Pick<Props, "entered">) {
+  const [name, setName] = useState("");
+  const [password, setPassword] = useState("");
+  const [failure, setFailure] = useState("");
+  const [problems, setProblems] = useState<Problem[]>([]);
+  const [busy, setBusy] = useState(false);
+  const [wait_s, wait] = useWait();
+  const form = useRef<HTMLFormElement>(null);
+
+  useEffect(() => {
+    form.current?.querySelector("input")?.focus();
+  }, []);
+
+  const submit = async (event: Event): Promise<void> => {
+    event.preventDefault();
+    setBusy(true);
+    setFailure("");
+    setProblems([]);
+    try {
+      await ask("/login", "POST", { name, password });
+      await entered();
+    } catch (error) {
+      if (error instanceof ApiError && error.status === 429) wait(error.retry_after_s ?? 30);
+      else if (problemsOf(error).length > 0) setProblems(problemsOf(error));
+      else setFailure(words(error));
+      setPassword("");
+      form.current?.querySelector<HTMLInputElement>("input[type=password]")?.focus();
+    } finally {
+      setBusy(false);
+    }
+  };
+
+  return (
+    <Frame title="Log in">
+      <form ref={form} class="stacked" onSubmit={(event) => void submit(event)}>
+        <TextField
+          label="Name"
+          path="name"
+          problems={problems}
+          value={name}
+          onChange={setName}
+          input={{ autocomplete: "username", autocapitalize: "none", spellcheck: false, required: true, maxLength: 100 }}
+        />
+        <TextField
+          label="Password"
+          path="password"
+          problems={problems}
+          value={password}
+          onChange={setPassword}
+          input={{ type: "password", autocomplete: "current-password", required: true, maxLength: 1000 }}
+        />
+        <FormProblems problems={problems} fields={["name", "password"]} failure={failure} />
+        {wait_s > 0 && (
+          <p class="problem" role="alert">
+            Too many tries. Wait {wait_s} {wait_s === 1 ? "second" : "seconds"}.
+          </p>
+        )}
+        <button type="submit" class="primary wide" disabled={busy || wait_s > 0 || name === "" || password === ""}>
+          {busy ? "Logging in…" : wait_s > 0 ? `Wait ${wait_s} s` : "Log in"}
+        </button>
+      </form>
+      <p class="quiet small">
+        Forgotten? Whoever has the appliance's command line can set a new password: <code>magpie user --help</code>.
+      </p>
+    </Frame>
+  );
+}
+
+/** A link that logs in once. The token leaves the address, and so the browser's history, at once. */
+function LinkLogin({ link, entered }: { link: string } & Pick<Props, "entered">) {
+  const [failure, setFailure] = useState<unknown>(null);
+  const began = useRef(false);
+  useEffect(() => {
+    if (began.current) return;
+    began.current = true;
+    ask("/login/link", "POST", { token: link })
+      .then(entered)
+      .then(() => go("#/wall", true))
+      .catch((error: unknown) => {
+        history.replaceState(null, "", "#/login");
+        setFailure(error);
+      });
+  }, []);
+  return (
+    <Frame title="Log in">
+      {failure === null ? (
+        <Loading what="Logging in" />
+      ) : (
+        <>
+          <ErrorBox what="This link does not log in" error={failure} />
+          <p class="quiet">A link works once, and not for long. Start the demo again for a new one, or log in by name.</p>
+          <button type="button" class="primary wide" onClick={() => dispatchEvent(new HashChangeEvent("hashchange"))}>
+            Log in by name
+          </button>
+        </>
+      )}
+    </Frame>
+  );
+}
+
+export function SetupPage({ route, entered }: Props) {
+  const given = route.query.get("token") ?? "";
+  const [token, setToken] = useState(given);
+  const [name, setName] = useState("");
+  const [password, setPassword] = useState("");
+  const [again, setAgain] = useState("");
+  const [problems, setProblems] = useState<Problem[]>([]);
+  const [failure, setFailure] = useState("");
+  const [busy, setBusy] = useState(false);
+  const [open, setOpen] = useState(true);
+  const [wait_s, wait] = useWait();
+
+  useEffect(() => {
+    ask<{ open: boolean }>("/setup").then(
+      (answer) => setOpen(answer.open),
+      () => undefined, // the form itself will tell
+    );
+  }, []);
+
+  const submit = async (event: Event): Promise<void> => {
+    event.preventDefault();
+    setBusy(true);
+    setFailure("");
+    setProblems([]);
+    try {
+      await ask("/setup", "POST", { token, name, password });
+      await entered();
+    } catch (error) {
+      if (error instanceof ApiError && error.status === 429) wait(error.retry_after_s ?? 30);
+      else if (problemsOf(error).length > 0) setProblems(problemsOf(error));
+      else setFailure(words(error));
+    } finally {
+      setBusy(false);
+    }
+  };
+
+  if (!open) {
+    return (
+      <Frame title="Set up Magpie">
+        <p>This appliance is set up already: it has an administrator.</p>
+        <a class="button primary wide" href="#/login">
+          Log in
+        </a>
+      </Frame>
+    );
+  }
+  const mismatch =
+    again !== "" && again !== password ? [{ path: "again", given: "", allowed: "the same password as above" }] : [];
+  return (
+    <Frame title="Set up Magpie">
+      <p class="quiet">Choose the first administrator. Everything else can be changed later.</p>
+      <form class="stacked" onSubmit={(event) => void submit(event)}>
+        {given === "" && (
+          <TextField
+            label="Set-up code"
+            path="token"
+            problems={problems}
+            value={token}
+            onChange={setToken}
+            hint="The appliance printed a link with it when it first started."
+            input={{ autocomplete: "off", spellcheck: false, required: true }}
+          />
+        )}
+        <TextField
+          label="Name"
+          path="name"
+          problems={problems}
+          value={name}
+          onChange={setName}
+          input={{ autocomplete: "username", autocapitalize: "none", spellcheck: false, required: true, maxLength: 100 }}
+        />
+        <TextField
+          label="Password"
+          path="password"
+          problems={problems}
+          value={password}
+          onChange={setPassword}
+          hint="A few words are easier to remember than signs."
+          input={{ type: "password", autocomplete: "new-password", required: true }}
+        />
+        <TextField
+          label="Password once more"
+          path="again"
+          problems={mismatch}
+          value={again}
+          onChange={setAgain}
+          input={{ type: "password", autocomplete: "new-password", required: true }}
+        />
+        <FormProblems problems={problems} fields={given === "" ? ["token", "name", "password"] : ["name", "password"]} failure={failure} />
+        {wait_s > 0 && (
+          <p class="problem" role="alert">
+            Too many tries. Wait {wait_s} {wait_s === 1 ? "second" : "seconds"}.
+          </p>
+        )}
+        <button
+          type="submit"
+          class="primary wide"
+          disabled={busy || wait_s > 0 || token === "" || name === "" || password === "" || again !== password}
+        >
+          {busy ? "One moment…" : "Set up and log in"}
+        </button>
+      </form>
+    </Frame>
+  );
+}

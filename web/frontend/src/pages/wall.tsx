@@ -1,0 +1,232 @@
+/** All cameras at once: are they alive, and can one trust what they report? */
+
+import { useEffect, useState } from "preact/hooks";
+
+import type { Alarm, Camera, WindowRecord } from "../api";
+import { percent, points } from "../format";
+import { drift, history, measured } from "../parts/accuracy";
+import { Badge } from "../parts/badge";
+import { Events } from "../parts/events";
+import { Icon } from "../parts/icon";
+import { LivePicture, stateOf } from "../parts/live_picture";
+import { SharesNow } from "../parts/shares";
+import { Sparkline } from "../parts/sparkline";
+import { Empty } from "../parts/states";
+import { href } from "../router";
+import { may } from "../session";
+import type { PageProps } from "./index";
+
+type Sort = "configured" | "state" | "name" | "accuracy";
+type Filter = "all" | "attention" | "live" | "lost";
+
+const URGENCY = { bad: 0, wait: 1, off: 2, info: 3, good: 4 } as const;
+
+interface Row {
+  camera: Camera;
+  index: number;
+  warnings: string[];
+  alarms: Alarm[];
+}
+
+function needsAttention({ camera, warnings, alarms }: Row): boolean {
+  return camera.state !== "live" || warnings.length > 0 || alarms.length > 0;
+}
+
+const FILTERS: Record<Filter, [string, (row: Row) => boolean]> = {
+  all: ["All", () => true],
+  attention: ["Need attention", needsAttention],
+  live: ["Live", (row) => row.camera.state === "live"],
+  lost: ["Not live", (row) => row.camera.state !== "live"],
+};
+
+const ORDERS: Record<Sort, [string, (a: Row, b: Row) => number]> = {
+  configured: ["As configured", (a, b) => a.index - b.index],
+  state: [
+    "Worst state first",
+    (a, b) =>
+      URGENCY[stateOf(a.camera)[1]] - URGENCY[stateOf(b.camera)[1]] ||
+      b.alarms.length + b.warnings.length - a.alarms.length - a.warnings.length ||
+      a.index - b.index,
+  ],
+  name: ["Name", (a, b) => a.camera.name.localeCompare(b.camera.name)],
+  accuracy: ["Least accurate first", (a, b) => (a.camera.accuracy ?? 2) - (b.camera.accuracy ?? 2) || a.index - b.index],
+};
+
+/** A choice that this browser remembers. */
+function useKept<T extends string>(key: string, allowed: readonly T[], initial: T): [T, (value: T) => void] {
+  const [value, setValue] = useState<T>(() => {
+    try {
+      const kept = localStorage.getItem(key) as T | null;
+      return kept !== null && allowed.includes(kept) ? kept : initial;
+    } catch {
+      return initial;
+    }
+  });
+  useEffect(() => {
+    try {
+      localStorage.setItem(key, value);
+    } catch {
+      return; // a browser may forbid storage; the choice lasts until the page is left
+    }
+  }, [key, value]);
+  return [value, setValue];
+}
+
+export function WallPage({ known, me }: PageProps) {
+  const [boxes, setBoxes] = useKept("magpie.boxes", ["yes", "no"], "yes");
+  const [sort, setSort] = useKept<Sort>("magpie.wall.sort", Object.keys(ORDERS) as Sort[], "configured");
+  const [filter, setFilter] = useState<Filter>("all");
+  const { overview } = known;
+  if (overview === null) return null;
+
+  const rows: Row[] = overview.cameras.map((camera, index) => ({
+    camera,
+    index,
+    warnings: drift(history(known.windows, camera.id)),
+    alarms: (known.alarms ?? []).filter((a) => a.camera === camera.id),
+  }));
+  const shown = rows.filter(FILTERS[filter][1]).sort(ORDERS[sort][1]);
+  const live = rows.filter((r) => r.camera.state === "live").length;
+  const attention = rows.filter(needsAttention).length;
+
+  return (
+    <>
+      <div class="page-head">
+        <h1>Cameras</h1>
+        {rows.length > 0 && (
+          <p class="quiet" role="status">
+            {live} of {rows.length} live
+            {attention > 0 && `, ${attention} ${attention === 1 ? "needs" : "need"} attention`}
+          </p>
+        )}
+        {rows.length > 0 && (
+          <div class="tools">
+            <label>
+              Show
+              <select value={filter} onChange={(e) => setFilter(e.currentTarget.value as Filter)}>
+                {Object.entries(FILTERS).map(([id, [name, fits]]) => (
+                  <option key={id} value={id}>
+                    {name} ({rows.filter(fits).length})
+                  </option>
+                ))}
+              </select>
+            </label>
+            <label>
+              Sort by
+              <select value={sort} onChange={(e) => setSort(e.currentTarget.value as Sort)}>
+                {Object.entries(ORDERS).map(([id, [name]]) => (
+                  <option key={id} value={id}>
+                    {name}
+                  </option>
+                ))}
+              </select>
+            </label>
+            <label class="check">
+              <input type="checkbox" checked={boxes === "yes"} onChange={(e) => setBoxes(e.currentTarget.checked ? "yes" : "no")} />
+              Show boxes
+            </label>
+          </div>
+        )}
+      </div>
+      {rows.length === 0 ? (
+        <Empty
+          title={me.cameras === null ? "No camera yet" : "No camera for you"}
+          action={
+            may(me, "operator") && me.cameras === null ? (
+              <a class="button primary" href={href("settings", "cameras")}>
+                Add a camera
+              </a>
+            ) : undefined
+          }
+        >
+          {me.cameras === null ? (
+            <p>
+              Add one with its RTSP address: the connection is tested and a picture shown before anything is kept. From the next
+              retraining window on, its model learns what it sees.
+            </p>
+          ) : (
+            <p>Your account is limited to cameras that are not there. An administrator can change that.</p>
+          )}
+        </Empty>
+      ) : shown.length === 0 ? (
+        <Empty title={`None of the ${rows.length} cameras is “${FILTERS[filter][0]}”`} action={<button onClick={() => setFilter("all")}>Show all</button>} />
+      ) : (
+        <ul class={`wall ${shown.length > 4 ? "many" : ""}`}>
+          {shown.map((row) => (
+            <Tile key={row.camera.id} row={row} windows={known.windows} boxes={boxes === "yes"} />
+          ))}
+        </ul>
+      )}
+      <div class="wall-below">
+        <Events events={known.events} cameras={overview.cameras} />
+        <SharesNow overview={overview} />
+      </div>
+    </>
+  );
+}
+
+function Tile({ row, windows, boxes }: { row: Row; windows: WindowRecord[]; boxes: boolean }) {
+  const { camera, warnings, alarms } = row;
+  const [label, tone] = stateOf(camera);
+  const past = history(windows, camera.id);
+  const { realised, frozen } = measured(camera, past);
+  const gain = realised === null || frozen === null ? null : realised - frozen;
+  const isLive = camera.state === "live";
+  return (
+    <li class="card tile" aria-labelledby={`tile-${camera.id}`}>
+      <header>
+        <h2 id={`tile-${camera.id}`}>
+          <a href={href("camera", camera.id)}>{camera.name}</a>
+        </h2>
+        {alarms.length > 0 && (
+          <a class="badge bad" href={`${href("camera", camera.id)}?tab=alarms`}>
+            <Icon name="bell" size={13} />
+            {alarms.length} {alarms.length === 1 ? "alarm" : "alarms"}
+          </a>
+        )}
+        <Badge tone={tone}>{label}</Badge>
+      </header>
+      <LivePicture camera={camera} boxes={boxes} />
+      <dl class="facts">
+        <Fact name="Camera" value={isLive ? `${camera.fps.toFixed(1)} fps` : "–"} />
+        <Fact name="Answers" value={isLive ? `${camera.answers_per_s.toFixed(1)} / s` : "–"} />
+        <Fact name="Delay" value={isLive ? `${camera.delay_s.toFixed(2)} s` : "–"} />
+      </dl>
+      <div class="accuracy">
+        {realised === null ? (
+          <p class="quiet">Accuracy comes with the first window.</p>
+        ) : (
+          <>
+            <p>
+              <strong>{percent(realised)}</strong> <span class="quiet">right</span>
+            </p>
+            {gain !== null && (
+              <p class={`gain ${gain >= 0 ? "up" : "down"}`} title={`The model that never learned: ${percent(frozen, 1)}`}>
+                {points(gain)} <span class="quiet">to frozen</span>
+              </p>
+            )}
+            <Sparkline
+              data={past}
+              label={`Accuracy over ${past.x.length} windows, now ${percent(realised)}; the frozen model ${percent(frozen)}`}
+            />
+          </>
+        )}
+      </div>
+      {warnings.map((warning) => (
+        <p key={warning} class="warning">
+          <Icon name="wait" />
+          {warning}
+        </p>
+      ))}
+    </li>
+  );
+}
+
+function Fact({ name, value }: { name: string; value: string }) {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>{value}</dd>
+    </div>
+  );
+}

@@ -1,0 +1,66 @@
+/** What a camera's windows tell about how right it is, and whether the scene or the model changed. */
+
+import type { Camera, WindowRecord } from "../api";
+import { percent } from "../format";
+
+export interface History {
+  /** Numbers of the windows in which something was measured, oldest first. */
+  x: number[];
+  /** What was really answered, 0-1. */
+  realised: (number | null)[];
+  /** What the first model would have answered, had it stayed, 0-1. */
+  frozen: (number | null)[];
+}
+
+/** The camera's accuracy per window; `windows` come newest first. */
+export function history(windows: WindowRecord[], camera: string): History {
+  const out: History = { x: [], realised: [], frozen: [] };
+  for (const window of [...windows].reverse()) {
+    const row = window.cameras.find((r) => r.camera === camera);
+    if (!row || (row.realised === null && row.frozen === null)) continue;
+    out.x.push(window.id);
+    out.realised.push(row.realised?.value ?? null);
+    out.frozen.push(row.frozen?.value ?? null);
+  }
+  return out;
+}
+
+/** The newest window in which both were measured: figures of different windows are not compared. */
+export function measured(camera: Camera, { realised, frozen }: History): { realised: number | null; frozen: number | null } {
+  for (let n = realised.length - 1; n >= 0; n -= 1) {
+    const [mine, theirs] = [realised[n] ?? null, frozen[n] ?? null];
+    if (mine !== null && theirs !== null) return { realised: mine, frozen: theirs };
+  }
+  return { realised: camera.accuracy, frozen: null };
+}
+
+/** A fall of so much, against the windows before, is worth a word. */
+const FALL = 0.1;
+const BEFORE = 4;
+
+function mean(values: number[]): number {
+  return values.reduce((sum, v) => sum + v, 0) / values.length;
+}
+
+/**
+ * Warnings about drift, in words. The frozen model never changes: when it is suddenly less right, the scene changed.
+ * When only the model in force fell, it answers worse than it did.
+ */
+export function drift({ realised, frozen }: History): string[] {
+  const fall = (values: (number | null)[]): [number, number] | null => {
+    const known = values.filter((v) => v !== null);
+    const last = known.at(-1);
+    const before = known.slice(-1 - BEFORE, -1);
+    if (last === undefined || before.length < 2 || values.at(-1) === null) return null;
+    const usual = mean(before);
+    return usual - last >= FALL ? [usual, last] : null;
+  };
+  const scene = fall(frozen);
+  const mine = fall(realised);
+  if (mine !== null && scene !== null) {
+    return [`The scene changed: accuracy fell from ${percent(mine[0])} to ${percent(mine[1])}, the frozen model's too.`];
+  }
+  if (mine !== null) return [`Accuracy fell from ${percent(mine[0])} to ${percent(mine[1])}, although the scene did not change.`];
+  if (scene !== null) return [`The scene is changing: the frozen model fell from ${percent(scene[0])} to ${percent(scene[1])}.`];
+  return [];
+}

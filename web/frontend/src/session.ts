@@ -1,0 +1,102 @@
+/** Who is logged in. */
+
+import { useCallback, useEffect, useState } from "preact/hooks";
+
+import type { Me, Role } from "./api";
+import { ApiError, LOGGED_OUT, api, ask } from "./api";
+
+const RANK: Record<Role, number> = { viewer: 0, operator: 1, admin: 2 };
+const AGAIN_MS = 2000;
+
+/** An appliance that asks nobody to log in. */
+const OPEN: Me = {
+  name: "operator",
+  role: "admin",
+  cameras: null,
+  kind: "open",
+  csrf: null,
+  expires_utc_s: null,
+  must_change: false,
+};
+
+/** Whether `me` may do what needs `role`. */
+export function may(me: Me, role: Role): boolean {
+  return RANK[me.role] >= RANK[role];
+}
+
+/** Why something is not offered, for people: "Only an administrator may do this." */
+export function whyNot(role: Role): string {
+  return role === "admin" ? "Only an administrator may do this." : "Only an operator or an administrator may do this.";
+}
+
+export type Session =
+  | { state: "asking"; me: null }
+  | { state: "silent"; me: null }
+  | { state: "out"; me: null; setup: boolean }
+  | { state: "in"; me: Me };
+
+export interface SessionActions {
+  /** Take over what a login or set-up answered. */
+  entered: () => Promise<void>;
+  logOut: () => Promise<void>;
+  /** Ask again who we are. */
+  refresh: () => Promise<void>;
+}
+
+async function whoAmI(): Promise<Me> {
+  try {
+    return await ask<Me>("/me");
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 404) return OPEN;
+    throw error;
+  }
+}
+
+async function setupOpen(): Promise<boolean> {
+  try {
+    return (await ask<{ open: boolean }>("/setup")).open;
+  } catch {
+    return false;
+  }
+}
+
+/** The session of this browser. While the appliance is silent it is asked again every two seconds. */
+export function useSession(): [Session, SessionActions] {
+  const [session, setSession] = useState<Session>({ state: "asking", me: null });
+
+  const refresh = useCallback(async (): Promise<void> => {
+    try {
+      const me = await whoAmI();
+      api.setCsrf(me.csrf);
+      setSession({ state: "in", me });
+    } catch (error) {
+      api.setCsrf(null);
+      if (error instanceof ApiError && error.status === 401) {
+        setSession({ state: "out", me: null, setup: await setupOpen() });
+      } else {
+        setSession({ state: "silent", me: null });
+        setTimeout(() => void refresh(), AGAIN_MS);
+      }
+    }
+  }, []);
+
+  const logOut = useCallback(async (): Promise<void> => {
+    try {
+      await ask("/logout", "POST");
+    } finally {
+      await refresh();
+    }
+  }, [refresh]);
+
+  useEffect(() => {
+    void refresh();
+    const out = (): void => {
+      api.setCsrf(null);
+      setSession((before) => (before.state === "in" ? { state: "out", me: null, setup: false } : before));
+    };
+    addEventListener(LOGGED_OUT, out);
+    return () => removeEventListener(LOGGED_OUT, out);
+  }, [refresh]);
+
+  return [session, { entered: refresh, logOut, refresh }];
+}
