@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import paho.mqtt.client as paho
-from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode
 
 from edge.core.errors import Unavailable
 
@@ -136,7 +136,7 @@ class Link:
 
     def _sent(self, code: int, number: int | None) -> asyncio.Future[None]:
         if code != paho.MQTT_ERR_SUCCESS or number is None or self.lost.done():
-            raise Unavailable(self.lost.result() if self.lost.done() else paho.error_string(paho.MQTTErrorCode(code)))
+            raise Unavailable(self.lost.result() if self.lost.done() else paho.error_string(MQTTErrorCode(code)))
         # Callbacks come over the event loop, so none can have come before this.
         ack: asyncio.Future[None] = self._loop.create_future()
         self._acks[number] = ack

@@ -9,6 +9,7 @@ process ended, is sent again with the same id. Nothing but one page of a queue i
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import uuid
 from collections import deque
@@ -326,10 +327,8 @@ class Outbox:
         due = self._clock.monotonic()
         while True:
             wait = max(0.05, due - self._clock.monotonic())
-            try:
+            with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._came.wait(), wait)
-            except TimeoutError:
-                pass
             if not await self.flush():
                 await asyncio.sleep(pause_s)
             if self._clock.monotonic() >= due:
