@@ -137,6 +137,11 @@ def _appliance(s: Json) -> Iterator[Metric]:
     )
     losses = overview["losses"]
     yield _counter("magpie_journal_lost", "Events that the journal could not keep", (), [((), losses["journal"])])
+    pictures = s.get("live_pictures", {})
+    yield _counter(
+        "magpie_live_pictures", "Live pictures that were encoded: none while nobody looks", ("camera",),
+        [((camera,), n) for camera, n in sorted(pictures.items())],
+    )  # fmt: skip
     yield _counter(
         "magpie_live_pictures_lost", "Live pictures that slow watchers missed", (), [((), losses.get("live_pictures"))]
     )

@@ -480,6 +480,7 @@ class Appliance:
             "overview": self.overview(),
             "expected_accuracy": promised,
             "counts": self._tally.to_json(),
+            "live_pictures": {c: self._pictures_came.get(c, 0) for c in self.runtime.cameras},
             "disk": await asyncio.to_thread(disk, Path(self.site.data_dir)),
             "serving": serving,
             "statistics": None if serving is None else await front_statistics(serving["front"]),

@@ -41,8 +41,9 @@ class ApplianceService(Protocol):
 
     async def metrics(self) -> Json:
         """A snapshot for `/metrics`: {"health", "overview", "expected_accuracy": {camera: at promotion, or null},
-        "counts": since the start, "disk": {"free_bytes", "total_bytes"}, "serving": as `serving` or null,
-        "statistics": the inference protocol's statistics of each served version, or null where none came}."""
+        "counts": since the start, "live_pictures": {camera: encoded}, "disk": {"free_bytes", "total_bytes"},
+        "serving": as `serving` or null, "statistics": the inference protocol's statistics of each served version, or
+        null where none came}."""
 
     async def system(self) -> Json:
         """{"site", "utc_s", "started_utc_s", "health", "devices", "notes", "shares": the share kind in force, what it

@@ -104,6 +104,7 @@ async def test_cameras_in_base_units(client: httpx.AsyncClient) -> None:
     assert value(text, "magpie_camera_frames_dropped_total", camera="north", cause="catching_up") == 7
     assert value(text, "magpie_camera_accuracy_ratio", camera="south") == pytest.approx(0.712)
     assert value(text, "magpie_camera_drift_ratio", camera="south") == pytest.approx(0.72 - 0.712)
+    assert value(text, "magpie_live_pictures_total", camera="north") == 12
 
 
 async def test_what_is_not_known_is_left_out_and_not_zero(client: httpx.AsyncClient, service: DictAppliance) -> None:
