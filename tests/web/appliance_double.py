@@ -189,7 +189,7 @@ class DictAppliance:
             "overview": self.overview(),
             "expected_accuracy": {c: self.versions[v]["scores"].get("held_out") for c, v in self.in_force.items()},
             "counts": counts.to_json(),
-            "live_pictures": {c: 12 for c in self.kept},
+            "live_pictures": dict.fromkeys(self.kept, 12),
             "disk": {"free_bytes": 12_000_000_000, "total_bytes": 64_000_000_000},
             "serving": None if self.planning is None else self.serving(),
             "statistics": None if self.planning is None else self.statistics,
