@@ -143,7 +143,7 @@ def states(topics: Topics, overview: Mapping[str, Any], facts: Mapping[str, Any]
 def discovery(
     topics: Topics, prefix: str, site: str, version: str, cameras: Sequence[Mapping[str, Any]]
 ) -> dict[str, str]:
-    """Home Assistant's discovery documents by topic: one device for the appliance and one per camera ({"id", "name"})."""
+    """Home Assistant's discovery documents by topic: a device for the appliance, one per camera ({"id", "name"})."""
     box = f"magpie_{word(site)}"
     origin = {"name": "Magpie", "sw": version}
     base: Json = {"origin": origin, "availability_topic": topics.available, "qos": 1}
