@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,13 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
+from edge.access.access import Access
 from edge.appliance.service import ApplianceService
 from web import bodies, errors, examples
+from web.auth import Auth
 from web.errors import Json
 from web.guard import Guard
-from web.parts import known_parameters
+from web.parts import Ending, known_parameters
 from web.routes import (
     cameras,
     check,
@@ -62,8 +63,11 @@ class _Page(StaticFiles):
         return response
 
 
-def create_app(service: ApplianceService, static: Path = STATIC) -> FastAPI:
-    """The web app over `service`. `static` is the folder of the built page; without it REST works and "/" says so."""
+def create_app(service: ApplianceService, static: Path = STATIC, access: Access | None = None) -> FastAPI:
+    """The web app over `service`. `static` is the folder of the built page; without it REST works and "/" says so.
+
+    `access` None (a site with web.access off, and tests): nobody is asked who they are, and everybody is an admin.
+    """
     app = FastAPI(
         title="Magpie",
         version=str(service.health().get("version", "unknown")),
@@ -76,8 +80,10 @@ def create_app(service: ApplianceService, static: Path = STATIC) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.service = service
-    app.state.closing = asyncio.Event()
+    app.state.closing = closing = Ending()
+    app.state.access = access
     errors.install(app)
+    app.add_middleware(Auth, web=app, access=access, closing=closing)
     app.add_middleware(Guard)
     api = APIRouter(prefix=PREFIX, responses=_errors(), dependencies=[Depends(known_parameters)])
     routes = (state, cameras, retraining, windows, models, serving, events, schema, system, check)

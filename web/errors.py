@@ -30,6 +30,9 @@ STATUS: tuple[tuple[type[e.MagpieError], int], ...] = (
     (e.WindowTooShort, 422),
     (e.FloorUnreachable, 422),
     (e.NotSchedulable, 422),
+    (e.NotLoggedIn, 401),
+    (e.Forbidden, 403),
+    (e.TooManyTries, 429),
     (e.NotFound, 404),
     (e.Conflict, 409),
     (e.Overloaded, 429),
@@ -41,7 +44,14 @@ STATUS: tuple[tuple[type[e.MagpieError], int], ...] = (
     (e.ShareError, 503),
     (e.WorkerFailed, 503),
 )
-_CODES = {400: "bad_request", 403: "forbidden", 404: "not_found", 405: "method_not_allowed", 413: "too_large"}
+_CODES = {
+    400: "bad_request",
+    401: "not_logged_in",
+    403: "forbidden",
+    404: "not_found",
+    405: "method_not_allowed",
+    413: "too_large",
+}
 #: "://user:password@" anywhere in a text: what was sent is shown back, but never a password in it.
 _URL_PASSWORD = re.compile(r"(://[^/\s:@]*:)[^/\s]*@")
 _MAX_SHOWN = 200
@@ -100,7 +110,10 @@ def body_of(error: e.MagpieError) -> dict[str, Any]:
 
 def answer(error: e.MagpieError) -> Json:
     """The whole answer."""
-    return Json(body_of(error), status_of(error))
+    headers = {"retry-after": str(math.ceil(error.retry_after_s))} if isinstance(error, e.TooManyTries) else None
+    if isinstance(error, e.NotLoggedIn):
+        headers = {"www-authenticate": "Bearer"}
+    return Json(body_of(error), status_of(error), headers=headers)
 
 
 def unexpected(error: BaseException, where: str) -> Json:

@@ -1,11 +1,12 @@
-"""What the routes share: the service, who asks, bodies, known parameters, streams that end when the server does."""
+"""What the routes share: the service, who asks, bodies, known parameters, streams that end when they have to."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Path, Request
@@ -16,7 +17,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 
 from edge.appliance.service import ApplianceService
-from edge.core.errors import InvalidValue, InvalidValues
+from edge.core.access import Asker, Principal
+from edge.core.errors import InvalidValue, InvalidValues, NotFound, NotLoggedIn
 
 T = TypeVar("T")
 
@@ -31,15 +33,81 @@ def service_of(connection: HTTPConnection) -> ApplianceService:
     return service
 
 
-def closing_of(connection: HTTPConnection) -> asyncio.Event:
-    """Set when the server is stopping: every stream ends."""
-    closing: asyncio.Event = connection.app.state.closing
-    return closing
+class Ending(asyncio.Event):
+    """Set when a connection has to end. The server's own has a part for each connection, and they end with it or
+    before it; `code` is what a WebSocket is closed with."""
+
+    GOING_AWAY, LOGIN_OVER = 1001, 4401
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.code = self.GOING_AWAY
+        self._parts: set[Ending] = set()
+
+    def part(self) -> Ending:
+        """One connection's; give it to `without` when the connection is over."""
+        made = Ending()
+        self._parts.add(made)
+        if self.is_set():
+            made.set()
+        return made
+
+    def without(self, part: Ending) -> None:
+        """The connection is over."""
+        self._parts.discard(part)
+
+    def set(self) -> None:
+        """End it, and every part of it."""
+        super().set()
+        for part in self._parts:
+            part.set()
 
 
-async def who(_: Request) -> str:
-    """Who asks; recorded with every change. There are no users yet, so it is the operator."""
-    return "operator"
+@dataclass(eq=False)
+class Visit:
+    """One request or socket: who it is (None: nobody logged in), from where, and when it has to end. `secret` is the
+    session's, of which the CSRF token is made; "" without a session."""
+
+    principal: Principal | None
+    address: str
+    ending: Ending
+    secret: str = ""
+
+
+def visit_of(connection: HTTPConnection) -> Visit:
+    """What web.auth found out of the request."""
+    visit: Visit = connection.scope["magpie.visit"]
+    return visit
+
+
+def closing_of(connection: HTTPConnection) -> Ending:
+    """Set when the server is stopping or the login behind the connection is over: every stream ends."""
+    return visit_of(connection).ending
+
+
+def caller_of(connection: HTTPConnection) -> Principal:
+    """Who asks, for a route that is not open to all. Raises NotLoggedIn."""
+    principal = visit_of(connection).principal
+    if principal is None:
+        raise NotLoggedIn("nobody is logged in")
+    return principal
+
+
+async def who(request: Request) -> str:
+    """The name of who asks; recorded with every change, with the address that it came from (edge.core.access.Asker)."""
+    return Asker(caller_of(request).name, visit_of(request).address)
+
+
+def seen(caller: Principal, camera: str) -> str:
+    """The camera's id. Raises NotFound, as of a camera that is not there, if the caller may not see it."""
+    if not caller.may_see(camera):
+        raise NotFound(f"camera {camera} does not exist")
+    return camera
+
+
+def visible(caller: Principal, items: Iterable[Mapping[str, Any]], key: str = "camera") -> list[Mapping[str, Any]]:
+    """Those of `items` whose camera (under `key`; None or absent: of no camera) the caller may see."""
+    return [item for item in items if caller.may_see(item.get(key))]
 
 
 async def _service(request: Request) -> ApplianceService:  # async: a plain function would cost a thread each time
@@ -50,9 +118,16 @@ async def _closing(request: Request) -> asyncio.Event:
     return closing_of(request)
 
 
+async def _caller(request: Request) -> Principal:
+    return caller_of(request)
+
+
 Service = Annotated[ApplianceService, Depends(_service)]
 Closing = Annotated[asyncio.Event, Depends(_closing)]
+#: The name of who asks, to be kept with a change.
 Who = Annotated[str, Depends(who)]
+#: Who asks, with role and cameras: every answer that lists or names cameras is limited by `caller.may_see`.
+Caller = Annotated[Principal, Depends(_caller)]
 CameraId = Annotated[str, Path(description="id of a camera", max_length=63, examples=["junction-north"])]
 VersionId = Annotated[
     str,

@@ -60,6 +60,31 @@ class Conflict(MagpieError):
     code = "conflict"
 
 
+class NotLoggedIn(MagpieError):
+    """Nobody is logged in, or the login is over, or name and password do not fit."""
+
+    code = "not_logged_in"
+
+
+class Forbidden(MagpieError):
+    """Who asks may not do this."""
+
+    code = "forbidden"
+
+
+class TooManyTries(MagpieError):
+    """Too many logins were refused: try again after `retry_after_s` seconds."""
+
+    code = "too_many_tries"
+
+    def __init__(self, message: str, retry_after_s: float) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+    def __reduce__(self) -> tuple[type[TooManyTries], tuple[str, float]]:
+        return type(self), (self.message, self.retry_after_s)
+
+
 class Unavailable(MagpieError):
     """Something outside that is needed cannot be reached or used now."""
 

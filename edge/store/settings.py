@@ -153,4 +153,4 @@ def _audit(
     c: Connection, now: float, subject: str, action: str, revision: int, by: str, value: dict[str, Any] | None
 ) -> None:
     row = {"at_utc_s": now, "subject": subject, "action": action, "revision": revision, "value": value}
-    c.execute(sa.insert(t.audit).values(changed_by=words(by), **row))
+    c.execute(sa.insert(t.audit).values(changed_by=words(by), address=getattr(by, "address", None), **row))

@@ -1,0 +1,233 @@
+"""Who asks, and whether they may: every request and socket passes here before any route sees it.
+
+A request carries a session's cookie, or `Authorization: Bearer` with an API token. The route that it will reach is
+found with the app's own routes, so what is checked is what runs; web.roles says who may use it. Streams end within
+seconds of a login that is revoked, expires or loses rights.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import parse_qsl
+
+from fastapi import FastAPI
+from fastapi.routing import iter_route_contexts
+from starlette._utils import get_route_path
+from starlette.datastructures import Headers
+from starlette.requests import cookie_parser
+from starlette.routing import Mount, WebSocketRoute, compile_path
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from edge.access.access import Access, Credential
+from edge.core.access import ANYBODY, Asker, Principal, allows
+from edge.core.errors import Forbidden, MagpieError, NotFound, NotLoggedIn
+from web.errors import answer
+from web.parts import Ending, Visit
+from web.roles import Row, row_of
+
+log = logging.getLogger(__name__)
+
+COOKIE: Final = "magpie_session"
+CSRF_HEADER: Final = "x-csrf-token"
+_SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_API: Final = "/api/"
+#: An open stream's login is looked at so often.
+_SWEEP_S: Final = 2.0
+
+
+#: Where there is no socket, nobody gets one.
+_NO_SOCKET: Final = Row("admin")
+
+
+class Routes:
+    """The app's routes with their rows, found as the app finds them: in order, by path, then by method."""
+
+    def __init__(self, app: FastAPI) -> None:
+        self._routes: list[tuple[re.Pattern[str], Mapping[str, Row | None]]] = []
+        for methods, template, row in routes_of(app):
+            pattern = "/{path:path}" if methods == ("MOUNT",) else template
+            self._routes.append((compile_path(pattern)[0], dict.fromkeys(methods, row)))
+
+    def find(self, method: str, path: str) -> tuple[Row | None, Mapping[str, str]]:
+        """The row of the route that will answer, and the path's parameters. None: a route without a row."""
+        for pattern, rows in self._routes:
+            found = pattern.match(path)
+            if found is None:
+                continue
+            if method in rows:
+                return rows[method], found.groupdict()
+            if "MOUNT" in rows and method != "WS" and not path.startswith(_API):
+                return rows["MOUNT"], {}
+        if method == "WS":
+            return _NO_SOCKET, {}
+        # 404 or 405; under /api not told to strangers.
+        return Row("viewer" if path.startswith(_API) else None), {}
+
+
+def routes_of(app: FastAPI) -> Sequence[tuple[tuple[str, ...], str, Row | None]]:
+    """Every route of the app, in order: its methods ("WS": a WebSocket, "MOUNT": a folder of files), path, row."""
+    found = []
+    for context in iter_route_contexts(app.routes):
+        template = context.path or "/"
+        if isinstance(context.original_route, Mount):
+            methods: tuple[str, ...] = ("MOUNT",)
+        elif isinstance(context.original_route, WebSocketRoute):
+            methods = ("WS",)
+        else:
+            methods = tuple(sorted(context.methods or ()))
+        found += [((method,), template, row_of(method, template)) for method in methods]
+    return found
+
+
+class Auth:
+    """ASGI layer around the routes. `access` None: nobody is asked who they are, and everybody is an admin."""
+
+    def __init__(self, app: ASGIApp, web: FastAPI, access: Access | None, closing: Ending) -> None:
+        self.app = app
+        self._web, self._access, self._closing = web, access, closing
+        self._routes: Routes | None = None
+        self._visits: dict[Visit, Credential] = {}
+        self._sweep: asyncio.TimerHandle | None = None
+        self._sweeping: asyncio.Task[None] | None = None
+        if access is not None:
+            access.when_changed(self._look_soon)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            await self.app(scope, receive, send)
+            return
+        if self._routes is None:
+            self._routes = Routes(self._web)
+        headers = Headers(scope=scope)
+        method = "WS" if scope["type"] == "websocket" else scope["method"]
+        row, parameters = self._routes.find(method, get_route_path(scope))
+        credential, secret = _credential(headers)
+        visit = Visit(ANYBODY, address_of(scope), self._closing.part(), secret)
+        scope["magpie.visit"] = visit
+        try:
+            try:
+                if self._access is not None:
+                    visit.principal = await self._access.who(credential)
+                self._check(scope, headers, row, parameters, visit)
+            except MagpieError as error:
+                await _refuse(error, scope, receive, send)
+                return
+            self._enter(visit, credential)
+            await self._run(scope, receive, send, row, visit)
+        finally:
+            self._closing.without(visit.ending)
+            self._visits.pop(visit, None)
+
+    def _check(
+        self, scope: Scope, headers: Headers, row: Row | None, parameters: Mapping[str, str], visit: Visit
+    ) -> None:
+        """Raises NotLoggedIn, Forbidden, NotFound (a camera that the caller may not see)."""
+        principal, path = visit.principal, scope["path"]
+        if row is _NO_SOCKET:
+            raise NotFound("there is no such socket")
+        if row is None:
+            log.error("%s %s has no row in web/roles.py: refused", scope.get("method", "WS"), path[:200])
+            raise Forbidden("nobody may do this")
+        if row.least is None:
+            return
+        if principal is None:
+            raise NotLoggedIn("log in, or give an API token as Authorization: Bearer")
+        unsafe = scope["type"] == "http" and scope["method"] not in _SAFE_METHODS
+        if unsafe and principal.kind == "session":
+            assert self._access is not None
+            if not self._access.csrf_fits(visit.secret, headers.get(CSRF_HEADER, "")):
+                raise Forbidden(f"the header {CSRF_HEADER} is absent or wrong; GET /api/v1/me tells it")
+        if not allows(principal, row.least, row.every_camera):
+            if principal.may(row.least):
+                raise Forbidden(f"this concerns every camera, and {principal.name} may see some of them only")
+            raise Forbidden(f"the role {row.least} is needed; {principal.name} is {principal.role}")
+        asked = [parameters["camera"]] if "camera" in parameters else []
+        query = scope.get("query_string", b"").decode("latin-1")
+        asked += [value for name, value in parse_qsl(query, keep_blank_values=True) if name == "camera"]
+        for camera in asked:
+            if not principal.may_see(camera):
+                raise NotFound(f"camera {camera[:100]} does not exist")
+
+    async def _run(self, scope: Scope, receive: Receive, send: Send, row: Row | None, visit: Visit) -> None:
+        status = 0
+
+        async def watched(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        await self.app(scope, receive, watched)
+        if row is None or not row.audit or not 200 <= status < 300 or visit.principal is None or self._access is None:
+            return
+        by = Asker(visit.principal.name, visit.address)
+        await self._access.audit(scope["path"].removeprefix("/api/v1/"), row.audit, by)
+
+    # -- streams whose login ends
+
+    def _enter(self, visit: Visit, credential: Credential | None) -> None:
+        if self._access is None or credential is None:
+            return
+        self._visits[visit] = credential
+        if self._sweep is None:
+            self._sweep = asyncio.get_running_loop().call_later(_SWEEP_S, self._look_soon)
+
+    def _look_soon(self) -> None:
+        if self._sweep is not None:
+            self._sweep.cancel()
+            self._sweep = None
+        if self._visits and (self._sweeping is None or self._sweeping.done()):
+            self._sweeping = asyncio.get_running_loop().create_task(self._look(), name="web logins")
+
+    async def _look(self) -> None:
+        assert self._access is not None
+        for visit, credential in list(self._visits.items()):
+            now = await self._access.who(credential)
+            if not _same(visit.principal, now):
+                visit.ending.code = Ending.LOGIN_OVER
+                visit.ending.set()
+                self._visits.pop(visit, None)
+        if self._visits and self._sweep is None:
+            self._sweep = asyncio.get_running_loop().call_later(_SWEEP_S, self._look_soon)
+
+
+def _same(before: Principal | None, now: Principal | None) -> bool:
+    if before is None or now is None:
+        return before is now
+    return (before.name, before.role, before.cameras) == (now.name, now.role, now.cameras)
+
+
+def _credential(headers: Headers) -> tuple[Credential | None, str]:
+    """What the request shows of itself, and the session's secret if it is one. With an `authorization` header the
+    cookie does not count."""
+    given = headers.getlist("authorization")
+    if given:
+        kind, _, token = given[0].partition(" ")
+        if len(given) > 1 or kind.lower() != "bearer" or not token.strip():
+            return None, ""
+        return Credential.token(token.strip()), ""
+    secret = cookie_parser("; ".join(headers.getlist("cookie"))).get(COOKIE, "")
+    return (Credential.session(secret), secret) if secret else (None, "")
+
+
+def address_of(scope: Mapping[str, Any]) -> str:
+    """Where a request came from, as it is kept."""
+    client = scope.get("client")
+    return str(client[0])[:64] if client else ""
+
+
+async def _refuse(error: MagpieError, scope: Scope, receive: Receive, send: Send) -> None:
+    response = answer(error)
+    if scope["type"] == "http":
+        await response(scope, receive, send)
+    elif "websocket.http.response" in scope.get("extensions", {}):
+        head = {"status": response.status_code, "headers": response.raw_headers}
+        await send({"type": "websocket.http.response.start", **head})
+        await send({"type": "websocket.http.response.body", "body": response.body})
+    else:
+        code = Ending.LOGIN_OVER if isinstance(error, NotLoggedIn) else 4403
+        await send({"type": "websocket.close", "code": code, "reason": "refused"})
