@@ -26,6 +26,7 @@ from web.routes import (
     live,
     metrics,
     models,
+    pictures,
     retraining,
     schema,
     serving,
@@ -86,7 +87,7 @@ def create_app(service: ApplianceService, static: Path = STATIC, access: Access 
     app.add_middleware(Auth, web=app, access=access, closing=closing)
     app.add_middleware(Guard)
     api = APIRouter(prefix=PREFIX, responses=_errors(), dependencies=[Depends(known_parameters)])
-    routes = (state, cameras, retraining, windows, models, serving, events, schema, system, check)
+    routes = (state, cameras, pictures, retraining, windows, models, serving, events, schema, system, check)
     for module in routes:
         api.include_router(module.router)
     app.include_router(api)

@@ -95,7 +95,30 @@ CAMERA_TEST: Final[Example] = {
     "height": 720,
     "fps": 10.0,
     "codec": "h264",
-    "message": "",
+    "message": "a picture came",
+    "picture": "/9j/4AAQSkZJRgABAQAAAQABAAD...",
+}
+DISAGREEMENT: Final[Example] = {
+    "window": 3,
+    "frame": 1834,
+    "utc_s": _T + 12,
+    "model_version": "junction-north-w3-2-1790000000",
+    "answer_age_s": 0.1,
+    "width": 1280,
+    "height": 720,
+    "student": [{"box": [0.1, 0.4, 0.3, 0.6], "class": "car", "score": 0.71, "verdict": "class"}],
+    "teacher": [
+        {"box": [0.1, 0.4, 0.31, 0.61], "class": "bus", "score": 0.93, "verdict": "class"},
+        {"box": [0.6, 0.5, 0.65, 0.7], "class": "person", "score": 0.88, "verdict": "missed"},
+    ],
+    "kinds": ["missed", "class"],
+}
+CLASSES: Final[Example] = {
+    "window": 3,
+    "start_utc_s": _T,
+    "frames": 44,
+    "teacher": {"car": 120, "bus": 9, "person": 61},
+    "student": {"car": 117, "bus": 4, "person": 48},
 }
 _RETRAINING: Final[Example] = {
     "enabled": True,
@@ -236,6 +259,7 @@ EXPLAINED: Final[Example] = {
     "configs": _WORDS,
     "usage": [],
     "costs": [{"window": 3, "camera": "junction-north", "kind": "retraining", "gpu_seconds": 24.2, "wall_s": 41.0}],
+    "policies": ["relay", "exact", "thief"],
 }
 _SIDE: Final[Example] = {
     "policy": "relay",
@@ -499,3 +523,51 @@ CHECK_BODY: Final[Example] = {
         "content": {"application/json": {"schema": {"type": "object"}, "example": {"window_s": 3}}},
     }
 }
+LOGGED_IN: Final[Example] = {
+    "name": "ann",
+    "role": "operator",
+    "cameras": None,
+    "csrf": "4f0c…",
+    "expires_utc_s": _T + 43200,
+}
+ME: Final[Example] = LOGGED_IN | {"kind": "session", "must_change": False}
+USER: Final[Example] = {
+    "name": "ann",
+    "role": "operator",
+    "cameras": ["junction-north"],
+    "disabled": False,
+    "must_change": False,
+    "created_utc_s": _T,
+    "last_login_utc_s": None,
+}
+TOKEN: Final[Example] = {
+    "id": "6d1c0f6d3ad1c7b2",
+    "name": "home automation",
+    "user": "ann",
+    "role": "viewer",
+    "cameras": None,
+    "prefix": "mgp_Qx81_a",
+    "created_utc_s": _T,
+    "expires_utc_s": None,
+    "last_used_utc_s": None,
+}
+SESSION: Final[Example] = {
+    "id": "0b9e7d5c3a1f2e4d",
+    "user": "ann",
+    "address": "192.0.2.7",
+    "agent": "Mozilla/5.0",
+    "created_utc_s": _T,
+    "last_used_utc_s": _T + 60,
+    "expires_utc_s": _T + 43200,
+    "current": True,
+}
+AUDIT: Final[Example] = {
+    "id": 12,
+    "utc_s": _T,
+    "by": "ann",
+    "from": "192.0.2.7",
+    "subject": "camera/junction-north",
+    "action": "changed",
+    "value": {"enabled": False},
+}
+SECRET: Final[Example] = {"name": "junction", "used_by": ["camera junction-north"]}

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import configs
-from edge.appliance import system
+from edge.appliance import labelled, system
 from edge.appliance.admission import ServedNow, admit_camera, admit_model
 from edge.appliance.explained import OtherParts, compared, explained
 from edge.appliance.metrics import Tally, disk, expected_accuracy, front_statistics
@@ -655,6 +655,24 @@ class Appliance:
     async def test_camera(self, settings: Mapping[str, Any]) -> Json:
         camera = parse(CameraSettings, dict(settings))
         return await asyncio.to_thread(probe_camera, m.camera_source(camera))
+
+    # -- service: what the teacher said (blocking)
+
+    def disagreements(self, camera: str, limit: int) -> list[Json]:
+        self.runtime.camera(camera)
+        return labelled.disagreements(Path(self.site.data_dir), camera, limit)
+
+    def disagreement_picture(self, camera: str, window: int, frame: int) -> bytes:
+        self.runtime.camera(camera)
+        return labelled.picture(Path(self.site.data_dir), camera, window, frame)
+
+    def classes(self, camera: str, windows: int) -> list[Json]:
+        self.runtime.camera(camera)
+        found = labelled.classes(Path(self.site.data_dir), camera, windows)
+        if not found:
+            return found
+        starts = {w.id: w.start_utc_s for w in self.store.windows(windows + 1, before=found[0]["window"] + 1)}
+        return [f | {"start_utc_s": starts.get(f["window"], f["start_utc_s"])} for f in found]
 
     # -- service: retraining
 

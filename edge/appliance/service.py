@@ -82,7 +82,21 @@ class ApplianceService(Protocol):
         """Raises NotFound."""
 
     async def test_camera(self, settings: Mapping[str, Any]) -> Json:
-        """Try to connect: {"ok", "width", "height", "fps", "codec", "message"}; raises InvalidValues."""
+        """Try to connect: {"ok", "width", "height", "fps", "codec", "message", "picture": JPEG in base64, or null};
+        raises InvalidValues."""
+
+    # -- what the teacher said (blocking: transports call them in a thread)
+    def disagreements(self, camera: str, limit: int) -> list[Json]:
+        """Labelled pictures about which student and teacher differ, newest first: [{"window", "frame", "utc_s",
+        "model_version", "answer_age_s", "width", "height", "student": objects, "teacher": objects, "kinds": of
+        "missed", "extra", "class"}]; objects: [{"box", "class", "score", "verdict"}]. Raises NotFound."""
+
+    def disagreement_picture(self, camera: str, window: int, frame: int) -> bytes:
+        """JPEG of such a picture. Raises NotFound (also when retention deleted it)."""
+
+    def classes(self, camera: str, windows: int) -> list[Json]:
+        """Objects per class that teacher and student saw in the labelled pictures of a window, newest window first:
+        [{"window", "start_utc_s", "frames", "teacher": {class: n}, "student": {class: n}}]. Raises NotFound."""
 
     # -- retraining settings
     def retraining(self) -> Json:

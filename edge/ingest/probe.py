@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
+import cv2
+
 from edge.core.clock import Clock, SystemClock
-from edge.ingest.reader import CameraReader
+from edge.ingest.reader import CameraReader, RawFrame
 from edge.ingest.source import CameraSource
+
+_PREVIEW_WIDTH = 640
 
 
 def probe_camera(source: CameraSource, clock: Clock | None = None) -> dict[str, Any]:
     """Connect and wait for one picture, at most the stall time and 3 s. Blocks; raises nothing for a bad camera.
 
-    {"ok", "width", "height", "codec", "fps", "seconds", "fault", "message"}.
+    {"ok", "width", "height", "codec", "fps", "seconds", "fault", "message", "picture": a JPEG in base64, at most 640
+    pixels wide, or None}.
     """
     clock = clock or SystemClock()
     began = clock.monotonic()
@@ -24,6 +30,7 @@ def probe_camera(source: CameraSource, clock: Clock | None = None) -> dict[str, 
             if raw is None and reader.status().fault in ("refused", "not_found", "unsupported"):
                 break
         status = reader.status()
+        picture = None if raw is None else _preview(reader, raw)
     return {
         "ok": raw is not None,
         "width": 0 if raw is None else raw.width,
@@ -33,4 +40,12 @@ def probe_camera(source: CameraSource, clock: Clock | None = None) -> dict[str, 
         "seconds": round(clock.monotonic() - began, 2),
         "fault": status.fault if raw is None else None,
         "message": "a picture came" if raw is not None else status.message or "no picture came in time",
+        "picture": picture,
     }
+
+
+def _preview(reader: CameraReader, raw: RawFrame) -> str | None:
+    width = min(_PREVIEW_WIDTH, raw.width)
+    frame = reader.convert(raw, width, max(1, round(raw.height * width / raw.width)))
+    ok, jpeg = cv2.imencode(".jpg", cv2.cvtColor(frame.picture, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, 85])
+    return base64.b64encode(jpeg.tobytes()).decode() if ok else None

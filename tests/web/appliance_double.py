@@ -21,7 +21,7 @@ from edge.logs import LogRing
 from edge.runtime.camera import assumed_profile
 from edge.runtime.serving_cameras import CamerasNow
 from edge.settings import AdmissionRequest, CameraSettings, RetrainingSettings, ServingPlanning, merge, parse
-from web.examples import EXPLAINED, SERVING, SYSTEM, WHAT_IF
+from web.examples import CLASSES, DISAGREEMENT, EXPLAINED, SERVING, SYSTEM, WHAT_IF
 
 NOW = 1790000040.0
 TEACHER = ("car", "bus", "truck", "person", "bicycle")
@@ -278,7 +278,24 @@ class DictAppliance:
 
     async def test_camera(self, settings: Mapping[str, Any]) -> Json:
         parse(CameraSettings, dict(settings))
-        return {"ok": False, "width": 0, "height": 0, "fps": 0.0, "codec": "", "message": "nothing answers there"}
+        nothing = {"ok": False, "width": 0, "height": 0, "fps": 0.0, "codec": "", "picture": None}
+        return nothing | {"message": "nothing answers there"}
+
+    # -- what the teacher said
+
+    def disagreements(self, camera: str, limit: int) -> list[Json]:
+        self.camera(camera)
+        return [DISAGREEMENT | {"frame": 9 - n} for n in range(3)][:limit]
+
+    def disagreement_picture(self, camera: str, window: int, frame: int) -> bytes:
+        self.camera(camera)
+        if (window, frame) not in {(DISAGREEMENT["window"], 9 - n) for n in range(3)}:
+            raise NotFound(f"there is no picture of frame {frame} in window {window} of camera {camera} (any more)")
+        return jpeg(frame)
+
+    def classes(self, camera: str, windows: int) -> list[Json]:
+        self.camera(camera)
+        return [CLASSES | {"window": 3 - n} for n in range(3)][:windows]
 
     # -- retraining
 

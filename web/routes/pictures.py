@@ -1,0 +1,55 @@
+"""What the teacher said of a camera's pictures: where it and the student differ, and what there was to see."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query, Response
+
+from web import examples
+from web.errors import Json
+from web.parts import Caller, CameraId, Service, WindowNumber, example, seen
+
+router = APIRouter(prefix="/cameras/{camera}", tags=["cameras"])
+
+_JPEG: dict[int | str, dict[str, Any]] = {
+    200: {"description": "one JPEG", "content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}}}
+}
+
+
+@router.get("/disagreements", responses=example([examples.DISAGREEMENT]))
+async def disagreements(
+    camera: CameraId,
+    caller: Caller,
+    service: Service,
+    limit: Annotated[int, Query(ge=1, le=100, description="how many at most")] = 24,
+) -> Any:
+    """Labelled pictures about which student and teacher differ, newest first. `verdict` of an object: "right", "extra"
+    (only the student saw it), "missed" (only the teacher did), "class" (they call it differently), "unjudged"."""
+    return Json(await asyncio.to_thread(service.disagreements, seen(caller, camera), limit))
+
+
+@router.get("/disagreements/{window}/{frame}.jpg", response_class=Response, responses=_JPEG)
+async def disagreement_picture(
+    camera: CameraId,
+    window: WindowNumber,
+    frame: Annotated[int, Path(ge=0, le=2**53, description="number of a labelled frame", examples=[1834])],
+    caller: Caller,
+    service: Service,
+) -> Response:
+    """A labelled picture as the recorder kept it. 404 when retention has deleted it."""
+    picture = await asyncio.to_thread(service.disagreement_picture, seen(caller, camera), window, frame)
+    # What was recorded does not change.
+    return Response(picture, media_type="image/jpeg", headers={"cache-control": "private, max-age=3600"})
+
+
+@router.get("/classes", responses=example([examples.CLASSES]))
+async def classes(
+    camera: CameraId,
+    caller: Caller,
+    service: Service,
+    windows: Annotated[int, Query(ge=1, le=200, description="how many windows at most")] = 30,
+) -> Any:
+    """Objects per class that teacher and student saw in the labelled pictures of each window, newest window first."""
+    return Json(await asyncio.to_thread(service.classes, seen(caller, camera), windows))
