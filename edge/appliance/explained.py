@@ -15,6 +15,7 @@ from edge.core.profiles import RetrainingProfile
 from edge.core.window import WindowPlan, WindowProblem
 from edge.store.values import JobRecord, PlanRecord, ShareUsage, WindowDetail
 from scheduler.controller import waiting_shares
+from scheduler.policies import WINDOW_POLICIES
 from scheduler.timeline import Outcome, Step, evaluate
 
 Json = dict[str, Any]
@@ -59,7 +60,7 @@ def explained(detail: WindowDetail, parts: OtherParts, usage: Sequence[ShareUsag
     {"window", "timeline": [{"start_s", "end_s", "plan", "phase", "shares": [{"kind", "camera", "config", "share"}]}],
     "decisions": [{"plan", "at_s", "cause", "policy", "objective", "whole", "cameras": {camera: [words]}, "faults"}],
     "cameras": [{"camera", "realised", "frozen", "promised", "predicted", "steps", "options", "jobs", ...}], "configs":
-    {id: words}, "usage", "costs"}.
+    {id: words}, "usage", "costs", "policies": what can be asked in `compared`}.
     """
     window = detail.window
     plans = _in_order(detail.plans, window.length_s)
@@ -74,6 +75,7 @@ def explained(detail: WindowDetail, parts: OtherParts, usage: Sequence[ShareUsag
         "configs": names,
         "usage": [_usage(u) for u in (detail.usage if usage is None else usage)],
         "costs": [c.to_json() for c in detail.costs],
+        "policies": list(WINDOW_POLICIES),
     }
 
 
@@ -110,22 +112,6 @@ def visible(story: Json, may_see: Callable[[str], bool]) -> Json:
         "usage": [u for u in story["usage"] if u["camera"] is None or may_see(u["camera"])],
         "costs": [c for c in story["costs"] if c["camera"] is None or may_see(c["camera"])],
     }
-
-
-def visible_comparison(story: Json, may_see: Callable[[str], bool]) -> Json:
-    """`compared` for somebody who may see some of the cameras only."""
-
-    def side(of: Json) -> Json:
-        hidden = [c for c in of["cameras"] if not may_see(c)]
-        return of | {
-            "timeline": _visible_timeline(of["timeline"], may_see),
-            "cameras": {c: v for c, v in of["cameras"].items() if may_see(c)},
-            "lowest": {c: v for c, v in of["lowest"].items() if may_see(c)},
-            "reasons": {c: w for c, w in of["reasons"].items() if not c or may_see(c)},
-            "faults": _without(of["faults"], hidden),
-        }
-
-    return story | {"made": side(story["made"]), "asked": side(story["asked"])}
 
 
 def timeline(plans: Iterable[tuple[int, WindowProblem, WindowPlan, float]], parts: OtherParts) -> list[Json]:

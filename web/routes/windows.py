@@ -7,11 +7,12 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
+from edge.appliance.explained import visible as explained_for
 from edge.settings import parse
 from web import examples
 from web.bodies import WhatIf
 from web.errors import Json
-from web.parts import Body, Service, WindowNumber, example, takes
+from web.parts import Body, Caller, Service, WindowNumber, example, takes
 
 router = APIRouter(prefix="/windows", tags=["windows"])
 
@@ -33,10 +34,10 @@ async def one_window(number: WindowNumber, service: Service) -> Any:
 
 
 @router.get("/{number}/explained", responses=example(examples.EXPLAINED))
-async def explained(number: WindowNumber, service: Service) -> Any:
+async def explained(number: WindowNumber, service: Service, caller: Caller) -> Any:
     """One window for people: the shares over time as the plans took over, why each plan was made in words, and for each
     camera what was considered, expected and reached."""
-    return Json(await service.explained(number))
+    return Json(explained_for(await service.explained(number), caller.may_see))
 
 
 @router.post(
