@@ -24,4 +24,6 @@ export interface Page {
 
 export const PAGES: Page[] = [
   { name: "wall", title: "Cameras", load: () => import("./wall").then((m) => m.WallPage) },
+  { name: "windows", title: "Windows", load: () => import("./windows").then((m) => m.WindowsPage) },
+  { name: "system", title: "System", load: () => import("./system").then((m) => m.SystemPage) },
 ];

@@ -1,0 +1,144 @@
+/** Alarms: those that go on, those that are over, and acknowledging them. */
+
+import { useState } from "preact/hooks";
+
+import type { Alarm, Camera, Me } from "../api";
+import { ask, pictureUrl, words } from "../api";
+import { ago, duration, moment } from "../format";
+import { Badge } from "../parts/badge";
+import type { Tone } from "../parts/badge";
+import { Dialog } from "../parts/dialog";
+import { usePaged } from "../parts/paged";
+import { Empty, ErrorBox, Loading } from "../parts/states";
+import { toast } from "../parts/toasts";
+import { href } from "../router";
+import { may, whyNot } from "../session";
+
+const PAGE = 50;
+const EVERY_S = 5;
+const SEVERITIES: Record<Alarm["severity"], [string, Tone]> = {
+  critical: ["Critical", "bad"],
+  warning: ["Warning", "wait"],
+  info: ["Note", "info"],
+};
+
+interface Props {
+  me: Me;
+  cameras: Camera[];
+  /** Those that go on, as the rest of the page knows them: a change asks again. */
+  active: Alarm[] | null;
+  now_s: number;
+}
+
+export function Alarms({ me, cameras, active, now_s }: Props) {
+  const [which, setWhich] = useState<"all" | "active">("all");
+  const [camera, setCamera] = useState("");
+  const [picture, setPicture] = useState<Alarm | null>(null);
+  const [busy, setBusy] = useState<Alarm["id"] | null>(null);
+  const filters = [which === "active" ? "active=true" : "", camera ? `camera=${encodeURIComponent(camera)}` : ""].filter(Boolean);
+  const found = usePaged<Alarm>(`/alarms${filters.length ? `?${filters.join("&")}` : ""}`, PAGE, active?.length, EVERY_S);
+  const named = (id: string): string => cameras.find((c) => c.id === id)?.name ?? id;
+  const operator = may(me, "operator");
+
+  const acknowledge = async (alarm: Alarm): Promise<void> => {
+    setBusy(alarm.id);
+    try {
+      await ask(`/alarms/${alarm.id}/acknowledge`, "POST", {});
+      toast("Alarm acknowledged");
+      found.again();
+    } catch (error) {
+      toast(`Not acknowledged: ${words(error)}`, "bad");
+    } finally {
+      setBusy(null);
+    }
+  };
+
+  return (
+    <section class="card" aria-labelledby="alarms-title">
+      <div class="card-head">
+        <h2 id="alarms-title">Alarms</h2>
+        <div class="filters">
+          <label>
+            Show{" "}
+            <select value={which} onChange={(e) => setWhich(e.currentTarget.value as "all" | "active")}>
+              <option value="all">all</option>
+              <option value="active">those that go on</option>
+            </select>
+          </label>
+          <label>
+            Camera{" "}
+            <select value={camera} onChange={(e) => setCamera(e.currentTarget.value)}>
+              <option value="">all</option>
+              {cameras.map((c) => (
+                <option key={c.id} value={c.id}>
+                  {c.name}
+                </option>
+              ))}
+            </select>
+          </label>
+          <a href={href("settings", "rules")}>Rules</a>
+        </div>
+      </div>
+      {!operator && <p class="quiet">Acknowledging: {whyNot("operator")}</p>}
+      {found.error !== null && <ErrorBox what="The alarms could not be asked" error={found.error} onRetry={found.again} />}
+      {found.rows === null && found.error === null && <Loading what="Asking for alarms" />}
+      {found.rows?.length === 0 && (
+        <Empty title={which === "active" ? "No alarm goes on" : "No alarm yet"} action={<a href={href("settings", "rules")}>To the rules</a>}>
+          Rules say when there is one: an object in a zone, a camera that is lost, accuracy that is too low, a full disk.
+        </Empty>
+      )}
+      {found.rows !== null && found.rows.length > 0 && (
+        <ul class="alarms">
+          {found.rows.map((alarm) => {
+            const [words_, tone] = SEVERITIES[alarm.severity] ?? [alarm.severity, "info" as Tone];
+            const goes_on = alarm.ended_utc_s === null;
+            const end = alarm.ended_utc_s ?? now_s;
+            return (
+              <li key={alarm.id} class={goes_on ? "on" : ""}>
+                <span class="alarm-state">
+                  <Badge tone={goes_on ? tone : "off"}>{words_}</Badge>
+                </span>
+                <div class="alarm-text">
+                  <p>
+                    {alarm.camera !== null && <b>{named(alarm.camera)}: </b>}
+                    {alarm.message}
+                  </p>
+                  <p class="quiet">
+                    <time dateTime={new Date(1000 * alarm.began_utc_s).toISOString()}>{moment(alarm.began_utc_s)}</time> ({ago(Math.max(0, now_s - alarm.began_utc_s))}),{" "}
+                    {goes_on ? "goes on" : `over after ${duration(Math.max(0, end - alarm.began_utc_s))}`}; rule {alarm.rule}
+                    {alarm.acknowledged_by !== null && `; acknowledged by ${alarm.acknowledged_by}`}
+                  </p>
+                </div>
+                <span class="alarm-actions">
+                  {alarm.picture && (
+                    <button type="button" class="thumb" aria-label={`Picture of the alarm of ${moment(alarm.began_utc_s)}`} onClick={() => setPicture(alarm)}>
+                      <img src={pictureUrl(`/alarms/${alarm.id}/picture.jpg`)} alt="" loading="lazy" width={96} height={54} />
+                    </button>
+                  )}
+                  {operator && alarm.acknowledged_by === null && (
+                    <button type="button" disabled={busy === alarm.id} onClick={() => void acknowledge(alarm)}>
+                      Acknowledge
+                    </button>
+                  )}
+                </span>
+              </li>
+            );
+          })}
+        </ul>
+      )}
+      {found.older && (
+        <div class="actions">
+          <button type="button" onClick={() => void found.older?.()}>
+            Older alarms
+          </button>
+        </div>
+      )}
+      {picture && (
+        <Dialog title={`Alarm of ${moment(picture.began_utc_s)}`} onClose={() => setPicture(null)} wide>
+          <p>{picture.message}</p>
+          <img class="alarm-picture" src={pictureUrl(`/alarms/${picture.id}/picture.jpg`)} alt={picture.message} />
+        </Dialog>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,453 @@
+/** One form for all settings: its controls, ranges and words come from the JSON schema that the server checks with. */
+
+import type { ComponentChildren, RefObject } from "preact";
+import { useRef, useState } from "preact/hooks";
+
+import type { Problem } from "../api";
+import { problemsOf, words } from "../api";
+import { Field, FormProblems, typedNumber, useCheck } from "./form";
+
+export type Json = Record<string, unknown>;
+
+export interface Schema {
+  $ref?: string;
+  $defs?: Record<string, Schema>;
+  type?: string;
+  enum?: unknown[];
+  const?: unknown;
+  anyOf?: Schema[];
+  items?: Schema;
+  properties?: Record<string, Schema>;
+  additionalProperties?: Schema | boolean;
+  required?: string[];
+  description?: string;
+  default?: unknown;
+  minimum?: number;
+  maximum?: number;
+  exclusiveMinimum?: number;
+  exclusiveMaximum?: number;
+  minLength?: number;
+  maxLength?: number;
+}
+
+export interface Option {
+  value: string;
+  label: string;
+}
+
+/** A field of the form; what is not said here is told by the schema. */
+export interface Spec {
+  /** Where the value is: "inference.frame_rates". */
+  path: string;
+  label?: string;
+  hint?: ComponentChildren;
+  unit?: string;
+  /** What may be chosen, where the schema does not say. */
+  options?: Option[];
+  /** Suggestions while one types. */
+  suggestions?: string[];
+  control?: "password" | "lines" | "choices";
+  disabled?: boolean;
+  /** Fields that make no sense with the others' values are not shown. */
+  shown?: (draft: Json) => boolean;
+}
+
+export interface Group {
+  title?: string;
+  /** Folded away at first: what is rarely changed. */
+  folded?: boolean;
+  fields: Spec[];
+}
+
+/** The schema with its references followed; `optional`: null is allowed, too. */
+function resolved(root: Schema, schema: Schema): { schema: Schema; optional: boolean } {
+  let found = schema;
+  let optional = false;
+  for (let depth = 0; depth < 8; depth += 1) {
+    if (found.$ref) {
+      const { $ref, ...own } = found;
+      found = { ...(root.$defs?.[$ref.split("/").at(-1) ?? ""] ?? {}), ...own };
+    } else if (found.anyOf) {
+      const { anyOf, ...own } = found;
+      optional ||= anyOf.some((a) => a.type === "null");
+      found = { ...(anyOf.find((a) => a.type !== "null") ?? {}), ...own };
+    } else break;
+  }
+  return { schema: found, optional };
+}
+
+/** The schema of the field at `path` of the model called `model`; empty if there is none. */
+export function schemaAt(root: Schema, model: string, path: string): { schema: Schema; optional: boolean } {
+  let at = resolved(root, { $ref: `#/$defs/${model}` });
+  if (path !== "") {
+    for (const name of path.split(".")) {
+      const inner = at.schema.properties?.[name];
+      if (inner === undefined) return { schema: {}, optional: false };
+      at = resolved(root, inner);
+    }
+  }
+  return at;
+}
+
+/** What a model's fields are at first. Fields that are required and have no default are left out. */
+export function defaultsOf(root: Schema, model: string): Json {
+  const out: Json = {};
+  for (const [name, inner] of Object.entries(schemaAt(root, model, "").schema.properties ?? {})) {
+    const { schema } = resolved(root, inner);
+    if (schema.default !== undefined) out[name] = structuredClone(schema.default);
+    else if (schema.type === "boolean") out[name] = false;
+  }
+  return out;
+}
+
+export function valueAt(draft: Json, path: string): unknown {
+  return path.split(".").reduce<unknown>((at, name) => (at as Json | undefined)?.[name], draft);
+}
+
+export function withValue(draft: Json, path: string, value: unknown): Json {
+  const [name = "", ...rest] = path.split(".");
+  return { ...draft, [name]: rest.length === 0 ? value : withValue((draft[name] as Json | undefined) ?? {}, rest.join("."), value) };
+}
+
+function isObject(value: unknown): value is Json {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** A JSON merge patch that makes `before` into `after`. */
+export function patchOf(before: Json, after: Json): Json {
+  const out: Json = {};
+  for (const name of new Set([...Object.keys(before), ...Object.keys(after)])) {
+    const [a, b] = [before[name], after[name]];
+    if (JSON.stringify(a) === JSON.stringify(b)) continue;
+    out[name] = b === undefined ? null : isObject(a) && isObject(b) ? patchOf(a, b) : b;
+  }
+  return out;
+}
+
+/** An objection of a rule over several fields stands at the field that its words begin with. */
+function placed(problem: Problem): Problem {
+  const found = /^([a-z_][\w.[\]]*): (.+)$/s.exec(problem.allowed);
+  return found && (problem.path === "" || problem.path === "(body)") ? { ...problem, path: found[1]!, allowed: found[2]! } : problem;
+}
+
+export interface Form {
+  draft: Json;
+  dirty: boolean;
+  /** What is to be sent for a change: only what was changed. */
+  patch: Json;
+  problems: Problem[];
+  failure: string;
+  busy: boolean;
+  place: RefObject<HTMLFormElement | null>;
+  change: (path: string, value: unknown) => void;
+  replace: (draft: Json) => void;
+  reset: () => void;
+  /** Show what is wrong with what somebody sent. */
+  object: (error: unknown) => void;
+  /** Send it; the answer, or undefined when it was refused (the form shows why). */
+  save: <T>(send: (draft: Json, patch: Json) => Promise<T>) => Promise<T | undefined>;
+}
+
+/** A draft of `initial`, checked by the server as one types (`kind` of POST /check; null: only on saving). */
+export function useForm(kind: string | null, initial: Json): Form {
+  const base = JSON.stringify(initial);
+  const [kept, setKept] = useState<{ base: string; draft: Json; touched: string[] }>({ base, draft: initial, touched: [] });
+  const [refused, setRefused] = useState<Problem[]>([]);
+  const [failure, setFailure] = useState("");
+  const [busy, setBusy] = useState(false);
+  const place = useRef<HTMLFormElement>(null);
+  // What somebody else saved meanwhile comes in as long as nothing was typed.
+  const fresh = kept.base !== base && kept.touched.length === 0;
+  const { draft, touched } = fresh ? { draft: initial, touched: [] as string[] } : kept;
+  const patch = patchOf(initial, draft);
+  const dirty = Object.keys(patch).length > 0;
+  const [found] = useCheck(kind ?? "", kind !== null && dirty ? draft : null);
+
+  const typed = found.map(placed).filter((p) => touched.some((t) => p.path === t || p.path.startsWith(`${t}.`) || p.path.startsWith(`${t}[`)));
+  const problems = [...refused.filter((r) => !typed.some((p) => p.path === r.path)), ...typed];
+
+  const forget = (): void => {
+    setRefused([]);
+    setFailure("");
+  };
+  const object = (error: unknown): void => {
+    const said = problemsOf(error).map(placed);
+    setRefused(said);
+    setFailure(said.length > 0 ? "" : words(error));
+    requestAnimationFrame(() => place.current?.querySelector<HTMLElement>("[aria-invalid=true]")?.focus());
+  };
+  return {
+    draft,
+    dirty,
+    patch,
+    problems,
+    failure,
+    busy,
+    place,
+    change: (path, value) => {
+      setKept({ base, draft: withValue(draft, path, value), touched: touched.includes(path) ? touched : [...touched, path] });
+      setRefused(refused.filter((p) => p.path !== path && !p.path.startsWith(`${path}.`) && !p.path.startsWith(`${path}[`)));
+      setFailure("");
+    },
+    replace: (next) => setKept({ base, draft: next, touched: [...new Set([...touched, ...Object.keys(patchOf(draft, next))])] }),
+    reset: () => {
+      setKept({ base, draft: initial, touched: [] });
+      forget();
+    },
+    object,
+    save: async (send) => {
+      setBusy(true);
+      forget();
+      try {
+        const answer = await send(draft, patch);
+        setKept((before) => ({ ...before, touched: [] }));
+        return answer;
+      } catch (error) {
+        object(error);
+        return undefined;
+      } finally {
+        setBusy(false);
+      }
+    },
+  };
+}
+
+interface Props {
+  root: Schema;
+  /** Name of the model in the schema: "CameraSettings". */
+  model: string;
+  form: Form;
+  groups: Group[];
+  disabled?: boolean;
+}
+
+/** The fields, without form element and buttons. */
+export function SchemaFields({ root, model, form, groups, disabled = false }: Props) {
+  const paths = groups.flatMap((g) => g.fields.filter((f) => f.shown?.(form.draft) ?? true).map((f) => f.path));
+  return (
+    <>
+      {groups.map((group) => {
+        const fields = group.fields.filter((f) => f.shown?.(form.draft) ?? true);
+        if (fields.length === 0) return null;
+        const inner = fields.map((spec) => (
+          <SchemaField key={spec.path} root={root} model={model} spec={spec} form={form} disabled={disabled || spec.disabled === true} />
+        ));
+        const wrong = fields.some((f) => form.problems.some((p) => p.path === f.path || p.path.startsWith(`${f.path}.`)));
+        if (group.folded) {
+          return (
+            <details key={group.title} class="form-group" open={wrong || undefined}>
+              <summary>{group.title}</summary>
+              {inner}
+            </details>
+          );
+        }
+        return (
+          <fieldset key={group.title ?? fields[0]?.path} class="form-group">
+            {group.title && <legend>{group.title}</legend>}
+            {inner}
+          </fieldset>
+        );
+      })}
+      <FormProblems problems={form.problems} fields={paths} failure={form.failure} />
+    </>
+  );
+}
+
+function range(schema: Schema): string {
+  const low = schema.minimum ?? schema.exclusiveMinimum;
+  const high = schema.maximum ?? schema.exclusiveMaximum;
+  const from = schema.exclusiveMinimum !== undefined ? `above ${schema.exclusiveMinimum}` : `${low}`;
+  if (low !== undefined && high !== undefined) return `${from} to ${schema.exclusiveMaximum !== undefined ? "below " : ""}${high}`;
+  if (low !== undefined) return schema.exclusiveMinimum !== undefined ? from : `at least ${low}`;
+  return high !== undefined ? `at most ${high}` : "";
+}
+
+function sentence(text: string): string {
+  return text === "" ? "" : text[0]!.toUpperCase() + text.slice(1);
+}
+
+export function humanised(name: string): string {
+  return sentence(name.replaceAll("_", " "));
+}
+
+function shownList(value: unknown): string {
+  return Array.isArray(value) ? value.join(", ") : value === null || value === undefined ? "" : String(value);
+}
+
+/** "car = auto, van" lines of a mapping of names to lists. */
+function shownLines(value: unknown): string {
+  if (!isObject(value)) return value === null || value === undefined ? "" : String(value);
+  return Object.entries(value)
+    .map(([k, v]) => `${k} = ${shownList(v)}`)
+    .join("\n");
+}
+
+function readLines(text: string, lists: boolean): Json {
+  const out: Json = {};
+  for (const line of text.split("\n")) {
+    const [name = "", rest = ""] = line.split(/=(.*)/s);
+    if (line.trim() === "") continue;
+    out[name.trim()] = lists ? parts(rest) : rest.trim();
+  }
+  return out;
+}
+
+function parts(text: string): string[] {
+  return text
+    .split(/[,\n;]/)
+    .map((p) => p.trim())
+    .filter((p) => p !== "");
+}
+
+function SchemaField({ root, model, spec, form, disabled }: { root: Schema; model: string; spec: Spec; form: Form; disabled: boolean }) {
+  const { schema, optional } = schemaAt(root, model, spec.path);
+  const value = valueAt(form.draft, spec.path);
+  const items = schema.items ? resolved(root, schema.items).schema : undefined;
+  const [text, setText] = useState<string | null>(null);
+  const name = spec.path.split(".").at(-1) ?? spec.path;
+  const limits = range(schema.type === "array" ? (items ?? {}) : schema);
+  const about = spec.hint ?? sentence(schema.description ?? "");
+  const hint =
+    about || limits ? (
+      <>
+        {about}
+        {limits && `${about ? (typeof about === "string" && /[.!?]$/.test(about) ? " " : ". ") : ""}${sentence(limits)}.`}
+      </>
+    ) : undefined;
+  const common = { label: spec.label ?? humanised(name), path: spec.path, problems: form.problems, hint, ...(spec.unit ? { unit: spec.unit } : {}) };
+  const put = (next: unknown): void => form.change(spec.path, next);
+  const choices = spec.options ?? (items?.enum ?? schema.enum)?.map((o) => ({ value: String(o), label: String(o) }));
+
+  if (schema.type === "boolean") {
+    return (
+      <Field {...common}>
+        {(tied) => <input type="checkbox" {...tied} disabled={disabled} checked={value === true} onChange={(e) => put(e.currentTarget.checked)} />}
+      </Field>
+    );
+  }
+  if (choices !== undefined && schema.type === "array") {
+    return <Choices {...common} options={choices} value={Array.isArray(value) ? value.map(String) : []} disabled={disabled} onChange={put} />;
+  }
+  if (choices !== undefined) {
+    return (
+      <Field {...common}>
+        {(tied) => (
+          <select {...tied} disabled={disabled} value={value === null || value === undefined ? "" : String(value)} onChange={(e) => put(e.currentTarget.value === "" && optional ? null : e.currentTarget.value)}>
+            {(optional || value === undefined) && <option value="">{optional ? "Automatic" : "Choose…"}</option>}
+            {choices.map((o) => (
+              <option key={o.value} value={o.value}>
+                {o.label}
+              </option>
+            ))}
+          </select>
+        )}
+      </Field>
+    );
+  }
+  if (spec.control === "lines" || (schema.type === "object" && schema.additionalProperties !== undefined)) {
+    const lists = isObject(schema.additionalProperties) && (schema.additionalProperties as Schema).type === "array";
+    return (
+      <Field {...common}>
+        {(tied) => (
+          <textarea {...tied} rows={3} disabled={disabled} spellcheck={false} value={text ?? shownLines(value)} onBlur={() => setText(null)} onInput={(e) => {
+            setText(e.currentTarget.value);
+            put(readLines(e.currentTarget.value, lists));
+          }} />
+        )}
+      </Field>
+    );
+  }
+  const numeric = schema.type === "number" || schema.type === "integer";
+  const read = (typed: string): unknown => {
+    if (schema.type === "array") {
+      const numbers = items?.type === "number" || items?.type === "integer";
+      return parts(typed).map((p) => (numbers ? typedNumber(p) : p));
+    }
+    if (numeric) return typedNumber(typed);
+    return typed === "" && optional ? null : typed;
+  };
+  const keys: "numeric" | "decimal" | "text" = !numeric ? "text" : schema.type === "integer" ? "numeric" : "decimal";
+  const list = spec.suggestions ? `${model}-${spec.path}-list` : undefined;
+  const kind =
+    spec.control === "password"
+      ? ({ type: "password", autocomplete: "new-password" } as const)
+      : list
+        ? ({ type: "text", autocomplete: "off", list } as const)
+        : ({ type: "text", autocomplete: "off" } as const);
+  return (
+    <Field {...common}>
+      {(tied) => (
+        <>
+          <input
+            {...tied}
+            {...kind}
+            autocapitalize="none"
+            spellcheck={false}
+            inputMode={keys}
+            disabled={disabled}
+            value={text ?? shownList(value)}
+            onInput={(e) => {
+              setText(e.currentTarget.value);
+              put(read(e.currentTarget.value));
+            }}
+            onBlur={() => setText(null)}
+          />
+          {list && (
+            <datalist id={list}>
+              {spec.suggestions?.map((s) => (
+                <option key={s} value={s} />
+              ))}
+            </datalist>
+          )}
+        </>
+      )}
+    </Field>
+  );
+}
+
+interface ChoicesProps {
+  label: string;
+  path: string;
+  problems: Problem[];
+  hint?: ComponentChildren;
+  options: Option[];
+  value: string[];
+  disabled: boolean;
+  onChange: (value: string[]) => void;
+}
+
+/** Several of a few: one box each. */
+export function Choices({ label, path, problems, hint, options, value, disabled, onChange }: ChoicesProps) {
+  const mine = problems.filter((p) => p.path === path || p.path.startsWith(`${path}[`));
+  // What is kept but no longer offered can still be taken away.
+  const offered = [...options, ...value.filter((v) => !options.some((o) => o.value === v)).map((v) => ({ value: v, label: `${v} (not there)` }))];
+  return (
+    <fieldset class={mine.length > 0 ? "choices wrong" : "choices"}>
+      <legend>{label}</legend>
+      {hint && <p class="hint">{hint}</p>}
+      <div class="choice-list">
+        {offered.length === 0 && <span class="quiet">None to choose from.</span>}
+        {offered.map((o) => (
+          <label key={o.value} class="check">
+            <input
+              type="checkbox"
+              name={path}
+              disabled={disabled}
+              aria-invalid={mine.length > 0}
+              checked={value.includes(o.value)}
+              onChange={(e) => onChange(e.currentTarget.checked ? [...value, o.value] : value.filter((v) => v !== o.value))}
+            />{" "}
+            {o.label}
+          </label>
+        ))}
+      </div>
+      {mine.length > 0 && (
+        <div class="problem" role="alert">
+          {mine.map((p) => (
+            <p key={p.path}>Allowed: {p.allowed}</p>
+          ))}
+        </div>
+      )}
+    </fieldset>
+  );
+}
