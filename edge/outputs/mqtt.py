@@ -83,6 +83,7 @@ class MqttSender:
         self.message = "not connected yet"
         self.down_since_s: float | None = clock.monotonic()
         self._told_down = False
+        self._clearing = False
 
     # -- states
 
@@ -94,6 +95,14 @@ class MqttSender:
         self._dirty.update(dict.fromkeys([*gone, *changed]))
         if gone or changed:
             self._wake.set()
+
+    async def clear(self, timeout_s: float = 3.0) -> None:
+        """Clear everything that is retained, if the broker can be reached within the time; then end `run`."""
+        self._clearing = True
+        self.retain({})
+        ends = self._clock.monotonic() + timeout_s
+        while self._known and self.connected and self._clock.monotonic() < ends:
+            await asyncio.sleep(0.05)
 
     # -- life
 
@@ -125,7 +134,7 @@ class MqttSender:
             while True:
                 await self._send(link)
         except asyncio.CancelledError:
-            await link.close((topics.available, "offline"))
+            await link.close((topics.available, "" if self._clearing else "offline"))
             raise
         finally:
             commands.cancel()

@@ -212,8 +212,8 @@ class WebhookSender:
             ended = await asyncio.gather(
                 *(self._lane(turn, lane, messages) for lane, messages in lanes.items()), return_exceptions=True
             )
-            for error in (e for e in ended if isinstance(e, BaseException)):
-                raise error
+            for problem in (e for e in ended if isinstance(e, BaseException)):
+                raise problem
         except MagpieError as error:
             # The database: what was delivered and could not be taken out is delivered again.
             self.message = f"the outbox cannot be written: {error}"
