@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import itertools
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import cv2
@@ -197,7 +197,10 @@ class DictAppliance:
 
     async def system(self) -> Json:
         self._look("system")
-        return copy.deepcopy(SYSTEM) | {"losses": losses(self.overview(), self.planning and self.serving(), 0)}
+        return copy.deepcopy(SYSTEM) | {
+            "health": self.health(),
+            "losses": losses(self.overview(), self.planning and self.serving(), 0),
+        }
 
     def log(
         self,
@@ -206,11 +209,10 @@ class DictAppliance:
         before: int | None = None,
         after: int | None = None,
         text: str = "",
-        wanted: Callable[[Mapping[str, Any]], bool] = lambda _: True,
     ) -> Json:
         self._look("log")
         return {
-            "records": self.ring.records(limit, level, before, after, text, wanted),
+            "records": self.ring.records(limit, level, before, after, text),
             "capacity": self.ring.capacity,
             "forgotten": self.ring.forgotten,
         }

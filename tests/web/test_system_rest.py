@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 from appliance_double import DictAppliance
 
+from edge.core.access import Principal
 from web.app import create_app
 
 LOGGER = logging.Logger("magpie.rest", "DEBUG")
@@ -37,6 +39,26 @@ async def test_system_tells_everything(client: httpx.AsyncClient) -> None:
     assert {"devices", "shares", "workers", "disk", "losses", "versions"} <= set(found)
     assert {x["camera"] for x in found["losses"]} == {None, "north", "south"}
     assert found["shares"]["promise"]
+
+
+class Limited:
+    """Everybody who asks is an operator of camera north alone."""
+
+    def when_changed(self, _: Any) -> None: ...
+
+    async def who(self, _: Any) -> Principal:
+        return Principal("ann", "operator", frozenset({"north"}), "token", "t1")
+
+
+async def test_who_may_see_some_cameras_sees_what_is_of_those_only(service: DictAppliance, tmp_path: Path) -> None:
+    service.reasons = [{"code": "camera_refused", "message": "south: refused", "camera": "south"}]
+    transport = httpx.ASGITransport(create_app(service, static=tmp_path, access=Limited()))  # type: ignore[arg-type]
+    async with httpx.AsyncClient(transport=transport, base_url="http://box/api/v1") as client:
+        found = (await client.get("/system")).json()
+        assert {x["camera"] for x in found["losses"]} == {None, "north"}
+        assert found["workers"] == []  # the one there is belongs to another camera
+        assert found["health"]["reasons"] == []
+        assert (await client.get("/log")).status_code == 403  # its texts may name any camera
 
 
 async def test_log_is_filtered_and_followed(client: httpx.AsyncClient, service: DictAppliance) -> None:
@@ -73,7 +95,9 @@ async def test_bad_queries_are_refused_by_field(client: httpx.AsyncClient, query
      ("retraining", {"window_s": 3, "space": {"epochs": [4, 0]}}, {"window_s", "space.epochs[1]"}),
      ("retraining", {"window": 200}, {"window"}),
      ("rule", {"id": "r", "kind": "object", "dwell_s": -1}, {"dwell_s"}),
-     ("serving", {"headroom": 0.5}, {"headroom"})],
+     ("serving", {"headroom": 0.5}, {"headroom"}),
+     ("mqtt", {"host": "broker", "port": 0}, {"port"}),
+     ("webhook", {"id": "hook", "url": "ftp://x"}, {"url"})],
 )  # fmt: skip
 async def test_settings_are_checked_and_not_kept(
     client: httpx.AsyncClient, service: DictAppliance, kind: str, body: dict[str, object], paths: set[str]

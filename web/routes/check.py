@@ -7,19 +7,30 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import APIRouter, Path
 
 from edge.core.errors import InvalidValues
-from edge.settings import CameraSettings, RetrainingSettings, RuleSettings, ServingPlanning, Settings, parse
+from edge.settings import (
+    CameraSettings,
+    MqttSettings,
+    RetrainingSettings,
+    RuleSettings,
+    ServingPlanning,
+    Settings,
+    WebhookSettings,
+    parse,
+)
 from web import examples
 from web.errors import Json, body_of
 from web.parts import Body, example
 
 router = APIRouter(prefix="/check", tags=["state"])
 
-Kind = Literal["camera", "retraining", "rule", "serving"]
+Kind = Literal["camera", "retraining", "rule", "serving", "mqtt", "webhook"]
 _MODELS: Final[dict[str, type[Settings]]] = {
     "camera": CameraSettings,
     "retraining": RetrainingSettings,
     "rule": RuleSettings,
     "serving": ServingPlanning,
+    "mqtt": MqttSettings,
+    "webhook": WebhookSettings,
 }
 
 

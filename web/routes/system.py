@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query
 
 from web import examples
 from web.errors import Json
-from web.parts import Service, example
+from web.parts import Caller, Service, example, visible
 
 router = APIRouter(tags=["state"])
 
@@ -17,9 +17,14 @@ Level = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
 
 
 @router.get("/system", responses=example(examples.SYSTEM))
-async def system(service: Service) -> Any:
-    """Devices, the share kind in force and what it promises, workers, disk, everything lost in words, versions."""
-    return Json(await service.system())
+async def system(service: Service, caller: Caller) -> Any:
+    """Devices, the share kind in force and what it promises, workers, disk, everything lost in words, versions. Of
+    cameras only what the caller may see."""
+    found = await service.system()
+    for part in ("workers", "losses"):
+        found[part] = visible(caller, found[part])
+    found["health"] = found["health"] | {"reasons": visible(caller, found["health"]["reasons"])}
+    return Json(found)
 
 
 @router.get("/log", responses=example(examples.LOG))
