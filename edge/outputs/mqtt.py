@@ -196,7 +196,7 @@ class MqttSender:
         acks: list[tuple[int, list[asyncio.Future[None]]]] = []
         try:
             for message in waiting:
-                payload = json.dumps({"message": message.message, **message.body}, ensure_ascii=False).encode()
+                payload = json.dumps({"message_id": message.message, **message.body}, ensure_ascii=False).encode()
                 names = self.options.topics.messages(message.kind, message.lane or None)
                 acks.append((message.id, [link.publish(name, payload) for name in names]))
             await link.settle([ack for _, each in acks for ack in each])

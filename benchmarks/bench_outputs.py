@@ -1,0 +1,288 @@
+"""Broker and webhook receiver away for minutes: is an event lost, is the order kept, does memory grow?
+
+`python -m benchmarks.bench_outputs [--minutes M] [--rate EVENTS]` starts a real MQTT broker (mosquitto) and a real HTTP
+receiver, sends events of 4 cameras through the outbox to both, kills both, and starts them again after M minutes. A
+subscriber and the receiver write down what came. Writes benchmarks/results/outputs.json. Takes M + 6 minutes at most:
+after a long absence a receiver is tried every 5 minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import platform
+import resource
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import paho.mqtt.client as paho
+import psutil
+from aiohttp import web
+from paho.mqtt.enums import CallbackAPIVersion
+
+from edge.appliance.outputs import Outputs, Snapshot, World
+from edge.core.clock import SystemClock
+from edge.settings import OutputsSettings, parse
+from edge.store.store import Store
+
+RESULTS = Path(__file__).parent / "results" / "outputs.json"
+CAMERAS = ("north", "east", "south", "west")
+DESTINATIONS = ("mqtt", "webhook/receiver")
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def _start(*command: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def _listens(port: int) -> None:
+    ends = time.monotonic() + 20.0
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1.0).close()
+            return
+        except OSError:
+            if time.monotonic() > ends:
+                raise
+            time.sleep(0.05)
+
+
+def receive(port: int, target: Path) -> None:
+    """The receiver process: one line per POST."""
+    with target.open("a") as file:
+
+        async def take(request: web.Request) -> web.Response:
+            body = await request.json()
+            file.write(f"{body['camera']} {body['data']['id']} {body['id']}\n")
+            file.flush()
+            return web.Response()
+
+        app = web.Application()
+        app.router.add_post("/hook", take)
+        web.run_app(app, host="127.0.0.1", port=port, print=None, access_log=None)
+
+
+def listen(port: int, target: Path) -> None:
+    """The subscriber process: one line per message of the common topic. The broker keeps its session."""
+    with target.open("a") as file:
+
+        def take(_c: Any, _u: Any, message: paho.MQTTMessage) -> None:
+            body = json.loads(message.payload)
+            file.write(f"{body['camera']} {body['id']} {body['message_id']}\n")
+            file.flush()
+
+        client = paho.Client(CallbackAPIVersion.VERSION2, "bench-listener", clean_session=False)
+        client.on_connect = lambda c, *_: c.subscribe("magpie/events", qos=1)
+        client.on_message = take
+        client.reconnect_delay_set(1, 1)
+        client.connect("127.0.0.1", port)
+        client.loop_forever(retry_first_connection=True)
+
+
+def _event(number: int, camera: str, now: float) -> dict[str, Any]:
+    return {
+        "id": number, "phase": ("new", "update", "end")[number % 3], "camera": camera, "class": "car",
+        "began_utc_s": now, "ended_utc_s": None, "score": 0.83, "box": [0.2, 0.3, 0.4, 0.5], "zones": ["drive"],
+        "dwell_s": 4.2, "picture": True,
+    }  # fmt: skip
+
+
+async def measure(minutes: float, rate: float, folder: Path) -> dict[str, Any]:
+    """Run it all and return the numbers."""
+    broker_port, http_port = _free_port(), _free_port()
+    config = folder / "mosquitto.conf"
+    config.write_text(
+        f"listener {broker_port} 127.0.0.1\nallow_anonymous true\npersistence true\n"
+        f"persistence_location {folder}/\nmax_queued_messages 0\nuser root\n"
+    )
+    heard, posted = folder / "heard", folder / "posted"
+    mosquitto = shutil.which("mosquitto") or "/usr/sbin/mosquitto"
+    own = (sys.executable, "-m", "benchmarks.bench_outputs")
+    broker = _start(mosquitto, "-c", str(config))
+    _listens(broker_port)
+    subscriber = _start(*own, "--listen", str(broker_port), "--target", str(heard))
+    receiver = _start(*own, "--receive", str(http_port), "--target", str(posted))
+    _listens(http_port)
+    await asyncio.sleep(2.0)  # the subscription
+
+    overview = {
+        "site": "bench", "policy": "relay", "jobs": [], "window": {"number": 1, "phase": "planned"},
+        "cameras": [{"id": c, "name": c, "state": "live", "model_version": "v1", "accuracy": 0.6} for c in CAMERAS],
+    }  # fmt: skip
+    notes: list[dict[str, Any]] = []
+    began = time.monotonic()
+
+    def note(kind: str, _camera: str | None, data: dict[str, Any]) -> None:
+        notes.append({"at_s": round(time.monotonic() - began, 1), "kind": kind} | data)
+
+    async def switch(_camera: str, _on: bool, _by: str) -> None:
+        return None
+
+    snapshot = Snapshot(overview, True, (), "bench", dict.fromkeys(CAMERAS, 0.7), dict.fromkeys(CAMERAS, True))
+    world = World("bench", "bench", lambda: snapshot, note, switch, lambda _reference, _path: "the shared secret")
+    settings = {
+        "mqtt": {"host": "127.0.0.1", "port": broker_port},
+        "webhooks": [
+            {"id": "receiver", "url": f"http://127.0.0.1:{http_port}/hook", "kinds": ["object"], "secret_from": "env:X"}
+        ],
+    }
+    store = Store(None, folder / "data")
+    outputs = Outputs(parse(OutputsSettings, settings), store, SystemClock(), world)
+    await outputs.open()
+    made: dict[str, list[int]] = {c: [] for c in CAMERAS}
+    ended = asyncio.Event()
+
+    async def make() -> None:
+        number, due = 0, time.monotonic()
+        while not ended.is_set():
+            for camera in CAMERAS:
+                number += 1
+                made[camera].append(number)
+                outputs.deliver("object", camera, _event(number, camera, time.time()))
+            due += 1.0 / rate
+            await asyncio.sleep(max(0.0, due - time.monotonic()))
+
+    samples: list[tuple[float, float, int]] = []
+    me = psutil.Process()
+
+    async def sample() -> None:
+        while True:
+            waiting = sum(outputs.outbox.counts(d).waiting for d in DESTINATIONS)
+            samples.append((time.monotonic() - began, me.memory_info().rss / 1e6, waiting))
+            await asyncio.sleep(1.0)
+
+    async def until(condition: Callable[[], bool], limit_s: float) -> float | None:
+        start = time.monotonic()
+        while time.monotonic() - start < limit_s:
+            if condition():
+                return time.monotonic() - start
+            await asyncio.sleep(0.1)
+        return None
+
+    making, sampling = asyncio.create_task(make()), asyncio.create_task(sample())
+    await asyncio.sleep(min(30.0, 10.0 + minutes * 6.0))
+    cpu = time.process_time()
+    down_s = time.monotonic() - began
+    broker.terminate()
+    receiver.kill()
+    broker.wait()
+    receiver.wait()
+    print(f"both away, for {minutes:g} minutes", flush=True)
+    await asyncio.sleep(minutes * 60.0)
+    up_s = time.monotonic() - began
+    cpu = (time.process_time() - cpu) / (up_s - down_s)
+    backlog = {d: outputs.outbox.counts(d).waiting for d in DESTINATIONS}
+    broker = _start(mosquitto, "-c", str(config))
+    receiver = _start(*own, "--receive", str(http_port), "--target", str(posted))
+    _listens(broker_port)
+    _listens(http_port)
+    print(f"both back, {backlog} wait", flush=True)
+    first: dict[str, float | None] = {}
+    empty: dict[str, float | None] = {}
+
+    async def drained(destination: str) -> None:
+        sent = outputs.outbox.counts(destination).sent
+        first[destination] = await until(lambda: outputs.outbox.counts(destination).sent > sent, 400.0)
+        empty[destination] = await until(lambda: outputs.outbox.counts(destination).waiting <= 2 * len(CAMERAS), 300.0)
+
+    await asyncio.gather(*(drained(d) for d in DESTINATIONS))
+    ended.set()
+    await making
+    await until(lambda: all(outputs.outbox.counts(d).waiting == 0 for d in DESTINATIONS), 60.0)
+    await asyncio.sleep(3.0)  # the subscriber's last lines
+    sampling.cancel()
+    counts = {d: outputs.outbox.counts(d) for d in DESTINATIONS}
+    await outputs.close()
+    store.close()
+    for process in (subscriber, receiver, broker):
+        process.terminate()
+        process.wait()
+
+    # The first minute away is warming up: caches, the first pages.
+    away = [(t, rss) for t, rss, _ in samples if down_s + min(60.0, minutes * 20) <= t <= up_s]
+    slope = statistics.linear_regression([t / 60 for t, _ in away], [rss for _, rss in away]).slope
+    results = {}
+    for destination, path in zip(DESTINATIONS, (heard, posted), strict=True):
+        came: dict[str, list[int]] = defaultdict(list)
+        ids, lines = set(), 0
+        for line in path.read_text().splitlines():
+            camera, number, message = line.split()
+            lines += 1
+            if message not in ids:
+                ids.add(message)
+                came[camera].append(int(number))
+        results[destination] = {
+            "made": sum(map(len, made.values())),
+            "arrived": len(ids),
+            "missing": sum(len(set(made[c]) - set(came[c])) for c in CAMERAS),
+            "out_of_order_cameras": sum(came[c] != sorted(came[c]) for c in CAMERAS),
+            "duplicates": lines - len(ids),
+            "counted_lost": sum(counts[destination].lost.values()),
+            "dead_letters": counts[destination].dead,
+            "waiting_when_back": backlog[destination],
+            "first_after_back_s": first[destination],
+            "drained_after_first_s": empty[destination],
+        }
+    return {
+        "benchmark": "outputs",
+        "date": time.strftime("%Y-%m-%d"),
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "minutes_away": minutes,
+        "events_per_s_and_camera": rate,
+        "cameras": len(CAMERAS),
+        "destinations": results,
+        "memory": {
+            "before_mb": round(statistics.median(rss for t, rss, _ in samples if t <= down_s), 1),
+            "most_mb": round(max(rss for _, rss, _ in samples), 1),
+            "slope_while_away_mb_per_minute": round(slope, 4),
+            "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3, 1),
+        },
+        "cpu_while_away_cores": round(cpu, 4),
+        "journal": notes,
+    }
+
+
+def main() -> int:
+    """0: nothing lost, order kept."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=10.0, help="how long both are away (default 10)")
+    parser.add_argument("--rate", type=float, default=5.0, help="events a second of each camera (default 5)")
+    parser.add_argument("--no-write", action="store_true", help="print only")
+    parser.add_argument("--listen", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--receive", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--target", type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.listen or arguments.receive:
+        if arguments.listen:
+            listen(arguments.listen, arguments.target)
+        else:
+            receive(arguments.receive, arguments.target)
+        return 0
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "data").mkdir()
+        made = asyncio.run(measure(arguments.minutes, arguments.rate, Path(folder)))
+    print(json.dumps(made, indent=1))
+    if not arguments.no_write:
+        RESULTS.write_text(json.dumps(made, indent=1) + "\n")
+    bad = any(d["missing"] or d["out_of_order_cameras"] for d in made["destinations"].values())
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
