@@ -17,6 +17,7 @@ BENCHMARKS: tuple[tuple[str, tuple[str, ...], int], ...] = (
     ("benchmarks.bench_faults", (), 5),
     ("benchmarks.bench_ingest", (), 35),
     ("benchmarks.bench_store", (), 2),
+    ("benchmarks.bench_outputs", (), 16),
     ("benchmarks.bench_front", (), 2),
     ("benchmarks.bench_microprofiler", (), 15),
     ("benchmarks.bench_replay", (), 2),
