@@ -308,7 +308,7 @@ def _verdict(profile: RetrainingProfile, trained: bool, chosen: bool, choosing: 
         left = choosing.problem.window_s - choosing.start_s
         if option is not None and (speed <= 0 or option.gpu_seconds / speed > left):
             return "would not be done before the window ends"
-    return "another choice is worth more to the site as a whole"
+    return "worth less to the site than what was chosen"
 
 
 def _job(job: JobRecord, detail: WindowDetail, names: Mapping[str, str]) -> Json:

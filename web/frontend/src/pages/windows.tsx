@@ -204,5 +204,5 @@ function Windows({ known, changed, before, camera }: WindowsProps) {
 export function Gain({ realised, frozen }: { realised: number | null; frozen: number | null }) {
   if (realised === null || frozen === null) return <>–</>;
   const gain = realised - frozen;
-  return <span class={gain >= 0 ? "gained" : "lost"}>{points(gain)}</span>;
+  return <span class={gain >= 0.0005 ? "gained" : gain <= -0.0005 ? "lost" : ""}>{points(gain)}</span>;
 }

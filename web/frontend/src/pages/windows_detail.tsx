@@ -9,6 +9,7 @@ import { clock, duration, moment, percent } from "../format";
 import { useAsked } from "../parts/asking";
 import { Badge } from "../parts/badge";
 import type { Tone } from "../parts/badge";
+import { Chart } from "../parts/chart";
 import type { Decision, Estimate, Explained, Option, UsedShare, WindowCamera, WindowJob } from "../parts/explained";
 import { Empty, ErrorBox, Loading } from "../parts/states";
 import { Table } from "../parts/table";
@@ -20,6 +21,9 @@ import { WhatIfCard } from "./windows_what_if";
 
 /** While a window is open shares and retrainings go on between the events. */
 const OPEN_EVERY_S = 10;
+
+/** So many ways to retrain are shown before one asks for all. */
+const FEW = 5;
 
 const OUTCOMES: Record<WindowJob["outcome"], [string, Tone]> = {
   running: ["Running", "info"],
@@ -90,7 +94,11 @@ export function WindowDetail({ known, me, now_s, number, changed }: Props) {
         />
       </Section>
 
-      <Section id="why" title="Why it was planned so" about="Each plan, the newest first: what made a new plan necessary, and the reasons.">
+      <Section id="expected" title="Expected over time" about="What the plans expected at each moment, as they took over; beside it what was measured over the whole window.">
+        <Expected told={told} cameras={cameras} />
+      </Section>
+
+      <Section id="why" title="Why it was planned so" about="Each plan in turn: what made a new plan necessary, and the reasons.">
         <Decisions decisions={told.decisions} cameras={cameras} start_utc_s={window.start_utc_s} />
       </Section>
 
@@ -130,15 +138,15 @@ function Section({ id, title, about, children }: { id: string; title: string; ab
 
 function CameraCell({ id, cameras }: { id: string; cameras: Camera[] }) {
   return (
-    <>
-      <span class="dot" style={{ background: colourOf(cameras, "inference", id) }} aria-hidden="true" />{" "}
+    <span class="camera-cell">
+      <span class="dot" style={{ background: colourOf(cameras, "inference", id) }} aria-hidden="true" />
       <a href={href("camera", id)}>{cameraName(cameras, id)}</a>
-    </>
+    </span>
   );
 }
 
 function jobWords(job: WindowJob): string {
-  const parts = [`${job.words}.`];
+  const parts = [`${sentence(job.words)}.`];
   if (job.accuracy_after !== null && job.accuracy_before !== null) {
     parts.push(`${percent(job.accuracy_before)} before, ${percent(job.accuracy_after)} after on held-out frames`);
     if (job.expected_accuracy !== null) parts.push(`(expected ${percent(job.expected_accuracy.value)}).`);
@@ -158,7 +166,7 @@ function Results({ told, cameras }: { told: Explained; cameras: Camera[] }) {
       columns={[
         { key: "camera", title: "Camera", cell: (c) => <CameraCell id={c.camera} cameras={cameras} /> },
         { key: "promised", title: "First expected", number: true, cell: (c) => percent(c.promised, 1) },
-        { key: "predicted", title: "Expected as planned anew", number: true, cell: (c) => percent(c.predicted, 1) },
+        { key: "predicted", title: "Expected after replanning", number: true, cell: (c) => percent(c.predicted, 1) },
         { key: "realised", title: "Right", number: true, cell: (c) => (c.realised === null ? <NotYet told={told} /> : percent(c.realised, 1)) },
         { key: "frozen", title: "Frozen", number: true, cell: (c) => percent(c.frozen, 1) },
         { key: "gain", title: "Gain", number: true, cell: (c) => <Gain realised={c.realised} frozen={c.frozen} /> },
@@ -207,10 +215,10 @@ function sentence(text: string): string {
 function Decisions({ decisions, cameras, start_utc_s }: { decisions: Decision[]; cameras: Camera[]; start_utc_s: number }) {
   if (decisions.length === 0) return <p class="quiet">No plan was made in this window.</p>;
   return (
-    <ol class="decisions" reversed start={decisions.length}>
-      {[...decisions.entries()].reverse().map(([n, d]) => (
+    <ol class="decisions">
+      {decisions.map((d, n) => (
         <li key={d.plan}>
-          <details open={n === decisions.length - 1}>
+          <details open={n === 0}>
             <summary>
               <span class="plan-number">Plan {n + 1}</span>
               <span class="cause">{sentence(d.cause)}</span>
@@ -257,30 +265,70 @@ function Decisions({ decisions, cameras, start_utc_s }: { decisions: Decision[];
   );
 }
 
+function Expected({ told, cameras }: { told: Explained; cameras: Camera[] }) {
+  const some = told.cameras.filter((c) => c.steps.length > 0);
+  const [chosen, setChosen] = useState("");
+  const shown = some.find((c) => c.camera === chosen) ?? some[0];
+  if (shown === undefined) return <p class="quiet">No plan was made in this window.</p>;
+  const x = [...shown.steps.map((s) => s[0]), shown.steps.at(-1)?.[1] ?? 0];
+  const flat = (value: number | null): (number | null)[] => x.map(() => value);
+  return (
+    <>
+      <CameraChoice cameras={cameras} among={some} chosen={shown.camera} onChoose={setChosen} />
+      <Chart
+        title={`Expected accuracy of ${cameraName(cameras, shown.camera)} over the window`}
+        x={x}
+        xName="Seconds after the start"
+        series={[
+          { label: "Expected", values: [...shown.steps.map((s) => s[2]), shown.steps.at(-1)?.[2] ?? null], colour: "--accent", stepped: true },
+          { label: "Right, measured", values: flat(shown.realised), colour: "--wait" },
+          { label: "Frozen, measured", values: flat(shown.frozen), colour: "--frozen", dashed: true },
+        ]}
+        write={(v) => percent(v)}
+        range={[0, 1]}
+        height={170}
+      />
+    </>
+  );
+}
+
+interface ChoiceProps {
+  cameras: Camera[];
+  among: WindowCamera[];
+  chosen: string;
+  onChoose: (camera: string) => void;
+}
+
+function CameraChoice({ cameras, among, chosen, onChoose }: ChoiceProps) {
+  if (among.length < 2) return null;
+  return (
+    <label class="choice">
+      Camera
+      <select value={chosen} onChange={(e) => onChoose(e.currentTarget.value)}>
+        {among.map((c) => (
+          <option key={c.camera} value={c.camera}>
+            {cameraName(cameras, c.camera)}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
 function Considered({ told, cameras }: { told: Explained; cameras: Camera[] }) {
   const some = told.cameras.filter((c) => c.options.length > 0);
   const [chosen, setChosen] = useState("");
+  const [all, setAll] = useState(false);
   const shown = some.find((c) => c.camera === chosen) ?? some[0];
   if (shown === undefined) {
     return <p class="quiet">Nothing was estimated for this window: there were no labels yet, or nothing was to be retrained.</p>;
   }
   return (
     <>
-      {some.length > 1 && (
-        <label class="choice">
-          Camera
-          <select value={shown.camera} onChange={(e) => setChosen(e.currentTarget.value)}>
-            {some.map((c) => (
-              <option key={c.camera} value={c.camera}>
-                {cameraName(cameras, c.camera)}
-              </option>
-            ))}
-          </select>
-        </label>
-      )}
+      <CameraChoice cameras={cameras} among={some} chosen={shown.camera} onChoose={setChosen} />
       <Table
         caption={`Ways to retrain ${cameraName(cameras, shown.camera)}, the most accurate first`}
-        rows={shown.options}
+        rows={shown.options.filter((o, n) => all || o.chosen || n < FEW)}
         rowKey={(o) => o.config}
         rowClass={(o) => (o.chosen ? "chosen" : "")}
         columns={[
@@ -296,18 +344,23 @@ function Considered({ told, cameras }: { told: Explained; cameras: Camera[] }) {
           },
         ]}
       />
+      {shown.options.length > FEW && (
+        <button type="button" class="link more" aria-expanded={all} onClick={() => setAll(!all)}>
+          {all ? "Show fewer" : `Show all ${shown.options.length} ways`}
+        </button>
+      )}
     </>
   );
 }
 
 function range(estimate: Estimate, write: (value: number) => string) {
   return (
-    <>
+    <span>
       {write(estimate.value)}{" "}
       <span class="quiet small">
         {write(estimate.low)}–{write(estimate.high)}
       </span>
-    </>
+    </span>
   );
 }
 
@@ -398,9 +451,9 @@ function CostsAndLosses({ told, cameras }: { told: Explained; cameras: Camera[] 
         { key: "frames", title: "Frames labelled", number: true, cell: (c) => (c === null ? "–" : c.frames_labelled.toLocaleString()) },
         {
           key: "delay",
-          title: "Waited for labels, trials",
+          title: "Waited for labels",
           number: true,
-          cell: (c) => (c === null ? "–" : [c.labelling_delay_s, c.profiling_delay_s].map((s) => (s === null ? "–" : duration(s))).join(", ")),
+          cell: (c) => (c === null || c.labelling_delay_s === null ? "–" : duration(c.labelling_delay_s)),
         },
         {
           key: "losses",
