@@ -24,6 +24,7 @@ export interface Page {
 
 export const PAGES: Page[] = [
   { name: "wall", title: "Cameras", load: () => import("./wall").then((m) => m.WallPage) },
+  { name: "camera", under: "wall", load: () => import("./camera").then((m) => m.CameraPage) },
   { name: "windows", title: "Windows", load: () => import("./windows").then((m) => m.WindowsPage) },
   { name: "system", title: "System", load: () => import("./system").then((m) => m.SystemPage) },
 ];

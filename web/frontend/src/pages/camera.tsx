@@ -1,0 +1,160 @@
+/** One camera: what it sees, how right it is, where its teacher disagrees, its models, its alarms, its settings. */
+
+import { useEffect } from "preact/hooks";
+
+import type { Camera } from "../api";
+import { percent, points, shortVersion } from "../format";
+import { drift, history, measured } from "../parts/accuracy";
+import { useAsked } from "../parts/asking";
+import { Badge } from "../parts/badge";
+import { Icon } from "../parts/icon";
+import type { Polygon } from "../parts/live_picture";
+import { LivePicture, stateOf } from "../parts/live_picture";
+import { Empty } from "../parts/states";
+import { Tabs } from "../parts/tabs";
+import { go, href, useRoute } from "../router";
+import "../styles/camera.css";
+import { AccuracyTab } from "./camera_accuracy";
+import { DisagreementsTab } from "./camera_disagreements";
+import { HappenedTab } from "./camera_happened";
+import { ModelsTab } from "./camera_models";
+import { SettingsTab } from "./camera_settings";
+import type { PageProps } from "./index";
+
+export interface CameraDetail {
+  id: string;
+  settings: Record<string, unknown> & { zones?: { name: string; polygon: Polygon }[]; classes: string[] };
+  state: Camera;
+}
+
+const TABS = [
+  { id: "accuracy", title: "Accuracy" },
+  { id: "disagreements", title: "Disagreements" },
+  { id: "models", title: "Models" },
+  { id: "alarms", title: "Alarms and objects" },
+  { id: "settings", title: "Settings" },
+];
+
+export function CameraPage({ known, me, now_s }: PageProps) {
+  const route = useRoute();
+  const id = route.rest[0] ?? "";
+  const tab = TABS.find((t) => t.id === route.query.get("tab"))?.id ?? "accuracy";
+  const camera = known.overview?.cameras.find((c) => c.id === id);
+  const changes = known.events.find((e) => e.camera === id && e.kind === "camera.changed")?.id ?? null;
+  const detail = useAsked<CameraDetail>(camera ? `/cameras/${encodeURIComponent(id)}` : null, changes);
+
+  // The row of tabs stays where it is: only the panel changes.
+  const choose = (to: string): void => go(`${href("camera", id)}${to === "accuracy" ? "" : `?tab=${to}`}`, true);
+  useEffect(() => {
+    if (route.query.get("tab") !== null) document.querySelector(".camera-tabs")?.scrollIntoView({ block: "nearest" });
+  }, []);
+
+  if (camera === undefined) {
+    return (
+      <Empty title="There is no such camera" level={2} action={<a href={href("wall")}>To all cameras</a>}>
+        It was removed, or your account is not to see it.
+      </Empty>
+    );
+  }
+  const [label, tone] = stateOf(camera);
+  const past = history(known.windows, id);
+  const { realised, frozen } = measured(camera, past);
+  const gain = realised === null || frozen === null ? null : realised - frozen;
+  const zones = detail.value?.settings.zones ?? [];
+  const index = known.overview?.cameras.indexOf(camera) ?? 0;
+  const neighbours = known.overview?.cameras ?? [];
+  const previous = neighbours[index - 1];
+  const next = neighbours[index + 1];
+  const lost = Object.entries(camera.losses).filter(([, n]) => n > 0);
+  const open = (known.alarms ?? []).filter((a) => a.camera === id);
+  return (
+    <>
+      <div class="page-head">
+        <p class="crumb">
+          <a href={href("wall")}>Cameras</a> <span aria-hidden="true">/</span>
+        </p>
+        <h1>{camera.name}</h1>
+        <Badge tone={tone}>{label}</Badge>
+        {open.length > 0 && (
+          <a class="badge bad" href={`${href("camera", id)}?tab=alarms`}>
+            <Icon name="bell" size={13} />
+            {open.length} {open.length === 1 ? "alarm" : "alarms"}
+          </a>
+        )}
+        <nav class="tools" aria-label="Other cameras">
+          {previous && <a href={href("camera", previous.id)}>← {previous.name}</a>}
+          {next && <a href={href("camera", next.id)}>{next.name} →</a>}
+        </nav>
+      </div>
+      <div class="camera-top">
+        <div class="camera-live">
+          <LivePicture key={id} camera={camera} boxes fps={10} zones={zones} />
+          {zones.length > 0 && <p class="quiet small">Zones: {zones.map((z) => z.name).join(", ")}</p>}
+        </div>
+        <div class="card camera-now">
+          <div class="big-numbers">
+            <div>
+              <p class="quiet">Right in the last window</p>
+              <p class="big">{percent(realised)}</p>
+            </div>
+            <div>
+              <p class="quiet">Had it never learned</p>
+              <p class="big quiet">{percent(frozen)}</p>
+            </div>
+            {gain !== null && (
+              <div>
+                <p class="quiet">Gained by retraining</p>
+                <p class={`big gain ${gain >= 0 ? "up" : "down"}`}>{points(gain)}</p>
+              </div>
+            )}
+          </div>
+          {drift(past).map((warning) => (
+            <p key={warning} class="warning">
+              <Icon name="wait" />
+              {warning}
+            </p>
+          ))}
+          <dl class="pairs">
+            <dt>Model</dt>
+            <dd>
+              <a href={`${href("camera", id)}?tab=models`}>{shortVersion(camera.model_version, id)}</a>
+            </dd>
+            <dt>Stream</dt>
+            <dd>
+              {camera.state === "live"
+                ? `${camera.fps.toFixed(1)} frames a second, ${camera.width} × ${camera.height} pixels`
+                : camera.message || label}
+            </dd>
+            <dt>Answers</dt>
+            <dd>
+              {camera.state === "live" ? `${camera.answers_per_s.toFixed(1)} a second, each ${camera.inference_ms.toFixed(0)} ms` : "–"}
+            </dd>
+            <dt>Delay</dt>
+            <dd>{camera.state === "live" ? `${camera.delay_s.toFixed(2)} s behind the camera` : "–"}</dd>
+            {camera.recorder && (
+              <>
+                <dt>Recorder</dt>
+                <dd>{camera.recorder}</dd>
+              </>
+            )}
+            <dt>Lost</dt>
+            <dd>
+              {lost.length === 0
+                ? "nothing"
+                : lost.map(([name, n]) => `${n.toLocaleString()} ${name.replaceAll("_", " ")}`).join(", ")}
+            </dd>
+          </dl>
+        </div>
+      </div>
+      <div class="camera-tabs">
+        <Tabs label={`About ${camera.name}`} tabs={TABS} chosen={tab} onChoose={choose}>
+          {tab === "accuracy" && <AccuracyTab camera={camera} past={past} />}
+          {tab === "disagreements" && <DisagreementsTab camera={camera} latest={past.x.at(-1) ?? null} />}
+          {tab === "models" && <ModelsTab camera={camera} me={me} />}
+          {tab === "alarms" && <HappenedTab camera={camera} known={known} me={me} now_s={now_s} />}
+          {tab === "settings" && <SettingsTab camera={camera} detail={detail} me={me} />}
+        </Tabs>
+      </div>
+    </>
+  );
+}

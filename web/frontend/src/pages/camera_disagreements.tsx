@@ -1,0 +1,327 @@
+/** Pictures about which student and teacher differ: who said what, and where. */
+
+import { useEffect, useRef, useState } from "preact/hooks";
+
+import type { Camera } from "../api";
+import { pictureUrl } from "../api";
+import { moment, percent, shortVersion } from "../format";
+import { useAsked } from "../parts/asking";
+import { Dialog } from "../parts/dialog";
+import { Empty, ErrorBox, Loading } from "../parts/states";
+
+type Verdict = "right" | "extra" | "missed" | "class" | "unjudged";
+type Kind = "missed" | "extra" | "class";
+
+interface Found {
+  box: [number, number, number, number];
+  class: string;
+  score: number;
+  verdict: Verdict;
+}
+
+interface Disagreement {
+  window: number;
+  frame: number;
+  utc_s: number;
+  model_version: string;
+  answer_age_s: number;
+  width: number;
+  height: number;
+  student: Found[];
+  teacher: Found[];
+  kinds: Kind[];
+}
+
+const KINDS: Record<Kind, string> = { missed: "Missed", extra: "Seen by the model only", class: "Called differently" };
+const LIMIT = 60;
+
+function counted(names: string[]): string {
+  const counts = new Map<string, number>();
+  for (const name of names) counts.set(name, (counts.get(name) ?? 0) + 1);
+  return [...counts].map(([name, n]) => (n === 1 ? name : `${n} ${name}`)).join(", ");
+}
+
+/** In words: "missed: 2 person; called differently: car (teacher: bus)". */
+function inWords({ student, teacher }: Disagreement): string[] {
+  const missed = teacher.filter((o) => o.verdict === "missed").map((o) => o.class);
+  const extra = student.filter((o) => o.verdict === "extra").map((o) => o.class);
+  const mine = student.filter((o) => o.verdict === "class").map((o) => o.class);
+  const theirs = teacher.filter((o) => o.verdict === "class").map((o) => o.class);
+  return [
+    ...(missed.length > 0 ? [`The model missed: ${counted(missed)}`] : []),
+    ...(extra.length > 0 ? [`Only the model saw: ${counted(extra)}`] : []),
+    ...(mine.length > 0 ? [`The model said ${counted(mine)}, the teacher ${counted(theirs)}`] : []),
+  ];
+}
+
+function source(camera: string, d: Disagreement): string {
+  return pictureUrl(`/cameras/${encodeURIComponent(camera)}/disagreements/${d.window}/${d.frame}.jpg`);
+}
+
+interface Props {
+  camera: Camera;
+  /** Newest measured window: with a new one there are new pictures. */
+  latest: number | null;
+}
+
+export function DisagreementsTab({ camera, latest }: Props) {
+  const asked = useAsked<Disagreement[]>(`/cameras/${encodeURIComponent(camera.id)}/disagreements?limit=${LIMIT}`, latest);
+  const [kind, setKind] = useState<Kind | "all">("all");
+  const [open, setOpen] = useState<number | null>(null);
+  const [at, setAt] = useState(0);
+  const list = useRef<HTMLUListElement>(null);
+
+  if (asked.value === null) {
+    return asked.error !== null ? (
+      <ErrorBox what="The pictures could not be loaded" error={asked.error} onRetry={asked.again} />
+    ) : (
+      <Loading />
+    );
+  }
+  if (asked.value.length === 0) {
+    return (
+      <Empty title="No disagreements to show">
+        The teacher labels a sample of pictures of each window. Where it and the camera's model differ, the picture is shown here
+        once the window is over, for as long as recordings are kept.
+      </Empty>
+    );
+  }
+  const shown = asked.value.filter((d) => kind === "all" || d.kinds.includes(kind));
+  const current = Math.min(at, Math.max(0, shown.length - 1));
+
+  /** One stop for the tab key; the arrows walk the pictures, by rows too. */
+  const walk = (event: KeyboardEvent): void => {
+    const buttons = [...(list.current?.querySelectorAll<HTMLButtonElement>("button") ?? [])];
+    const top = buttons[0]?.getBoundingClientRect().top;
+    const perRow = Math.max(1, buttons.filter((b) => b.getBoundingClientRect().top === top).length);
+    const by = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: perRow, ArrowUp: -perRow, Home: -current, End: shown.length - 1 - current }[
+      event.key
+    ];
+    if (by === undefined) return;
+    const to = current + by;
+    if (to < 0 || to >= shown.length) return;
+    event.preventDefault();
+    setAt(to);
+    buttons[to]?.focus();
+  };
+
+  return (
+    <section aria-labelledby="disagreements-title">
+      <div class="card-head">
+        <h2 id="disagreements-title">Where the teacher disagrees</h2>
+        <label class="choice">
+          Show
+          <select
+            value={kind}
+            onChange={(e) => {
+              setKind(e.currentTarget.value as Kind | "all");
+              setAt(0);
+            }}
+          >
+            <option value="all">All ({asked.value.length})</option>
+            {(Object.keys(KINDS) as Kind[]).map((k) => (
+              <option key={k} value={k}>
+                {KINDS[k]} ({asked.value?.filter((d) => d.kinds.includes(k)).length})
+              </option>
+            ))}
+          </select>
+        </label>
+      </div>
+      <BoxLegend />
+      {shown.length === 0 && <p class="quiet">No picture of this kind.</p>}
+      <ul class="disagreements" ref={list} onKeyDown={walk}>
+        {shown.map((d, n) => (
+          <li key={`${d.window}-${d.frame}`}>
+            <button
+              type="button"
+              tabIndex={n === current ? 0 : -1}
+              onFocus={() => setAt(n)}
+              onClick={() => setOpen(n)}
+              aria-label={`${moment(d.utc_s)}. ${inWords(d).join(". ")}. Enlarge`}
+            >
+              <span class="picture" style={{ aspectRatio: `${d.width} / ${d.height}` }}>
+                <img src={source(camera.id, d)} alt="" loading="lazy" width={d.width} height={d.height} />
+                <Overlay found={d} student teacher agreed={false} />
+              </span>
+              <span class="said">
+                {inWords(d).map((line) => (
+                  <span key={line}>{line}</span>
+                ))}
+                <span class="quiet">
+                  {moment(d.utc_s)}, window {d.window}
+                </span>
+              </span>
+            </button>
+          </li>
+        ))}
+      </ul>
+      {open !== null && shown[open] && (
+        <Enlarged camera={camera} all={shown} at={open} onMove={(to) => { setOpen(to); setAt(to); }} onClose={() => setOpen(null)} />
+      )}
+    </section>
+  );
+}
+
+function BoxLegend() {
+  return (
+    <p class="legend-row">
+      <span>
+        <span class="box-key student" aria-hidden="true" /> solid blue: the camera's model
+      </span>
+      <span>
+        <span class="box-key teacher" aria-hidden="true" /> dashed yellow: the teacher
+      </span>
+    </p>
+  );
+}
+
+interface OverlayProps {
+  found: Disagreement;
+  student: boolean;
+  teacher: boolean;
+  /** Also what both say. */
+  agreed: boolean;
+  names?: boolean;
+}
+
+function Overlay({ found, student, teacher, agreed, names = false }: OverlayProps) {
+  const told = (o: Found): boolean => agreed || !["right", "unjudged"].includes(o.verdict);
+  const sides = [
+    { side: "teacher", objects: teacher ? found.teacher.filter(told) : [] },
+    { side: "student", objects: student ? found.student.filter(told) : [] },
+  ];
+  return (
+    <>
+      <svg class="boxes" viewBox="0 0 1 1" preserveAspectRatio="none" aria-hidden="true">
+        {sides.flatMap(({ side, objects }) =>
+          objects.map((o, n) => (
+            <g key={`${side}-${n}`} class={side}>
+              <rect class="under" x={o.box[0]} y={o.box[1]} width={o.box[2] - o.box[0]} height={o.box[3] - o.box[1]} />
+              <rect x={o.box[0]} y={o.box[1]} width={o.box[2] - o.box[0]} height={o.box[3] - o.box[1]} />
+            </g>
+          )),
+        )}
+      </svg>
+      {names &&
+        sides.flatMap(({ side, objects }) =>
+          objects.map((o, n) => (
+            <span
+              key={`${side}-${n}`}
+              class={`box-name ${side}`}
+              aria-hidden="true"
+              style={
+                side === "student"
+                  ? { left: `${100 * o.box[0]}%`, bottom: `${100 * (1 - o.box[1])}%` }
+                  : { left: `${100 * o.box[0]}%`, top: `${100 * o.box[3]}%` }
+              }
+            >
+              {o.class}
+            </span>
+          )),
+        )}
+    </>
+  );
+}
+
+interface EnlargedProps {
+  camera: Camera;
+  all: Disagreement[];
+  at: number;
+  onMove: (to: number) => void;
+  onClose: () => void;
+}
+
+function Enlarged({ camera, all, at, onMove, onClose }: EnlargedProps) {
+  const [student, setStudent] = useState(true);
+  const [teacher, setTeacher] = useState(true);
+  const [agreed, setAgreed] = useState(false);
+  const d = all[at];
+  useEffect(() => {
+    const walk = (event: KeyboardEvent): void => {
+      if (event.target instanceof HTMLInputElement) return;
+      if (event.key === "ArrowRight" && at + 1 < all.length) onMove(at + 1);
+      if (event.key === "ArrowLeft" && at > 0) onMove(at - 1);
+    };
+    addEventListener("keydown", walk);
+    return () => removeEventListener("keydown", walk);
+  }, [at, all.length]);
+  if (d === undefined) return null;
+  return (
+    <Dialog title={`${camera.name}, ${moment(d.utc_s)}`} onClose={onClose} wide>
+      <div class="enlarged">
+        <div class="picture" style={{ aspectRatio: `${d.width} / ${d.height}` }}>
+          <img src={source(camera.id, d)} alt={`${camera.name} at ${moment(d.utc_s)}`} width={d.width} height={d.height} />
+          <Overlay found={d} student={student} teacher={teacher} agreed={agreed} names />
+        </div>
+        <div class="enlarged-about" aria-live="polite">
+          {inWords(d).map((line) => (
+            <p key={line}>
+              <strong>{line}</strong>
+            </p>
+          ))}
+          <p class="quiet">
+            Window {d.window}, model {shortVersion(d.model_version, camera.id)}
+            {d.answer_age_s > 0.05 && `, its answer was ${d.answer_age_s.toFixed(1)} s old`}
+          </p>
+        </div>
+        <fieldset class="switches">
+          <legend class="hidden">Boxes</legend>
+          <label class="check">
+            <input type="checkbox" checked={student} onChange={(e) => setStudent(e.currentTarget.checked)} />
+            <span class="box-key student" aria-hidden="true" /> What the model said
+          </label>
+          <label class="check">
+            <input type="checkbox" checked={teacher} onChange={(e) => setTeacher(e.currentTarget.checked)} />
+            <span class="box-key teacher" aria-hidden="true" /> What the teacher said
+          </label>
+          <label class="check">
+            <input type="checkbox" checked={agreed} onChange={(e) => setAgreed(e.currentTarget.checked)} />
+            Also where they agree
+          </label>
+        </fieldset>
+        <details>
+          <summary>Every object in words</summary>
+          <div class="two">
+            <Objects title="The model" found={d.student} />
+            <Objects title="The teacher" found={d.teacher} />
+          </div>
+        </details>
+        <div class="actions end">
+          <span class="quiet">
+            {at + 1} of {all.length}
+          </span>
+          <button type="button" disabled={at === 0} onClick={() => onMove(at - 1)}>
+            ← Newer
+          </button>
+          <button type="button" disabled={at + 1 >= all.length} onClick={() => onMove(at + 1)}>
+            Older →
+          </button>
+        </div>
+      </div>
+    </Dialog>
+  );
+}
+
+const VERDICTS: Record<Verdict, string> = {
+  right: "both agree",
+  extra: "the teacher does not see it",
+  missed: "the model does not see it",
+  class: "called differently",
+  unjudged: "not judged",
+};
+
+function Objects({ title, found }: { title: string; found: Found[] }) {
+  return (
+    <div>
+      <h3>{title}</h3>
+      {found.length === 0 && <p class="quiet">Nothing.</p>}
+      <ul>
+        {found.map((o, n) => (
+          <li key={n}>
+            {o.class} <span class="quiet">({percent(o.score)}): {VERDICTS[o.verdict]}</span>
+          </li>
+        ))}
+      </ul>
+    </div>
+  );
+}

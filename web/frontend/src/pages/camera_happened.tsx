@@ -1,0 +1,194 @@
+/** Alarms and objects of one camera, and what happened to it. */
+
+import { useState } from "preact/hooks";
+
+import type { Alarm, Camera, Me } from "../api";
+import { ApiError, ask, pictureUrl, words } from "../api";
+import { ago, duration, moment } from "../format";
+import type { Tone } from "../parts/badge";
+import { Badge } from "../parts/badge";
+import { Dialog } from "../parts/dialog";
+import { Events } from "../parts/events";
+import { usePaged } from "../parts/paged";
+import { Empty, ErrorBox, Loading } from "../parts/states";
+import { toast } from "../parts/toasts";
+import { href } from "../router";
+import { may } from "../session";
+import type { Known } from "../store";
+
+interface SeenObject {
+  id: number | string;
+  camera: string;
+  class: string;
+  began_utc_s: number;
+  ended_utc_s: number | null;
+  score: number;
+  zones: string[];
+  dwell_s: number;
+  picture: boolean;
+}
+
+const SEVERITIES: Record<Alarm["severity"], [string, Tone]> = {
+  critical: ["Critical", "bad"],
+  warning: ["Warning", "wait"],
+  info: ["Note", "info"],
+};
+const PAGE = 20;
+
+interface Props {
+  camera: Camera;
+  known: Known;
+  me: Me;
+  now_s: number;
+}
+
+interface Shown {
+  title: string;
+  url: string;
+}
+
+export function HappenedTab({ camera, known, me, now_s }: Props) {
+  const [picture, setPicture] = useState<Shown | null>(null);
+  return (
+    <div class="cards wide-cards">
+      <AlarmList camera={camera} known={known} me={me} now_s={now_s} onPicture={setPicture} />
+      <ObjectList camera={camera} now_s={now_s} onPicture={setPicture} />
+      <Events events={known.events.filter((e) => e.camera === camera.id)} cameras={[]} />
+      {picture !== null && (
+        <Dialog title={picture.title} onClose={() => setPicture(null)} wide>
+          <img class="whole" src={picture.url} alt={picture.title} />
+        </Dialog>
+      )}
+    </div>
+  );
+}
+
+function missing(error: unknown): boolean {
+  return error instanceof ApiError && error.status === 404;
+}
+
+function AlarmList({ camera, known, me, now_s, onPicture }: Props & { onPicture: (shown: Shown) => void }) {
+  const found = usePaged<Alarm>(`/alarms?camera=${encodeURIComponent(camera.id)}`, PAGE, known.alarms?.length, 10);
+  const acknowledge = async (alarm: Alarm): Promise<void> => {
+    try {
+      await ask(`/alarms/${alarm.id}/acknowledge`, "POST", {});
+      toast("Alarm acknowledged");
+      found.again();
+    } catch (error) {
+      toast(`Not acknowledged: ${words(error)}`, "bad");
+    }
+  };
+  return (
+    <section class="card" aria-labelledby="camera-alarms">
+      <h2 id="camera-alarms">Alarms</h2>
+      {found.rows === null ? (
+        found.error === null ? (
+          <Loading />
+        ) : missing(found.error) ? (
+          <p class="quiet">Alarms are not kept on this appliance.</p>
+        ) : (
+          <ErrorBox what="The alarms could not be loaded" error={found.error} onRetry={found.again} />
+        )
+      ) : found.rows.length === 0 ? (
+        <Empty title="No alarm of this camera" action={may(me, "operator") ? <a href={href("settings", "rules")}>Rules</a> : undefined}>
+          Rules say what raises one: an object in a zone, accuracy below a limit, a lost camera.
+        </Empty>
+      ) : (
+        <ul class="happenings">
+          {found.rows.map((alarm) => {
+            const [label, tone] = SEVERITIES[alarm.severity];
+            return (
+              <li key={alarm.id}>
+                <p>
+                  <Badge tone={tone}>{label}</Badge> <strong>{alarm.message || alarm.rule}</strong>
+                </p>
+                <p class="quiet small">
+                  {moment(alarm.began_utc_s)},{" "}
+                  {alarm.ended_utc_s === null ? `goes on, began ${ago(now_s - alarm.began_utc_s)}` : `for ${duration(alarm.ended_utc_s - alarm.began_utc_s)}`}
+                  {alarm.acknowledged_by !== null && `, acknowledged by ${alarm.acknowledged_by}`}
+                </p>
+                <div class="row-actions">
+                  {alarm.picture && (
+                    <button
+                      type="button"
+                      onClick={() => onPicture({ title: `${alarm.message || alarm.rule}, ${moment(alarm.began_utc_s)}`, url: pictureUrl(`/alarms/${alarm.id}/picture.jpg`) })}
+                    >
+                      Picture<span class="hidden"> of {alarm.message || alarm.rule}</span>
+                    </button>
+                  )}
+                  {alarm.acknowledged_by === null && may(me, "operator") && (
+                    <button type="button" onClick={() => void acknowledge(alarm)}>
+                      Acknowledge<span class="hidden"> {alarm.message || alarm.rule}</span>
+                    </button>
+                  )}
+                </div>
+              </li>
+            );
+          })}
+        </ul>
+      )}
+      <Older older={found.older} />
+    </section>
+  );
+}
+
+function ObjectList({ camera, now_s, onPicture }: { camera: Camera; now_s: number; onPicture: (shown: Shown) => void }) {
+  const found = usePaged<SeenObject>(`/objects?camera=${encodeURIComponent(camera.id)}`, PAGE, null, 10);
+  return (
+    <section class="card" aria-labelledby="camera-objects">
+      <h2 id="camera-objects">Objects</h2>
+      {found.rows === null ? (
+        found.error === null ? (
+          <Loading />
+        ) : missing(found.error) ? (
+          <p class="quiet">Objects are not kept on this appliance.</p>
+        ) : (
+          <ErrorBox what="The objects could not be loaded" error={found.error} onRetry={found.again} />
+        )
+      ) : found.rows.length === 0 ? (
+        <Empty title="No object yet">Each thing that stays in the picture for a moment is followed and listed once.</Empty>
+      ) : (
+        <ul class="happenings">
+          {found.rows.map((seen) => (
+            <li key={seen.id}>
+              <p>
+                <strong>{seen.class}</strong> <span class="quiet">({percentText(seen.score)} sure)</span>
+                {seen.zones.length > 0 && ` in ${seen.zones.join(", ")}`}
+              </p>
+              <p class="quiet small">
+                {moment(seen.began_utc_s)},{" "}
+                {seen.ended_utc_s === null ? `in the picture, came ${ago(now_s - seen.began_utc_s)}` : `for ${duration(seen.ended_utc_s - seen.began_utc_s)}`}
+              </p>
+              {seen.picture && (
+                <div class="row-actions">
+                  <button
+                    type="button"
+                    onClick={() => onPicture({ title: `${seen.class}, ${moment(seen.began_utc_s)}`, url: pictureUrl(`/objects/${seen.id}/picture.jpg`) })}
+                  >
+                    Picture<span class="hidden"> of {seen.class}</span>
+                  </button>
+                </div>
+              )}
+            </li>
+          ))}
+        </ul>
+      )}
+      <Older older={found.older} />
+    </section>
+  );
+}
+
+function percentText(value: number): string {
+  return `${Math.round(100 * value)}\u00a0%`;
+}
+
+function Older({ older }: { older: (() => Promise<void>) | null }) {
+  if (older === null) return null;
+  return (
+    <div class="actions">
+      <button type="button" onClick={() => void older()}>
+        Older
+      </button>
+    </div>
+  );
+}

@@ -1,0 +1,216 @@
+/** A camera's models: what each was worth, where it came from, pin, and roll back. */
+
+import { useState } from "preact/hooks";
+
+import type { Camera, Me, Model } from "../api";
+import { ask } from "../api";
+import { config, moment, percent, shortVersion } from "../format";
+import { useAsked } from "../parts/asking";
+import { Badge } from "../parts/badge";
+import type { Tone } from "../parts/badge";
+import { Confirm } from "../parts/dialog";
+import { Icon } from "../parts/icon";
+import { Empty, ErrorBox, Loading } from "../parts/states";
+import { toast } from "../parts/toasts";
+import { href } from "../router";
+import { may, whyNot } from "../session";
+
+const STATES: Record<string, [string, Tone]> = {
+  candidate: ["Being judged", "wait"],
+  promoted: ["Replaced", "off"],
+  rejected: ["Not better, not used", "off"],
+  retired: ["Replaced by a better one", "off"],
+  rolled_back: ["Rolled back", "bad"],
+};
+const ONCE_IN_FORCE = ["retired", "promoted", "rolled_back"];
+
+/** The version and its ancestors, as far as they are known; oldest first. */
+function ancestors(models: Model[], version: string): Model[] {
+  const byId = new Map(models.map((m) => [m.id, m]));
+  const out: Model[] = [];
+  for (let at = byId.get(version); at !== undefined && !out.includes(at); at = byId.get(at.parent ?? "")) out.unshift(at);
+  return out;
+}
+
+type Act = { kind: "pin" | "unpin" | "roll back"; model: Model };
+
+export function ModelsTab({ camera, me }: { camera: Camera; me: Me }) {
+  const asked = useAsked<Model[]>(`/cameras/${encodeURIComponent(camera.id)}/models`, camera.model_version, 15);
+  const [act, setAct] = useState<Act | null>(null);
+  const operator = may(me, "operator");
+  if (asked.value === null) {
+    return asked.error !== null ? (
+      <ErrorBox what="The models could not be loaded" error={asked.error} onRetry={asked.again} />
+    ) : (
+      <Loading />
+    );
+  }
+  const models = asked.value;
+  if (models.length === 0) return <Empty title="No model is recorded">The first one is made when the camera starts.</Empty>;
+  const inForce = models.find((m) => m.id === camera.model_version);
+  const line = ancestors(models, camera.model_version);
+  const parent = models.find((m) => m.id === inForce?.parent);
+  const name = (m: Model): string => shortVersion(m.id, camera.id);
+  return (
+    <section aria-labelledby="models-title">
+      <div class="card-head">
+        <h2 id="models-title">Models</h2>
+        {!operator && <p class="quiet small">Pin and roll back: {whyNot("operator").toLowerCase()}</p>}
+      </div>
+      {line.length > 0 && (
+        <div class="card lineage">
+          <h3>How the model in force came about</h3>
+          <ol>
+            {line.map((m, n) => (
+              <li key={m.id}>
+                <a href={`#model-${m.id}`} onClick={(e) => { e.preventDefault(); document.getElementById(`model-${m.id}`)?.scrollIntoView({ block: "center" }); }}>
+                  {name(m)}
+                </a>
+                {m.scores["held_out"] !== undefined && <span class="quiet">{percent(m.scores["held_out"])}</span>}
+                {n === line.length - 1 && <Badge tone="good">In force</Badge>}
+              </li>
+            ))}
+          </ol>
+          <p class="hint">Each was retrained from the one before. The number is how right it was on pictures it had not learned from.</p>
+          {operator && inForce && parent && parent.blob_kept && !inForce.pinned && (
+            <div class="actions">
+              <button type="button" onClick={() => setAct({ kind: "roll back", model: parent })}>
+                Roll back to {name(parent)}
+              </button>
+            </div>
+          )}
+        </div>
+      )}
+      <ul class="versions">
+        {models.map((model) => {
+          const current = model.id === camera.model_version;
+          const [label, tone] = STATES[model.state] ?? [model.state, "off" as Tone];
+          const mother = models.find((m) => m.id === model.parent);
+          return (
+            <li key={model.id} id={`model-${model.id}`} class={current ? "card in-force" : "card"}>
+              <div class="title">
+                <h3>{name(model)}</h3>
+                {current ? <Badge tone="good">In force</Badge> : <Badge tone={tone}>{label}</Badge>}
+                {model.pinned && (
+                  <span class="badge wait">
+                    <Icon name="pin" size={13} />
+                    Pinned
+                  </span>
+                )}
+                <span class="quiet">{moment(model.created_utc_s)}</span>
+              </div>
+              <p>
+                {model.scores["held_out"] === undefined ? (
+                  <span class="quiet">{model.parent === null || model.parent === "" ? "The first model." : "Not judged."}</span>
+                ) : (
+                  <>
+                    <strong>{percent(model.scores["held_out"])}</strong> on held-out pictures
+                    {model.scores["parent_held_out"] !== undefined && (
+                      <span class="quiet">; its parent {percent(model.scores["parent_held_out"])} on the same</span>
+                    )}
+                  </>
+                )}
+              </p>
+              <p class="quiet small">
+                {mother && `Made from ${name(mother)}`}
+                {model.window !== null && (
+                  <>
+                    {mother && " in "}
+                    <a href={href("windows", model.window)}>window {model.window}</a>
+                  </>
+                )}
+                {model.config !== null && `: ${config(model.config)}`}
+              </p>
+              {model.reason && (
+                <p class="quiet small">
+                  {model.decided_by}: {model.reason}
+                </p>
+              )}
+              {operator && (
+                <div class="actions">
+                  {current && (
+                    <button type="button" onClick={() => setAct({ kind: model.pinned ? "unpin" : "pin", model })}>
+                      <Icon name="pin" />
+                      {model.pinned ? "Unpin" : "Pin"}
+                    </button>
+                  )}
+                  {!current && model.blob_kept && ONCE_IN_FORCE.includes(model.state) && (
+                    <button type="button" disabled={inForce?.pinned === true} onClick={() => setAct({ kind: "roll back", model })}>
+                      Roll back to this
+                    </button>
+                  )}
+                  {!current && inForce?.pinned && model.blob_kept && ONCE_IN_FORCE.includes(model.state) && (
+                    <span class="quiet small">Unpin the model in force first.</span>
+                  )}
+                  {!model.blob_kept && <span class="quiet small">Its file was deleted by retention.</span>}
+                </div>
+              )}
+            </li>
+          );
+        })}
+      </ul>
+      {act !== null && (
+        <Act
+          act={act}
+          camera={camera}
+          onDone={() => asked.again()}
+          onClose={() => setAct(null)}
+        />
+      )}
+    </section>
+  );
+}
+
+interface ActProps {
+  act: Act;
+  camera: Camera;
+  onDone: () => void;
+  onClose: () => void;
+}
+
+function Act({ act, camera, onDone, onClose }: ActProps) {
+  const name = shortVersion(act.model.id, camera.id);
+  const done = (text: string): void => {
+    toast(text);
+    onDone();
+  };
+  if (act.kind === "roll back") {
+    return (
+      <Confirm
+        title={`Roll back ${camera.name}`}
+        action="Roll back"
+        danger
+        reason="Reason (kept with the decision)"
+        onClose={onClose}
+        onConfirm={async (reason) => {
+          await ask(`/cameras/${encodeURIComponent(camera.id)}/rollback`, "POST", { version: act.model.id, reason });
+          done(`${camera.name} answers with the ${name} again`);
+        }}
+      >
+        <p>
+          Put the <strong>{name}</strong> in force at once, between two pictures? No picture is lost. The model that answers now is
+          kept and can be taken back the same way.
+        </p>
+        <p>Retraining goes on from the one you choose, unless you pin it.</p>
+      </Confirm>
+    );
+  }
+  const pin = act.kind === "pin";
+  return (
+    <Confirm
+      title={pin ? `Pin the model of ${camera.name}` : `Unpin the model of ${camera.name}`}
+      action={pin ? "Pin" : "Unpin"}
+      onClose={onClose}
+      onConfirm={async () => {
+        await ask(`/models/${encodeURIComponent(act.model.id)}/${act.kind}`, "POST");
+        done(pin ? `The ${name} stays in force` : `The ${name} may be replaced by better ones again`);
+      }}
+    >
+      <p>
+        {pin
+          ? `The ${name} stays in force until it is unpinned: no retrained model takes its place, however much better, and it is not rolled back.`
+          : `From now on a retrained model that is better takes the place of the ${name}.`}
+      </p>
+    </Confirm>
+  );
+}
