@@ -409,6 +409,13 @@ SERVING: Final[Example] = {
             "pid": 4711,
         }
     ],
+    "interference": {
+        "measured": True,
+        "pairs": [
+            {"gpulet": "executor-1", "model": "plates", "batch": 1, "beside": "executor-2", "factor": 1.08},
+            {"gpulet": "executor-1", "model": "plates", "batch": 1, "beside": None, "factor": 1.08},
+        ],
+    },
     "plan": {"format": "gpulet-plan/1"},
     "problem": {"format": "gpulet-problem/1"},
 }

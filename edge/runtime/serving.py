@@ -58,6 +58,7 @@ from scheduler.gpulets.drift import DriftRule, DriftState, Reprofile, ScaleTable
 from scheduler.gpulets.drift import step as drift_step
 from scheduler.gpulets.fitting import Capacity, PlanFunction
 from scheduler.gpulets.policies import serving_policy, smallest_plan
+from scheduler.gpulets.verdict import stretch_beside
 from scheduler.gpulets.rates import RateSettings, planned_rate
 from scheduler.policies import window_policy
 
@@ -900,9 +901,19 @@ class ServingRuntime:
             "reorganising": view.in_flight,
             "models": [self._model_status(o) for _, o in sorted(self._offers.items())],
             "executors": executors,
+            "interference": self._interference(),
             "plan": view.plan.to_json() if view.plan else None,
             "problem": view.problem.to_json() if view.problem else None,
         }
+
+    def _interference(self) -> dict[str, Any]:
+        """What is predicted of partitions that run side by side; `measured` False: the table knows of none."""
+        table, layout = self.table, self._layout
+        if table is None or layout is None:
+            return {"measured": False, "pairs": []}
+        gpulets = {route.executor: route.gpulet for route in layout.routes}
+        pairs = stretch_beside(table, gpulets)
+        return {"measured": any(table.interference[:4]), "pairs": pairs}
 
     def _model_status(self, offer: Offer) -> dict[str, Any]:
         known = self.view.models.get(offer.name, {})

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from edge.core.serving import DeviceTable, Gpulet, ServingPlan, ServingProblem
 
@@ -137,6 +138,28 @@ def slowdown(table: DeviceTable, share: float, model: str, batch: int, neighbour
     c1, _, c3, _, c5 = table.interference
     own = table.utilised(model, batch)
     return max(1.0, c5 + (c1 * own.l2 + c3 * own.dram) * share + sum(neighbours))
+
+
+def stretch_beside(table: DeviceTable, gpulets: Mapping[str, Gpulet]) -> list[dict[str, Any]]:
+    """How much longer each gpu-let's batches are predicted to take beside each other gpu-let of its device, one pair at
+    a time, and beside all of them together ("beside" None): [{"gpulet", "model", "batch", "beside", "factor"}]."""
+    out: list[dict[str, Any]] = []
+    for name, gpulet in gpulets.items():
+        others = {k: pressure(table, g) for k, g in gpulets.items() if k != name and g.device == gpulet.device}
+        for part in gpulet.models:
+            pairs: list[tuple[str | None, list[float]]] = [(k, [v]) for k, v in others.items()]
+            for beside, pressures in (*pairs, (None, list(others.values()))):
+                factor = slowdown(table, gpulet.share, part.model, part.batch, pressures)
+                out.append(
+                    {
+                        "gpulet": name,
+                        "model": part.model,
+                        "batch": part.batch,
+                        "beside": beside,
+                        "factor": round(factor, 4),
+                    }
+                )
+    return out
 
 
 def _unknown(problem: ServingProblem, table: DeviceTable, gpulet: Gpulet) -> list[str]:
