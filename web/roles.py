@@ -114,6 +114,7 @@ _V1: Mapping[str, Row] = {
     # outputs: addresses of other systems, and how to log in there
     "GET /outputs": _EVERY_ADMIN,
     "PATCH /outputs/mqtt": _EVERY_ADMIN,
+    "DELETE /outputs/mqtt": _EVERY_ADMIN,
     "POST /outputs/mqtt/test": _EVERY_ADMIN,
     "POST /outputs/webhooks": _EVERY_ADMIN,
     "PATCH /outputs/webhooks/{id}": _EVERY_ADMIN,

@@ -15,6 +15,7 @@ import contextlib
 import hashlib
 import hmac
 import json
+import os
 import random
 import ssl
 from collections import defaultdict
@@ -119,7 +120,7 @@ class Poster:
         except aiohttp.ClientConnectorDNSError:
             return Verdict("away", "its name is not known")
         except aiohttp.ClientConnectorError as error:
-            return Verdict("away", f"no connection: {error.strerror or 'refused'}")
+            return Verdict("away", f"no connection: {os.strerror(error.errno) if error.errno else 'it failed'}")
         except (aiohttp.ClientError, OSError, ValueError) as error:
             return Verdict("away", f"the connection broke: {type(error).__name__}")
 

@@ -1,0 +1,124 @@
+"""Outputs: the MQTT broker, webhooks, and messages that were given up."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
+
+from edge.appliance.outputs_service import OutputsService
+from web import examples
+from web.errors import Json
+from web.parts import Body, Service, Who, example, json_object, takes
+
+router = APIRouter(prefix="/outputs", tags=["outputs"])
+
+
+async def _outputs(service: Service) -> OutputsService:
+    return service.outputs
+
+
+async def _optional_object(request: Request) -> dict[str, Any]:
+    """The body as a JSON object, or {} where there is none. Raises as `json_object`."""
+    if request.headers.get("content-length", "0") == "0" and "transfer-encoding" not in request.headers:
+        return {}
+    return await json_object(request)
+
+
+Outputs = Annotated[OutputsService, Depends(_outputs)]
+OptionalBody = Annotated[dict[str, Any], Depends(_optional_object)]
+WebhookId = Annotated[str, Path(description="id of a webhook", max_length=63, examples=["pager"])]
+LetterId = Annotated[int, Path(ge=1, le=2**53, description="id of a dead letter", examples=[3])]
+
+
+@router.get("", responses=example(examples.OUTPUTS))
+async def outputs(service: Outputs) -> Any:
+    """Broker and webhooks with their settings, and what became of their messages."""
+    return Json(service.outputs())
+
+
+@router.patch(
+    "/mqtt",
+    responses=example(examples.OUTPUTS),
+    openapi_extra=takes("MqttPatch", {"host": "broker.example", "username": "magpie", "password_from": "secret:mqtt"}),
+)
+async def change_mqtt(body: Body, service: Outputs, by: Who) -> Any:
+    """Configure the broker, or change it by a JSON merge patch (RFC 7396); in force at once."""
+    return Json(await service.change_mqtt(body, by))
+
+
+@router.delete("/mqtt", status_code=204, response_class=Response)
+async def remove_mqtt(service: Outputs, by: Who) -> None:
+    """Forget the broker, and what waits for it. What is retained there is cleared if it can be reached."""
+    await service.remove_mqtt(by)
+
+
+@router.post(
+    "/mqtt/test",
+    responses=example(examples.OUTPUT_TEST),
+    openapi_extra={
+        "requestBody": {
+            "required": False,
+            "description": "settings to try, as a merge patch; nothing is kept. None: those in force",
+            "content": {"application/json": {"schema": {"$ref": "#/components/schemas/MqttPatch"}, "example": {}}},
+        }
+    },
+)
+async def test_mqtt(body: OptionalBody, service: Outputs) -> Any:
+    """Connect, publish PREFIX/test and wait for the acknowledgement."""
+    return Json(await service.test_mqtt(body))
+
+
+@router.post(
+    "/webhooks",
+    status_code=201,
+    responses={201: example(examples.WEBHOOK, "the webhook as added")[200]},
+    openapi_extra=takes("WebhookSettings", examples.WEBHOOK_SETTINGS),
+)
+async def add_webhook(body: Body, service: Outputs, by: Who) -> Any:
+    """Add a receiver; it gets what happens from now on."""
+    return Json(await service.add_webhook(body, by), 201)
+
+
+@router.patch(
+    "/webhooks/{webhook}",
+    responses=example(examples.WEBHOOK),
+    openapi_extra=takes("WebhookPatch", {"severities": ["critical"]}),
+)
+async def change_webhook(webhook: WebhookId, body: Body, service: Outputs, by: Who) -> Any:
+    """Change a receiver by a JSON merge patch (RFC 7396); in force at once."""
+    return Json(await service.change_webhook(webhook, body, by))
+
+
+@router.delete("/webhooks/{webhook}", status_code=204, response_class=Response)
+async def remove_webhook(webhook: WebhookId, service: Outputs, by: Who) -> None:
+    """Forget a receiver, what waits for it, and its dead letters."""
+    await service.remove_webhook(webhook, by)
+
+
+@router.post("/webhooks/{webhook}/test", responses=example(examples.OUTPUT_TEST))
+async def test_webhook(webhook: WebhookId, service: Outputs) -> Any:
+    """Send one message of kind "test" now, and tell what was answered."""
+    return Json(await service.test_webhook(webhook))
+
+
+@router.get("/dead-letters", responses=example([examples.DEAD_LETTER]))
+async def dead_letters(
+    service: Outputs,
+    limit: Annotated[int, Query(ge=1, le=1000, description="how many at most")] = 100,
+    before: Annotated[int | None, Query(ge=1, le=2**53, description="only those with a lower id")] = None,
+) -> Any:
+    """Messages that were given up, the newest first, each with the reason."""
+    return Json(await service.dead_letters(limit, before))
+
+
+@router.post("/dead-letters/{letter}/retry", status_code=204, response_class=Response)
+async def retry_dead_letter(letter: LetterId, service: Outputs, by: Who) -> None:
+    """Put a message at the end of its queue: it is sent again, with the same id."""
+    await service.retry_dead_letter(letter, by)
+
+
+@router.delete("/dead-letters/{letter}", status_code=204, response_class=Response)
+async def drop_dead_letter(letter: LetterId, service: Outputs, by: Who) -> None:
+    """Delete a message that was given up."""
+    await service.drop_dead_letter(letter, by)
