@@ -58,8 +58,8 @@ from scheduler.gpulets.drift import DriftRule, DriftState, Reprofile, ScaleTable
 from scheduler.gpulets.drift import step as drift_step
 from scheduler.gpulets.fitting import Capacity, PlanFunction
 from scheduler.gpulets.policies import serving_policy, smallest_plan
-from scheduler.gpulets.verdict import stretch_beside
 from scheduler.gpulets.rates import RateSettings, planned_rate
+from scheduler.gpulets.verdict import stretch_beside
 from scheduler.policies import window_policy
 
 log = logging.getLogger(__name__)
