@@ -36,6 +36,15 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True, allow_inf_nan=False)
 
 
+def _reference(value: str) -> str:
+    if value and not re.fullmatch(r"env:[A-Za-z_][A-Za-z0-9_]*|file:.+|secret:[A-Za-z0-9][A-Za-z0-9_.-]*", value):
+        raise ValueError("env:NAME, file:/path[#key] or secret:NAME")
+    return value
+
+
+SecretReference = Annotated[str, Field(max_length=1000), AfterValidator(_reference)]
+
+
 class StudentSettings(Settings):
     """The camera's small model."""
 
@@ -108,7 +117,9 @@ class CameraSettings(Settings):
     url: str = Field(min_length=1, max_length=2000, description="rtsp://, rtsps://, or a file or folder path")
     transport: Literal["tcp", "udp"] = "tcp"
     username: str = Field("", max_length=200)
-    password_from: str = Field("", description="env:NAME or file:/path[#key]; the password itself is never stored")
+    password_from: SecretReference = Field(
+        "", description="env:NAME, file:/path[#key] or secret:NAME; the password itself is never stored"
+    )
     stall_timeout_s: float = Field(5.0, ge=0.5, le=300)
     max_fps: float | None = Field(None, gt=0, le=120)
     seconds_per_picture: float = Field(1.0, gt=0, le=86400, description="for a folder of stills")
@@ -130,13 +141,6 @@ class CameraSettings(Settings):
             raise ValueError("a password does not belong into the url: use username and password_from")
         if "://" in value and not re.match(r"^(rtsp|rtsps|file)://", value):
             raise ValueError("rtsp://, rtsps://, file:// or a path")
-        return value
-
-    @field_validator("password_from")
-    @classmethod
-    def _secret_reference(cls, value: str) -> str:
-        if value and not re.match(r"^(env:[A-Za-z_][A-Za-z0-9_]*|file:.+)$", value):
-            raise ValueError("env:NAME or file:/path[#key]")
         return value
 
     @model_validator(mode="after")
@@ -297,11 +301,28 @@ class RetentionSettings(Settings):
     max_object_pictures_mb: float = Field(1000, gt=0, le=1e6, description="pictures of objects and alarms, in MB")
 
 
+class AccessSettings(Settings):
+    """Who may come in by REST and the page."""
+
+    enabled: bool = Field(True, description="off: everybody who reaches the port is an admin")
+    session_hours: float = Field(12, gt=0, le=8760, description="a login ends after so long")
+    idle_minutes: float = Field(240, ge=1, le=525600, description="a login ends when it is not used for so long")
+
+
+class TlsSettings(Settings):
+    """Files in PEM form; read again when they change."""
+
+    certificate: str = Field(min_length=1, description="the certificate and those between it and the root")
+    key: str = Field(min_length=1, description="its private key, without a passphrase")
+
+
 class WebSettings(Settings):
     """Where REST and the page listen."""
 
     host: str = "127.0.0.1"
     port: int = Field(8080, ge=0, le=65535)
+    access: AccessSettings = AccessSettings()
+    tls: TlsSettings | None = Field(None, description="https; empty: http")
 
 
 ModelName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$", description="a model's name")]
@@ -360,6 +381,9 @@ class ServingSettings(Settings):
     load: tuple[ModelName, ...] | None = Field(
         None, max_length=512, description="models to serve; empty: all there are"
     )
+    access: Literal["token", "open"] | None = Field(
+        None, description="whether clients need an API token; empty: open if it listens on this machine only"
+    )
     front_share: float = Field(0.05, ge=0, le=0.5, description="kept for the process that takes requests (CPU only)")
     max_body_mb: float = Field(64, gt=0, le=4096, description="larger requests are refused")
     uploads: bool = Field(False, description="clients may bring model files with a load request")
@@ -407,15 +431,6 @@ def _topic_levels(value: str) -> str:
 
 
 TopicPrefix = Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_topic_levels)]
-
-
-def _reference(value: str) -> str:
-    if value and not re.fullmatch(r"env:[A-Za-z_][A-Za-z0-9_]*|file:.+|secret:[A-Za-z0-9][A-Za-z0-9_.-]*", value):
-        raise ValueError("env:NAME, file:/path[#key] or secret:NAME")
-    return value
-
-
-SecretReference = Annotated[str, Field(max_length=1000), AfterValidator(_reference)]
 
 
 class QueueSettings(Settings):
@@ -617,6 +632,9 @@ def read_site(path: Path) -> SiteSettings:
         if isinstance(value.get(key), str):
             value[key] = absolute(value[key])
     site = parse(SiteSettings, value)
+    if site.web.tls is not None:
+        tls = TlsSettings(certificate=absolute(site.web.tls.certificate), key=absolute(site.web.tls.key))
+        site = site.model_copy(update={"web": site.web.model_copy(update={"tls": tls})})
     if site.serving is not None:
         tables = tuple(absolute(t) for t in site.serving.tables)
         serving = site.serving.model_copy(update={"folder": absolute(site.serving.folder), "tables": tables})

@@ -19,6 +19,7 @@ from web.auth import Auth
 from web.errors import Json
 from web.guard import Guard
 from web.parts import Ending, known_parameters
+from web.routes import access as doors
 from web.routes import (
     cameras,
     check,
@@ -40,6 +41,7 @@ PREFIX = "/api/v1"
 STATIC = Path(__file__).parent / "static"
 
 _TAGS = [
+    {"name": "access", "description": "Logging in, users, API tokens, sessions, secrets, the record of changes."},
     {"name": "state", "description": "The appliance now."},
     {"name": "cameras", "description": "Cameras and their settings."},
     {"name": "retraining", "description": "Settings of the retraining windows; in force from the next boundary on."},
@@ -87,7 +89,7 @@ def create_app(service: ApplianceService, static: Path = STATIC, access: Access 
     app.add_middleware(Auth, web=app, access=access, closing=closing)
     app.add_middleware(Guard)
     api = APIRouter(prefix=PREFIX, responses=_errors(), dependencies=[Depends(known_parameters)])
-    routes = (state, cameras, pictures, retraining, windows, models, serving, events, schema, system, check)
+    routes = (doors, state, cameras, pictures, retraining, windows, models, serving, events, schema, system, check)
     for module in routes:
         api.include_router(module.router)
     app.include_router(api)

@@ -7,6 +7,7 @@ from typing import Any, Final, get_args
 from pydantic import Field, field_validator
 
 from edge.settings import AdmissionRequest, CameraSettings, Identifier, RetrainingSettings, ServingPlanning, Settings
+from web import access_bodies
 
 
 class RollBack(Settings):
@@ -43,7 +44,8 @@ class WhatIf(Settings):
 def schemas() -> dict[str, Any]:
     """JSON schemas of the bodies for OpenAPI, with everything that they refer to."""
     found: dict[str, Any] = {}
-    for model in (CameraSettings, RetrainingSettings, RollBack, WhatIf, Watch, ServingPlanning, AdmissionRequest):
+    models: tuple[type[Settings], ...] = (CameraSettings, RetrainingSettings, RollBack, WhatIf, Watch, ServingPlanning, AdmissionRequest)
+    for model in (*models, *access_bodies.ALL):
         schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
         found |= schema.pop("$defs", {})
         found[model.__name__] = schema

@@ -18,12 +18,13 @@ from typing import Any, Final
 
 from edge.access.limits import LoginLimit
 from edge.access.passwords import Passwords
-from edge.access.records import Everybody, Records, Session, Token, User, cameras_json
+from edge.access.records import Everybody, Records, Session, Token, User
 from edge.core.access import (
     Asker,
     Principal,
     Role,
     camera_limit,
+    cameras_json,
     checked_password,
     checked_role,
     label,

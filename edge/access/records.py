@@ -9,7 +9,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, RowMapping
 
-from edge.core.access import Role
+from edge.core.access import Role, cameras_json
 from edge.core.clock import Clock
 from edge.core.errors import Conflict, NotFound
 from edge.store import tables as t
@@ -114,11 +114,6 @@ class Everybody:
     tokens: Mapping[str, Token]
     sessions: Mapping[str, Session]
     setup_open: bool
-
-
-def cameras_json(cameras: frozenset[str] | None) -> list[str] | None:
-    """As it is kept and shown."""
-    return None if cameras is None else sorted(cameras)
 
 
 class Records:

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import shutil
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ import configs
 from edge.appliance import labelled, system
 from edge.appliance.admission import ServedNow, admit_camera, admit_model
 from edge.appliance.explained import OtherParts, compared, explained
+from edge.appliance.keys import Keys
 from edge.appliance.metrics import Tally, disk, expected_accuracy, front_statistics
 from edge.appliance.service import Json, LivePicture
 from edge.core.clock import Clock, SystemClock
@@ -137,6 +138,7 @@ class Appliance:
             self._check_classes(camera)
         data = Path(self.site.data_dir)
         self.store = await asyncio.to_thread(Store, self.site.database_url or None, data, clock=self.clock)
+        self.keys = Keys(self.store, data, self.site.web.access, self.clock)
         try:
             recovery = await asyncio.to_thread(self.store.recover)
             cameras = await asyncio.to_thread(self._cameras_to_run)
@@ -587,10 +589,9 @@ class Appliance:
         before: int | None = None,
         after: int | None = None,
         text: str = "",
-        wanted: Callable[[Mapping[str, Any]], bool] = lambda _: True,
     ) -> Json:
         return {
-            "records": self._log.records(limit, level, before, after, text, wanted),
+            "records": self._log.records(limit, level, before, after, text),
             "capacity": self._log.capacity,
             "forgotten": self._log.forgotten,
         }
@@ -654,7 +655,7 @@ class Appliance:
 
     async def test_camera(self, settings: Mapping[str, Any]) -> Json:
         camera = parse(CameraSettings, dict(settings))
-        return await asyncio.to_thread(probe_camera, m.camera_source(camera))
+        return await asyncio.to_thread(probe_camera, m.camera_source(camera, self.keys.secrets_file))
 
     # -- service: what the teacher said (blocking)
 
@@ -815,6 +816,25 @@ class Appliance:
         if width is None:
             return picture.jpeg
         return await asyncio.to_thread(_resized, picture.jpeg, width)
+
+    # -- service: secrets, audit (blocking)
+
+    def secrets(self) -> list[Json]:
+        return self.keys.secrets(self._secret_users())
+
+    def put_secret(self, name: str, value: str, by: str) -> None:
+        self.keys.put_secret(name, value, by)
+
+    def delete_secret(self, name: str, by: str) -> None:
+        self.keys.delete_secret(name, by, self._secret_users())
+
+    def audit(self, limit: int, before: int | None) -> list[Json]:
+        return self.keys.audit(limit, before)
+
+    def _secret_users(self) -> list[tuple[str, Json]]:
+        kept = [(f"camera {c.id}", c.settings) for c in self.store.cameras()]
+        outputs = self.store.get_settings("outputs") or self.site.model_dump(mode="json").get("outputs")
+        return [*kept, ("outputs", outputs or {})]
 
     def doctor(self) -> Json:
         from edge.commands.doctor import examine

@@ -6,7 +6,7 @@ accuracies 0-1, boxes normalised xyxy.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -58,7 +58,6 @@ class ApplianceService(Protocol):
         before: int | None = None,
         after: int | None = None,
         text: str = "",
-        wanted: Callable[[Mapping[str, Any]], bool] = lambda _: True,
     ) -> Json:
         """{"records": newest first {"id", "utc_s", "level", "logger", "message", "camera"?, "window"?, "cause"?,
         "event"?, "worker"?, "error"?: a traceback}, "capacity", "forgotten"}: what the control process logged and is
@@ -160,6 +159,19 @@ class ApplianceService(Protocol):
 
     async def snapshot(self, camera: str, width: int | None) -> bytes:
         """One JPEG of now. Raises NotFound, Unavailable (no picture yet)."""
+
+    # -- secrets and the record of changes (blocking: transports call them in a thread)
+    def secrets(self) -> list[Json]:
+        """[{"name", "used_by": [what refers to it]}]; never a value."""
+
+    def put_secret(self, name: str, value: str, by: str) -> None:
+        """Keep or replace a secret. Raises InvalidValue, StoreError."""
+
+    def delete_secret(self, name: str, by: str) -> None:
+        """Raises NotFound, Conflict (something refers to it), StoreError."""
+
+    def audit(self, limit: int, before: int | None) -> list[Json]:
+        """Newest first: [{"id", "utc_s", "by", "from", "subject", "action", "value"}]."""
 
     def doctor(self) -> Json:
         """What this machine can enforce, and why not more."""

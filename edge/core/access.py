@@ -21,6 +21,8 @@ Kind = Literal["session", "token", "open"]
 
 MIN_PASSWORD: Final = 10
 MAX_PASSWORD: Final = 256
+#: Where in the data folder the secrets are that settings refer to as `secret:NAME`.
+SECRETS_FILE: Final = "secrets.json"
 _NAME = re.compile(r"[a-z0-9][a-z0-9._@-]{0,62}")
 _LABEL = re.compile(r"[^\x00-\x1f\x7f]{1,100}")
 _CAMERA = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
@@ -148,6 +150,11 @@ def camera_limit(path: str, given: object) -> frozenset[str] | None:
         if not isinstance(camera, str) or not _CAMERA.fullmatch(camera):
             raise InvalidValue(f"{path}[{number}]", camera, "the id of a camera")
     return frozenset(given)
+
+
+def cameras_json(cameras: frozenset[str] | None) -> list[str] | None:
+    """As it is kept and shown."""
+    return None if cameras is None else sorted(cameras)
 
 
 def checked_password(path: str, given: object, name: str) -> str:

@@ -52,8 +52,14 @@ def redact(text: object, secrets: Iterable[str | Secret] = ()) -> str:
     return out
 
 
-def resolve_secret(reference: str, path: str = "password_from", environment: Mapping[str, str] | None = None) -> Secret:
-    """The secret that `reference` names: `env:NAME`, `file:/path` (the whole file), `file:/path#key` (one entry).
+def resolve_secret(
+    reference: str,
+    path: str = "password_from",
+    environment: Mapping[str, str] | None = None,
+    kept: Path | None = None,
+) -> Secret:
+    """The secret that `reference` names: `env:NAME`, `file:/path` (the whole file), `file:/path#key` (one entry), or
+    `secret:NAME` of the appliance's own file `kept`.
 
     A file with entries is a JSON object, or lines of `key=value` or `key: value`; `#` begins a comment line.
     An empty reference is an empty secret.
@@ -71,10 +77,26 @@ def resolve_secret(reference: str, path: str = "password_from", environment: Map
         return Secret(value)
     if kind == "file" and name:
         return _from_file(reference, name, path)
+    if kind == "secret" and name:
+        return _kept(reference, name, path, kept)
     # Somebody may have put the password itself here: do not repeat it.
     raise InvalidValue(
-        path, f"a text of {len(reference)} characters (hidden)", "env:NAME, file:/path or file:/path#key"
+        path, f"a text of {len(reference)} characters (hidden)", "env:NAME, file:/path, file:/path#key or secret:NAME"
     )
+
+
+def _kept(reference: str, name: str, path: str, kept: Path | None) -> Secret:
+    entries: object = None
+    if kept is not None:
+        try:
+            entries = json.loads(kept.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            entries = {}
+        except (OSError, ValueError):
+            raise InvalidValue(path, reference, f"a secret that can be read: {kept} cannot") from None
+    if not isinstance(entries, dict) or not isinstance(entries.get(name), str):
+        raise InvalidValue(path, reference, "a secret that the appliance keeps")
+    return Secret(entries[name])
 
 
 def _from_file(reference: str, name: str, path: str) -> Secret:

@@ -25,7 +25,8 @@ class CameraSource:
     `url` is `rtsp://` or `rtsps://host[:port]/path`, `file:///path`, or a plain path: a video file (looped, paced at
     its own rate) or a folder of stills (jpg, png in the order of their names, `seconds_per_picture` each).
     Credentials inside the URL are accepted, but moved out of it at once: `url` never holds them afterwards.
-    `password_from` is `env:NAME`, `file:/path` or `file:/path#key`, looked up anew for each attempt to connect.
+    `password_from` is `env:NAME`, `file:/path`, `file:/path#key` or `secret:NAME` of the file `secrets`, looked up
+    anew for each attempt to connect.
 
     A camera that gives nothing for `stall_timeout_s` is stalled. It is tried again after `retry_first_s`, then after
     `retry_min_s`, doubling up to `retry_max_s`. `max_fps` thins what is offered to the consumer (None: all frames).
@@ -46,6 +47,7 @@ class CameraSource:
     max_fps: float | None = None
     seconds_per_picture: float = 1.0
     detect_frozen: bool = True
+    secrets: Path | None = None
     inline_password: Secret = field(default_factory=Secret, repr=False)
 
     def __post_init__(self) -> None:
@@ -60,7 +62,7 @@ class CameraSource:
         checks.in_range("camera.seconds_per_picture", self.seconds_per_picture, 0.01, 86400.0)
         if self.max_fps is not None:
             checks.in_range("camera.max_fps", self.max_fps, 0.0, 240.0, low_open=True)
-        if self.password_from and not self.password_from.startswith(("env:", "file:")):
+        if self.password_from and not self.password_from.startswith(("env:", "file:", "secret:")):
             resolve_secret(self.password_from, "camera.password_from")  # raises, without repeating the text
 
     def _check_url(self) -> None:
@@ -107,7 +109,7 @@ class CameraSource:
     def password(self, environment: Mapping[str, str] | None = None) -> Secret:
         """The password as it is now. :raises InvalidValue: `password_from` names something absent."""
         if self.password_from:
-            return resolve_secret(self.password_from, "camera.password_from", environment)
+            return resolve_secret(self.password_from, "camera.password_from", environment, self.secrets)
         return self.inline_password
 
     def url_with(self, password: Secret) -> str:
@@ -118,5 +120,6 @@ class CameraSource:
         return f"{scheme}://{quote(self.username, safe='')}:{quote(password.reveal(), safe='')}@{rest}"
 
     def to_json(self) -> dict[str, Any]:
-        """All settings but a password that came inside the URL."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "inline_password"}
+        """All settings but a password that came inside the URL, and where secrets are kept."""
+        hidden = ("inline_password", "secrets")
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in hidden}

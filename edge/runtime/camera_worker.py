@@ -66,7 +66,7 @@ class _CameraWorker:
         )
         self._config = spec.inference
         self._pacer = Pacer(spec.inference.frame_rate)
-        self._reader = CameraReader(m.camera_source(s), seed=sum(map(ord, s.id)))
+        self._reader = CameraReader(m.camera_source(s, spec.secrets), seed=sum(map(ord, s.id)))
         # Two that record the same camera would undo each other's work: one that stands by has no recorder.
         self._recorder = None if channel.standby else self._open_recorder(spec)
         self._standing_by = channel.standby

@@ -305,8 +305,8 @@ class TrainingDropped:
     job: str
 
 
-def camera_source(settings: CameraSettings) -> CameraSource:
-    """What ingest needs of a camera's settings. Raises InvalidValue."""
+def camera_source(settings: CameraSettings, secrets: Path | None = None) -> CameraSource:
+    """What ingest needs of a camera's settings; `secrets` is the appliance's file of them. Raises InvalidValue."""
     return CameraSource(
         settings.id,
         settings.url,
@@ -316,6 +316,7 @@ def camera_source(settings: CameraSettings) -> CameraSource:
         stall_timeout_s=settings.stall_timeout_s,
         max_fps=settings.max_fps,
         seconds_per_picture=settings.seconds_per_picture,
+        secrets=secrets,
     )
 
 
@@ -333,3 +334,4 @@ class CameraWorkerSpec:
     target_frames: int
     cores: float
     watch_fps: float
+    secrets: Path | None = None

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from edge.core import events as ev
+from edge.core.access import SECRETS_FILE
 from edge.core.accuracy import realised
 from edge.core.clock import Clock
 from edge.core.errors import MagpieError, NotFound, StoreError
@@ -308,6 +309,7 @@ class Runtime:
             target_frames=max(1, round(self._label_budget(c) * min(1.0, left_s / self.retraining.window_s))),
             cores=self.cores,
             watch_fps=self._watching.get(camera, 0.0),
+            secrets=self._data / SECRETS_FILE,
         )
 
     def _label_budget(self, camera: CameraRuntime) -> int:

@@ -59,6 +59,8 @@ class DictAppliance:
         self.now, self.next = RetrainingSettings(), RetrainingSettings()
         self.planning: ServingPlanning | None = ServingPlanning()
         self.ring = LogRing()
+        self.secret_values: dict[str, str] = {}
+        self.audited: list[tuple[str, str]] = []
         self.reasons: list[Json] = []
         self.ready = True
         self.complaints: list[Json] = []
@@ -472,6 +474,29 @@ class DictAppliance:
         if self.camera(camera)["state"]["state"] != "live":
             raise Unavailable(f"camera {camera} has no picture now")
         return jpeg(1, width or 320)
+
+    # -- secrets and the record of changes
+
+    def secrets(self) -> list[Json]:
+        return [{"name": name, "used_by": []} for name in sorted(self.secret_values)]
+
+    def put_secret(self, name: str, value: str, by: str) -> None:
+        self.audited.append((f"secret/{name}", by))
+        self.secret_values[name] = value
+
+    def delete_secret(self, name: str, by: str) -> None:
+        if name not in self.secret_values:
+            raise NotFound(f"secret {name} does not exist")
+        del self.secret_values[name]
+
+    def audit(self, limit: int, before: int | None) -> list[Json]:
+        self._look("audit")
+        found = [
+            {"id": n, "utc_s": self.utc_s, "by": str(by), "from": getattr(by, "address", None), "subject": subject,
+             "action": "changed", "value": None}
+            for n, (subject, by) in enumerate(self.audited, 1)
+        ]  # fmt: skip
+        return [r for r in reversed(found) if before is None or r["id"] < before][:limit]
 
     def doctor(self) -> Json:
         return {"checks": [{"name": "memory", "outcome": "good", "said": "enough", "hint": ""}]}

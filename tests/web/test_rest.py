@@ -346,7 +346,7 @@ def test_openapi_describes_bodies_examples_and_errors(app: FastAPI) -> None:
             assert operation["description"], (method, path)
             good = [r for s, r in operation["responses"].items() if s.startswith("2")]
             shown = [c for r in good for c in r.get("content", {}).values()]
-            assert method == "delete" or shown, (method, path)
+            assert "204" in operation["responses"] or shown, (method, path)
             assert all("example" in c or "schema" in c for c in shown), (method, path)
     # every reference leads somewhere
     text = json.dumps(schema)

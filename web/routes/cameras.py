@@ -9,9 +9,9 @@ from fastapi import APIRouter, Query, Response
 from fastapi.responses import StreamingResponse
 
 from edge.appliance.service import ApplianceService
-from web import examples
+from web import examples, limits
 from web.errors import Json
-from web.parts import Body, CameraId, Closing, Service, Who, example, takes, until_closing
+from web.parts import Body, Caller, CameraId, Closing, Service, Who, example, takes, until_closing, visible
 
 router = APIRouter(prefix="/cameras", tags=["cameras"])
 
@@ -28,9 +28,9 @@ _MJPEG: dict[int | str, dict[str, Any]] = {
 
 
 @router.get("", responses=example([examples.CAMERA]))
-async def list_cameras(service: Service) -> Any:
+async def list_cameras(service: Service, caller: Caller) -> Any:
     """Every camera with its settings and its state."""
-    return Json(service.cameras())
+    return Json(visible(caller, service.cameras(), "id"))
 
 
 @router.post(
@@ -66,8 +66,10 @@ async def one_camera(camera: CameraId, service: Service) -> Any:
     responses=example(examples.CAMERA),
     openapi_extra=takes("CameraPatch", {"inference": {"frame_rates": [5, 2.5]}}),
 )
-async def change_camera(camera: CameraId, body: Body, service: Service, by: Who) -> Any:
-    """Change settings by a JSON merge patch (RFC 7396); fields that are not named stay."""
+async def change_camera(camera: CameraId, body: Body, service: Service, caller: Caller, by: Who) -> Any:
+    """Change settings by a JSON merge patch (RFC 7396); fields that are not named stay. Where the stream comes from and
+    how to log in there is an admin's to change."""
+    limits.camera_patch(caller, body, service.camera(camera)["settings"])
     return Json(await service.change_camera(camera, body, by))
 
 

@@ -11,14 +11,16 @@ from fastapi import APIRouter, Query
 from fastapi.responses import StreamingResponse
 
 from edge.appliance.service import ApplianceService
-from web import examples
+from edge.core.access import Principal
+from web import examples, limits
 from web.errors import Json, finite
-from web.parts import Closing, Service, example, until_closing
+from web.parts import Caller, Closing, Service, example, until_closing
 
 router = APIRouter(prefix="/events", tags=["events"])
 
 #: A comment line after so long without an event, so that proxies keep the stream and a dead reader is noticed.
 _PAUSE_S = 15.0
+_PAGE = 1000
 _STREAM: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "server-sent events; `data` is one journal entry",
@@ -30,26 +32,45 @@ _STREAM: dict[int | str, dict[str, Any]] = {
 @router.get("", responses=example([examples.EVENT]))
 async def events(
     service: Service,
+    caller: Caller,
     limit: Annotated[int, Query(ge=1, le=1000, description="how many at most")] = 100,
     before: Annotated[int | None, Query(ge=1, le=2**53, description="only events with a lower id")] = None,
     camera: Annotated[str | None, Query(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")] = None,
     kind: Annotated[str | None, Query(pattern=r"^[a-z0-9_.-]{1,100}$", examples=["model.promoted"])] = None,
 ) -> Any:
     """The journal, newest first. Page on with `before` = the last id."""
-    return Json(await asyncio.to_thread(service.events, limit, before, camera, kind))
+    if caller.sees_all or camera is not None:
+        return Json(await asyncio.to_thread(service.events, limit, before, camera, kind))
+    return Json(await asyncio.to_thread(_page, service, caller, limit, before, kind))
+
+
+def _page(service: ApplianceService, caller: Principal, limit: int, before: int | None, kind: str | None) -> list[Any]:
+    """A page of what the caller may see, gathered from pages of everything."""
+    out: list[Any] = []
+    while len(out) < limit:
+        page = service.events(_PAGE, before, None, kind)
+        out += [e for e in (limits.event(caller, entry) for entry in page) if e is not None]
+        if len(page) < _PAGE:
+            break
+        before = page[-1]["id"]
+    return out[:limit]
 
 
 @router.get("/stream", response_class=StreamingResponse, responses=_STREAM)
-async def stream(service: Service, closing: Closing) -> StreamingResponse:
+async def stream(service: Service, caller: Caller, closing: Closing) -> StreamingResponse:
     """Journal entries from now on. A reader that is too slow gets an `events.lost` entry with the number it lost."""
     return StreamingResponse(
-        _lines(service, closing),
+        _lines(service, caller, closing),
         media_type="text/event-stream",
         headers={"cache-control": "no-store", "x-accel-buffering": "no"},
     )
 
 
-async def _lines(service: ApplianceService, closing: asyncio.Event) -> AsyncIterator[str]:
+async def _lines(service: ApplianceService, caller: Principal, closing: asyncio.Event) -> AsyncIterator[str]:
     yield ": from now on\n\n"
     async for entry in until_closing(service.subscribe_events(), closing, _PAUSE_S):
-        yield ": still here\n\n" if entry is None else f"data: {json.dumps(finite(entry))}\n\n"
+        shown = None if entry is None else limits.event(caller, entry)
+        if entry is None:
+            yield ": still here\n\n"
+        elif shown is not None:
+            yield f"data: {json.dumps(finite(shown))}\n\n"

@@ -15,11 +15,12 @@ import struct
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 
 from edge.appliance.service import ApplianceService, LivePicture
+from edge.core.access import Principal
 from edge.core.errors import InvalidValue, MagpieError
 from edge.settings import parse
 from web.bodies import Watch
 from web.errors import body_of, finite
-from web.parts import closing_of, parse_object, service_of, until_closing
+from web.parts import Ending, caller_of, closing_of, parse_object, seen, service_of, until_closing
 
 router = APIRouter()
 
@@ -32,17 +33,17 @@ def message(picture: LivePicture) -> bytes:
 
 @router.websocket("/live")
 async def live(socket: WebSocket) -> None:
-    """Send what the last request of the client asks for, until it goes or the server stops."""
-    service, closing = service_of(socket), closing_of(socket)
+    """Send what the last request of the client asks for, until it goes, the server stops or the login is over."""
+    service, closing, caller = service_of(socket), closing_of(socket), caller_of(socket)
     await socket.accept()
     sending: asyncio.Task[None] | None = None
-    ended = asyncio.create_task(_close_with_server(socket, closing))
+    ended = asyncio.create_task(_close_in_time(socket, closing))
     try:
         while True:
             text = await _request(socket)
             if sending is not None:
                 await _end(sending)
-            sending = asyncio.create_task(_serve(socket, service, closing, text))
+            sending = asyncio.create_task(_serve(socket, service, caller, closing, text))
     except WebSocketDisconnect:
         pass
     finally:
@@ -59,12 +60,19 @@ async def _request(socket: WebSocket) -> bytes:
     return text.encode("utf-8", "replace") if text is not None else got.get("bytes") or b""
 
 
-async def _serve(socket: WebSocket, service: ApplianceService, closing: asyncio.Event, text: bytes) -> None:
+async def _serve(
+    socket: WebSocket, service: ApplianceService, caller: Principal, closing: asyncio.Event, text: bytes
+) -> None:
     try:
         asked = parse(Watch, parse_object(text))
         for camera in asked.cameras:
-            service.camera(camera)
-        async for picture in until_closing(service.watch(asked.cameras, asked.fps), closing):
+            service.camera(seen(caller, camera))
+        wanted = asked.cameras
+        if not wanted and not caller.sees_all:
+            wanted = caller.visible(c["id"] for c in service.cameras())
+            if not wanted:
+                return  # no cameras: to the service that would be all of them
+        async for picture in until_closing(service.watch(wanted, asked.fps), closing):
             if picture is not None:
                 await socket.send_bytes(_fitting(picture))
     except MagpieError as error:
@@ -81,10 +89,10 @@ def _fitting(picture: LivePicture) -> bytes:
         raise InvalidValue("header", f"{len(picture.header['boxes'])} boxes", "a header under 64 kB") from None
 
 
-async def _close_with_server(socket: WebSocket, closing: asyncio.Event) -> None:
+async def _close_in_time(socket: WebSocket, closing: Ending) -> None:
     await closing.wait()
     with contextlib.suppress(WebSocketDisconnect, RuntimeError):
-        await socket.close(1001)
+        await socket.close(closing.code)
 
 
 async def _end(task: asyncio.Task[None]) -> None:

@@ -7,8 +7,9 @@ from typing import Any
 
 from fastapi import APIRouter, Response
 
+from web import limits
 from web.metrics import CONTENT_TYPE, render
-from web.parts import Service
+from web.parts import Caller, Service
 
 router = APIRouter(tags=["health"])
 
@@ -19,8 +20,8 @@ _TEXT: dict[int | str, dict[str, Any]] = {
 
 
 @router.get("/metrics", response_class=Response, responses=_TEXT)
-async def metrics(service: Service) -> Response:
+async def metrics(service: Service, caller: Caller) -> Response:
     """Everything that is counted and measured, for Prometheus. docs/metrics.md has the names."""
-    snapshot = await service.metrics()
+    snapshot = limits.metrics(caller, await service.metrics())
     text = await asyncio.to_thread(render, snapshot)
     return Response(text, media_type=CONTENT_TYPE, headers={"cache-control": "no-store"})

@@ -7,11 +7,14 @@ from typing import Any
 
 from fastapi import APIRouter
 
+from edge.appliance.service import ApplianceService
+from edge.core.access import Principal
+from edge.core.errors import NotFound
 from edge.settings import parse
 from web import examples
 from web.bodies import RollBack
 from web.errors import Json
-from web.parts import Body, CameraId, Service, VersionId, Who, example, takes
+from web.parts import Body, Caller, CameraId, Service, VersionId, Who, example, takes
 
 router = APIRouter(tags=["models"])
 
@@ -23,20 +26,30 @@ async def models(camera: CameraId, service: Service) -> Any:
 
 
 @router.get("/models/{version}/lineage", responses=example([examples.MODEL, examples.FIRST_MODEL]))
-async def lineage(version: VersionId, service: Service) -> Any:
+async def lineage(version: VersionId, service: Service, caller: Caller) -> Any:
     """The version and its ancestors up to the first."""
-    return Json(await asyncio.to_thread(service.lineage, version))
+    return Json(await _lineage(version, service, caller))
+
+
+async def _lineage(version: str, service: ApplianceService, caller: Principal) -> Any:
+    """Raises NotFound, also for a version of a camera that the caller may not see."""
+    found = await asyncio.to_thread(service.lineage, version)
+    if not all(caller.may_see(v["camera"]) for v in found):
+        raise NotFound(f"model version {version} does not exist")
+    return found
 
 
 @router.post("/models/{version}/pin", responses=example(examples.MODEL | {"pinned": True}))
-async def pin(version: VersionId, service: Service, by: Who) -> Any:
+async def pin(version: VersionId, service: Service, caller: Caller, by: Who) -> Any:
     """Keep the version in force: nothing is promoted over it until it is unpinned."""
+    await _lineage(version, service, caller)
     return Json(await service.pin_model(version, True, by))
 
 
 @router.post("/models/{version}/unpin", responses=example(examples.MODEL))
-async def unpin(version: VersionId, service: Service, by: Who) -> Any:
+async def unpin(version: VersionId, service: Service, caller: Caller, by: Who) -> Any:
     """Let the camera be retrained again."""
+    await _lineage(version, service, caller)
     return Json(await service.pin_model(version, False, by))
 
 

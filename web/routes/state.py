@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 
-from web import examples
+from web import examples, limits
 from web.errors import Json
-from web.parts import Service, example
+from web.parts import Caller, Service, example, visit_of
 
 probes = APIRouter(tags=["health"])
 router = APIRouter(tags=["state"])
@@ -31,16 +31,17 @@ async def livez() -> Any:
         }
     },
 )
-async def readyz(service: Service) -> Any:
-    """Whether the appliance does its work. `reasons` is also filled when it is ready but something is wrong."""
-    health = service.health()
+async def readyz(service: Service, request: Request) -> Any:
+    """Whether the appliance does its work. `reasons` is also filled when it is ready but something is wrong; whoever is
+    not logged in gets its code words only."""
+    health = limits.health(visit_of(request).principal, service.health())
     return Json(health, 200 if health["ready"] else 503)
 
 
 @router.get("/overview", responses=example(examples.OVERVIEW))
-async def overview(service: Service) -> Any:
+async def overview(service: Service, caller: Caller) -> Any:
     """Window, shares, cameras, running retrainings, complaints and losses now."""
-    return Json(service.overview())
+    return Json(limits.overview(caller, service.overview()))
 
 
 @router.get("/doctor", responses=example(examples.DOCTOR))

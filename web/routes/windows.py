@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query
 
 from edge.appliance.explained import visible as explained_for
 from edge.settings import parse
-from web import examples
+from web import examples, limits
 from web.bodies import WhatIf
 from web.errors import Json
 from web.parts import Body, Caller, Service, WindowNumber, example, takes
@@ -20,17 +20,18 @@ router = APIRouter(prefix="/windows", tags=["windows"])
 @router.get("", responses=example([examples.WINDOW]))
 async def windows(
     service: Service,
+    caller: Caller,
     limit: Annotated[int, Query(ge=1, le=500, description="how many at most")] = 50,
     before: Annotated[int | None, Query(ge=0, le=2**53, description="only windows with a lower number")] = None,
 ) -> Any:
     """Windows, newest first, with each camera's realised accuracy and that of its frozen first student."""
-    return Json(await asyncio.to_thread(service.windows, limit, before))
+    return Json([limits.window(caller, w) for w in await asyncio.to_thread(service.windows, limit, before)])
 
 
 @router.get("/{number}", responses=example(examples.WINDOW_DETAIL))
-async def one_window(number: WindowNumber, service: Service) -> Any:
+async def one_window(number: WindowNumber, service: Service, caller: Caller) -> Any:
     """One window with plans, profiles, jobs, shares asked, given and used, and costs."""
-    return Json(await asyncio.to_thread(service.window, number))
+    return Json(limits.window_detail(caller, await asyncio.to_thread(service.window, number)))
 
 
 @router.get("/{number}/explained", responses=example(examples.EXPLAINED))

@@ -1,0 +1,130 @@
+"""What is left of an answer for somebody who may see some cameras only. Pure functions of the caller and the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from edge.core.access import Principal
+from edge.core.errors import Forbidden
+
+Json = Mapping[str, Any]
+
+#: Settings of a camera that reach into the network or the file system, or name a secret: an admin's.
+REACHING: Final = ("url", "transport", "username", "password_from", "student.weights")
+_ABSENT: Final = object()
+
+
+def overview(caller: Principal, whole: Json) -> Json:
+    """`ApplianceService.overview`."""
+    if caller.sees_all:
+        return whole
+    hidden = {c["id"] for c in whole["cameras"] if not caller.may_see(c["id"])}
+    plan = whole.get("plan")
+    if plan is not None:
+        plan = dict(plan) | {"reasons": _keys(caller, plan.get("reasons", {}))}
+    return dict(whole) | {
+        "plan": plan,
+        "shares": _keys(caller, whole["shares"]),
+        "cameras": [c for c in whole["cameras"] if caller.may_see(c["id"])],
+        "jobs": [j for j in whole["jobs"] if caller.may_see(j["camera"])],
+        "complaints": told(caller, whole["complaints"], hidden),
+        "workers": [w for w in whole["workers"] if _worker(w["name"]) not in hidden],
+        "usage": [u for u in whole["usage"] if _worker(u["worker"]) not in hidden],
+    }
+
+
+def told(caller: Principal, said: Iterable[Json], hidden: Iterable[str]) -> list[Json]:
+    """Complaints and reasons ({"message", "camera"?}) of what the caller may see, and that name none of `hidden`."""
+    return [
+        s for s in said if caller.may_see(s.get("camera")) and not any(h in str(s.get("message", "")) for h in hidden)
+    ]
+
+
+def metrics(caller: Principal, whole: Json) -> Json:
+    """`ApplianceService.metrics`."""
+    if caller.sees_all:
+        return whole
+    hidden = {c["id"] for c in whole["overview"]["cameras"] if not caller.may_see(c["id"])}
+    counts, health = whole["counts"], whole["health"]
+    counted = {key: _keys(caller, counts[key]) for key in ("cameras", "retraining_device_s") if key in counts}
+    return dict(whole) | {
+        "health": dict(health) | {"reasons": told(caller, health["reasons"], hidden)},
+        "overview": overview(caller, whole["overview"]),
+        "expected_accuracy": _keys(caller, whole["expected_accuracy"]),
+        "counts": dict(counts) | counted,
+        "live_pictures": _keys(caller, whole.get("live_pictures", {})),
+    }
+
+
+def health(caller: Principal | None, whole: Json) -> Json:
+    """`ApplianceService.health`; to whoever is not logged in, code words only."""
+    if caller is None:
+        codes = sorted({str(reason["code"]) for reason in whole["reasons"]})
+        return {"live": whole["live"], "ready": whole["ready"], "reasons": [{"code": code} for code in codes]}
+    if caller.sees_all:
+        return whole
+    hidden = {r["camera"] for r in whole["reasons"] if r.get("camera") and not caller.may_see(r["camera"])}
+    return dict(whole) | {"reasons": told(caller, whole["reasons"], hidden)}
+
+
+def window(caller: Principal, row: Json) -> Json:
+    """One of `ApplianceService.windows`."""
+    if caller.sees_all:
+        return row
+    mine = [c for c in row["cameras"] if caller.may_see(c["camera"])]
+    return dict(row) | {"cameras": mine, "details": {}}
+
+
+def window_detail(caller: Principal, detail: Json) -> Json:
+    """`ApplianceService.window`. Plans are of all cameras together, so their problems and shares are left out."""
+    if caller.sees_all:
+        return detail
+    known = {c["camera"] for c in detail["window"]["cameras"]} | {j["camera"] for j in detail["jobs"]}
+    hidden = {c for c in known if not caller.may_see(c)}
+    out = dict(detail) | {
+        "window": window(caller, detail["window"]),
+        "plans": [dict(p) | {"problem": {}, "plan": {}} for p in detail["plans"]],
+        "usage": [
+            u for u in detail["usage"] if caller.may_see(u.get("camera")) and _worker(u.get("worker", "")) not in hidden
+        ],
+    }
+    for part in ("profiles", "jobs", "costs"):
+        out[part] = [row for row in detail[part] if caller.may_see(row.get("camera"))]
+    return out
+
+
+def event(caller: Principal, entry: Json) -> Json | None:
+    """A journal entry; None: not for the caller. Of what concerns no one camera it is told that it happened."""
+    if caller.sees_all:
+        return entry
+    if entry["camera"] is not None:
+        return entry if caller.may_see(entry["camera"]) else None
+    return entry if entry["kind"] == "events.lost" else dict(entry) | {"data": {}}
+
+
+def camera_patch(caller: Principal, patch: Json, before: Json) -> None:
+    """Raises Forbidden if the patch changes what only an admin may change; `before`: the settings in force."""
+    if caller.may("admin"):
+        return
+    for path in REACHING:
+        given, now = _at(patch, path), _at(before, path)
+        if given is not _ABSENT and given != now:
+            raise Forbidden(f"the role admin is needed to change {path}; {caller.name} is {caller.role}")
+
+
+def _at(value: Any, path: str) -> Any:
+    for part in path.split("."):
+        if not isinstance(value, Mapping):
+            return value
+        value = value.get(part, _ABSENT)
+    return value
+
+
+def _keys(caller: Principal, by_camera: Json) -> dict[str, Any]:
+    return {camera: value for camera, value in by_camera.items() if caller.may_see(camera)}
+
+
+def _worker(name: str) -> str:
+    """The camera that a worker's name tells ("camera-north", "retrain-north"), or no camera's id."""
+    return str(name).partition("-")[2]

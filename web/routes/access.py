@@ -1,0 +1,238 @@
+"""Logging in and out, users, API tokens, sessions, secrets, and the record of changes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
+
+from edge.access.access import Access, LoggedIn
+from edge.core.access import cameras_json
+from edge.core.errors import NotFound
+from web import examples
+from web.access_bodies import (
+    Login,
+    LoginLink,
+    NewToken,
+    NewUser,
+    OwnPassword,
+    SecretValue,
+    Setup,
+    UserPatch,
+    parse_private,
+)
+from web.auth import COOKIE
+from web.errors import Json
+from web.parts import Body, Caller, Service, Who, example, takes, visit_of
+
+router = APIRouter(tags=["access"])
+
+
+async def _access(request: Request) -> Access:
+    access: Access | None = request.app.state.access
+    if access is None:
+        raise NotFound("nobody logs in here: web.access is off")
+    return access
+
+
+Door = Annotated[Access, Depends(_access)]
+Name = Annotated[str, Path(max_length=63, description="name of a user", examples=["ann"])]
+Id = Annotated[str, Path(max_length=64, pattern="^[0-9a-f]+$", examples=["6d1c0f6d3ad1c7b2"])]
+SecretName = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$", examples=["junction"])]
+
+
+def _from(request: Request) -> tuple[str, str]:
+    return visit_of(request).address, request.headers.get("user-agent", "")
+
+
+def _entered(request: Request, found: LoggedIn) -> Json:
+    who = found.principal
+    about = {"name": who.name, "role": who.role, "cameras": cameras_json(who.cameras)}
+    answer = Json(about | {"csrf": found.csrf, "expires_utc_s": found.expires_utc_s}, headers=_PRIVATE)
+    answer.set_cookie(
+        COOKIE, found.secret, path="/", httponly=True, samesite="strict", secure=request.url.scheme == "https"
+    )
+    return answer
+
+
+#: What no cache keeps.
+_PRIVATE = {"cache-control": "no-store"}
+
+
+@router.post(
+    "/login",
+    responses=example(examples.LOGGED_IN),
+    openapi_extra=takes("Login", {"name": "ann", "password": "…"}),
+)
+async def login(body: Body, request: Request, access: Door) -> Any:
+    """Log in; the session is a cookie. Refused tries are limited by name and address: 429 says when to try again."""
+    asked = parse_private(Login, body)
+    return _entered(request, await access.login(asked.name, asked.password, *_from(request)))
+
+
+@router.post("/login/link", responses=example(examples.LOGGED_IN), openapi_extra=takes("LoginLink", {"token": "…"}))
+async def login_link(body: Body, request: Request, access: Door) -> Any:
+    """Log in by a one-time link."""
+    asked = parse_private(LoginLink, body)
+    return _entered(request, await access.login_link(asked.token, *_from(request)))
+
+
+@router.get("/setup", responses=example({"open": False}))
+async def setup_open(request: Request) -> Any:
+    """Whether there is no admin yet, so that the set-up link makes the first one."""
+    access: Access | None = request.app.state.access
+    return Json({"open": access is not None and await access.setup_open()})
+
+
+@router.post(
+    "/setup",
+    responses=example(examples.LOGGED_IN),
+    openapi_extra=takes("Setup", {"token": "…", "name": "ann", "password": "…"}),
+)
+async def setup(body: Body, request: Request, access: Door) -> Any:
+    """Make the first admin with the link that the first start printed, and log in."""
+    asked = parse_private(Setup, body)
+    return _entered(request, await access.setup(asked.token, asked.name, asked.password, *_from(request)))
+
+
+@router.post("/logout", status_code=204, response_class=Response)
+async def logout(access: Door, caller: Caller, by: Who) -> Response:
+    """End this session."""
+    await access.logout(caller, by)
+    answer = Response(status_code=204)
+    answer.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
+    return answer
+
+
+@router.get("/me", responses=example(examples.ME))
+async def me(request: Request, caller: Caller) -> Any:
+    """Who asks, what they may, and the CSRF token that changes need in the header x-csrf-token."""
+    access: Access | None = request.app.state.access
+    secret = visit_of(request).secret
+    return Json(
+        {
+            "name": caller.name,
+            "role": caller.role,
+            "cameras": cameras_json(caller.cameras),
+            "kind": caller.kind,
+            "csrf": access.csrf(secret) if access is not None and caller.kind == "session" else None,
+            "expires_utc_s": caller.expires_utc_s,
+            "must_change": access is not None and await access.must_change(caller),
+        },
+        headers=_PRIVATE,
+    )
+
+
+@router.post(
+    "/me/password",
+    status_code=204,
+    response_class=Response,
+    openapi_extra=takes("OwnPassword", {"current": "…", "new": "…"}),
+)
+async def own_password(body: Body, request: Request, access: Door, caller: Caller) -> None:
+    """Change one's password; one's other sessions end."""
+    asked = parse_private(OwnPassword, body)
+    await access.change_own_password(caller, asked.current, asked.new, visit_of(request).address)
+
+
+@router.get("/users", responses=example([examples.USER]))
+async def users(access: Door) -> Any:
+    """Every user."""
+    return Json(await access.users())
+
+
+@router.post(
+    "/users",
+    status_code=201,
+    responses={201: example(examples.USER)[200]},
+    openapi_extra=takes("NewUser", {"name": "ann", "role": "operator", "cameras": None, "password": "…"}),
+)
+async def add_user(body: Body, access: Door, by: Who) -> Any:
+    """Add a user. They should change the password: `must_change` says so until they did."""
+    asked = parse_private(NewUser, body)
+    return Json(await access.add_user(asked.model_dump(), by), 201)
+
+
+@router.patch("/users/{name}", responses=example(examples.USER), openapi_extra=takes("UserPatch", {"role": "viewer"}))
+async def change_user(name: Name, body: Body, access: Door, by: Who) -> Any:
+    """Change role, cameras or password, or keep a user out. In force at once, for open streams too."""
+    asked = parse_private(UserPatch, body)
+    given = {field: getattr(asked, field) for field in asked.model_fields_set}
+    return Json(await access.change_user(name, given, by))
+
+
+@router.delete("/users/{name}", status_code=204, response_class=Response)
+async def remove_user(name: Name, access: Door, by: Who) -> None:
+    """Remove a user with sessions and tokens. The last admin stays."""
+    await access.remove_user(name, by)
+
+
+@router.get("/tokens", responses=example([examples.TOKEN]))
+async def tokens(access: Door, caller: Caller) -> Any:
+    """One's API tokens; an admin's: everybody's."""
+    return Json(await access.tokens(caller))
+
+
+@router.post(
+    "/tokens",
+    status_code=201,
+    responses={201: example(examples.TOKEN | {"token": "mgp_…"}, "the token itself is told only here")[200]},
+    openapi_extra=takes("NewToken", {"name": "home automation", "role": "viewer", "expires_days": 365}),
+)
+async def add_token(body: Body, access: Door, caller: Caller, by: Who) -> Any:
+    """Make an API token, to be sent as `Authorization: Bearer TOKEN`; never with more rights than who makes it."""
+    asked = parse_private(NewToken, body)
+    given = asked.model_dump(exclude_none=True)
+    return Json(await access.add_token(caller, given, by), 201, headers=_PRIVATE)
+
+
+@router.delete("/tokens/{token}", status_code=204, response_class=Response)
+async def remove_token(token: Id, access: Door, caller: Caller, by: Who) -> None:
+    """Delete a token: what uses it is out at once."""
+    await access.remove_token(caller, token, by)
+
+
+@router.get("/sessions", responses=example([examples.SESSION]))
+async def sessions(access: Door, caller: Caller) -> Any:
+    """One's logins in browsers; an admin's: everybody's."""
+    return Json(await access.sessions(caller))
+
+
+@router.delete("/sessions/{session}", status_code=204, response_class=Response)
+async def end_session(session: Id, access: Door, caller: Caller, by: Who) -> None:
+    """End a session; its open streams end too."""
+    await access.end_session(caller, session, by)
+
+
+@router.get("/audit", responses=example([examples.AUDIT]))
+async def audit(
+    service: Service,
+    limit: Annotated[int, Query(ge=1, le=1000, description="how many at most")] = 100,
+    before: Annotated[int | None, Query(ge=1, le=2**53, description="only records with a lower id")] = None,
+) -> Any:
+    """Who changed what, when and from where, and refused logins; newest first."""
+    return Json(await asyncio.to_thread(service.audit, limit, before))
+
+
+@router.get("/secrets", responses=example([examples.SECRET]))
+async def secrets(service: Service) -> Any:
+    """Names of the secrets that are kept, and what refers to them as `secret:NAME`. Values are never told."""
+    return Json(await asyncio.to_thread(service.secrets))
+
+
+@router.put(
+    "/secrets/{name}",
+    status_code=204,
+    response_class=Response,
+    openapi_extra=takes("SecretValue", {"value": "…"}),
+)
+async def put_secret(name: SecretName, body: Body, service: Service, by: Who) -> None:
+    """Keep a secret, or replace it."""
+    await asyncio.to_thread(service.put_secret, name, parse_private(SecretValue, body).value, by)
+
+
+@router.delete("/secrets/{name}", status_code=204, response_class=Response)
+async def delete_secret(name: SecretName, service: Service, by: Who) -> None:
+    """Forget a secret. 409 while something refers to it."""
+    await asyncio.to_thread(service.delete_secret, name, by)
