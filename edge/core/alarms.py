@@ -201,4 +201,12 @@ class Acknowledged(Fact):
 
 @dataclass(frozen=True)
 class RulesChanged(Fact):
-    """The rules are others than before: alarms of rules that are gone or switched off end."""
+    """The rules are others than before: alarms of rules that are gone or switched off end. `changed`: ids of rules that
+    look at something else now."""
+
+    changed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class TimePassed(Fact):
+    """Look again at what was held back: quiet hours may be over."""

@@ -6,7 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from edge.core import checks
+from edge.core.errors import InvalidValue
 from edge.core.zones import Box
 
 ObjectPhase = Literal["new", "update", "end"]
@@ -16,12 +20,14 @@ ObjectPhase = Literal["new", "update", "end"]
 class TrackerLimits:
     """When an object begins, and when it is over. Times in seconds.
 
-    An object is told of after `confirm_answers` answers that show it, each within `confirm_within_s` of the one before;
-    it is over `end_after_s` after the last one. One that has stood still for `still_after_s` is waited for
-    `still_patience_s`: a parked car that is not seen for a while stays one object. `max_objects` per camera at once.
+    An object is told of when `confirm_answers` answers have shown it over at least `confirm_after_s`, each within
+    `confirm_within_s` of the one before; it is over `end_after_s` after the last one. One that has stood still for
+    `still_after_s` is waited for `still_patience_s`: a parked car that is not seen for a while stays one object.
+    `max_objects` per camera at once.
     """
 
-    confirm_answers: int = 3
+    confirm_answers: int = 2
+    confirm_after_s: float = 0.35
     confirm_within_s: float = 2.5
     end_after_s: float = 3.0
     still_after_s: float = 5.0
@@ -31,12 +37,30 @@ class TrackerLimits:
 
     def __post_init__(self) -> None:
         checks.in_range("tracker.confirm_answers", self.confirm_answers, 1, 100)
+        checks.in_range("tracker.confirm_after_s", self.confirm_after_s, 0.0, 3600)
         checks.in_range("tracker.confirm_within_s", self.confirm_within_s, 0.0, 3600, low_open=True)
         checks.in_range("tracker.end_after_s", self.end_after_s, 0.0, 3600, low_open=True)
         checks.in_range("tracker.still_after_s", self.still_after_s, 0.0, 3600)
         checks.in_range("tracker.still_patience_s", self.still_patience_s, self.end_after_s, 86_400)
         checks.in_range("tracker.leave_zone_after_s", self.leave_zone_after_s, 0.0, 3600)
         checks.in_range("tracker.max_objects", self.max_objects, 1, 10_000)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One answer: N objects in a picture taken at `at_s` (monotonic, seconds) and `utc_s`. `boxes` (N, 4) xyxy in
+    fractions of the picture, `scores` (N,) 0-1, `classes` N names. Raises InvalidValue."""
+
+    at_s: float
+    utc_s: float
+    boxes: NDArray[np.float32]
+    scores: NDArray[np.float32]
+    classes: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        count = len(self.classes)
+        if self.boxes.shape != (count, 4) or self.scores.shape != (count,):
+            raise InvalidValue("seen", (self.boxes.shape, self.scores.shape, count), "N boxes, scores and classes")
 
 
 @dataclass(frozen=True)

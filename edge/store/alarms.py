@@ -293,7 +293,7 @@ class AlarmsPart(Part):
         own = (t.alarms if kind == "alarms" else t.objects).c
         query = sa.select(own.id, own.camera, own.picture_bytes).where(own.picture_bytes > 0)
         with self.database.read() as c:
-            return [tuple(row) for row in c.execute(query.order_by(own.id).limit(_CHUNK))]  # type: ignore[misc]
+            return [tuple(row) for row in c.execute(query.order_by(own.id).limit(_CHUNK))]
 
     @retried
     def _delete_rows(self, kind: Kept, numbers: Sequence[int]) -> int:

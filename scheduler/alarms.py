@@ -1,0 +1,382 @@
+"""Rules at work: facts in, alarms out. Pure: the time comes in, the state goes out.
+
+What rules look at is a condition that holds or does not hold for a key (rule, camera, subject). An alarm is new when
+its condition has held for as long as the rule says, outside quiet hours and not too soon after the last one; it ends
+when the condition has ended, with a margin where measured values go up and down. So between two new alarms of a key
+there is always an end. A condition that holds when quiet hours are over raises its alarm then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import singledispatch
+from typing import Any, Final
+
+from edge.core.alarms import (
+    AccuracyMeasured,
+    Acknowledged,
+    Alarm,
+    CameraGone,
+    CameraNow,
+    DiskNow,
+    Fact,
+    ObjectsNow,
+    Promoted,
+    RolledBack,
+    Rule,
+    RuleKind,
+    RulesChanged,
+    ServedNow,
+    TimePassed,
+)
+from edge.core.hours import inside
+from edge.core.tracks import TrackedObject
+
+#: A measured value must be so far above a threshold before the alarm ends.
+MARGIN: Final[Mapping[str, float]] = {"accuracy": 0.02, "disk": 0.01, "slo": 0.01}
+#: Updates of one alarm are at least so far apart, in seconds.
+UPDATE_EVERY_S: Final = 10.0
+#: An object that comes back to a zone within so many seconds of its alarm raises no further one.
+SAME_OBJECT_S: Final = 30.0
+#: Alarms active at once, and conditions waited for; more are not raised, and counted.
+MAX_ACTIVE: Final = 1000
+
+#: rule id, camera ("" for none), subject ("" for none).
+Key = tuple[str, str, str]
+
+
+@dataclass(frozen=True)
+class Now:
+    """When a fact is looked at: `at_s` monotonic for durations, `utc_s` for people, `minute_of_day` 0-1439 local."""
+
+    at_s: float
+    utc_s: float
+    minute_of_day: int
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What a rule sees for one key: it `holds`, is `over`, or neither (between a threshold and its margin). An update
+    is told when `matter` is another."""
+
+    camera: str | None
+    subject: str
+    holds: bool
+    over: bool
+    message: str
+    value: float | None = None
+    object: int | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+    wait_s: float = 0.0
+    matter: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True)
+class Active:
+    """An alarm that has not ended: as it is, when it was last told of, and what mattered then (None: not known)."""
+
+    alarm: Alarm
+    told_s: float
+    matter: tuple[Any, ...] | None
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A condition that holds since `since_s` and has raised no alarm yet; `held_back`: only quiet hours or an interval
+    kept it from that."""
+
+    since_s: float
+    condition: Condition
+    held_back: bool = False
+
+
+@dataclass(frozen=True)
+class AlarmState:
+    """`waiting` holds conditions that have not raised an alarm yet; `raised_s` is when a key's alarm last began or
+    ended, and `raised_camera_s` when a rule last raised one on a camera; `held_back` counts by rule what quiet hours or
+    the interval kept from being raised, `refused` what was too much at once. Bounded by the rules, the cameras, and
+    MAX_ACTIVE."""
+
+    next_id: int = 1
+    active: Mapping[Key, Active] = field(default_factory=dict)
+    waiting: Mapping[Key, Waiting] = field(default_factory=dict)
+    raised_s: Mapping[Key, float] = field(default_factory=dict)
+    raised_camera_s: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    held_back: Mapping[str, int] = field(default_factory=dict)
+    refused: int = 0
+
+
+def restore(alarms: Iterable[Alarm], next_id: int, now: Now) -> AlarmState:
+    """The state after a restart: alarms that were active go on, and end when their conditions do."""
+    active = {key_of(a): Active(a, now.at_s, None) for a in alarms if a.ended_utc_s is None}
+    return AlarmState(next_id=next_id, active=active)
+
+
+def key_of(alarm: Alarm) -> Key:
+    """What tells one alarm of a rule from another."""
+    return alarm.rule, alarm.camera or "", alarm.subject
+
+
+def handle(rules: Sequence[Rule], state: AlarmState, fact: Fact, now: Now) -> tuple[AlarmState, tuple[Alarm, ...]]:
+    """Look at one fact under all rules. Alarms come out in their order in time: ends before news."""
+    book = _Book(rules, state, now)
+    _look(fact, book)
+    return book.result()
+
+
+class _Book:
+    """The state while one fact is looked at."""
+
+    def __init__(self, rules: Sequence[Rule], state: AlarmState, now: Now) -> None:
+        self.rules = [r for r in rules if r.enabled]
+        self.now, self._state = now, state
+        self.active, self.waiting = dict(state.active), dict(state.waiting)
+        self._raised, self._raised_camera = dict(state.raised_s), dict(state.raised_camera_s)
+        self._held_back, self._refused, self._next = dict(state.held_back), state.refused, state.next_id
+        self._ended: list[Alarm] = []
+        self._told: list[Alarm] = []
+
+    def of(self, kind: RuleKind, camera: str | None = None) -> list[Rule]:
+        """Rules that look at such a fact."""
+        return [r for r in self.rules if r.kind == kind and (camera is None or not r.cameras or camera in r.cameras)]
+
+    def see(self, rule: Rule, c: Condition) -> None:
+        """A rule's condition as it is now."""
+        key = (rule.id, c.camera or "", c.subject)
+        known = self.active.get(key)
+        if known is not None:
+            if c.over:
+                self.end(key, c.message, c.value)
+            elif c.holds:
+                self._update(key, known, c)
+            return
+        if not c.holds:
+            self.waiting.pop(key, None)
+            return
+        before = self.waiting.get(key)
+        if before is None and len(self.waiting) >= MAX_ACTIVE:
+            self._refused += 1
+            return
+        waiting: Waiting | None
+        waiting = Waiting(self.now.at_s, c) if before is None else replace(before, condition=c)
+        if self.now.at_s - waiting.since_s >= c.wait_s:
+            waiting = self._raise(rule, key, waiting)
+        if waiting is not None:
+            self.waiting[key] = waiting
+
+    def _raise(self, rule: Rule, key: Key, waiting: Waiting) -> Waiting | None:
+        """None if the alarm was raised; else what goes on waiting."""
+        now, c = self.now, waiting.condition
+        last = self._raised_camera.get(key[:2])
+        soon = last is not None and now.at_s - last < rule.min_interval_s
+        again = c.object is not None and key in self._raised and now.at_s - self._raised[key] < SAME_OBJECT_S
+        if soon or again or inside(rule.quiet_hours, now.minute_of_day):
+            if not waiting.held_back:
+                self._held_back[rule.id] = self._held_back.get(rule.id, 0) + 1
+            return replace(waiting, held_back=True)
+        if len(self.active) >= MAX_ACTIVE:
+            self._refused += 1
+            return waiting
+        alarm = Alarm(
+            id=self._next, rule=rule.id, rule_name=rule.words, kind=rule.kind, severity=rule.severity,
+            camera=c.camera, subject=c.subject, phase="new", began_utc_s=now.utc_s, message=c.message, value=c.value,
+            object=c.object, details=c.details,
+        )  # fmt: skip
+        self._next += 1
+        self.waiting.pop(key, None)
+        self._raised[key] = self._raised_camera[key[:2]] = now.at_s
+        self.active[key] = Active(alarm, now.at_s, c.matter)
+        self._told.append(alarm)
+        return None
+
+    def _update(self, key: Key, known: Active, c: Condition) -> None:
+        """The value is kept up to date; what is told of is what matters, and not too often."""
+        alarm = replace(known.alarm, value=c.value)
+        if known.matter is None or known.matter == c.matter:
+            self.active[key] = Active(alarm, known.told_s, c.matter)
+        elif self.now.at_s - known.told_s < UPDATE_EVERY_S:
+            self.active[key] = replace(known, alarm=alarm)
+        else:
+            alarm = replace(alarm, phase="update", message=c.message, details=c.details)
+            self.active[key] = Active(alarm, self.now.at_s, c.matter)
+            self._told.append(alarm)
+
+    def end(self, key: Key, message: str, value: float | None = None) -> None:
+        """An alarm is over; its last value stays if there is no other."""
+        alarm = self.active.pop(key).alarm
+        alarm = replace(
+            alarm, phase="end", ended_utc_s=max(self.now.utc_s, alarm.began_utc_s), message=message,
+            value=alarm.value if value is None else value,
+        )  # fmt: skip
+        if alarm.kind == "object":
+            self._raised[key] = self.now.at_s
+        self._ended.append(alarm)
+
+    def drop(self, key: Key, message: str) -> None:
+        """What a key stands for is gone: its alarm ends, or nothing is waited for any more."""
+        self.waiting.pop(key, None)
+        if key in self.active:
+            self.end(key, message)
+
+    def known(self) -> list[Key]:
+        """All that alarm or are waited for."""
+        return [*self.active, *self.waiting]
+
+    def result(self) -> tuple[AlarmState, tuple[Alarm, ...]]:
+        """The next state; what need not be remembered any more is forgotten."""
+        now_s = self.now.at_s
+        intervals = {r.id: r.min_interval_s for r in self.rules}
+        raised = {k: s for k, s in self._raised.items() if now_s - s < SAME_OBJECT_S}
+        cameras = {k: s for k, s in self._raised_camera.items() if now_s - s < intervals.get(k[0], 0.0)}
+        held_back = {k: n for k, n in self._held_back.items() if k in intervals}
+        state = AlarmState(self._next, self.active, self.waiting, raised, cameras, held_back, self._refused)
+        return state, (*self._ended, *self._told)
+
+
+@singledispatch
+def _look(fact: Fact, book: _Book) -> None:
+    raise TypeError(f"no rule looks at {type(fact).__name__}")
+
+
+@_look.register
+def _(fact: ObjectsNow, book: _Book) -> None:
+    there = {str(thing.id): thing for thing in fact.objects}
+    for rule in book.of("object", fact.camera):
+        for thing in fact.objects:
+            book.see(rule, _object_condition(rule, fact.camera, thing))
+    for key in book.known():
+        if key[1] == fact.camera and key[2] and key[2] not in there:
+            active = book.active.get(key)
+            name = "object" if active is None else active.alarm.details.get("class", "object")
+            book.drop(key, f"{name} is gone")
+
+
+def _object_condition(rule: Rule, camera: str, thing: TrackedObject) -> Condition:
+    stay = _stay(rule, thing)
+    if stay is None or stay < rule.dwell_s:
+        place = f" {', '.join(rule.zones)}" if rule.zones else ""
+        return Condition(camera, str(thing.id), False, stay is None, f"{thing.class_name} left{place}")
+    zones = [z for z in thing.zones if not rule.zones or z in rule.zones]
+    words = thing.class_name
+    if zones:
+        words += f" in {', '.join(zones)}"
+    if rule.dwell_s:
+        words += f" for {stay:.0f} s"
+    details = {"class": thing.class_name, "zones": zones, "score": round(thing.score, 3)}
+    matter = (thing.class_name, *zones)
+    return Condition(camera, str(thing.id), True, False, words, round(stay, 2), thing.id, details, 0.0, matter)
+
+
+def _stay(rule: Rule, thing: TrackedObject) -> float | None:
+    """Seconds that an object has been where the rule looks; None if it is not there."""
+    if rule.classes and thing.class_name not in rule.classes:
+        return None
+    if not rule.zones:
+        return thing.age_s
+    stays = [thing.zone_s.get(zone, 0.0) for zone in thing.zones if zone in rule.zones]
+    return max(stays, default=None)
+
+
+@_look.register
+def _(fact: AccuracyMeasured, book: _Book) -> None:
+    for rule in book.of("accuracy", fact.camera):
+        low, high = rule.threshold, min(1.0, rule.threshold + MARGIN["accuracy"])
+        words = f"accuracy {fact.accuracy:.2f} in window {fact.window}, the rule's floor is {low:.2f}"
+        book.see(
+            rule,
+            Condition(
+                fact.camera, "", fact.accuracy < low, fact.accuracy >= high, words, fact.accuracy,
+                details={"window": fact.window}, matter=(round(fact.accuracy, 2),),
+            ),
+        )  # fmt: skip
+
+
+@_look.register
+def _(fact: CameraNow, book: _Book) -> None:
+    for rule in book.of("camera_lost", fact.camera):
+        words = "pictures come again" if fact.live else f"no pictures: {fact.words or 'no reason is known'}"
+        book.see(rule, Condition(fact.camera, "", not fact.live, fact.live, words, wait_s=rule.wait_s))
+
+
+@_look.register
+def _(fact: CameraGone, book: _Book) -> None:
+    for key in book.known():
+        if key[1] == fact.camera:
+            book.drop(key, fact.words)
+
+
+@_look.register
+def _(fact: DiskNow, book: _Book) -> None:
+    free = fact.free_bytes / max(1, fact.total_bytes)
+    for rule in book.of("disk"):
+        low, high = rule.threshold, min(1.0, rule.threshold + MARGIN["disk"])
+        words = f"{100 * free:.1f} % of the disk is free ({fact.free_bytes / 1e9:.1f} GB)"
+        book.see(rule, Condition(None, "", free < low, free >= high, words, round(free, 3), matter=(round(free, 2),)))
+
+
+@_look.register
+def _(fact: RolledBack, book: _Book) -> None:
+    for rule in book.of("roll_back", fact.camera):
+        words = f"back to {fact.version}: {fact.words}"
+        details = {"version": fact.version}
+        book.see(rule, Condition(fact.camera, "", True, False, words, details=details, matter=(fact.version,)))
+
+
+@_look.register
+def _(fact: Promoted, book: _Book) -> None:
+    for rule in book.of("roll_back", fact.camera):
+        book.see(rule, Condition(fact.camera, "", False, True, f"{fact.version} is in force"))
+
+
+@_look.register
+def _(fact: ServedNow, book: _Book) -> None:
+    for rule in book.of("slo"):
+        low, high = rule.threshold, min(1.0, rule.threshold + MARGIN["slo"])
+        for model, part in fact.within.items():
+            words = f"{model}: {100 * part:.1f} % of requests were answered within the objective"
+            book.see(
+                rule,
+                Condition(
+                    None, model, part < low, part >= high, words, round(part, 3), details={"model": model},
+                    wait_s=rule.wait_s, matter=(round(part, 1),),
+                ),
+            )  # fmt: skip
+    for key in book.known():
+        if not key[1] and key[2] and key[2] not in fact.within:
+            book.drop(key, f"{key[2]} is not served any more")
+
+
+@_look.register
+def _(fact: Acknowledged, book: _Book) -> None:
+    for key, known in list(book.active.items()):
+        alarm = known.alarm
+        if alarm.id != fact.alarm:
+            continue
+        by, at = alarm.acknowledged_by or fact.by, alarm.acknowledged_utc_s or book.now.utc_s
+        book.active[key] = replace(known, alarm=replace(alarm, acknowledged_by=by, acknowledged_utc_s=at))
+        if alarm.kind == "roll_back":
+            book.end(key, f"seen by {by}")  # nothing else would end it but the next promotion
+
+
+@_look.register
+def _(fact: RulesChanged, book: _Book) -> None:
+    rules = {r.id: r for r in book.rules}
+    for key in book.known():
+        rule, camera = rules.get(key[0]), key[1]
+        if rule is None:
+            book.drop(key, "the rule was removed or switched off")
+            continue
+        elsewhere = bool(rule.cameras and camera and camera not in rule.cameras)
+        if elsewhere or (key in book.active and rule.kind != book.active[key].alarm.kind):
+            book.drop(key, "the rule was changed")
+        elif key in book.waiting and key[0] in fact.changed:
+            book.waiting.pop(key)  # looked at anew, as the rule is now
+
+
+@_look.register
+def _(_: TimePassed, book: _Book) -> None:
+    rules = {r.id: r for r in book.rules if r.kind != "object"}  # objects are told of all the time
+    for key, waiting in list(book.waiting.items()):
+        if key[0] in rules:
+            book.see(rules[key[0]], waiting.condition)
