@@ -49,7 +49,9 @@ export function Header({ overview, health, now_s, page, me, theme, onTheme, onLo
       </nav>
       {overview && <WindowNow overview={overview} now_s={now_s} />}
       {health && (
-        <Badge tone={health.ready ? (health.reasons.length > 0 ? "wait" : "good") : "bad"}>{status(health)}</Badge>
+        <Badge tone={health.ready ? (health.reasons.length > 0 ? "wait" : "good") : "bad"}>
+          <span class="status">{status(health)}</span>
+        </Badge>
       )}
       <UserMenu me={me} theme={theme} onTheme={onTheme} onLogOut={onLogOut} />
     </header>

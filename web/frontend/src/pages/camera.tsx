@@ -2,8 +2,8 @@
 
 import { useEffect } from "preact/hooks";
 
-import type { Camera } from "../api";
-import { percent, points, shortVersion } from "../format";
+import type { Camera, JournalEntry } from "../api";
+import { clock, percent, points, shortVersion } from "../format";
 import { drift, history, measured } from "../parts/accuracy";
 import { useAsked } from "../parts/asking";
 import { Badge } from "../parts/badge";
@@ -13,6 +13,7 @@ import { LivePicture, stateOf } from "../parts/live_picture";
 import { Empty } from "../parts/states";
 import { Tabs } from "../parts/tabs";
 import { go, href, useRoute } from "../router";
+import { tell } from "../words";
 import "../styles/camera.css";
 import { AccuracyTab } from "./camera_accuracy";
 import { DisagreementsTab } from "./camera_disagreements";
@@ -144,6 +145,7 @@ export function CameraPage({ known, me, now_s }: PageProps) {
                 : lost.map(([name, n]) => `${n.toLocaleString()} ${name.replaceAll("_", " ")}`).join(", ")}
             </dd>
           </dl>
+          <Lately events={known.events.filter((e) => e.camera === id).slice(0, 5)} />
         </div>
       </div>
       <div class="camera-tabs">
@@ -156,5 +158,26 @@ export function CameraPage({ known, me, now_s }: PageProps) {
         </Tabs>
       </div>
     </>
+  );
+}
+
+/** What happened to it last: why something changed. */
+function Lately({ events }: { events: JournalEntry[] }) {
+  if (events.length === 0) return null;
+  return (
+    <div class="lately">
+      <h2>Lately</h2>
+      <ol class="events">
+        {events.map((entry, n) => {
+          const told = tell(entry);
+          return (
+            <li key={`${entry.id ?? "lost"}-${n}`} class={told.tone}>
+              <time>{entry.utc_s === undefined ? "" : clock(entry.utc_s)}</time>
+              <span>{told.text}</span>
+            </li>
+          );
+        })}
+      </ol>
+    </div>
   );
 }

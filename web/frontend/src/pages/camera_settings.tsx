@@ -42,7 +42,7 @@ function groups(admin: boolean): Group[] {
     {
       title: "Connection",
       fields: [
-        { path: "url", label: "Address", ...reach },
+        { path: "url", label: "Address", hint: "With rtsp:// or rtsps://, without a password; or a file or folder on the box.", ...reach },
         { path: "username", label: "User name", ...reach },
         { path: "transport", label: "Transport", ...reach },
         { path: "stall_timeout_s", label: "Lost after", unit: "s", hint: "So long without a picture." },

@@ -191,6 +191,17 @@ function Tile({ row, windows, boxes }: { row: Row; windows: WindowRecord[]; boxe
         <Fact name="Camera" value={isLive ? `${camera.fps.toFixed(1)} fps` : "–"} />
         <Fact name="Answers" value={isLive ? `${camera.answers_per_s.toFixed(1)} / s` : "–"} />
         <Fact name="Delay" value={isLive ? `${camera.delay_s.toFixed(2)} s` : "–"} />
+        {past.x.length > 1 && (
+          <div class="trend">
+            <dt class="hidden">Trend</dt>
+            <dd>
+              <Sparkline
+                data={past}
+                label={`Accuracy over ${past.x.length} windows, now ${percent(realised)}; the first model ${percent(frozen)}`}
+              />
+            </dd>
+          </div>
+        )}
       </dl>
       <div class="accuracy">
         {realised === null ? (
@@ -201,14 +212,10 @@ function Tile({ row, windows, boxes }: { row: Row; windows: WindowRecord[]; boxe
               <strong>{percent(realised)}</strong> <span class="quiet">right</span>
             </p>
             {gain !== null && (
-              <p class={`gain ${gain >= 0 ? "up" : "down"}`} title={`The model that never learned: ${percent(frozen, 1)}`}>
-                {points(gain)} <span class="quiet">to frozen</span>
+              <p class={`gain ${gain >= 0 ? "up" : "down"}`} title={`The first model, had it never learned: ${percent(frozen, 1)}`}>
+                {points(gain)} <span class="quiet">by retraining</span>
               </p>
             )}
-            <Sparkline
-              data={past}
-              label={`Accuracy over ${past.x.length} windows, now ${percent(realised)}; the frozen model ${percent(frozen)}`}
-            />
           </>
         )}
       </div>

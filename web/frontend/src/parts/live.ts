@@ -164,35 +164,42 @@ export function classColour(index: number): string {
   return COLOURS[index % COLOURS.length] ?? "#ffffff";
 }
 
+/** Pixels across, at most. */
+const LARGEST = 1920;
+
 /** Draw a picture and, if wanted, the boxes of the answer that belongs to it. */
 export function draw(canvas: HTMLCanvasElement, { header, bitmap }: Picture, boxes: boolean): void {
-  if (canvas.width !== bitmap.width || canvas.height !== bitmap.height) {
-    canvas.width = bitmap.width;
-    canvas.height = bitmap.height;
+  // As sharp as the screen shows it: lines and names would blur with a small picture.
+  const shown = Math.min(LARGEST, Math.round(canvas.clientWidth * devicePixelRatio));
+  const width = Math.max(bitmap.width, shown);
+  const height = Math.round((bitmap.height * width) / bitmap.width);
+  if (canvas.width !== width || canvas.height !== height) {
+    canvas.width = width;
+    canvas.height = height;
   }
   const context = canvas.getContext("2d");
   if (context === null) return;
-  context.drawImage(bitmap, 0, 0);
+  context.drawImage(bitmap, 0, 0, width, height);
   if (!boxes) return;
-  const scale = Math.max(0.6, bitmap.width / Math.max(1, canvas.clientWidth));
+  const scale = Math.max(0.6, width / Math.max(1, canvas.clientWidth));
   const size = Math.round(12 * scale);
   context.font = `600 ${size}px system-ui, sans-serif`;
   context.textBaseline = "middle";
   header.boxes.forEach((box, n) => {
     const label = header.labels[n] ?? 0;
     const colour = classColour(label);
-    const x = box[0] * bitmap.width;
-    const y = box[1] * bitmap.height;
-    const width = (box[2] - box[0]) * bitmap.width;
-    const height = (box[3] - box[1]) * bitmap.height;
+    const x = box[0] * width;
+    const y = box[1] * height;
+    const wide = (box[2] - box[0]) * width;
+    const high = (box[3] - box[1]) * height;
     context.lineWidth = 2 * scale;
     context.strokeStyle = colour;
     context.setLineDash(header.stale ? [6 * scale, 4 * scale] : []);
-    context.strokeRect(x, y, width, height);
+    context.strokeRect(x, y, wide, high);
     context.setLineDash([]);
     const text = header.classes[label] ?? `class ${label}`;
     const textWidth = context.measureText(text).width + 8 * scale;
-    const left = Math.min(Math.max(0, x - scale), Math.max(0, bitmap.width - textWidth));
+    const left = Math.min(Math.max(0, x - scale), Math.max(0, width - textWidth));
     const top = y > size * 1.5 ? y - size * 1.45 : y + scale;
     context.fillStyle = colour;
     context.fillRect(left, top, textWidth, size * 1.45);

@@ -27,6 +27,9 @@ function parts(overview: Overview): Part[] {
   return out;
 }
 
+/** From so many cameras on the table is folded away. */
+const FOLDED_FROM = 6;
+
 const DEVICES: Record<string, string> = { cap: "held by the kernel", reserve: "reserved", coop: "kept by agreement" };
 
 export function SharesNow({ overview }: { overview: Overview }) {
@@ -55,49 +58,62 @@ export function SharesNow({ overview }: { overview: Overview }) {
             />
           ))}
       </div>
-      <table class="legend">
-        <thead>
-          <tr>
-            <th scope="col">Camera</th>
-            <th scope="col">
-              <span class="swatch" aria-hidden="true" /> Inference
-            </th>
-            <th scope="col">
-              <span class="swatch training" aria-hidden="true" /> Retraining
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {overview.cameras.map((camera, index) => (
-            <tr key={camera.id}>
-              <th scope="row">
-                <span class="dot" style={{ background: cameraColour(index) }} aria-hidden="true" />
-                {camera.name}
-              </th>
-              <td>{percent(overview.shares[camera.id]?.inference)}</td>
-              <td>{overview.shares[camera.id]?.retraining ? percent(overview.shares[camera.id]?.retraining) : "–"}</td>
-            </tr>
-          ))}
-          {small.map((p) => (
-            <tr key={p.key}>
-              <th scope="row">
-                <span class="dot" style={{ background: p.colour }} aria-hidden="true" />
-                {p.name}
-              </th>
-              <td colSpan={2}>{percent(p.share)}</td>
-            </tr>
-          ))}
-          <tr>
-            <th scope="row">
-              <span class="dot free" aria-hidden="true" />
-              {sum > 1.005 ? "Asked beyond the device" : "Free"}
-            </th>
-            <td colSpan={2}>{percent(sum > 1.005 ? sum - 1 : free)}</td>
-          </tr>
-        </tbody>
-      </table>
+      {overview.cameras.length > FOLDED_FROM ? (
+        <details>
+          <summary>Shares of {overview.cameras.length} cameras</summary>
+          <Table overview={overview} small={small} sum={sum} free={free} />
+        </details>
+      ) : (
+        <Table overview={overview} small={small} sum={sum} free={free} />
+      )}
       <Jobs overview={overview} />
     </section>
+  );
+}
+
+function Table({ overview, small, sum, free }: { overview: Overview; small: Part[]; sum: number; free: number }) {
+  return (
+    <table class="legend">
+      <thead>
+        <tr>
+          <th scope="col">Camera</th>
+          <th scope="col">
+            <span class="swatch" aria-hidden="true" /> Inference
+          </th>
+          <th scope="col">
+            <span class="swatch training" aria-hidden="true" /> Retraining
+          </th>
+        </tr>
+      </thead>
+      <tbody>
+        {overview.cameras.map((camera, index) => (
+          <tr key={camera.id}>
+            <th scope="row">
+              <span class="dot" style={{ background: cameraColour(index) }} aria-hidden="true" />
+              {camera.name}
+            </th>
+            <td>{percent(overview.shares[camera.id]?.inference)}</td>
+            <td>{overview.shares[camera.id]?.retraining ? percent(overview.shares[camera.id]?.retraining) : "–"}</td>
+          </tr>
+        ))}
+        {small.map((p) => (
+          <tr key={p.key}>
+            <th scope="row">
+              <span class="dot" style={{ background: p.colour }} aria-hidden="true" />
+              {p.name}
+            </th>
+            <td colSpan={2}>{percent(p.share)}</td>
+          </tr>
+        ))}
+        <tr>
+          <th scope="row">
+            <span class="dot free" aria-hidden="true" />
+            {sum > 1.005 ? "Asked beyond the device" : "Free"}
+          </th>
+          <td colSpan={2}>{percent(sum > 1.005 ? sum - 1 : free)}</td>
+        </tr>
+      </tbody>
+    </table>
   );
 }
 
