@@ -40,8 +40,8 @@ class OutputsService(Protocol):
         """POST one message of kind "test", past the queue: {"ok", "message", "took_s"}. Raises NotFound."""
 
     async def dead_letters(self, limit: int, before: int | None) -> list[Json]:
-        """Messages that were given up, newest first: {"id", "destination", "camera", "kind", "message": its id, "utc_s",
-        "died_utc_s", "tries", "reason", "body"}."""
+        """Messages that were given up, newest first: {"id", "destination", "camera", "kind", "message": the id that it
+        was sent with, "utc_s", "died_utc_s", "tries", "reason", "body"}."""
 
     async def retry_dead_letter(self, number: int, by: str) -> None:
         """Put it at the end of its queue. Raises NotFound."""

@@ -1,0 +1,90 @@
+"""Decisions about messages: who gets which, when to try again, what an answer means, what a queue loses."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edge.core.errors import InvalidValue
+from edge.outputs.messages import MAX_BYTES, Limits, Pace, Wanted, judge, retry_after_s, size_of, surplus
+
+_sizes = st.lists(st.integers(1, 1000), max_size=60)
+
+
+@given(_sizes, st.integers(1, 80), st.integers(1, 20_000))
+def test_a_queue_loses_the_oldest_and_no_more_than_it_must(sizes: list[int], messages: int, most: int) -> None:
+    limits = Limits(messages, most, 1.0)
+    gone = surplus(sizes, len(sizes), sum(sizes), limits)
+    kept = sizes[gone:]
+    assert len(kept) <= messages
+    assert sum(kept) <= most
+    if gone:
+        one_more = sizes[gone - 1 :]
+        assert len(one_more) > messages or sum(one_more) > most
+
+
+@given(st.floats(0.01, 10), st.floats(10, 1000), st.integers(1, 10_000), st.floats(0, 1))
+def test_pauses_grow_to_their_limit_and_never_shrink(first: float, most: float, failures: int, chance: float) -> None:
+    pace = Pace(first, most)
+    pause = pace.pause_s(failures, chance)
+    assert 0.75 * min(first, most) <= pause <= most
+    assert pace.pause_s(failures + 1, chance) >= pause
+
+
+def test_pauses_are_doubled_each_time() -> None:
+    assert [Pace(1, 60).pause_s(n, 0.0) for n in range(1, 9)] == [1, 2, 4, 8, 16, 32, 60, 60]
+    assert Pace(1, 60).pause_s(1, 1.0) == 0.75
+
+
+@pytest.mark.parametrize(
+    ("status", "outcome"),
+    [
+        (200, "delivered"), (204, "delivered"), (301, "later"), (307, "later"), (400, "refused"), (401, "later"),
+        (403, "later"), (404, "later"), (408, "later"), (410, "refused"), (413, "refused"), (418, "refused"),
+        (422, "refused"), (429, "away"), (500, "later"), (501, "later"), (502, "away"), (503, "away"), (504, "away"),
+        (100, "later"), (600, "later"),
+    ],
+)  # fmt: skip
+def test_what_an_answer_means(status: int, outcome: str) -> None:
+    verdict = judge(status, None, 0.0)
+    assert verdict.outcome == outcome
+    assert str(status) in verdict.reason or outcome == "delivered"
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        (None, None), ("0", 0.0), ("12", 12.0), (" 12 ", 12.0), ("99999999999999999999", 3600.0), ("-3", None),
+        ("1.5", None), ("soon", None), ("", None), ("Sun, 20 Sep 2026 14:13:50 GMT", 30.0),
+        ("Sun, 20 Sep 2020 14:13:50 GMT", 0.0), ("Sun, 20 Sep 2036 14:13:50 GMT", 3600.0),
+    ],
+)  # fmt: skip
+def test_retry_after_in_seconds_or_as_a_date(value: str | None, seconds: float | None) -> None:
+    assert retry_after_s(value, 1789913600.0) == seconds
+
+
+@given(st.text(max_size=40))
+def test_any_retry_after_is_none_or_within_an_hour(value: str) -> None:
+    seconds = retry_after_s(value, 1.79e9)
+    assert seconds is None or 0 <= seconds <= 3600
+
+
+def test_who_gets_what() -> None:
+    warning = {"severity": "warning", "phase": "new"}
+    assert Wanted().takes("alarm", None, warning)
+    assert not Wanted(kinds=frozenset({"object"})).takes("alarm", "north", warning)
+    assert Wanted(cameras=frozenset({"north"})).takes("alarm", "north", warning)
+    assert not Wanted(cameras=frozenset({"north"})).takes("alarm", None, warning)
+    assert not Wanted(severities=frozenset({"critical"})).takes("alarm", "north", warning)
+    # An object has no severity: the restriction is not about it.
+    assert Wanted(severities=frozenset({"critical"})).takes("object", "north", {"phase": "end"})
+    assert not Wanted(phases=frozenset({"new"})).takes("object", "north", {"phase": "end"})
+
+
+@pytest.mark.parametrize("body", [{"x": math.nan}, {"x": object()}, {"x": "y" * MAX_BYTES}])
+def test_what_nobody_could_take_is_refused(body: dict[str, object]) -> None:
+    with pytest.raises(InvalidValue, match="body"):
+        size_of(body)

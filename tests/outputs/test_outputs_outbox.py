@@ -1,0 +1,281 @@
+"""The outbox: order, bounds, counted losses, restarts, and a database that is away."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sqlite3
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edge.core.clock import ManualClock
+from edge.core.errors import InvalidValue, NotFound
+from edge.outputs.messages import Limits, size_of
+from edge.outputs.outbox import MAX_DEAD, Outbox
+from edge.store.database import Database
+from edge.store.store import Store, default_url
+
+BIG = Limits(1000, 10_000_000, 1000.0)
+
+
+def _outbox(database: Database, **more: Any) -> tuple[Outbox, list[tuple[str, dict[str, Any]]], ManualClock]:
+    notes: list[tuple[str, dict[str, Any]]] = []
+    clock = ManualClock()
+    return Outbox(database, clock, lambda kind, data: notes.append((kind, data)), **more), notes, clock
+
+
+def _numbers(page: tuple[Any, ...]) -> list[int]:
+    return [m.body["n"] for m in page]
+
+
+_lanes = st.sampled_from(["north", "south", None])
+_actions = st.lists(
+    st.one_of(
+        st.tuples(st.just("put"), _lanes, st.integers(1, 400)),
+        st.tuples(st.just("flush")),
+        st.tuples(st.just("deliver"), st.integers(1, 5)),
+        st.tuples(st.just("restart")),
+        st.tuples(st.just("age"), st.integers(1, 60)),
+        st.tuples(st.just("bury")),
+        st.tuples(st.just("revive")),
+    ),
+    max_size=40,
+)
+
+
+@settings(max_examples=40)
+@given(actions=_actions, messages=st.integers(1, 12), most=st.integers(1000, 6000))
+def test_the_outbox_is_a_bounded_queue(
+    actions: list[tuple[Any, ...]], messages: int, most: int, sqlite_template: Path
+) -> None:
+    """Against a plain list: what is delivered, lost and waiting, whatever happens in which order."""
+    limits = Limits(messages, most, 100.0)
+
+    async def play(folder: Path) -> None:
+        shutil.copy(sqlite_template, folder / "magpie.db")
+        database = Database(default_url(folder))
+        box, _, clock = _outbox(database)
+        box.destination("d", limits)
+        memory: list[tuple[int, str, float, int]] = []
+        kept: list[tuple[int, str, float, int]] = []
+        dead: list[tuple[int, str, float, int]] = []
+        sent: list[tuple[int, str]] = []
+        number = lost = sent_before = lost_before = 0
+        for action in actions:
+            match action:
+                case ("put", camera, size):
+                    number += 1
+                    body = {"n": number, "pad": "x" * size}
+                    box.put("d", "object", camera, body)
+                    memory.append((number, camera or "", clock.utc(), size_of(body)))
+                case ("flush",):
+                    assert await box.flush()
+                    kept, memory = kept + memory, []
+                case ("deliver", count):
+                    page = await box.page("d", count)
+                    assert _numbers(page) == [m[0] for m in kept[:count]]
+                    await box.delivered("d", [m.id for m in page])
+                    sent += [(m.body["n"], m.lane) for m in page]
+                    kept = kept[count:]
+                case ("restart",):
+                    await box.close()
+                    sent_before, lost_before = len(sent), lost + _over(kept + memory, limits)
+                    kept, memory = kept + memory, []
+                    number_waiting = len(kept) - _over(kept, limits)
+                    box = Outbox(database, clock, lambda *_: None)
+                    box.destination("d", limits)
+                    await box.read_sums()
+                    assert box.counts("d").waiting == number_waiting
+                case ("age", seconds):
+                    clock.advance(seconds)
+                    await box.expire()
+                    old = [m for m in kept if m[2] < clock.utc() - limits.age_s]
+                    kept = [m for m in kept if m not in old]
+                    lost += len(old)
+                case ("bury",):
+                    page = await box.page("d", 1)
+                    for message in page:
+                        await box.bury(message, 1, "no")
+                        dead.append(kept.pop(0))
+                case ("revive",):
+                    if dead:
+                        letters = await box.dead_letters(1)
+                        await box.retry(letters[0].id)
+                        n, lane, _, size = dead.pop()
+                        kept.append((n, lane, clock.utc(), size))
+            if action[0] in ("flush", "restart"):
+                over = _over(kept, limits)
+                kept, lost = kept[over:], lost + over
+            counts = box.counts("d")
+            assert counts.waiting == len(kept) + len(memory)
+            assert counts.bytes == sum(m[3] for m in kept + memory)
+            assert counts.dead == len(dead)
+            assert counts.sent == len(sent) - sent_before
+            assert sum(counts.lost.values()) == lost - lost_before
+        assert _numbers(await box.page("d", 1000)) == [m[0] for m in kept]
+        # Nothing is in two places, and nothing is nowhere.
+        assert len(sent) + lost + len(kept) + len(memory) + len(dead) == number
+        database.close()
+
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(play(Path(folder)))
+
+
+def _over(kept: list[tuple[int, str, float, int]], limits: Limits) -> int:
+    gone = 0
+    while len(kept) - gone > limits.messages or sum(m[3] for m in kept[gone:]) > limits.bytes:
+        gone += 1
+    return gone
+
+
+async def test_lanes_that_wait_are_left_out(store: Store) -> None:
+    box, _, _ = _outbox(store.database)
+    box.destination("d", BIG)
+    box.destination("e", BIG)
+    for n in range(6):
+        box.put("d", "alarm", ["north", "south", None][n % 3], {"n": n})
+        box.put("e", "alarm", "north", {"n": 100 + n})
+    await box.flush()
+    assert _numbers(await box.page("d", 10)) == [0, 1, 2, 3, 4, 5]
+    assert _numbers(await box.page("d", 10, ["north"])) == [1, 2, 4, 5]
+    assert _numbers(await box.page("d", 10, ["north", ""])) == [1, 4]
+    assert _numbers(await box.page("d", 2)) == [0, 1]
+
+
+async def test_each_destination_has_limits_of_its_own(store: Store) -> None:
+    box, notes, _ = _outbox(store.database)
+    box.destination("small", Limits(3, 10_000_000, 1000.0))
+    box.destination("large", BIG)
+    for n in range(10):
+        box.put("small", "alarm", "north", {"n": n})
+        box.put("large", "alarm", "north", {"n": n})
+    await box.flush()
+    assert _numbers(await box.page("small", 100)) == [7, 8, 9]
+    assert len(await box.page("large", 100)) == 10
+    assert notes == [("output.lost", {"destination": "small", "cause": "limit", "messages": 7})]
+
+
+async def test_while_the_database_is_away_messages_wait_in_bounded_memory(store: Store) -> None:
+    blocker = sqlite3.connect(store.data_dir / "magpie.db", isolation_level=None)
+    blocker.execute("PRAGMA busy_timeout = 0")
+    store.database.close()
+    quick = Database(default_url(store.data_dir), busy_timeout_ms=50)
+    box, notes, _ = _outbox(quick, memory_messages=20)
+    box.destination("d", BIG)
+    blocker.execute("BEGIN IMMEDIATE")
+    for n in range(30):
+        box.put("d", "alarm", "north", {"n": n})
+    assert not await box.flush()
+    assert box.unwritten == 20
+    assert "locked" in box.failing
+    blocker.execute("ROLLBACK")
+    assert await box.flush()
+    assert box.failing == ""
+    await box.expire()  # counts anew what a write that failed half-way might have left
+    assert box.counts("d").waiting == 20
+    assert _numbers(await box.page("d", 100)) == list(range(10, 30))
+    assert ("output.lost", {"destination": "d", "cause": "memory", "messages": 10}) in notes
+    blocker.close()
+    quick.close()
+
+
+async def test_memory_is_bounded_by_bytes_too(store: Store) -> None:
+    box, _, _ = _outbox(store.database, memory_bytes=20_000)
+    box.destination("d", BIG)
+    for n in range(50):
+        box.put("d", "alarm", None, {"n": n, "pad": "x" * 1000})
+        assert sum(m.bytes for m in box._waiting) <= 20_000
+    await box.flush()
+    assert box.counts("d").lost["memory"] == 50 - box.counts("d").waiting
+    assert _numbers(await box.page("d", 1000))[-1] == 49
+
+
+async def test_a_message_that_nobody_could_take_is_counted_and_stops_nothing(store: Store) -> None:
+    box, _, _ = _outbox(store.database)
+    box.destination("d", BIG)
+    with pytest.raises(InvalidValue, match="body"):
+        box.put("d", "alarm", "north", {"x": float("nan")})
+    with pytest.raises(NotFound):
+        box.put("nobody", "alarm", "north", {})
+    box.put("d", "alarm", "north", {"n": 1, "nul": "a\x00b"})
+    assert await box.flush()
+    (message,) = await box.page("d", 10)
+    assert message.body == {"n": 1, "nul": "ab"}
+    assert box.counts("d").lost == {"refused": 1}
+
+
+async def test_the_same_id_however_often_it_is_read(store: Store) -> None:
+    box, _, _ = _outbox(store.database)
+    box.destination("d", BIG)
+    given_id = box.put("d", "alarm", "north", {"n": 1})
+    await box.flush()
+    again, _, _ = _outbox(store.database)
+    again.destination("d", BIG)
+    await again.read_sums()
+    (message,) = await again.page("d", 10)
+    assert message.message == given_id
+    await again.bury(message, 3, "the receiver answered 410\x00")
+    (letter,) = await again.dead_letters(10)
+    assert (letter.message, letter.tries, letter.reason) == (given_id, 3, "the receiver answered 410")
+    await again.retry(letter.id)
+    (message,) = await again.page("d", 10)
+    assert message.message == given_id
+
+
+async def test_dead_letters_are_bounded(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edge.outputs.outbox.MAX_DEAD", 5)
+    box, _, _ = _outbox(store.database)
+    box.destination("d", BIG)
+    for n in range(8):
+        box.put("d", "alarm", "north", {"n": n})
+    await box.flush()
+    for message in await box.page("d", 10):
+        await box.bury(message, 1, "no")
+    letters = await box.dead_letters(100)
+    assert [letter.body["n"] for letter in letters] == [7, 6, 5, 4, 3]
+    assert [letter.body["n"] for letter in await box.dead_letters(2, letters[1].id)] == [5, 4]
+    assert box.counts("d").dead == 5
+    assert box.counts("d").lost == {"dead_letters": 3}
+    assert MAX_DEAD > 5
+    await box.drop_dead(letters[0].id)
+    assert box.counts("d").dead == 4
+    for call in (box.drop_dead, box.retry, box.dead_letter):
+        with pytest.raises(NotFound, match="dead letter"):
+            await call(letters[0].id)
+
+
+async def test_what_waits_for_a_destination_that_is_gone_is_deleted(store: Store) -> None:
+    box, _, _ = _outbox(store.database)
+    box.destination("old", BIG)
+    box.destination("new", BIG)
+    box.put("old", "alarm", None, {"n": 1})
+    box.put("new", "alarm", None, {"n": 2})
+    await box.flush()
+    again, notes, _ = _outbox(store.database)
+    again.destination("new", BIG)
+    await again.read_sums()
+    assert await again.page("old", 10) == ()
+    assert len(await again.page("new", 10)) == 1
+    assert notes == [("output.lost", {"destination": "old", "cause": "removed", "messages": 1, "dead_letters": 0})]
+
+
+async def test_a_sender_that_is_ended_half_way_leaves_the_counters_right(store: Store) -> None:
+    box, _, _ = _outbox(store.database)
+    box.destination("d", BIG)
+    for n in range(5):
+        box.put("d", "alarm", None, {"n": n})
+    await box.flush()
+    page = await box.page("d", 3)
+    task = asyncio.create_task(box.delivered("d", [m.id for m in page]))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await box.close()
+    assert box.counts("d").waiting == 2
+    assert _numbers(await box.page("d", 10)) == [3, 4]

@@ -1,0 +1,130 @@
+"""Topic names and discovery documents: hostile names bring no levels and no wildcards."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import paho.mqtt.client as paho
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edge.core.errors import InvalidValues
+from edge.outputs.topics import Topics, discovery, line, part, states, switch, word
+from edge.settings import MqttSettings, parse
+
+HOSTILE = ["#", "+", "/", "a/b", "../x", "\x00", "$SYS", "%23", "", " ", "дверь", "\ud800", "a" * 300]
+_names = st.text(st.characters(exclude_categories=()), max_size=40) | st.sampled_from(HOSTILE)
+
+
+@given(_names)
+def test_a_name_is_one_level_of_a_topic(name: str) -> None:
+    level = part(name)
+    assert re.fullmatch(r"[A-Za-z0-9_.%-]+", level)
+    topic = Topics("magpie").camera(name, "state")
+    assert topic.count("/") == 2
+    assert not paho.topic_matches_sub("magpie/+/retraining/set", topic)
+
+
+@given(_names, _names)
+def test_different_names_are_different_levels(one: str, other: str) -> None:
+    assert (part(one) == part(other)) == (one == other)
+
+
+@given(_names)
+def test_an_id_of_home_assistant(name: str) -> None:
+    assert re.fullmatch(r"[A-Za-z0-9_-]+", word(name))
+
+
+@given(st.lists(_names, unique=True, min_size=1, max_size=5))
+def test_a_switch_finds_its_camera_and_no_other(cameras: list[str]) -> None:
+    topics = Topics("site/magpie")
+    for camera in cameras:
+        assert topics.camera_to_set(topics.camera(camera, "retraining/set"), cameras) == camera
+        assert topics.camera_to_set(topics.camera(camera, "retraining"), cameras) is None
+
+
+def test_names_as_they_are_written() -> None:
+    assert part("junction-north") == "junction-north"
+    assert part("a/+#") == "a%2F%2B%23"
+    assert part("\x00é") == "%00%C3%A9"
+    assert part("$SYS") == "%24SYS"
+    assert Topics("magpie").messages("alarm", "north") == ("magpie/alarms", "magpie/north/alarms")
+    assert Topics("magpie").messages("object", None) == ("magpie/events",)
+
+
+@pytest.mark.parametrize("prefix", ["#", "a/#", "+", "a//b", "/a", "a/", "a b", "", "a\x00", "ä"])
+def test_a_prefix_with_wildcards_or_empty_levels_is_refused(prefix: str) -> None:
+    for field in ("prefix", "discovery_prefix"):
+        with pytest.raises(InvalidValues, match=field):
+            parse(MqttSettings, {"host": "broker.example", field: prefix})
+
+
+@pytest.mark.parametrize(
+    ("payload", "on"), [(b"ON", True), (b"OFF", False), (b"on", None), (b"", None), (b"ON\n", None), (b"\xff", None)]
+)
+def test_a_switch_takes_on_and_off_only(payload: bytes, on: bool | None) -> None:
+    assert switch(payload) is on
+
+
+OVERVIEW = {
+    "site": "depot",
+    "policy": "relay",
+    "jobs": [{}],
+    "window": {"number": 7, "phase": "planned"},
+    "cameras": [
+        {"id": "north", "name": "North\n<b>", "state": "live", "model_version": "v2", "accuracy": 0.61239},
+        {"id": "south", "name": "South", "state": "reconnecting", "model_version": "v1", "accuracy": None},
+    ],
+}
+FACTS = {
+    "ready": True, "reasons": ["b", "a", "a"], "version": "1", "expected": {"north": 0.7, "south": None},
+    "retraining": {"north": True}, "alarms": {("north", "object"), (None, "disk")},
+}  # fmt: skip
+
+
+def test_what_is_retained() -> None:
+    made = states(Topics("m"), OVERVIEW, FACTS)
+    state = json.loads(made.pop("m/state"))
+    assert state["cameras"] == 2
+    assert state["cameras_live"] == 1
+    assert state["reasons"] == ["a", "b"]
+    assert made == {
+        "m/alarm/disk": "ON", "m/alarm/slo": "OFF",
+        "m/north/state": "live", "m/north/model": "v2", "m/north/retraining": "ON", "m/north/accuracy": "0.6124",
+        "m/north/drift": "0.0876", "m/north/alarm/object": "ON", "m/north/alarm/accuracy": "OFF",
+        "m/north/alarm/camera_lost": "OFF", "m/north/alarm/roll_back": "OFF",
+        "m/south/state": "reconnecting", "m/south/model": "v1", "m/south/retraining": "OFF",
+        "m/south/alarm/object": "OFF", "m/south/alarm/accuracy": "OFF", "m/south/alarm/camera_lost": "OFF",
+        "m/south/alarm/roll_back": "OFF",
+    }  # fmt: skip
+
+
+def test_discovery_names_topics_that_exist() -> None:
+    topics = Topics("m")
+    retained = states(topics, OVERVIEW, FACTS) | {topics.camera("south", "accuracy"): "", "m/south/drift": ""}
+    documents = discovery(topics, "homeassistant", "depot", "1", OVERVIEW["cameras"])  # type: ignore[arg-type]
+    assert set(documents) == {
+        "homeassistant/device/magpie_depot/config",
+        "homeassistant/device/magpie_depot_camera_north/config",
+        "homeassistant/device/magpie_depot_camera_south/config",
+    }
+    ids = []
+    for text in documents.values():
+        document = json.loads(text)
+        assert document["availability_topic"] == "m/available"
+        assert document["device"]["identifiers"]
+        assert "\n" not in document["device"]["name"]
+        for component in document["components"].values():
+            assert component["platform"] in ("sensor", "binary_sensor", "switch")
+            assert component["state_topic"] in retained
+            ids.append(component["unique_id"])
+    assert len(set(ids)) == len(ids)
+    north = json.loads(documents["homeassistant/device/magpie_depot_camera_north/config"])
+    assert north["device"]["via_device"] == "magpie_depot"
+    assert north["components"]["retraining"]["command_topic"] == "m/north/retraining/set"
+
+
+def test_free_text_is_one_line() -> None:
+    assert line("a\r\nb\x00c" + "d" * 200) == "a  b c" + "d" * 114
