@@ -20,6 +20,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "load": ("load", "send load to served models; report latencies and violations"),
     "doctor": ("doctor", "say what this machine can enforce, and why not more"),
     "db": ("db", "create or upgrade the database"),
+    "user": ("user", "add and change who may come in; set-up and log-in links; API tokens"),
     "apply": ("apply", "make a running appliance like a site configuration; shows the difference first"),
     "backup": ("backup", "save everything the appliance remembers in one file"),
     "restore": ("restore", "put a back-up in place"),

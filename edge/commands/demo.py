@@ -132,10 +132,12 @@ async def _demo(site: SiteSettings, args: argparse.Namespace) -> int:
     )
     async with run_appliance(site) as running:
         caps = running.appliance.runtime.partitioner.caps
-        console.say(f"The page: {running.url}")
+        # One address for people: it logs the browser that opens it first in.
+        page = await running.entrance("demo")
+        console.say(f"The page: {page}")
         console.say(f"Shares: {caps.kind} ({caps.enforced}) over {caps.units:g} cores. {caps.evidence}")
         if not args.no_browser and (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
-            webbrowser.open(running.url)
+            webbrowser.open(page)
         first = running.appliance.runtime.controller.state.window
         follower = asyncio.create_task(_follow(running, console, began))
         try:

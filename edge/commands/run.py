@@ -29,6 +29,10 @@ def run(args: argparse.Namespace) -> int:
     log_to_stderr(args.log_level, args.log_format)
     site = read_site(args.config)
     if args.check:
+        if site.web.tls is not None:
+            from web.tls import Tls
+
+            Tls(site.web.tls)
         models = "" if site.serving is None else f", serves the models of {site.serving.folder}"
         sys.stdout.write(f"{args.config}: good, {len(site.cameras)} cameras{models}\n")
         return 0
@@ -40,6 +44,9 @@ def run(args: argparse.Namespace) -> int:
 async def _run(site: SiteSettings, say: Callable[[str], None]) -> None:
     async with run_appliance(site) as running:
         say(f"Magpie is up: {running.url} (stop it with Ctrl-C)")
+        link = await running.set_up()
+        if link is not None:
+            say(f"No admin yet. Make the first one here, within 24 hours: {link}")
         await running.stop.wait()
         say("stopping: workers are drained")
 

@@ -10,16 +10,36 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from edge.appliance.appliance import Appliance
+from edge.core.errors import Conflict
 from edge.settings import SiteSettings
+
+_ANY = ("0.0.0.0", "::", "")
 
 
 @dataclass(frozen=True)
 class RunningAppliance:
-    """A running appliance; `stop` is set by SIGTERM or SIGINT."""
+    """A running appliance; `stop` is set by SIGTERM or SIGINT. `url` is the page's address."""
 
     appliance: Appliance
     url: str
     stop: asyncio.Event
+
+    async def set_up(self) -> str | None:
+        """The address that makes the first admin, to be used once; None where there is one, or nobody logs in."""
+        access = self.appliance.keys.access
+        if access is None or not await access.setup_open():
+            return None
+        return f"{self.url}#/setup?token={await access.setup_link()}"
+
+    async def entrance(self, name: str) -> str:
+        """An address that logs a browser in as the admin `name`, to be used once; who is not there yet is added."""
+        access = self.appliance.keys.access
+        if access is None:
+            return self.url
+        with contextlib.suppress(Conflict):
+            await asyncio.to_thread(access.records.add_user, name, "admin", None, None, False, "demo")
+            await access.changed()
+        return f"{self.url}#/login?link={await access.login_link_for(name, 'demo')}"
 
 
 @asynccontextmanager
@@ -27,16 +47,22 @@ async def run_appliance(site: SiteSettings) -> AsyncIterator[RunningAppliance]:
     """Start the appliance and its page; drain both at the end. Raises MagpieError before anything runs."""
     from web.app import create_app
     from web.server import WebServer
+    from web.tls import Tls
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         with contextlib.suppress(NotImplementedError):
             loop.add_signal_handler(number, stop.set)
+    tls = None if site.web.tls is None else Tls(site.web.tls)
     async with Appliance(site) as appliance:
-        server = WebServer(create_app(appliance), site.web.host, site.web.port)
+        app = create_app(appliance, access=appliance.keys.access)
+        server = WebServer(app, site.web.host, site.web.port, tls)
         await server.start()
         try:
-            yield RunningAppliance(appliance, f"http://{site.web.host}:{server.port}/", stop)
+            host = "127.0.0.1" if site.web.host in _ANY else site.web.host
+            shown = f"[{host}]" if ":" in host else host
+            url = f"{'http' if tls is None else 'https'}://{shown}:{server.port}/"
+            yield RunningAppliance(appliance, url, stop)
         finally:
             await server.stop()

@@ -7,9 +7,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import httpx
 import pytest
 
 from edge.appliance.appliance import Appliance
+from edge.commands.running import RunningAppliance
 from edge.settings import SiteSettings
 
 
@@ -23,6 +25,13 @@ async def until(condition: Callable[[], Any], timeout_s: float, what: str) -> An
             return value
         await asyncio.sleep(0.1)
     pytest.fail(f"not within {timeout_s:.0f} s: {what}")
+
+
+async def log_in(rest: httpx.AsyncClient, up: RunningAppliance) -> None:
+    """Log the client in as an admin, by a one-time link as a browser does."""
+    link = (await up.entrance("tester")).partition("link=")[2]
+    answer = await rest.post("/api/v1/login/link", json={"token": link})
+    rest.headers["x-csrf-token"] = answer.json()["csrf"]
 
 
 @asynccontextmanager

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import tritonclient.grpc.aio as grpc
 import tritonclient.http.aio as http
-from running_kit import running, until
+from running_kit import log_in, running, until
 from serving_kit import echo, lenet, table
 
 from edge.appliance.appliance import Appliance
@@ -51,6 +51,7 @@ async def test_a_site_without_cameras_serves_models_by_both_protocols(tmp_path: 
     )
     site = site.model_copy(update={"web": site.web.model_copy(update={"port": 0})})
     async with run_appliance(site) as up, httpx.AsyncClient(base_url=up.url) as rest:
+        await log_in(rest, up)
         box = up.appliance
         await until(lambda: {state(box, "left"), state(box, "digits")} == {"serving"}, 60, "both are served")
         assert not any(w["name"] == "golden" for w in box.overview()["workers"]), "labels are for cameras"

@@ -12,7 +12,7 @@ import pytest
 import tritonclient.http.aio as http
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
-from running_kit import until
+from running_kit import log_in, until
 from serving_kit import echo, lenet, table
 
 from edge.cli import main
@@ -47,6 +47,7 @@ async def test_an_appliance_is_scraped_saved_applied_and_restored(
     data = Path(both.data_dir)
     async with run_appliance(both) as up, httpx.AsyncClient(base_url=up.url, timeout=30) as rest:
         box = up.appliance
+        await log_in(rest, up)
         await until(lambda: all(box.camera(c)["state"]["answers"] > 0 for c in cameras), 90, "every camera answers")
         await until(lambda: all(m["state"] == "serving" for m in box.serving()["models"]), 60, "both are served")
         port = box.serving()["front"]["http"]["port"]
