@@ -27,6 +27,7 @@ from web.routes import (
     live,
     metrics,
     models,
+    outputs,
     pictures,
     retraining,
     schema,
@@ -49,6 +50,7 @@ _TAGS = [
     {"name": "models", "description": "Versions of the cameras' students."},
     {"name": "serving", "description": "Models served to clients beside the cameras, and what more would fit."},
     {"name": "events", "description": "The journal."},
+    {"name": "outputs", "description": "MQTT broker, webhooks, and messages that could not be delivered."},
     {"name": "health", "description": "For supervisors and load balancers."},
 ]
 _ABOUT = """Every error has the shape of `Error`. Unknown fields and parameters are refused. Times are UTC epoch
@@ -89,7 +91,21 @@ def create_app(service: ApplianceService, static: Path = STATIC, access: Access 
     app.add_middleware(Auth, web=app, access=access, closing=closing)
     app.add_middleware(Guard)
     api = APIRouter(prefix=PREFIX, responses=_errors(), dependencies=[Depends(known_parameters)])
-    routes = (doors, state, cameras, pictures, retraining, windows, models, serving, events, schema, system, check)
+    routes = (
+        doors,
+        state,
+        cameras,
+        pictures,
+        retraining,
+        windows,
+        models,
+        serving,
+        events,
+        outputs,
+        schema,
+        system,
+        check,
+    )
     for module in routes:
         api.include_router(module.router)
     app.include_router(api)

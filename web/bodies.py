@@ -6,7 +6,16 @@ from typing import Any, Final, get_args
 
 from pydantic import Field, field_validator
 
-from edge.settings import AdmissionRequest, CameraSettings, Identifier, RetrainingSettings, ServingPlanning, Settings
+from edge.settings import (
+    AdmissionRequest,
+    CameraSettings,
+    Identifier,
+    MqttSettings,
+    RetrainingSettings,
+    ServingPlanning,
+    Settings,
+    WebhookSettings,
+)
 from web import access_bodies
 
 
@@ -44,7 +53,17 @@ class WhatIf(Settings):
 def schemas() -> dict[str, Any]:
     """JSON schemas of the bodies for OpenAPI, with everything that they refer to."""
     found: dict[str, Any] = {}
-    models: tuple[type[Settings], ...] = (CameraSettings, RetrainingSettings, RollBack, WhatIf, Watch, ServingPlanning, AdmissionRequest)
+    models: tuple[type[Settings], ...] = (
+        CameraSettings,
+        RetrainingSettings,
+        RollBack,
+        WhatIf,
+        Watch,
+        ServingPlanning,
+        AdmissionRequest,
+        MqttSettings,
+        WebhookSettings,
+    )
     for model in (*models, *access_bodies.ALL):
         schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
         found |= schema.pop("$defs", {})
@@ -53,6 +72,8 @@ def schemas() -> dict[str, Any]:
         ("Camera", "CameraSettings"),
         ("Retraining", "RetrainingSettings"),
         ("Serving", "ServingPlanning"),
+        ("Mqtt", "MqttSettings"),
+        ("Webhook", "WebhookSettings"),
     ):
         full = found[of]
         patch = {k: v for k, v in full.items() if k != "required"}

@@ -64,6 +64,7 @@ class _Snapshot(Collector):
             _retraining(s),
             _shares(s),
             _upkeep(s),
+            _outputs(s),
             _serving(s),
             _triton(s),
         )
@@ -278,6 +279,24 @@ def _shares(s: Json) -> Iterator[Metric]:
     ):
         rows_of = [(key, values[field]) for key, values in sorted(sums.items())]
         yield _gauge(f"magpie_worker_share_{name}_ratio", about, ("role", "camera"), rows_of)
+
+
+def _outputs(s: Json) -> Iterator[Metric]:
+    outputs = [(str(o["destination"]), o) for o in s["outputs"]]
+    one = ("destination",)
+    up = [((name,), o["up"]) for name, o in outputs if o["up"] is not None]
+    yield _gauge("magpie_output_up", "1 while the broker or receiver can be reached", one, up)
+    for key, name, about in (
+        ("waiting", "waiting", "Messages that wait to be delivered"),
+        ("waiting_bytes", "waiting_bytes", "Their size"),
+        ("dead", "dead_letters", "Messages that were given up and are kept"),
+    ):
+        yield _gauge(f"magpie_output_{name}", about, one, [((d,), o[key]) for d, o in outputs])
+    yield _counter("magpie_output_sent", "Messages that were delivered", one, [((d,), o["sent"]) for d, o in outputs])
+    yield _counter(
+        "magpie_output_lost", "Messages that will never be delivered, by cause", ("destination", "cause"),
+        [((d, cause), n) for d, o in outputs for cause, n in sorted(o["lost_by"].items())],
+    )  # fmt: skip
 
 
 def _upkeep(s: Json) -> Iterator[Metric]:

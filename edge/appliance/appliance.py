@@ -15,15 +15,18 @@ from typing import TYPE_CHECKING, Any
 import configs
 from edge.appliance import labelled, system
 from edge.appliance.admission import ServedNow, admit_camera, admit_model
+from edge.appliance.alarms import Alarms
 from edge.appliance.explained import OtherParts, compared, explained
 from edge.appliance.keys import Keys
 from edge.appliance.metrics import Tally, disk, expected_accuracy, front_statistics
+from edge.appliance.outputs import Outputs, Snapshot, World
 from edge.appliance.service import Json, LivePicture
 from edge.core.clock import Clock, SystemClock
 from edge.core.errors import Conflict, InvalidValue, MagpieError, NotFound, Unavailable
 from edge.core.models import ModelVersion
 from edge.core.shares import Partitioner
 from edge.ingest.probe import probe_camera
+from edge.ingest.secrets import resolve_secret
 from edge.logs import LogRing, entry_fields
 from edge.recording.recorder import window_folder
 from edge.runtime import messages as m
@@ -153,6 +156,8 @@ class Appliance:
         logging.getLogger().addHandler(self._log)
         self.journal = JournalBuffer(self.store, clock=self.clock)
         self.journal.start()
+        self.outputs = Outputs(self.site.outputs, self.store, self.clock, self._world())
+        self.alarms = self._new_alarms()
         self.runtime = Runtime(
             self.site,
             self.store,
@@ -162,6 +167,7 @@ class Appliance:
             self._teacher,
             self.note,
             self._preview,
+            self.alarms.answered,
         )
         try:
             await self._start(recovery, cameras)
@@ -171,6 +177,8 @@ class Appliance:
 
     async def close(self) -> None:
         """Drain and stop. Safe to call twice."""
+        if hasattr(self, "outputs"):
+            await self.outputs.stop()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -179,8 +187,12 @@ class Appliance:
             await self.serving_runtime.close()
             self.serving_runtime = None
         if hasattr(self, "runtime"):
+            await self.alarms.close()
             await self.runtime.close()
             del self.runtime
+        if hasattr(self, "outputs"):
+            await self.outputs.close()
+            del self.outputs
         if hasattr(self, "journal"):
             await asyncio.to_thread(self.journal.close)
             del self.journal
@@ -190,7 +202,35 @@ class Appliance:
             self.store.close()
         logging.getLogger().removeHandler(self._log)
 
+    def _world(self) -> World:
+        """What the outputs see of the appliance, and what they may do."""
+
+        def snapshot() -> Snapshot | None:
+            if not hasattr(self, "runtime"):
+                return None
+            health, cameras = self.health(), self.runtime.cameras.values()
+            return Snapshot(
+                self.overview(),
+                health["ready"],
+                tuple(str(reason["code"]) for reason in health["reasons"]),
+                health["version"],
+                {c.id: expected_accuracy(c.version) for c in cameras},
+                {c.id: c.settings.retraining.enabled for c in cameras},
+            )
+
+        async def set_retraining(camera: str, on: bool, by: str) -> None:
+            await self.change_camera(camera, {"retraining": {"enabled": on}}, by)
+
+        def secret(reference: str, path: str) -> str:
+            return resolve_secret(reference, path, kept=self.keys.secrets_file).reveal()
+
+        def note(kind: str, camera: str | None, data: Json) -> None:
+            self.note(kind, camera, data=data)
+
+        return World(self.site.site, _version(), snapshot, note, set_retraining, secret)
+
     async def _start(self, recovery: Recovery, cameras: list[CameraSettings]) -> None:
+        await self.outputs.open()
         caps = self.runtime.partitioner.caps
         self.note("appliance.started", data={"version": _version(), "share_kind": caps.kind, "enforced": caps.enforced})
         for found in recovery.rolled_back:
@@ -215,6 +255,8 @@ class Appliance:
         else:
             self.runtime.begin()
         await self._start_serving()
+        self.outputs.start()
+        await self.alarms.open()
         self._tasks.append(asyncio.create_task(self._housekeeping(), name="housekeeping"))
 
     def _cameras_to_run(self) -> list[CameraSettings]:
@@ -264,6 +306,29 @@ class Appliance:
             runtime.complain,
         )
         await self.serving_runtime.open()
+
+    def _new_alarms(self) -> Alarms:
+        def served() -> Mapping[str, float]:
+            """Part of recent requests within their objective, by model that was asked at all."""
+            status = {} if self.serving_runtime is None else self.serving_runtime.status()
+            return {
+                str(m["name"]): 1.0 - float(m["violations_recent"])
+                for m in status.get("models", ())
+                if m["state"] in ("serving", "capped")
+            }
+
+        return Alarms(
+            self.site,
+            self.store,
+            self.clock,
+            lambda: self.runtime.cameras,
+            lambda camera, order: self.runtime.take_pictures(camera, order),
+            served,
+            self.note,
+            self._tell,
+            self.outputs.deliver,
+            lambda code, message: self.runtime.complain(code, message),
+        )
 
     def _cameras_now(self) -> CamerasNow:
         runtime = self.runtime
@@ -318,6 +383,9 @@ class Appliance:
                     report = await asyncio.to_thread(self.store.retain, limits, self._drop_pictures)
                     if self._tally.retained(report):
                         self.note("retention", data=report.to_json())
+                    old = await self.alarms.retain(self.site.retention)
+                    if old.anything:
+                        self.note("retention.alarms", data=old.to_json())
                 except MagpieError as error:
                     self.runtime.complain(error.code, f"retention: {error}")
 
@@ -334,21 +402,27 @@ class Appliance:
     ) -> None:
         """Journal an event and tell whoever listens."""
         now = self.clock.utc()
-        self._sequence += 1
         try:
             self.journal.append(kind, camera=camera, window=window, data=data, at_utc_s=now)
         except InvalidValue as error:
             log.warning("event %s not journaled: %s", kind, error)
+        given = dict(data or {})
+        self._tally.note(kind, camera, given)
+        log.info("%s", kind, extra=entry_fields(kind, camera, window, given))
+        self._tell(kind, camera, given, window)
+        self.alarms.noted(kind, camera, window, given)
+
+    def _tell(self, kind: str, camera: str | None, data: Json, window: int | None = None) -> None:
+        """Tell whoever listens now."""
+        self._sequence += 1
         entry: Json = {
             "id": f"live-{self._sequence}",
-            "utc_s": now,
+            "utc_s": self.clock.utc(),
             "kind": kind,
             "camera": camera,
             "window": window,
-            "data": dict(data or {}),
+            "data": data,
         }
-        self._tally.note(kind, camera, entry["data"])
-        log.info("%s", kind, extra=entry_fields(kind, camera, window, entry["data"]))
         for listener in self._listeners:
             listener.put(entry)
 
@@ -415,6 +489,7 @@ class Appliance:
             for complaint in runtime.complaints
             if complaint["utc_s"] >= recent and complaint["code"] in grave
         ]
+        reasons += self.outputs.reasons()
         enabled = [c for c in runtime.cameras.values() if c.settings.enabled]
         live = [c for c in enabled if c.status().state == "live"]
         ready = (not enabled or bool(live)) and labelled and stats.failing_since_utc_s is None and sick is None
@@ -471,6 +546,7 @@ class Appliance:
                 "journal": self.journal.stats().lost,
                 "labels_waiting": runtime.labels.waiting(),
                 "live_pictures": self._pictures_missed,
+                "alarms": self.alarms.counts()["lost"],
             },
         }
 
@@ -486,6 +562,8 @@ class Appliance:
             "disk": await asyncio.to_thread(disk, Path(self.site.data_dir)),
             "serving": serving,
             "statistics": None if serving is None else await front_statistics(serving["front"]),
+            "outputs": self.outputs.metrics(),
+            "alarms": self.alarms.counts(),
         }
 
     def _serving_overview(self) -> Json | None:
@@ -641,9 +719,15 @@ class Appliance:
         await asyncio.to_thread(
             self.store.put_camera, camera, changed.model_dump(mode="json"), by, enabled=changed.enabled
         )
-        await self.runtime.remove_camera(camera)
-        await self._take_in(changed)
-        self._watch_now()
+        before = found.settings
+        if _of_worker(changed) == _of_worker(before):
+            self.runtime.settle_camera(changed)
+        else:
+            await self.runtime.remove_camera(camera)
+            if not changed.enabled:
+                self.alarms.camera_gone(camera, "the camera was switched off")
+            await self._take_in(changed)
+            self._watch_now()
         self.note("camera.changed", camera=camera, data={"by": by, "fields": sorted(patch)})
         return self.camera(camera)
 
@@ -651,6 +735,7 @@ class Appliance:
         await self.runtime.remove_camera(camera)
         await asyncio.to_thread(self.store.delete_camera, camera, by)
         self._pictures.pop(camera, None)
+        self.alarms.camera_gone(camera)
         self.note("camera.removed", camera=camera, data={"by": by})
 
     async def test_camera(self, settings: Mapping[str, Any]) -> Json:
@@ -841,6 +926,12 @@ class Appliance:
 
         # Port 0: ours is taken by ourselves, which is as it should be.
         return examine(Path(self.site.data_dir), self.site.database(), self.site.web.host, 0, self.site.cores)
+
+
+def _of_worker(settings: CameraSettings) -> CameraSettings:
+    """Settings without what only the control process looks at: a change of these needs no other worker."""
+    fields = CameraSettings.model_fields
+    return settings.model_copy(update={name: fields[name].default for name in ("name", "zones", "retraining")})
 
 
 def retention_limits(settings: RetentionSettings) -> RetentionLimits:

@@ -91,7 +91,7 @@ class Outputs:
     # -- life
 
     async def open(self) -> None:
-        """Take over what an earlier run has left, and start sending. Raises MagpieError."""
+        """Take over what an earlier run has left; from now on `deliver` keeps messages. Raises MagpieError."""
         kept = await asyncio.to_thread(self._store.get_settings, _SETTINGS)
         if kept is not None:
             self.settings = parse(OutputsSettings, kept, _SETTINGS)
@@ -103,6 +103,9 @@ class Outputs:
             self.outbox.destination(name, _limits(queue))
         await self.outbox.read_sums()
         self._start("outbox", self.outbox.run)
+
+    def start(self) -> None:
+        """Start sending, once the snapshot is that of a whole appliance."""
         self._start("states", self._tell_states)
         self._start_mqtt()
         for webhook in self.settings.webhooks:
@@ -110,7 +113,7 @@ class Outputs:
 
     async def stop(self) -> None:
         """Stop sending; what is delivered from now on is sent by the next run. Safe to call twice."""
-        for name in list(self._tasks):
+        for name in [n for n in self._tasks if n != "outbox"]:
             await self._end(name)
         self._mqtt = None
         self._webhooks.clear()
@@ -118,6 +121,7 @@ class Outputs:
     async def close(self) -> None:
         """Stop, and write what waits. Raises nothing."""
         await self.stop()
+        await self._end("outbox")
         if not await self.outbox.close():
             log.error("%d messages could not be kept: %s", self.outbox.unwritten, self.outbox.failing)
 

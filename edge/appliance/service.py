@@ -10,6 +10,8 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from edge.appliance.outputs_service import OutputsService
+
 Json = dict[str, Any]
 
 
@@ -172,6 +174,11 @@ class ApplianceService(Protocol):
 
     def audit(self, limit: int, before: int | None) -> list[Json]:
         """Newest first: [{"id", "utc_s", "by", "from", "subject", "action", "value"}]."""
+
+    # -- outputs
+    @property
+    def outputs(self) -> OutputsService:
+        """Broker, webhooks, dead letters."""
 
     def doctor(self) -> Json:
         """What this machine can enforce, and why not more."""

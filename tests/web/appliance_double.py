@@ -10,6 +10,7 @@ from typing import Any
 
 import cv2
 import numpy as np
+from outputs_double import OUTPUT_STATE, DictOutputs
 
 from edge.appliance.admission import ServedNow, admit_camera, admit_model
 from edge.appliance.metrics import Tally
@@ -68,6 +69,7 @@ class DictAppliance:
         self.picture_pause_s = 0.02
         self.calls: list[str] = []
         self.statistics: list[Json] | None = None
+        self.outputs = DictOutputs()
         self._events = itertools.count(1)
         for camera in cameras:
             self._put(parse(CameraSettings, settings(camera)))
@@ -195,6 +197,10 @@ class DictAppliance:
             "disk": {"free_bytes": 12_000_000_000, "total_bytes": 64_000_000_000},
             "serving": None if self.planning is None else self.serving(),
             "statistics": None if self.planning is None else self.statistics,
+            "outputs": [
+                {"destination": "mqtt", "up": True} | OUTPUT_STATE,
+                {"destination": "webhook/pager", "up": None} | OUTPUT_STATE,
+            ],
         }
 
     async def system(self) -> Json:

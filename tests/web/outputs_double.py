@@ -10,9 +10,9 @@ from edge.core.errors import Conflict, InvalidValue, NotFound
 from edge.settings import MqttSettings, WebhookSettings, merge, parse
 from web.examples import DEAD_LETTER
 
-_STATE: Json = {
-    "connected": True, "message": "", "down_s": None, "waiting": 0, "waiting_bytes": 0, "sent": 3, "lost": 0,
-    "lost_by": {}, "dead": 1,
+OUTPUT_STATE: Json = {
+    "connected": True, "message": "", "down_s": None, "waiting": 0, "waiting_bytes": 0, "sent": 3, "lost": 2,
+    "lost_by": {"age": 2}, "dead": 1,
 }  # fmt: skip
 
 
@@ -25,13 +25,13 @@ class DictOutputs:
         self.letters: dict[int, Json] = {3: dict(DEAD_LETTER)}
 
     def outputs(self) -> Json:
-        mqtt = None if self.mqtt is None else self.mqtt.model_dump(mode="json") | {"state": _STATE}
+        mqtt = None if self.mqtt is None else self.mqtt.model_dump(mode="json") | {"state": OUTPUT_STATE}
         return {"mqtt": mqtt, "webhooks": [self._shown(w) for w in self.webhooks], "unwritten": 0, "message": ""}
 
     def _shown(self, webhook: str) -> Json:
         if webhook not in self.webhooks:
             raise NotFound(f"webhook {webhook} does not exist")
-        return self.webhooks[webhook].model_dump(mode="json") | {"state": _STATE}
+        return self.webhooks[webhook].model_dump(mode="json") | {"state": OUTPUT_STATE}
 
     def _merged(self, patch: Mapping[str, Any]) -> MqttSettings:
         return parse(MqttSettings, merge({} if self.mqtt is None else self.mqtt.model_dump(mode="json"), patch))
