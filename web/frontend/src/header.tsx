@@ -50,7 +50,8 @@ export function Header({ overview, health, now_s, page, me, theme, onTheme, onLo
       {overview && <WindowNow overview={overview} now_s={now_s} />}
       {health && (
         <Badge tone={health.ready ? (health.reasons.length > 0 ? "wait" : "good") : "bad"}>
-          <span class="status">{status(health)}</span>
+          {health.ready ? "Ready" : "Not ready"}
+          {health.ready && health.reasons.length > 0 && <span class="status-more">, with problems</span>}
         </Badge>
       )}
       <UserMenu me={me} theme={theme} onTheme={onTheme} onLogOut={onLogOut} />
@@ -83,11 +84,6 @@ function WindowNow({ overview, now_s }: { overview: Overview; now_s: number }) {
       <progress value={done} max={1} aria-label={`Retraining window ${window.number}: ${phase}`} />
     </div>
   );
-}
-
-function status(health: Health): string {
-  if (!health.ready) return "Not ready";
-  return health.reasons.length > 0 ? "Ready, with problems" : "Ready";
 }
 
 interface MenuProps {

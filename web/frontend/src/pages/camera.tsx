@@ -7,6 +7,7 @@ import { clock, percent, points, shortVersion } from "../format";
 import { drift, history, measured } from "../parts/accuracy";
 import { useAsked } from "../parts/asking";
 import { Badge } from "../parts/badge";
+import { Changed } from "../parts/changed";
 import { Icon } from "../parts/icon";
 import type { Polygon } from "../parts/live_picture";
 import { LivePicture, stateOf } from "../parts/live_picture";
@@ -61,6 +62,7 @@ export function CameraPage({ known, me, now_s }: PageProps) {
   const past = history(known.windows, id);
   const { realised, frozen } = measured(camera, past);
   const gain = realised === null || frozen === null ? null : realised - frozen;
+  const changed = drift(past);
   const zones = detail.value?.settings.zones ?? [];
   const index = known.overview?.cameras.indexOf(camera) ?? 0;
   const neighbours = known.overview?.cameras ?? [];
@@ -109,12 +111,7 @@ export function CameraPage({ known, me, now_s }: PageProps) {
               </div>
             )}
           </div>
-          {drift(past).map((warning) => (
-            <p key={warning} class="warning">
-              <Icon name="wait" />
-              {warning}
-            </p>
-          ))}
+          {changed && <Changed drift={changed} />}
           <dl class="pairs">
             <dt>Model</dt>
             <dd>

@@ -32,6 +32,16 @@ function ancestors(models: Model[], version: string): Model[] {
   return out;
 }
 
+/** "the first model", "the model from window 3". */
+function called(model: Model, camera: string): string {
+  const short = shortVersion(model.id, camera);
+  return short === "first model" ? "the first model" : short.startsWith("from ") ? `the model ${short}` : short;
+}
+
+function capital(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
 type Act = { kind: "pin" | "unpin" | "roll back"; model: Model };
 
 export function ModelsTab({ camera, me }: { camera: Camera; me: Me }) {
@@ -50,7 +60,7 @@ export function ModelsTab({ camera, me }: { camera: Camera; me: Me }) {
   const inForce = models.find((m) => m.id === camera.model_version);
   const line = ancestors(models, camera.model_version);
   const parent = models.find((m) => m.id === inForce?.parent);
-  const name = (m: Model): string => shortVersion(m.id, camera.id);
+  const name = (m: Model): string => called(m, camera.id);
   return (
     <section aria-labelledby="models-title">
       <div class="card-head">
@@ -64,7 +74,7 @@ export function ModelsTab({ camera, me }: { camera: Camera; me: Me }) {
             {line.map((m, n) => (
               <li key={m.id}>
                 <a href={`#model-${m.id}`} onClick={(e) => { e.preventDefault(); document.getElementById(`model-${m.id}`)?.scrollIntoView({ block: "center" }); }}>
-                  {name(m)}
+                  {capital(shortVersion(m.id, camera.id))}
                 </a>
                 {m.scores["held_out"] !== undefined && <span class="quiet">{percent(m.scores["held_out"])}</span>}
                 {n === line.length - 1 && <Badge tone="good">In force</Badge>}
@@ -89,7 +99,7 @@ export function ModelsTab({ camera, me }: { camera: Camera; me: Me }) {
           return (
             <li key={model.id} id={`model-${model.id}`} class={current ? "card in-force" : "card"}>
               <div class="title">
-                <h3>{name(model)}</h3>
+                <h3>{capital(name(model).replace(/^the /, ""))}</h3>
                 {current ? <Badge tone="good">In force</Badge> : <Badge tone={tone}>{label}</Badge>}
                 {model.pinned && (
                   <span class="badge wait">
@@ -115,7 +125,7 @@ export function ModelsTab({ camera, me }: { camera: Camera; me: Me }) {
                 {mother && `Made from ${name(mother)}`}
                 {model.window !== null && (
                   <>
-                    {mother && " in "}
+                    {mother ? ", with the pictures of " : "With the pictures of "}
                     <a href={href("windows", model.window)}>window {model.window}</a>
                   </>
                 )}
@@ -169,7 +179,7 @@ interface ActProps {
 }
 
 function Act({ act, camera, onDone, onClose }: ActProps) {
-  const name = shortVersion(act.model.id, camera.id);
+  const name = called(act.model, camera.id);
   const done = (text: string): void => {
     toast(text);
     onDone();
@@ -184,11 +194,11 @@ function Act({ act, camera, onDone, onClose }: ActProps) {
         onClose={onClose}
         onConfirm={async (reason) => {
           await ask(`/cameras/${encodeURIComponent(camera.id)}/rollback`, "POST", { version: act.model.id, reason });
-          done(`${camera.name} answers with the ${name} again`);
+          done(`${camera.name} answers with ${name} again`);
         }}
       >
         <p>
-          Put the <strong>{name}</strong> in force at once, between two pictures? No picture is lost. The model that answers now is
+          Put <strong>{name}</strong> in force at once, between two pictures? No picture is lost. The model that answers now is
           kept and can be taken back the same way.
         </p>
         <p>Retraining goes on from the one you choose, unless you pin it.</p>
@@ -203,13 +213,13 @@ function Act({ act, camera, onDone, onClose }: ActProps) {
       onClose={onClose}
       onConfirm={async () => {
         await ask(`/models/${encodeURIComponent(act.model.id)}/${act.kind}`, "POST");
-        done(pin ? `The ${name} stays in force` : `The ${name} may be replaced by better ones again`);
+        done(pin ? `${capital(name)} stays in force` : `${capital(name)} may be replaced by better ones again`);
       }}
     >
       <p>
         {pin
-          ? `The ${name} stays in force until it is unpinned: no retrained model takes its place, however much better, and it is not rolled back.`
-          : `From now on a retrained model that is better takes the place of the ${name}.`}
+          ? `${capital(name)} stays in force until it is unpinned: no retrained model takes its place, however much better, and it is not rolled back.`
+          : `From now on a retrained model that is better takes the place of ${name}.`}
       </p>
     </Confirm>
   );

@@ -4,8 +4,10 @@ import { useEffect, useState } from "preact/hooks";
 
 import type { Alarm, Camera, WindowRecord } from "../api";
 import { percent, points } from "../format";
+import type { Drift } from "../parts/accuracy";
 import { drift, history, measured } from "../parts/accuracy";
 import { Badge } from "../parts/badge";
+import { Changed } from "../parts/changed";
 import { Events } from "../parts/events";
 import { Icon } from "../parts/icon";
 import { LivePicture, stateOf } from "../parts/live_picture";
@@ -24,12 +26,12 @@ const URGENCY = { bad: 0, wait: 1, off: 2, info: 3, good: 4 } as const;
 interface Row {
   camera: Camera;
   index: number;
-  warnings: string[];
+  changed: Drift | null;
   alarms: Alarm[];
 }
 
-function needsAttention({ camera, warnings, alarms }: Row): boolean {
-  return camera.state !== "live" || warnings.length > 0 || alarms.length > 0;
+function needsAttention({ camera, changed, alarms }: Row): boolean {
+  return camera.state !== "live" || changed?.worse === true || alarms.length > 0;
 }
 
 const FILTERS: Record<Filter, [string, (row: Row) => boolean]> = {
@@ -45,7 +47,8 @@ const ORDERS: Record<Sort, [string, (a: Row, b: Row) => number]> = {
     "Worst state first",
     (a, b) =>
       URGENCY[stateOf(a.camera)[1]] - URGENCY[stateOf(b.camera)[1]] ||
-      b.alarms.length + b.warnings.length - a.alarms.length - a.warnings.length ||
+      b.alarms.length - a.alarms.length ||
+      Number(b.changed?.worse ?? false) - Number(a.changed?.worse ?? false) ||
       a.index - b.index,
   ],
   name: ["Name", (a, b) => a.camera.name.localeCompare(b.camera.name)],
@@ -82,7 +85,7 @@ export function WallPage({ known, me }: PageProps) {
   const rows: Row[] = overview.cameras.map((camera, index) => ({
     camera,
     index,
-    warnings: drift(history(known.windows, camera.id)),
+    changed: drift(history(known.windows, camera.id)),
     alarms: (known.alarms ?? []).filter((a) => a.camera === camera.id),
   }));
   const shown = rows.filter(FILTERS[filter][1]).sort(ORDERS[sort][1]);
@@ -151,7 +154,7 @@ export function WallPage({ known, me }: PageProps) {
       ) : shown.length === 0 ? (
         <Empty title={`None of the ${rows.length} cameras is “${FILTERS[filter][0]}”`} action={<button onClick={() => setFilter("all")}>Show all</button>} />
       ) : (
-        <ul class={`wall ${shown.length > 4 ? "many" : ""}`}>
+        <ul class={shown.length > 4 ? "wall many" : shown.length === 1 ? "wall one" : "wall"}>
           {shown.map((row) => (
             <Tile key={row.camera.id} row={row} windows={known.windows} boxes={boxes === "yes"} />
           ))}
@@ -166,7 +169,7 @@ export function WallPage({ known, me }: PageProps) {
 }
 
 function Tile({ row, windows, boxes }: { row: Row; windows: WindowRecord[]; boxes: boolean }) {
-  const { camera, warnings, alarms } = row;
+  const { camera, changed, alarms } = row;
   const [label, tone] = stateOf(camera);
   const past = history(windows, camera.id);
   const { realised, frozen } = measured(camera, past);
@@ -219,12 +222,7 @@ function Tile({ row, windows, boxes }: { row: Row; windows: WindowRecord[]; boxe
           </>
         )}
       </div>
-      {warnings.map((warning) => (
-        <p key={warning} class="warning">
-          <Icon name="wait" />
-          {warning}
-        </p>
-      ))}
+      {changed && <Changed drift={changed} />}
     </li>
   );
 }

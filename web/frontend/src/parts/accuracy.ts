@@ -42,11 +42,17 @@ function mean(values: number[]): number {
   return values.reduce((sum, v) => sum + v, 0) / values.length;
 }
 
+export interface Drift {
+  text: string;
+  /** The camera's own answers are worse than they were: somebody should look. */
+  worse: boolean;
+}
+
 /**
- * Warnings about drift, in words. The frozen model never changes: when it is suddenly less right, the scene changed.
- * When only the model in force fell, it answers worse than it did.
+ * What changed, in words; null: nothing. The frozen model never changes: when it is suddenly less right, the scene
+ * changed. When only the model in force fell, it answers worse than it did.
  */
-export function drift({ realised, frozen }: History): string[] {
+export function drift({ realised, frozen }: History): Drift | null {
   const fall = (values: (number | null)[]): [number, number] | null => {
     const known = values.filter((v) => v !== null);
     const last = known.at(-1);
@@ -58,9 +64,13 @@ export function drift({ realised, frozen }: History): string[] {
   const scene = fall(frozen);
   const mine = fall(realised);
   if (mine !== null && scene !== null) {
-    return [`The scene changed: accuracy fell from ${percent(mine[0])} to ${percent(mine[1])}, the frozen model's too.`];
+    const words = `The scene changed: accuracy fell from ${percent(mine[0])} to ${percent(mine[1])}, the first model's too.`;
+    return { text: words, worse: true };
   }
-  if (mine !== null) return [`Accuracy fell from ${percent(mine[0])} to ${percent(mine[1])}, although the scene did not change.`];
-  if (scene !== null) return [`The scene is changing: the frozen model fell from ${percent(scene[0])} to ${percent(scene[1])}.`];
-  return [];
+  if (mine !== null) {
+    return { text: `Accuracy fell from ${percent(mine[0])} to ${percent(mine[1])}, though not the first model's.`, worse: true };
+  }
+  if (scene === null) return null;
+  const words = `The scene changed: the first model fell from ${percent(scene[0])} to ${percent(scene[1])}. This one holds.`;
+  return { text: words, worse: false };
 }

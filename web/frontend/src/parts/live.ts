@@ -34,6 +34,8 @@ const LONGEST_WAIT_MS = 8000;
 const BUDGET_FPS = 20;
 /** Tiles come into view one by one while one scrolls: ask once for all of them. */
 const ASK_AFTER_MS = 120;
+/** Between two pages there is nothing in view for a moment: that is no reason to hang up. */
+const LEAVE_AFTER_MS = 1500;
 
 /** Takes one message apart: 2 bytes length, JSON header, JPEG. */
 export function parse(message: ArrayBuffer): { header: PictureHeader; jpeg: Uint8Array<ArrayBuffer> } {
@@ -77,7 +79,7 @@ export class Live {
 
   private soon(): void {
     clearTimeout(this.asking);
-    this.asking = window.setTimeout(this.adapt, ASK_AFTER_MS);
+    this.asking = window.setTimeout(this.adapt, this.watchers.size === 0 ? LEAVE_AFTER_MS : ASK_AFTER_MS);
   }
 
   /** Connect, ask anew, or leave: a hidden page, or one without pictures in view, watches nothing. */
@@ -102,7 +104,9 @@ export class Live {
     const socket = this.socket;
     this.socket = null;
     this.asked = "";
-    socket?.close();
+    if (socket === null) return;
+    if (socket.readyState === WebSocket.CONNECTING) socket.onopen = () => socket.close();
+    else socket.close();
   }
 
   private connect(): void {
