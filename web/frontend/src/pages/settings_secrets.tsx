@@ -1,0 +1,150 @@
+/** Secrets: kept, replaced, deleted, and never shown again. */
+
+import { useState } from "preact/hooks";
+
+import type { Problem } from "../api";
+import { ask, problemsOf, words } from "../api";
+import { useAsked } from "../parts/asking";
+import { Confirm, Dialog } from "../parts/dialog";
+import { FormProblems, TextField } from "../parts/form";
+import { Empty, ErrorBox, Loading } from "../parts/states";
+import { Table } from "../parts/table";
+import { toast } from "../parts/toasts";
+
+interface Secret {
+  name: string;
+  used_by: string[];
+}
+
+export function SecretsSection() {
+  const { value, error, again } = useAsked<Secret[]>("/secrets");
+  const [editing, setEditing] = useState<string | null>(null);
+  const [deleting, setDeleting] = useState<Secret | null>(null);
+  return (
+    <section class="card" aria-labelledby="secrets-title">
+      <div class="card-head">
+        <h2 id="secrets-title">Secrets</h2>
+        <button type="button" class="primary" onClick={() => setEditing("")}>
+          Add a secret
+        </button>
+      </div>
+      <p class="quiet lead">
+        Passwords of cameras and of other systems. A secret is referred to as <code>secret:NAME</code> where a password is asked for. It can be
+        replaced and deleted, and nobody can read it again.
+      </p>
+      {error !== null && <ErrorBox what="The secrets could not be asked" error={error} onRetry={again} />}
+      {value === null && error === null && <Loading />}
+      {value?.length === 0 && <Empty title="No secret yet">The password of a camera is the usual first one.</Empty>}
+      {value !== null && value.length > 0 && (
+        <Table
+          caption="Secrets and what uses them"
+          rows={value}
+          rowKey={(s) => s.name}
+          columns={[
+            { key: "name", title: "Refer to it as", cell: (s) => <code>secret:{s.name}</code> },
+            { key: "used", title: "Used by", cell: (s) => (s.used_by.length > 0 ? s.used_by.join(", ") : <span class="quiet">nothing</span>) },
+            {
+              key: "actions",
+              title: "Actions",
+              cell: (s) => (
+                <span class="row-actions">
+                  <button type="button" aria-label={`Replace ${s.name}`} onClick={() => setEditing(s.name)}>
+                    Replace
+                  </button>
+                  <button type="button" aria-label={`Delete ${s.name}`} onClick={() => setDeleting(s)}>
+                    Delete
+                  </button>
+                </span>
+              ),
+            },
+          ]}
+        />
+      )}
+      {editing !== null && (
+        <SecretDialog
+          name={editing}
+          onClose={() => setEditing(null)}
+          onSaved={() => {
+            setEditing(null);
+            again();
+          }}
+        />
+      )}
+      {deleting && (
+        <Confirm
+          title={`Delete the secret ${deleting.name}?`}
+          action="Delete"
+          danger
+          onClose={() => setDeleting(null)}
+          onConfirm={async () => {
+            await ask(`/secrets/${encodeURIComponent(deleting.name)}`, "DELETE");
+            toast(`Secret ${deleting.name} deleted`);
+            again();
+          }}
+        >
+          <p>This cannot be undone: nobody can tell what it was.</p>
+          {deleting.used_by.length > 0 && <p class="problem">It is used by {deleting.used_by.join(", ")}.</p>}
+        </Confirm>
+      )}
+    </section>
+  );
+}
+
+function SecretDialog({ name: given, onClose, onSaved }: { name: string; onClose: () => void; onSaved: () => void }) {
+  const [name, setName] = useState(given);
+  const [value, setValue] = useState("");
+  const [problems, setProblems] = useState<Problem[]>([]);
+  const [failure, setFailure] = useState("");
+  const [busy, setBusy] = useState(false);
+  const submit = async (event: Event): Promise<void> => {
+    event.preventDefault();
+    setBusy(true);
+    setProblems([]);
+    setFailure("");
+    try {
+      await ask(`/secrets/${encodeURIComponent(name.trim())}`, "PUT", { value });
+      toast(`Secret ${name.trim()} saved`);
+      onSaved();
+    } catch (error) {
+      const said = problemsOf(error);
+      setProblems(said.map((p) => (/^(path\.)?name$/.test(p.path) ? { ...p, path: "name" } : p)));
+      if (said.length === 0) setFailure(words(error));
+      setBusy(false);
+    }
+  };
+  return (
+    <Dialog title={given ? `Replace the secret ${given}` : "Add a secret"} onClose={onClose}>
+      <form class="stacked" onSubmit={(e) => void submit(e)}>
+        {given === "" && (
+          <TextField
+            label="Name"
+            path="name"
+            problems={problems}
+            value={name}
+            onChange={setName}
+            hint="Small letters, digits, - and _. Others refer to it as secret:NAME."
+            input={{ autocomplete: "off", autocapitalize: "none", spellcheck: false, required: true, maxLength: 63 }}
+          />
+        )}
+        <TextField
+          label="Value"
+          path="value"
+          problems={problems}
+          value={value}
+          onChange={setValue}
+          hint="It is not shown again."
+          input={{ type: "password", autocomplete: "new-password", required: true }}
+        />
+        <FormProblems problems={problems} fields={["name", "value"]} failure={failure} />
+        <div class="actions end">
+          <button type="button" onClick={onClose}>
+            Cancel
+          </button>
+          <button type="submit" class="primary" disabled={busy || name.trim() === "" || value === ""}>
+            {busy ? "Saving…" : "Save"}
+          </button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}
