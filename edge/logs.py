@@ -11,7 +11,7 @@ import re
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal, TextIO
 
@@ -178,10 +178,9 @@ class LogRing(logging.Handler):
         before: int | None = None,
         after: int | None = None,
         text: str = "",
-        wanted: Callable[[Mapping[str, Any]], bool] = lambda _: True,
     ) -> list[dict[str, Any]]:
         """The newest first, at most `limit`: of at least `level`, with an id below `before` and above `after`, with
-        `text` somewhere in them (small and capital letters alike), and `wanted`."""
+        `text` somewhere in them (small and capital letters alike)."""
         with self.lock or contextlib.nullcontext():
             kept = list(self._kept)
         least, found = _NUMBERS[level], text.casefold()
@@ -191,7 +190,7 @@ class LogRing(logging.Handler):
                 break
             if before is not None and entry["id"] >= before:
                 continue
-            if _NUMBERS.get(entry["level"], 0) < least or not _has(entry.values(), found) or not wanted(entry):
+            if _NUMBERS.get(entry["level"], 0) < least or not _has(entry.values(), found):
                 continue
             out.append(dict(entry))
         return out
