@@ -1,0 +1,318 @@
+/** Would another model or camera fit, and what would it cost the others? Nothing is changed by asking. */
+
+import { useState } from "preact/hooks";
+
+import type { Me, Overview, Problem } from "../api";
+import { ask, problemsOf, words } from "../api";
+import { percent, points } from "../format";
+import { Badge } from "../parts/badge";
+import { Field, FormProblems, SelectField, TextField, typedNumber } from "../parts/form";
+import type { Admission, ServedModel } from "../parts/served";
+import { Table } from "../parts/table";
+import { href } from "../router";
+import { may, whyNot } from "../session";
+import { milliseconds, rate } from "./serving";
+
+/** Both planners are asked; on large sites that takes a while. */
+const TIMEOUT_MS = 60_000;
+
+type Kind = "model" | "camera";
+
+const FIELDS = {
+  model: ["model.name", "model.rate", "model.slo_ms", "model.priority", "model.table"],
+  camera: ["camera.id", "camera.like", "camera.accuracy"],
+};
+
+interface Props {
+  models: ServedModel[];
+  overview: Overview;
+  me: Me;
+}
+
+export function AdmissionCard({ models, overview, me }: Props) {
+  const allowed = may(me, "operator") && me.cameras === null;
+  const [kind, setKind] = useState<Kind>(models.length > 0 ? "model" : "camera");
+  const [model, setModel] = useState({ name: "", rate: "", slo_ms: "", priority: "0" });
+  const [table, setTable] = useState<{ name: string; value: unknown } | null>(null);
+  const [camera, setCamera] = useState({ id: "", like: "", accuracy: "" });
+  const [answer, setAnswer] = useState<Admission | null>(null);
+  const [problems, setProblems] = useState<Problem[]>([]);
+  const [failure, setFailure] = useState("");
+  const [busy, setBusy] = useState(false);
+
+  const request = (asked: typeof model): unknown => {
+    if (kind === "camera") {
+      const accuracy = typedNumber(camera.accuracy);
+      return { camera: { id: camera.id.trim(), ...(camera.like ? { like: camera.like } : {}), ...(accuracy === null ? {} : { accuracy }) } };
+    }
+    return {
+      model: {
+        name: asked.name.trim(),
+        rate: typedNumber(asked.rate),
+        slo_ms: typedNumber(asked.slo_ms),
+        priority: typedNumber(asked.priority) ?? 0,
+        ...(table === null ? {} : { table: table.value }),
+      },
+    };
+  };
+
+  const send = async (asked: typeof model): Promise<void> => {
+    setBusy(true);
+    setFailure("");
+    setProblems([]);
+    setAnswer(null);
+    try {
+      setAnswer(await ask<Admission>("/admission", "POST", request(asked), TIMEOUT_MS));
+    } catch (error) {
+      const found = problemsOf(error);
+      setProblems(found);
+      setFailure(found.length === 0 ? words(error) : "");
+    } finally {
+      setBusy(false);
+    }
+  };
+
+  const tryRate = (most: number): void => {
+    const asked = { ...model, rate: String(Math.floor(100 * most) / 100) };
+    setModel(asked);
+    void send(asked);
+  };
+
+  const read = async (input: HTMLInputElement): Promise<void> => {
+    const file = input.files?.[0];
+    setTable(null);
+    setFailure("");
+    if (file === undefined) return;
+    try {
+      setTable({ name: file.name, value: JSON.parse(await file.text()) });
+    } catch {
+      setFailure(`${file.name} is not JSON`);
+    }
+  };
+
+  return (
+    <section class="card" aria-labelledby="admission-title">
+      <h2 id="admission-title">Would it fit?</h2>
+      <p class="quiet about">
+        Asks both planners what adding a model or a camera would do: whether it fits, and what it would cost the others. Nothing is changed.
+      </p>
+      {!allowed ? (
+        <p class="quiet">{may(me, "operator") ? "Only who may see every camera may do this." : whyNot("operator")}</p>
+      ) : (
+        <form
+          class="admission"
+          onSubmit={(event) => {
+            event.preventDefault();
+            void send(model);
+          }}
+        >
+          <fieldset class="kinds">
+            <legend class="hidden">What to add</legend>
+            {(["model", "camera"] as const).map((k) => (
+              <label key={k}>
+                <input
+                  type="radio"
+                  name="admission-kind"
+                  checked={kind === k}
+                  onChange={() => {
+                    setKind(k);
+                    setAnswer(null);
+                    setProblems([]);
+                  }}
+                />
+                A {k}
+              </label>
+            ))}
+          </fieldset>
+          {kind === "model" ? (
+            <>
+              <Field
+                label="Model"
+                path="model.name"
+                problems={problems}
+                hint="One whose latencies are known, or with a table below. One that is served is asked for anew."
+              >
+                {(tied) => (
+                  <input
+                    type="text"
+                    {...tied}
+                    list="admission-models"
+                    autocomplete="off"
+                    required
+                    value={model.name}
+                    onInput={(e) => setModel({ ...model, name: e.currentTarget.value })}
+                  />
+                )}
+              </Field>
+              <datalist id="admission-models">
+                {models.map((m) => (
+                  <option key={m.name} value={m.name} />
+                ))}
+              </datalist>
+              <TextField
+                label="Rate"
+                path="model.rate"
+                problems={problems}
+                value={model.rate}
+                onChange={(value) => setModel({ ...model, rate: value })}
+                unit="requests/s"
+                input={{ inputMode: "decimal", autocomplete: "off", required: true }}
+              />
+              <TextField
+                label="Objective"
+                path="model.slo_ms"
+                problems={problems}
+                value={model.slo_ms}
+                onChange={(slo_ms) => setModel({ ...model, slo_ms })}
+                unit="ms"
+                input={{ inputMode: "decimal", autocomplete: "off", required: true }}
+              />
+              <TextField
+                label="Priority of the model"
+                path="model.priority"
+                problems={problems}
+                value={model.priority}
+                onChange={(priority) => setModel({ ...model, priority })}
+                hint="When not all fits, the lowest yields first."
+                input={{ inputMode: "numeric", autocomplete: "off" }}
+              />
+              <div class="field">
+                <label for="admission-table">Latencies</label>
+                <span class="input">
+                  <input id="admission-table" type="file" accept=".json,application/json" onChange={(e) => void read(e.currentTarget)} />
+                </span>
+                <p class="hint">Only where the appliance has none: the file that magpie profile wrote on this box.</p>
+              </div>
+            </>
+          ) : (
+            <>
+              <TextField
+                label="Camera"
+                path="camera.id"
+                problems={problems}
+                value={camera.id}
+                onChange={(id) => setCamera({ ...camera, id })}
+                hint="The id that it would have."
+                input={{ autocomplete: "off", required: true }}
+              />
+              <SelectField
+                label="Like"
+                path="camera.like"
+                problems={problems}
+                value={camera.like}
+                onChange={(like) => setCamera({ ...camera, like })}
+                options={[
+                  { value: "", label: overview.cameras.length > 0 ? "An average camera" : "No other camera is there" },
+                  ...overview.cameras.map((c) => ({ value: c.id, label: c.name })),
+                ]}
+                hint="Whose costs and gains are taken for it."
+              />
+              {overview.cameras.length === 0 && (
+                <TextField
+                  label="Accuracy of its first model"
+                  path="camera.accuracy"
+                  problems={problems}
+                  value={camera.accuracy}
+                  onChange={(accuracy) => setCamera({ ...camera, accuracy })}
+                  hint="From 0 to 1; empty: 0.5."
+                  input={{ inputMode: "decimal", autocomplete: "off" }}
+                />
+              )}
+            </>
+          )}
+          <FormProblems problems={problems} fields={FIELDS[kind]} failure={failure} />
+          <div class="actions">
+            <button type="submit" class="primary" disabled={busy}>
+              {busy ? "Asking the planners…" : "Ask"}
+            </button>
+          </div>
+        </form>
+      )}
+      {answer !== null && <Answer answer={answer} overview={overview} onTry={tryRate} />}
+    </section>
+  );
+}
+
+function sentence(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1) + (text.endsWith(".") ? "" : ".");
+}
+
+function Answer({ answer, overview, onTry }: { answer: Admission; overview: Overview; onTry: (rate: number) => void }) {
+  const named = (id: string): string => overview.cameras.find((c) => c.id === id)?.name ?? id;
+  const part = (value: number): string => (value >= 0.9995 ? "" : value <= 0 ? " refused" : ` ${percent(value)} of its rate`);
+  return (
+    <div class="admission-answer" role="status">
+      <p class="verdict">
+        <Badge tone={answer.admitted ? "good" : "bad"}>{answer.admitted ? "It fits" : "It does not fit"}</Badge> <strong>{answer.candidate}</strong>
+        {answer.planned_rate !== undefined && answer.rate !== undefined && (
+          <span class="quiet">
+            {" "}
+            {rate(answer.rate)} requests/s, planned as {rate(answer.planned_rate)} to hold what chance adds
+          </span>
+        )}
+      </p>
+      <ul class="answer-reasons">
+        {answer.reasons.map((reason) => (
+          <li key={reason}>{sentence(reason)}</li>
+        ))}
+        {answer.yields.map((reason) => (
+          <li key={reason}>{sentence(reason)}</li>
+        ))}
+      </ul>
+      {!answer.admitted && answer.most_rate !== null && (
+        <p>
+          {answer.most_rate > 0 ? (
+            <>
+              At most {rate(answer.most_rate)} requests/s would fit.{" "}
+              <button type="button" class="link" onClick={() => onTry(answer.most_rate ?? 0)}>
+                Ask with this rate
+              </button>
+            </>
+          ) : (
+            "No rate of it would fit."
+          )}
+        </p>
+      )}
+      <p>
+        Models would take <strong>{percent(answer.serving_share_after)}</strong> of the device (now {percent(answer.serving_share_before)}),
+        cameras would plan within <strong>{percent(answer.cameras_share_after)}</strong> (now {percent(answer.cameras_share_before)}).
+      </p>
+      {answer.models.length > 0 && (
+        <Table
+          caption="Worst latency of each model, without and with it"
+          showCaption
+          rows={answer.models}
+          rowKey={(m) => m.model}
+          columns={[
+            { key: "model", title: "Model", cell: (m) => m.model },
+            { key: "slo", title: "Objective", number: true, cell: (m) => milliseconds(m.slo_ms) },
+            { key: "before", title: "Now", number: true, cell: (m) => `${milliseconds(m.before_ms)}${m.before_ms === null ? "" : part(m.before_part)}` },
+            { key: "after", title: "With it", number: true, cell: (m) => `${milliseconds(m.after_ms)}${part(m.after_part)}` },
+          ]}
+        />
+      )}
+      {answer.cameras.length > 0 && (
+        <Table
+          caption="Expected accuracy of each camera, without and with it"
+          showCaption
+          rows={answer.cameras}
+          rowKey={(c) => c.camera}
+          columns={[
+            { key: "camera", title: "Camera", cell: (c) => named(c.camera) },
+            { key: "before", title: "Now", number: true, cell: (c) => percent(c.before, 1) },
+            { key: "after", title: "With it", number: true, cell: (c) => percent(c.after, 1) },
+            { key: "loss", title: "Change", number: true, cell: (c) => (c.before === null ? "new" : points(-c.loss)) },
+          ]}
+        />
+      )}
+      {answer.admitted && answer.kind === "camera" && (
+        <p>
+          <a href={href("settings", "cameras")}>Add the camera in the settings</a>
+        </p>
+      )}
+      {answer.admitted && answer.kind === "model" && (
+        <p class="quiet">To serve it: put it into the model folder and load it by the protocol, or change its rate above.</p>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,212 @@
+/** What is asked of the served models: rates, objectives, priorities, and how the device is shared. In force at once. */
+
+import { useState } from "preact/hooks";
+
+import type { Me, Problem } from "../api";
+import { ask, problemsOf, words } from "../api";
+import { Dialog } from "../parts/dialog";
+import { FormProblems, SelectField, TextField, typedNumber, useCheck } from "../parts/form";
+import type { Demand, Planning, ServedModel, Serving } from "../parts/served";
+import { SERVING_POLICIES } from "../parts/served";
+import { toast } from "../parts/toasts";
+import { may, whyNot } from "../session";
+
+interface ModelProps {
+  model: ServedModel;
+  serving: Serving;
+  onChanged: (serving: Serving) => void;
+  onClose: () => void;
+}
+
+type Draft = Record<keyof Demand, string>;
+
+const DEMANDS: { field: keyof Demand; label: string; unit: string; hint: string }[] = [
+  { field: "slo_ms", label: "Objective", unit: "ms", hint: "Each request is answered within it. Empty: as model.yaml says." },
+  { field: "rate", label: "Rate to expect", unit: "requests/s", hint: "What to plan for now; real traffic corrects it." },
+  { field: "min_rate", label: "Least rate", unit: "requests/s", hint: "Always planned for, also when nobody asks." },
+  { field: "priority", label: "Priority", unit: "", hint: "When not all fits, the lowest yields first." },
+];
+
+function textOf(value: number | null | undefined): string {
+  return value === null || value === undefined ? "" : String(value);
+}
+
+/** Only what differs from what was there: fields that were not touched stay as they are. */
+function changes(draft: Draft, before: Partial<Demand>): Record<string, unknown> {
+  const out: Record<string, unknown> = {};
+  for (const { field } of DEMANDS) {
+    if (draft[field].trim() !== textOf(before[field])) out[field] = typedNumber(draft[field]);
+  }
+  return out;
+}
+
+export function ModelDialog({ model, serving, onChanged, onClose }: ModelProps) {
+  const before = serving.settings.models[model.name] ?? {};
+  const [draft, setDraft] = useState<Draft>({
+    slo_ms: textOf(before.slo_ms),
+    rate: textOf(before.rate),
+    min_rate: textOf(before.min_rate),
+    priority: textOf(before.priority),
+  });
+  const [failure, setFailure] = useState("");
+  const [busy, setBusy] = useState(false);
+  const changed = changes(draft, before);
+  const whole = { ...serving.settings, models: { ...serving.settings.models, [model.name]: { ...before, ...changed } } };
+  const [problems, setProblems] = useCheck("serving", Object.keys(changed).length > 0 ? whole : null);
+  const path = (field: string): string => `models.${model.name}.${field}`;
+
+  const save = async (patch: unknown, said: string): Promise<void> => {
+    setBusy(true);
+    setFailure("");
+    try {
+      onChanged(await ask<Serving>("/serving", "PATCH", { models: { [model.name]: patch } }));
+      toast(said);
+      onClose();
+    } catch (error) {
+      setProblems(problemsOf(error));
+      setFailure(problemsOf(error).length === 0 ? words(error) : "");
+    } finally {
+      setBusy(false);
+    }
+  };
+
+  return (
+    <Dialog title={`Change ${model.name}`} onClose={onClose}>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          void save(changed, `${model.name} was changed`);
+        }}
+      >
+        {DEMANDS.map(({ field, label, unit, hint }) => (
+          <TextField
+            key={field}
+            label={label}
+            path={path(field)}
+            problems={problems}
+            value={draft[field]}
+            onChange={(value) => setDraft({ ...draft, [field]: value })}
+            hint={hint}
+            unit={unit}
+            input={{ inputMode: "decimal", autocomplete: "off", ...(field === "slo_ms" && model.slo_ms !== null ? { placeholder: String(model.slo_ms) } : {}) }}
+          />
+        ))}
+        <FormProblems problems={problems} fields={DEMANDS.map((d) => path(d.field))} failure={failure} />
+        <p class="quiet small">In force at once, and kept over restarts. A new plan is made; no request is lost while it takes over.</p>
+        <div class="actions end">
+          {Object.values(before).some((v) => v !== null) && (
+            <button type="button" disabled={busy} onClick={() => void save(null, `${model.name} is asked for as model.yaml says`)}>
+              As in model.yaml
+            </button>
+          )}
+          <button type="button" onClick={onClose}>
+            Cancel
+          </button>
+          <button type="submit" class="primary" disabled={busy || Object.keys(changed).length === 0 || problems.length > 0}>
+            {busy ? "Changing…" : "Change"}
+          </button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}
+
+type NumberField = Exclude<keyof Planning, "policy" | "models">;
+
+const FIELDS: { field: NumberField; label: string; unit: string; hint: string }[] = [
+  { field: "max_share", label: "Share at most", unit: "of 1", hint: "Of the device, for all models together. Cameras have the rest." },
+  {
+    field: "cameras_priority",
+    label: "Priority of cameras",
+    unit: "",
+    hint: "Models of a lower priority get only what cameras leave when they are at their best.",
+  },
+  { field: "headroom", label: "Headroom", unit: "times", hint: "Rates are planned higher by this factor." },
+  { field: "rise_half_life_s", label: "Half-life of a rising rate", unit: "s", hint: "How quickly a rate that rises is believed." },
+  { field: "half_life_s", label: "Half-life of a falling rate", unit: "s", hint: "How quickly a rate that falls is believed." },
+  { field: "grow_dwell_s", label: "Least time before growing", unit: "s", hint: "Between plans for more requests." },
+  { field: "shrink_dwell_s", label: "Least time before shrinking", unit: "s", hint: "Between plans for fewer requests." },
+];
+
+interface PlanningProps {
+  serving: Serving;
+  me: Me;
+  onChanged: (serving: Serving) => void;
+}
+
+export function PlanningCard({ serving, me, onChanged }: PlanningProps) {
+  const allowed = may(me, "operator") && me.cameras === null;
+  const now = serving.settings;
+  const [draft, setDraft] = useState<Partial<Record<NumberField | "policy", string>>>({});
+  const [failure, setFailure] = useState("");
+  const [busy, setBusy] = useState(false);
+  const patch: Record<string, unknown> = {};
+  for (const [field, text] of Object.entries(draft) as [NumberField | "policy", string][]) {
+    if (field === "policy") {
+      if (text !== now.policy) patch[field] = text;
+    } else if (text.trim() !== textOf(now[field])) patch[field] = typedNumber(text);
+  }
+  const dirty = Object.keys(patch).length > 0;
+  const [problems, setProblems] = useCheck("serving", dirty ? { ...now, ...patch } : null);
+
+  const save = async (event: Event): Promise<void> => {
+    event.preventDefault();
+    setBusy(true);
+    setFailure("");
+    try {
+      onChanged(await ask<Serving>("/serving", "PATCH", patch));
+      setDraft({});
+      toast("Serving settings are in force");
+    } catch (error) {
+      const found: Problem[] = problemsOf(error);
+      setProblems(found);
+      setFailure(found.length === 0 ? words(error) : "");
+    } finally {
+      setBusy(false);
+    }
+  };
+
+  return (
+    <section class="card" aria-labelledby="planning-title">
+      <h2 id="planning-title">How the device is shared</h2>
+      {!allowed && <p class="quiet about">{may(me, "operator") ? "Only who may see every camera may change this." : whyNot("operator")}</p>}
+      <form class="planning" onSubmit={(event) => void save(event)}>
+        <SelectField
+          label="Policy"
+          path="policy"
+          problems={problems}
+          value={draft.policy ?? now.policy}
+          disabled={!allowed}
+          options={[...new Set([...Object.keys(SERVING_POLICIES), now.policy])].map((p) => ({ value: p, label: SERVING_POLICIES[p] ?? p }))}
+          onChange={(policy) => setDraft({ ...draft, policy })}
+          hint="Plans the gpu-lets. The new plan takes over at once."
+        />
+        {FIELDS.map(({ field, label, unit, hint }) => (
+          <TextField
+            key={field}
+            label={label}
+            path={field}
+            problems={problems}
+            value={draft[field] ?? textOf(now[field])}
+            onChange={(value) => setDraft({ ...draft, [field]: value })}
+            hint={hint}
+            unit={unit}
+            input={{ inputMode: "decimal", autocomplete: "off", disabled: !allowed }}
+          />
+        ))}
+        <FormProblems problems={problems} fields={["policy", ...FIELDS.map((f) => f.field)]} failure={failure} />
+        {allowed && (
+          <div class="actions">
+            <button type="submit" class="primary" disabled={busy || !dirty || problems.length > 0}>
+              {busy ? "Changing…" : "Change"}
+            </button>
+            <button type="button" disabled={busy || !dirty} onClick={() => setDraft({})}>
+              Undo
+            </button>
+            <span class="quiet small">In force at once, and kept over restarts.</span>
+          </div>
+        )}
+      </form>
+    </section>
+  );
+}
