@@ -31,6 +31,10 @@ from edge.students import Student
 _RECORD_WIDTH = 1280
 #: The live picture on the page.
 _JPEG_QUALITY = 75
+#: Answers told to whoever follows objects: at most so many a second. Answered frames kept for their pictures.
+_TOLD_PER_S, _KEPT_FRAMES = 10.0, 3
+#: Pictures of alarms are so wide; those of objects show the object and half its size around it.
+_PICTURE_WIDTH, _CROP_WIDTH, _CROP_AROUND = 640, 320, 0.5
 _REPORT_S = 1.0
 #: Answers before cost and staleness are measured for the first time, and seconds between later measurements.
 _MEASURE_AFTER, _MEASURE_EVERY_S = 12, 60.0
@@ -79,6 +83,8 @@ class _CameraWorker:
         self._answers = self._stale = self._unanswered = self._recorded = 0
         self._last_number = 0
         self._answered_frame: Frame | None = None
+        self._answered_frames: deque[Frame] = deque(maxlen=_KEPT_FRAMES)
+        self._told_at, self._not_told = 0.0, 0
         self._answer_times: deque[float] = deque(maxlen=600)
         self._costs: deque[float] = deque(maxlen=30)
         self._answering_s = 0.0
@@ -171,6 +177,7 @@ class _CameraWorker:
                 observation = self._live.answer(frame, self._config.resolution)
                 self._answered_frame = frame
                 self._answered(observation, converted)
+                self._tell_answer(frame, observation)
             else:
                 observation = self._live.skip(frame)
                 self._stale += 1
@@ -195,6 +202,22 @@ class _CameraWorker:
         if self._swap_watch is not None and self._swap_watch.answered(observation.model_version, now):
             watch, self._swap_watch = self._swap_watch, None
             self._channel.send(m.Swapped(watch.version, watch.longest_gap_s, watch.frames_lost))
+
+    def _tell_answer(self, frame: Frame, observation: Observation) -> None:
+        """Objects are followed in the control process; a worker that stands by follows none."""
+        if self._recorder is None:
+            return
+        if frame.monotonic_s - self._told_at < 0.9 / _TOLD_PER_S:
+            self._not_told += 1
+            return
+        self._told_at = frame.monotonic_s
+        self._answered_frames.append(frame)
+        self._channel.send(m.Answered(frame.number, frame.monotonic_s, frame.utc_s, observation.detections))
+
+    def _take_pictures(self, order: m.TakePictures) -> None:
+        frame = next((f for f in self._answered_frames if f.number == order.number), None)
+        for wanted in order.wanted:
+            self._channel.send(m.Picture(wanted.key, b"" if frame is None else _jpeg(frame.picture, wanted.crop)))
 
     def _record(self, recorder: Recorder, frame: Frame, observation: Observation) -> None:
         age = max(0.0, frame.monotonic_s - observation.details.get("answered_at_s", frame.monotonic_s))
@@ -282,6 +305,8 @@ class _CameraWorker:
                 self._begin_swap(order)
             elif isinstance(order, m.Watch):
                 self._watch_fps, self._watch_width = order.fps, order.width
+            elif isinstance(order, m.TakePictures):
+                self._take_pictures(order)
             elif isinstance(order, m.NextWindow) and self._recorder is not None:
                 frames = self._recorder.close_window(order.closing) if order.closing else ()
                 self._recorder.open_window(order.opening, time.monotonic(), order.length_s, order.target_frames)
@@ -320,6 +345,7 @@ class _CameraWorker:
                 samples_lost=sum(recorder.lost.values()),
                 recorder_message=recorder.message,
                 last_answer_utc_s=self._last_answer_utc_s,
+                answers_not_told=self._not_told,
             )
         )
         due = self._measured_at is None or now - self._measured_at > _MEASURE_EVERY_S
@@ -327,6 +353,27 @@ class _CameraWorker:
             self._measured_at = now
             profile = self._meter.profile(status.fps)
             self._channel.send(m.Measured(profile, self._meter.seconds_per_answer))
+
+
+def _jpeg(picture: NDArray[Any], crop: tuple[float, float, float, float] | None) -> bytes:
+    """The picture, or the part of it around a box; b"" if it cannot be encoded."""
+    height, width = picture.shape[:2]
+    widest = _PICTURE_WIDTH
+    if crop is not None:
+        widest = _CROP_WIDTH
+        around = [_CROP_AROUND * (crop[k + 2] - crop[k]) for k in range(2)]
+        left, top = (max(0, round(n * (crop[k] - around[k]))) for k, n in ((0, width), (1, height)))
+        right, bottom = (round(n * (crop[k + 2] + around[k])) for k, n in ((0, width), (1, height)))
+        picture = picture[top : max(bottom, top + 8), left : max(right, left + 8)]
+        height, width = picture.shape[:2]
+        if not height or not width:
+            return b""
+    if width > widest:
+        size = (widest, max(2, round(height * widest / width)))
+        picture = cv2.resize(picture, size, interpolation=cv2.INTER_AREA)
+    options = [cv2.IMWRITE_JPEG_QUALITY, _JPEG_QUALITY]
+    good, jpeg = cv2.imencode(".jpg", cv2.cvtColor(picture, cv2.COLOR_RGB2BGR), options)
+    return jpeg.tobytes() if good else b""
 
 
 @dataclass

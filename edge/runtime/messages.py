@@ -41,6 +41,22 @@ class Watch:
 
 
 @dataclass(frozen=True)
+class PictureWanted:
+    """`key` comes back with the picture; `crop` (xyxy, fractions of the picture): that part and something around it."""
+
+    key: str
+    crop: tuple[float, float, float, float] | None = None
+
+
+@dataclass(frozen=True)
+class TakePictures:
+    """Send JPEGs of the answered frame `number`, if it is still there (the last few are)."""
+
+    number: int
+    wanted: tuple[PictureWanted, ...]
+
+
+@dataclass(frozen=True)
 class NextWindow:
     """Close the sample of window `closing` (0: none) and record for window `opening` over `length_s`."""
 
@@ -69,6 +85,7 @@ class CameraReport:
     samples_lost: int
     recorder_message: str
     last_answer_utc_s: float
+    answers_not_told: int = 0
 
 
 @dataclass(frozen=True)
@@ -122,6 +139,24 @@ class Preview:
     answer: Detections
     stale: bool
     model_version: str
+    jpeg: bytes
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A fresh answer for whoever follows objects; at most ten a second, others are counted (`answers_not_told`)."""
+
+    number: int
+    at_s: float
+    utc_s: float
+    answer: Detections
+
+
+@dataclass(frozen=True)
+class Picture:
+    """What TakePictures asked for; no bytes: the frame was gone already."""
+
+    key: str
     jpeg: bytes
 
 

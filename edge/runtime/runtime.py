@@ -110,7 +110,8 @@ def planner(caps: ShareCaps) -> PlanFunction:
 
 
 class Runtime:
-    """Owns cameras, workers, labels, models and jobs. `note(kind, ...)` journals; `on_preview` takes live pictures."""
+    """Owns cameras, workers, labels, models and jobs. `note(kind, ...)` journals; `on_preview` takes live pictures,
+    `on_answer` each camera's answers and the pictures that `take_pictures` asked for."""
 
     def __init__(
         self,
@@ -122,6 +123,7 @@ class Runtime:
         teacher: GoldenWorkerSpec,
         note: Callable[..., None],
         on_preview: Callable[[str, m.Preview], None],
+        on_answer: Callable[[str, m.Answered | m.Picture], None],
     ) -> None:
         self.site, self.store, self.journal, self.clock = site, store, journal, clock
         self.partitioner = partitioner
@@ -141,6 +143,7 @@ class Runtime:
         #: Of the device, held by served models and by the process that takes their requests.
         self.serving_share = self.front_share = 0.0
         self._teacher, self._note, self._on_preview = teacher, note, on_preview
+        self._on_answer = on_answer
         self._data = Path(site.data_dir)
         self._loop = asyncio.get_running_loop()
         self.supervisor = Supervisor(partitioner, clock, self._worker_event)
@@ -281,6 +284,21 @@ class Runtime:
             self.supervisor.stop(found.trainer, 1.0, m.FinishNow(keep=False)), self.supervisor.stop(found.worker)
         )
         self.jobs.pop(camera, None)
+
+    def settle_camera(self, settings: CameraSettings) -> None:
+        """Settings that only the control process looks at are in force at once, without another worker."""
+        camera = self.camera(settings.id)
+        before, camera.settings = camera.settings, settings
+        if before.retraining == settings.retraining or not settings.enabled:
+            return
+        known = self.controller.state.cameras.get(settings.id)
+        accuracy = self._start_accuracy(camera) if known is None else known.accuracy
+        self._join(camera, accuracy)
+
+    def take_pictures(self, camera: str, order: m.TakePictures) -> bool:
+        """Ask a camera's worker for pictures of an answered frame; False if it cannot be asked."""
+        found = self.cameras.get(camera)
+        return found is not None and self.supervisor.send(found.worker, order)
 
     def camera(self, camera: str) -> CameraRuntime:
         """Raises NotFound."""
@@ -624,6 +642,8 @@ class Runtime:
                 )
         elif isinstance(message, m.Preview):
             self._on_preview(name, message)
+        elif isinstance(message, m.Answered | m.Picture):
+            self._on_answer(name, message)
         elif isinstance(message, m.Sampled):
             self.labels.add(message.frame)
         elif isinstance(message, m.SampleClosed):
@@ -1126,18 +1146,21 @@ class Runtime:
 
     def _rejoin(self, camera: CameraRuntime) -> None:
         if camera.settings.enabled:
-            retrain = camera.settings.retraining
-            self.dispatch(
-                ev.CameraJoined(
-                    self.clock.monotonic(),
-                    camera.id,
-                    self._start_accuracy(camera),
-                    camera.profile,
-                    retrain.every_kth_window,
-                    camera.version.id,
-                    retrain.enabled and not camera.version.pinned,
-                )
+            self._join(camera, self._start_accuracy(camera))
+
+    def _join(self, camera: CameraRuntime, accuracy: float) -> None:
+        retrain = camera.settings.retraining
+        self.dispatch(
+            ev.CameraJoined(
+                self.clock.monotonic(),
+                camera.id,
+                accuracy,
+                camera.profile,
+                retrain.every_kth_window,
+                camera.version.id,
+                retrain.enabled and not camera.version.pinned,
             )
+        )
 
     # -- small things
 

@@ -1,0 +1,90 @@
+"""Objects and alarms of a real appliance on a real camera: one car that crosses is one object and one alarm."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from running_kit import running, until
+
+from edge.core.errors import InvalidValues, NotFound
+from edge.settings import SiteSettings
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
+
+RULE: dict[str, Any] = {"id": "any", "name": "Anything", "kind": "object", "severity": "info"}
+
+
+async def test_objects_alarms_zones_and_a_restart(site: Callable[..., SiteSettings]) -> None:
+    settings = site(window_s=300.0)
+    heard: list[dict[str, Any]] = []
+    async with running(settings) as appliance:
+
+        async def listen() -> None:
+            async for entry in appliance.subscribe_events():
+                heard.append(entry)
+
+        listener = asyncio.create_task(listen())
+        pid = {w["name"]: w["pid"] for w in appliance.overview()["workers"]}["camera-junction"]
+        zone = {"name": "all", "polygon": [[0, 0], [1, 0], [1, 1], [0, 1]]}
+        changed = await appliance.change_camera("junction", {"zones": [zone], "name": "Crossing"}, "test")
+        assert changed["settings"]["zones"][0]["name"] == "all"
+        with pytest.raises(InvalidValues, match="zones"):
+            crossed = zone | {"polygon": [[0, 0], [1, 1], [1, 0], [0, 1]]}
+            await appliance.change_camera("junction", {"zones": [crossed]}, "test")
+        with pytest.raises(InvalidValues, match=r"zones\[0\]"):
+            await appliance.alarms.add_rule(RULE | {"zones": ["nowhere"]}, "test")
+        await appliance.alarms.add_rule(RULE | {"cameras": ["junction"], "zones": ["all"]}, "test")
+        alarms = await until(
+            lambda: [a for a in appliance.alarms.alarms(50, None, "junction", "any", None, None) if a["picture"]],
+            60, "an alarm with a picture",
+        )  # fmt: skip
+        one = alarms[-1]
+        assert appliance.alarms.alarm_picture(one["id"]).startswith(b"\xff\xd8")
+        assert one["details"]["zones"] == ["all"]
+        thing = appliance.alarms.object(one["object"])
+        assert thing["camera"] == "junction"
+        assert thing["zones"] == ["all"]
+        await until(lambda: appliance.alarms.object(one["object"])["picture"], 10, "the object has a picture")
+        assert appliance.alarms.object_picture(one["object"]).startswith(b"\xff\xd8")
+        await until(
+            lambda: appliance.alarms.alarms(50, None, None, "any", False, None), 60, "an object leaves, its alarm ends"
+        )
+        seen = await appliance.alarms.acknowledge(one["id"], "ann")
+        assert seen["acknowledged_by"] == "ann"
+        everything = appliance.alarms.alarms(1000, None, None, "any", None, None)
+        objects = [a["object"] for a in everything]
+        assert len(set(objects)) == len(objects), "no object raised two alarms"
+        phases: dict[int, list[str]] = {}
+        for entry in heard:
+            if entry["kind"].startswith("alarm.") and entry["kind"] != "alarm.acknowledged":
+                phases.setdefault(entry["data"]["id"], []).append(entry["data"]["phase"])
+        assert all(p[0] == "new" and p.count("new") == 1 and p.count("end") <= 1 for p in phases.values())
+        assert {e["kind"] for e in heard} >= {"alarm.new", "alarm.end", "object.new", "object.end"}
+        appliance.journal.flush()
+        kinds = {e["kind"] for e in appliance.events(1000, None, None, None)}
+        assert "alarm.new" in kinds
+        assert "object.new" not in kinds, "objects are not journaled"
+        workers = {w["name"]: w for w in appliance.overview()["workers"]}
+        assert workers["camera-junction"]["pid"] == pid, "zones and a name need no other worker"
+        counts = appliance.alarms.counts()
+        assert counts["raised"]["object"] >= len(everything) > 0
+        assert counts["objects"]["junction"] >= counts["raised"]["object"]
+        assert counts["lost"]["records"] == 0
+        listener.cancel()
+        rows = {o["id"]: o for o in appliance.alarms.objects(1000, None, None, None, None, None)}
+        highest = max(rows)
+    async with running(settings) as appliance:
+        assert appliance.alarms.rule("any")["zones"] == ["all"], "the database decides once a rule was changed"
+        old = [o for o in appliance.alarms.objects(1000, None, None, None, None, None) if o["id"] <= highest]
+        assert all(o["ended_utc_s"] is not None for o in old), "objects do not outlive a run"
+        ended = appliance.alarms.alarms(1000, None, None, "any", None, None)
+        assert all(a["ended_utc_s"] is not None for a in ended if a["id"] <= one["id"])
+        await appliance.alarms.remove_rule("any", "test")
+        with pytest.raises(NotFound):
+            appliance.alarms.rule("any")
+        assert not any(a["rule"] == "any" for a in appliance.alarms.active())
+    assert not list(Path(settings.data_dir).glob("**/*.tmp"))
