@@ -26,6 +26,11 @@ export interface Known {
   offset_s: number;
 }
 
+/** Objects come and go by the minute and have a list of their own. */
+function told(entry: JournalEntry): boolean {
+  return !entry.kind.startsWith("object.");
+}
+
 const NOTHING: Known = {
   overview: null,
   health: null,
@@ -72,7 +77,8 @@ export function useAppliance(): Known {
     };
 
     const history = async (): Promise<void> => {
-      put({ events: await ask<JournalEntry[]>(`/events?limit=${EVENTS}`) });
+      const found = await ask<JournalEntry[]>(`/events?limit=${3 * EVENTS}`);
+      put({ events: found.filter(told).slice(0, EVENTS) });
     };
 
     const quietly = (work: Promise<void>): void => {
@@ -96,7 +102,7 @@ export function useAppliance(): Known {
       stream.onopen = () => quietly(history());
       stream.onmessage = (message: MessageEvent<string>) => {
         const entry = JSON.parse(message.data) as JournalEntry;
-        setKnown((before) => ({ ...before, events: [entry, ...before.events].slice(0, EVENTS) }));
+        if (told(entry)) setKnown((before) => ({ ...before, events: [entry, ...before.events].slice(0, EVENTS) }));
         if (/^(window|model|retraining)\./.test(entry.kind)) soon();
         if (/^alarm/.test(entry.kind)) soonAlarms();
       };

@@ -1,6 +1,6 @@
 /** One camera: what it sees, how right it is, where its teacher disagrees, its models, its alarms, its settings. */
 
-import { useEffect } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 
 import type { Camera, JournalEntry } from "../api";
 import { clock, percent, points, shortVersion } from "../format";
@@ -44,6 +44,9 @@ export function CameraPage({ known, me, now_s }: PageProps) {
   const camera = known.overview?.cameras.find((c) => c.id === id);
   const changes = known.events.find((e) => e.camera === id && e.kind === "camera.changed")?.id ?? null;
   const detail = useAsked<CameraDetail>(camera ? `/cameras/${encodeURIComponent(id)}` : null, changes);
+
+  const [boxes, setBoxes] = useState(true);
+  const [showZones, setShowZones] = useState(true);
 
   // The row of tabs stays where it is: only the panel changes.
   const choose = (to: string): void => go(`${href("camera", id)}${to === "accuracy" ? "" : `?tab=${to}`}`, true);
@@ -91,8 +94,19 @@ export function CameraPage({ known, me, now_s }: PageProps) {
       </div>
       <div class="camera-top">
         <div class="camera-live">
-          <LivePicture key={id} camera={camera} boxes fps={10} zones={zones} />
-          {zones.length > 0 && <p class="quiet small">Zones: {zones.map((z) => z.name).join(", ")}</p>}
+          <LivePicture key={id} camera={camera} boxes={boxes} fps={10} zones={showZones ? zones : []} />
+          <div class="switches">
+            <label class="check">
+              <input type="checkbox" checked={boxes} onChange={(e) => setBoxes(e.currentTarget.checked)} />
+              Show boxes
+            </label>
+            {zones.length > 0 && (
+              <label class="check">
+                <input type="checkbox" checked={showZones} onChange={(e) => setShowZones(e.currentTarget.checked)} />
+                Show zones: {zones.map((z) => z.name).join(", ")}
+              </label>
+            )}
+          </div>
         </div>
         <div class="card camera-now">
           <div class="big-numbers">
