@@ -21,6 +21,7 @@ from web.guard import Guard
 from web.parts import Ending, known_parameters
 from web.routes import access as doors
 from web.routes import (
+    alarms,
     cameras,
     check,
     events,
@@ -50,6 +51,7 @@ _TAGS = [
     {"name": "models", "description": "Versions of the cameras' students."},
     {"name": "serving", "description": "Models served to clients beside the cameras, and what more would fit."},
     {"name": "events", "description": "The journal."},
+    {"name": "alarms", "description": "Rules, alarms, and the objects that were followed."},
     {"name": "outputs", "description": "MQTT broker, webhooks, and messages that could not be delivered."},
     {"name": "health", "description": "For supervisors and load balancers."},
 ]
@@ -101,6 +103,7 @@ def create_app(service: ApplianceService, static: Path = STATIC, access: Access 
         models,
         serving,
         events,
+        alarms,
         outputs,
         schema,
         system,

@@ -12,6 +12,7 @@ from edge.settings import (
     Identifier,
     MqttSettings,
     RetrainingSettings,
+    RuleSettings,
     ServingPlanning,
     Settings,
     WebhookSettings,
@@ -61,6 +62,7 @@ def schemas() -> dict[str, Any]:
         Watch,
         ServingPlanning,
         AdmissionRequest,
+        RuleSettings,
         MqttSettings,
         WebhookSettings,
     )
@@ -72,6 +74,7 @@ def schemas() -> dict[str, Any]:
         ("Camera", "CameraSettings"),
         ("Retraining", "RetrainingSettings"),
         ("Serving", "ServingPlanning"),
+        ("Rule", "RuleSettings"),
         ("Mqtt", "MqttSettings"),
         ("Webhook", "WebhookSettings"),
     ):

@@ -47,12 +47,15 @@ def metrics(caller: Principal, whole: Json) -> Json:
         return whole
     hidden = {c["id"] for c in whole["overview"]["cameras"] if not caller.may_see(c["id"])}
     counts, health = whole["counts"], whole["health"]
+    alarms = whole["alarms"]
+    objects = {key: _keys(caller, alarms[key]) for key in ("objects", "objects_now")}
     counted = {key: _keys(caller, counts[key]) for key in ("cameras", "retraining_device_s") if key in counts}
     return dict(whole) | {
         "health": dict(health) | {"reasons": told(caller, health["reasons"], hidden)},
         "overview": overview(caller, whole["overview"]),
         "expected_accuracy": _keys(caller, whole["expected_accuracy"]),
         "counts": dict(counts) | counted,
+        "alarms": dict(alarms) | objects,
         "live_pictures": _keys(caller, whole.get("live_pictures", {})),
     }
 

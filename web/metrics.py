@@ -64,6 +64,7 @@ class _Snapshot(Collector):
             _retraining(s),
             _shares(s),
             _upkeep(s),
+            _alarms(s),
             _outputs(s),
             _serving(s),
             _triton(s),
@@ -279,6 +280,31 @@ def _shares(s: Json) -> Iterator[Metric]:
     ):
         rows_of = [(key, values[field]) for key, values in sorted(sums.items())]
         yield _gauge(f"magpie_worker_share_{name}_ratio", about, ("role", "camera"), rows_of)
+
+
+def _alarms(s: Json) -> Iterator[Metric]:
+    alarms = s["alarms"]
+    yield _counter(
+        "magpie_alarms", "Alarms that rules raised, by kind of rule", ("kind",),
+        [((kind,), n) for kind, n in sorted(alarms["raised"].items())],
+    )  # fmt: skip
+    yield _gauge(
+        "magpie_alarms_active", "Alarms that have not ended, by kind of rule", ("kind",),
+        [((kind,), n) for kind, n in sorted(alarms["active"].items())],
+    )  # fmt: skip
+    yield _counter(
+        "magpie_alarms_held_back", "Alarms that quiet hours or a rule's interval kept from being raised", (),
+        [((), alarms["held_back"])],
+    )  # fmt: skip
+    for key, kind, name, about in (
+        ("objects", _counter, "magpie_objects", "Objects that were followed"),
+        ("objects_now", _gauge, "magpie_objects_present", "Objects that are followed now"),
+    ):
+        yield kind(name, about, ("camera",), [((camera,), n) for camera, n in sorted(alarms[key].items())])
+    yield _counter(
+        "magpie_alarm_losses", "What of alarms and objects could not be kept or followed", ("what",),
+        [((what,), n) for what, n in sorted(alarms["lost"].items())],
+    )  # fmt: skip
 
 
 def _outputs(s: Json) -> Iterator[Metric]:

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from edge.appliance.alarms_service import AlarmsService
 from edge.appliance.outputs_service import OutputsService
 
 Json = dict[str, Any]
@@ -174,6 +175,11 @@ class ApplianceService(Protocol):
 
     def audit(self, limit: int, before: int | None) -> list[Json]:
         """Newest first: [{"id", "utc_s", "by", "from", "subject", "action", "value"}]."""
+
+    # -- rules, alarms, objects
+    @property
+    def alarms(self) -> AlarmsService:
+        """Rules, alarms and objects."""
 
     # -- outputs
     @property

@@ -10,6 +10,7 @@ from typing import Any
 
 import cv2
 import numpy as np
+from alarms_double import DictAlarms
 from outputs_double import OUTPUT_STATE, DictOutputs
 
 from edge.appliance.admission import ServedNow, admit_camera, admit_model
@@ -70,6 +71,7 @@ class DictAppliance:
         self.calls: list[str] = []
         self.statistics: list[Json] | None = None
         self.outputs = DictOutputs()
+        self.alarms = DictAlarms(lambda: self.kept, jpeg(1))
         self._events = itertools.count(1)
         for camera in cameras:
             self._put(parse(CameraSettings, settings(camera)))
@@ -197,6 +199,14 @@ class DictAppliance:
             "disk": {"free_bytes": 12_000_000_000, "total_bytes": 64_000_000_000},
             "serving": None if self.planning is None else self.serving(),
             "statistics": None if self.planning is None else self.statistics,
+            "alarms": {
+                "raised": {"object": 3, "disk": 0},
+                "active": {"object": 1, "disk": 0},
+                "held_back": 2,
+                "objects": dict.fromkeys(self.kept, 7),
+                "objects_now": dict.fromkeys(self.kept, 1),
+                "lost": {"records": 0, "pictures_not_taken": 4},
+            },
             "outputs": [
                 {"destination": "mqtt", "up": True} | OUTPUT_STATE,
                 {"destination": "webhook/pager", "up": None} | OUTPUT_STATE,

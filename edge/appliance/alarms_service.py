@@ -1,0 +1,69 @@
+"""What transports may ask about rules, alarms and objects. Values are plain JSON; errors are edge.core.errors.
+
+`cameras` (not None) limits an answer to these cameras; what belongs to no camera is then left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, Protocol
+
+Json = dict[str, Any]
+
+
+class AlarmsService(Protocol):
+    """Part of `edge.appliance.service.ApplianceService`."""
+
+    # -- rules
+    def rules(self) -> list[Json]:
+        """Every rule, as edge.settings.RuleSettings."""
+
+    def rule(self, rule: str) -> Json:
+        """One of `rules()`. Raises NotFound."""
+
+    async def add_rule(self, settings: Mapping[str, Any], by: str) -> Json:
+        """In force at once, kept over restarts; without `id` it gets one. Raises InvalidValues, Conflict."""
+
+    async def change_rule(self, rule: str, patch: Mapping[str, Any], by: str) -> Json:
+        """JSON merge patch (the id cannot change). Raises NotFound, InvalidValue, InvalidValues."""
+
+    async def remove_rule(self, rule: str, by: str) -> None:
+        """Its alarms end. Raises NotFound."""
+
+    # -- alarms and objects (blocking, but for `acknowledge`: transports call them in a thread)
+    def alarms(
+        self,
+        limit: int,
+        before: int | None,
+        camera: str | None,
+        rule: str | None,
+        active: bool | None,
+        cameras: Collection[str] | None,
+    ) -> list[Json]:
+        """Newest first: edge.core.alarms.Alarm as JSON."""
+
+    def alarm(self, number: int) -> Json:
+        """One alarm. Raises NotFound."""
+
+    async def acknowledge(self, number: int, by: str) -> Json:
+        """Somebody has seen it; who was first stays. Raises NotFound."""
+
+    def alarm_picture(self, number: int) -> bytes:
+        """JPEG. Raises NotFound (no such alarm, or no picture of it)."""
+
+    def objects(
+        self,
+        limit: int,
+        before: int | None,
+        camera: str | None,
+        class_name: str | None,
+        active: bool | None,
+        cameras: Collection[str] | None,
+    ) -> list[Json]:
+        """Newest first: edge.core.tracks.TrackedObject as JSON, with "picture"."""
+
+    def object(self, number: int) -> Json:
+        """One object. Raises NotFound."""
+
+    def object_picture(self, number: int) -> bytes:
+        """JPEG. Raises NotFound."""

@@ -1,0 +1,155 @@
+"""Rules, the alarms that they raised, and the objects that were followed."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Path, Query, Response
+
+from edge.appliance.alarms_service import AlarmsService
+from edge.core.access import Principal
+from edge.core.errors import NotFound
+from web import examples
+from web.errors import Json
+from web.parts import Body, Caller, Service, Who, example, seen, takes
+
+router = APIRouter(tags=["alarms"])
+
+_CAMERA = r"^[a-z0-9][a-z0-9_-]{0,62}$"
+_JPEG: dict[int | str, dict[str, Any]] = {
+    200: {"description": "one JPEG", "content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}}}
+}
+
+
+async def _alarms(service: Service) -> AlarmsService:
+    return service.alarms
+
+
+Alarms = Annotated[AlarmsService, Depends(_alarms)]
+RuleId = Annotated[str, Path(description="id of a rule", max_length=63, examples=["parked-in-drive"])]
+Number = Annotated[int, Path(ge=1, le=2**53, description="id of an alarm or an object", examples=[17])]
+Limit = Annotated[int, Query(ge=1, le=1000, description="how many at most")]
+Before = Annotated[int | None, Query(ge=1, le=2**53, description="only those with a lower id")]
+OfCamera = Annotated[str | None, Query(pattern=_CAMERA, description="only of this camera")]
+Active = Annotated[bool | None, Query(description="only those that go on, or that have ended")]
+
+
+def _of_caller(caller: Principal, rule: dict[str, Any]) -> dict[str, Any] | None:
+    """A rule as the caller may see it: without other cameras; None if it is about others only."""
+    if caller.sees_all or not rule["cameras"]:
+        return rule
+    mine = [c for c in rule["cameras"] if caller.may_see(c)]
+    return rule | {"cameras": mine} if mine else None
+
+
+@router.get("/rules", responses=example([examples.RULE]))
+async def list_rules(service: Alarms, caller: Caller) -> Any:
+    """Every rule."""
+    return Json([r for r in (_of_caller(caller, rule) for rule in service.rules()) if r is not None])
+
+
+@router.post(
+    "/rules",
+    status_code=201,
+    responses={201: example(examples.RULE, "the rule as added")[200]},
+    openapi_extra=takes("RuleSettings", examples.RULE),
+)
+async def add_rule(body: Body, service: Alarms, by: Who) -> Any:
+    """Add a rule; it is in force at once. Without an id it gets one that is like its name."""
+    rule = await service.add_rule(body, by)
+    return Json(rule, 201, headers={"location": f"/api/v1/rules/{rule['id']}"})
+
+
+@router.get("/rules/{rule}", responses=example(examples.RULE))
+async def one_rule(rule: RuleId, service: Alarms, caller: Caller) -> Any:
+    """One rule."""
+    found = _of_caller(caller, service.rule(rule))
+    if found is None:
+        raise NotFound(f"rule {rule} does not exist")
+    return Json(found)
+
+
+@router.patch(
+    "/rules/{rule}",
+    responses=example(examples.RULE),
+    openapi_extra=takes("RulePatch", {"dwell_s": 20, "enabled": True}),
+)
+async def change_rule(rule: RuleId, body: Body, service: Alarms, by: Who) -> Any:
+    """Change a rule by a JSON merge patch (RFC 7396); null sets a field back to its default. Alarms of what it does not
+    look at any more end."""
+    return Json(await service.change_rule(rule, body, by))
+
+
+@router.delete("/rules/{rule}", status_code=204, response_class=Response)
+async def remove_rule(rule: RuleId, service: Alarms, by: Who) -> None:
+    """Forget a rule. Its active alarms end; the others stay until their retention ends."""
+    await service.remove_rule(rule, by)
+
+
+@router.get("/alarms", responses=example([examples.ALARM]))
+async def list_alarms(
+    service: Alarms,
+    caller: Caller,
+    limit: Limit = 100,
+    before: Before = None,
+    camera: OfCamera = None,
+    rule: Annotated[str | None, Query(pattern=_CAMERA, description="only of this rule")] = None,
+    active: Active = None,
+) -> Any:
+    """Alarms, newest first. Page on with `before` = the last id. To somebody who may see some cameras only, alarms of
+    these are shown."""
+    if camera is not None:
+        seen(caller, camera)
+    return Json(await asyncio.to_thread(service.alarms, limit, before, camera, rule, active, caller.cameras))
+
+
+@router.post("/alarms/{alarm}/acknowledge", responses=example(examples.ALARM))
+async def acknowledge(alarm: Number, service: Alarms, caller: Caller, by: Who) -> Any:
+    """Somebody has seen it; who was first stays. An alarm of a rolled back model ends with this."""
+    await _seen_alarm(service, caller, alarm)
+    return Json(await service.acknowledge(alarm, by))
+
+
+@router.get("/alarms/{alarm}/picture.jpg", response_class=Response, responses=_JPEG)
+async def alarm_picture(alarm: Number, service: Alarms, caller: Caller) -> Response:
+    """What the camera saw when the alarm was raised (of rules about objects)."""
+    await _seen_alarm(service, caller, alarm)
+    return _picture(await asyncio.to_thread(service.alarm_picture, alarm))
+
+
+@router.get("/objects", responses=example([examples.OBJECT]))
+async def list_objects(
+    service: Alarms,
+    caller: Caller,
+    limit: Limit = 100,
+    before: Before = None,
+    camera: OfCamera = None,
+    of_class: Annotated[str | None, Query(alias="class", min_length=1, max_length=60)] = None,
+    active: Active = None,
+) -> Any:
+    """Objects that were followed, newest first. Page on with `before` = the last id."""
+    if camera is not None:
+        seen(caller, camera)
+    return Json(await asyncio.to_thread(service.objects, limit, before, camera, of_class, active, caller.cameras))
+
+
+@router.get("/objects/{number}/picture.jpg", response_class=Response, responses=_JPEG)
+async def object_picture(number: Number, service: Alarms, caller: Caller) -> Response:
+    """The object at the moment when it showed best."""
+    thing = await asyncio.to_thread(service.object, number)
+    if not caller.may_see(thing["camera"]):
+        raise NotFound(f"object {number} does not exist")
+    return _picture(await asyncio.to_thread(service.object_picture, number))
+
+
+async def _seen_alarm(service: AlarmsService, caller: Principal, number: int) -> None:
+    """Raises NotFound, as of an alarm that is not there, if the caller may not see its camera."""
+    found = await asyncio.to_thread(service.alarm, number)
+    if not caller.sees_all and (found["camera"] is None or not caller.may_see(found["camera"])):
+        raise NotFound(f"alarm {number} does not exist")
+
+
+def _picture(jpeg: bytes) -> Response:
+    # Another picture may take its place, of an object that is seen better.
+    return Response(jpeg, media_type="image/jpeg", headers={"cache-control": "private, max-age=10"})
