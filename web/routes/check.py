@@ -8,6 +8,7 @@ from fastapi import APIRouter, Path
 
 from edge.core.errors import InvalidValues
 from edge.settings import (
+    AdmissionRequest,
     CameraSettings,
     MqttSettings,
     RetrainingSettings,
@@ -23,12 +24,13 @@ from web.parts import Body, example
 
 router = APIRouter(prefix="/check", tags=["state"])
 
-Kind = Literal["camera", "retraining", "rule", "serving", "mqtt", "webhook"]
+Kind = Literal["camera", "retraining", "rule", "serving", "admission", "mqtt", "webhook"]
 _MODELS: Final[dict[str, type[Settings]]] = {
     "camera": CameraSettings,
     "retraining": RetrainingSettings,
     "rule": RuleSettings,
     "serving": ServingPlanning,
+    "admission": AdmissionRequest,
     "mqtt": MqttSettings,
     "webhook": WebhookSettings,
 }

@@ -2,11 +2,11 @@
 
 import { useState } from "preact/hooks";
 
-import type { Me, Overview, Problem } from "../api";
+import type { Me, Overview } from "../api";
 import { ask, problemsOf, words } from "../api";
 import { percent, points } from "../format";
 import { Badge } from "../parts/badge";
-import { Field, FormProblems, SelectField, TextField, typedNumber } from "../parts/form";
+import { Field, FormProblems, SelectField, TextField, typedNumber, useCheck } from "../parts/form";
 import type { Admission, ServedModel } from "../parts/served";
 import { Table } from "../parts/table";
 import { href } from "../router";
@@ -36,7 +36,6 @@ export function AdmissionCard({ models, overview, me }: Props) {
   const [table, setTable] = useState<{ name: string; value: unknown } | null>(null);
   const [camera, setCamera] = useState({ id: "", like: "", accuracy: "" });
   const [answer, setAnswer] = useState<Admission | null>(null);
-  const [problems, setProblems] = useState<Problem[]>([]);
   const [failure, setFailure] = useState("");
   const [busy, setBusy] = useState(false);
 
@@ -55,6 +54,9 @@ export function AdmissionCard({ models, overview, me }: Props) {
       },
     };
   };
+
+  const filled = kind === "model" ? [model.name, model.rate, model.slo_ms].every((v) => v.trim() !== "") : camera.id.trim() !== "";
+  const [problems, setProblems] = useCheck("admission", allowed && filled && table === null ? request(model) : null);
 
   const send = async (asked: typeof model): Promise<void> => {
     setBusy(true);
@@ -222,7 +224,7 @@ export function AdmissionCard({ models, overview, me }: Props) {
           )}
           <FormProblems problems={problems} fields={FIELDS[kind]} failure={failure} />
           <div class="actions">
-            <button type="submit" class="primary" disabled={busy}>
+            <button type="submit" class="primary" disabled={busy || problems.length > 0}>
               {busy ? "Asking the planners…" : "Ask"}
             </button>
           </div>
@@ -239,7 +241,6 @@ function sentence(text: string): string {
 
 function Answer({ answer, overview, onTry }: { answer: Admission; overview: Overview; onTry: (rate: number) => void }) {
   const named = (id: string): string => overview.cameras.find((c) => c.id === id)?.name ?? id;
-  const part = (value: number): string => (value >= 0.9995 ? "" : value <= 0 ? " refused" : ` ${percent(value)} of its rate`);
   return (
     <div class="admission-answer" role="status">
       <p class="verdict">
@@ -273,6 +274,33 @@ function Answer({ answer, overview, onTry }: { answer: Admission; overview: Over
           )}
         </p>
       )}
+      {answer.admitted ? (
+        <Effects answer={answer} named={named} />
+      ) : (
+        <details>
+          <summary>What the planners compared</summary>
+          <Effects answer={answer} named={named} />
+        </details>
+      )}
+      {answer.admitted && answer.kind === "camera" && (
+        <p>
+          <a href={href("settings", "cameras")}>Add the camera in the settings</a>
+        </p>
+      )}
+      {answer.admitted && answer.kind === "model" && (
+        <p class="quiet">To serve it: put it into the model folder and load it by the protocol, or change its rate above.</p>
+      )}
+    </div>
+  );
+}
+
+function Effects({ answer, named }: { answer: Admission; named: (camera: string) => string }) {
+  const worst = (ms: number | null, part: number, absent: string): string => {
+    if (part <= 0) return absent;
+    return milliseconds(ms) + (part >= 0.9995 ? "" : `, ${percent(part)} of its rate`);
+  };
+  return (
+    <div class="effects">
       <p>
         Models would take <strong>{percent(answer.serving_share_after)}</strong> of the device (now {percent(answer.serving_share_before)}),
         cameras would plan within <strong>{percent(answer.cameras_share_after)}</strong> (now {percent(answer.cameras_share_before)}).
@@ -286,8 +314,8 @@ function Answer({ answer, overview, onTry }: { answer: Admission; overview: Over
           columns={[
             { key: "model", title: "Model", cell: (m) => m.model },
             { key: "slo", title: "Objective", number: true, cell: (m) => milliseconds(m.slo_ms) },
-            { key: "before", title: "Now", number: true, cell: (m) => `${milliseconds(m.before_ms)}${m.before_ms === null ? "" : part(m.before_part)}` },
-            { key: "after", title: "With it", number: true, cell: (m) => `${milliseconds(m.after_ms)}${part(m.after_part)}` },
+            { key: "before", title: "Now", number: true, cell: (m) => worst(m.before_ms, m.before_part, "not served") },
+            { key: "after", title: "With it", number: true, cell: (m) => worst(m.after_ms, m.after_part, "refused") },
           ]}
         />
       )}
@@ -304,14 +332,6 @@ function Answer({ answer, overview, onTry }: { answer: Admission; overview: Over
             { key: "loss", title: "Change", number: true, cell: (c) => (c.before === null ? "new" : points(-c.loss)) },
           ]}
         />
-      )}
-      {answer.admitted && answer.kind === "camera" && (
-        <p>
-          <a href={href("settings", "cameras")}>Add the camera in the settings</a>
-        </p>
-      )}
-      {answer.admitted && answer.kind === "model" && (
-        <p class="quiet">To serve it: put it into the model folder and load it by the protocol, or change its rate above.</p>
       )}
     </div>
   );
