@@ -107,7 +107,9 @@ async def test_who_may_see_one_camera_sees_its_alarms_only(client: httpx.AsyncCl
     await client.post("/rules", json=RULE | {"id": "elsewhere", "cameras": ["south"]})
     await client.post("/rules", json=RULE | {"id": "both", "cameras": ["north", "south"]})
     client.headers.update(door.person("operator", {"north"}))
-    assert {a["camera"] for a in (await client.get("/alarms")).json()} == {"north"}
+    answer = await client.get("/alarms")
+    assert answer.status_code == 200, answer.text
+    assert {a["camera"] for a in answer.json()} == {"north"}
     assert {o["camera"] for o in (await client.get("/objects")).json()} == {"north"}
     rules = {r["id"]: r["cameras"] for r in (await client.get("/rules")).json()}
     assert "elsewhere" not in rules
