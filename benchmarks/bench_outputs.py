@@ -145,6 +145,7 @@ async def measure(minutes: float, rate: float, folder: Path) -> dict[str, Any]:
     store = Store(None, folder / "data")
     outputs = Outputs(parse(OutputsSettings, settings), store, SystemClock(), world)
     await outputs.open()
+    outputs.start()
     made: dict[str, list[int]] = {c: [] for c in CAMERAS}
     ended = asyncio.Event()
 
