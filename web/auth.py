@@ -221,13 +221,8 @@ def address_of(scope: Mapping[str, Any]) -> str:
 
 
 async def _refuse(error: MagpieError, scope: Scope, receive: Receive, send: Send) -> None:
-    response = answer(error)
     if scope["type"] == "http":
-        await response(scope, receive, send)
-    elif "websocket.http.response" in scope.get("extensions", {}):
-        head = {"status": response.status_code, "headers": response.raw_headers}
-        await send({"type": "websocket.http.response.start", **head})
-        await send({"type": "websocket.http.response.body", "body": response.body})
-    else:
+        await answer(error)(scope, receive, send)
+    else:  # before it is accepted: the client gets 403
         code = Ending.LOGIN_OVER if isinstance(error, NotLoggedIn) else 4403
         await send({"type": "websocket.close", "code": code, "reason": "refused"})

@@ -22,7 +22,7 @@ import pytest
 from appliance_kit import cameras, gone, groups_of, site_of
 
 from edge.demo.cameras import serve_cameras
-from edge.settings import SiteSettings
+from edge.settings import AccessSettings, SiteSettings
 from edge.store.store import Store
 
 pytestmark = [pytest.mark.e2e, pytest.mark.faults, pytest.mark.timeout(300)]
@@ -99,6 +99,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path,
     data.mkdir()
     with serve_cameras(cameras(), folder) as port:
         settings = site_of(port, data, window_s=WINDOW_S, label_budget=24)
+        web = settings.web.model_copy(update={"access": AccessSettings(enabled=False)})
+        settings = settings.model_copy(update={"web": web})
         config = folder / "site.json"  # JSON is YAML
         config.write_text(settings.model_dump_json())
         yield config, data, settings

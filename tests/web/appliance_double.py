@@ -382,7 +382,7 @@ class DictAppliance:
 
     def _version(self, version: str) -> Json:
         if version not in self.versions:
-            raise NotFound(f"model {version} does not exist")
+            raise NotFound(f"model version {version} does not exist")
         return self.versions[version]
 
     def lineage(self, version: str) -> list[Json]:

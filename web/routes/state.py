@@ -34,7 +34,8 @@ async def livez() -> Any:
 async def readyz(service: Service, request: Request) -> Any:
     """Whether the appliance does its work. `reasons` is also filled when it is ready but something is wrong; whoever is
     not logged in gets its code words only."""
-    health = limits.health(visit_of(request).principal, service.health())
+    ids = (c["id"] for c in service.cameras())
+    health = limits.health(visit_of(request).principal, service.health(), ids)
     return Json(health, 200 if health["ready"] else 503)
 
 

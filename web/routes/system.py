@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
 
-from web import examples
+from web import examples, limits
 from web.errors import Json
 from web.parts import Caller, Service, example, visible
 
@@ -23,7 +23,7 @@ async def system(service: Service, caller: Caller) -> Any:
     found = await service.system()
     for part in ("workers", "losses"):
         found[part] = visible(caller, found[part])
-    found["health"] = found["health"] | {"reasons": visible(caller, found["health"]["reasons"])}
+    found["health"] = limits.health(caller, found["health"], (c["id"] for c in service.cameras()))
     return Json(found)
 
 
