@@ -520,6 +520,7 @@ LOG: Final[Example] = {
     ],
     "capacity": 2000,
     "forgotten": 0,
+    "level": "INFO",
 }
 CHECK: Final[Example] = {
     "problems": [{"path": "window_s", "given": 3, "allowed": "greater than or equal to 10"}],

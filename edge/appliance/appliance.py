@@ -672,6 +672,7 @@ class Appliance:
             "records": self._log.records(limit, level, before, after, text),
             "capacity": self._log.capacity,
             "forgotten": self._log.forgotten,
+            "level": logging.getLevelName(logging.getLogger().getEffectiveLevel()),
         }
 
     # -- service: cameras

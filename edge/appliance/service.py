@@ -63,8 +63,8 @@ class ApplianceService(Protocol):
         text: str = "",
     ) -> Json:
         """{"records": newest first {"id", "utc_s", "level", "logger", "message", "camera"?, "window"?, "cause"?,
-        "event"?, "worker"?, "error"?: a traceback}, "capacity", "forgotten"}: what the control process logged and is
-        still in memory (edge.logs.LogRing.records)."""
+        "event"?, "worker"?, "error"?: a traceback}, "capacity", "forgotten", "level": the least that is logged at all}:
+        what the control process logged and is still in memory (edge.logs.LogRing.records)."""
 
     # -- cameras
     def cameras(self) -> list[Json]:

@@ -233,6 +233,7 @@ class DictAppliance:
             "records": self.ring.records(limit, level, before, after, text),
             "capacity": self.ring.capacity,
             "forgotten": self.ring.forgotten,
+            "level": "DEBUG",
         }
 
     # -- cameras

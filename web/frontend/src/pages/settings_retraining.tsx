@@ -13,15 +13,16 @@ import { toast } from "../parts/toasts";
 import { may, whyNot } from "../session";
 import type { SectionProps } from "./settings";
 
+/** What each policy does, for people. */
 const POLICIES: Record<string, string> = {
-  relay: "relay – the best plan over time (recommended)",
-  exact: "exact – every plan is tried; few cameras only",
-  thief: "thief – shares are moved in small steps while that gains",
-  uniform: "uniform – equal shares for all",
-  "uniform-heavy": "uniform-heavy – equal shares, the largest retraining",
-  "no-retraining": "no-retraining – answers only",
-  "fixed-resources": "fixed-resources – retraining always gets the same share",
-  "fixed-config": "fixed-config – always the same kind of retraining",
+  relay: "the best plan over time; recommended",
+  exact: "every plan is tried, for few cameras only",
+  thief: "shares are moved in small steps while that gains",
+  uniform: "equal shares for all",
+  "uniform-heavy": "equal shares, and always the largest retraining",
+  "no-retraining": "cameras answer, nothing is retrained",
+  "fixed-resources": "retraining always gets the same share",
+  "fixed-config": "always the same way to retrain",
 };
 
 const GROUPS: Group[] = [
@@ -33,8 +34,7 @@ const GROUPS: Group[] = [
       {
         path: "policy",
         label: "Policy",
-        hint: "Who decides what is retrained, when, and with how much of the device.",
-        options: Object.entries(POLICIES).map(([value, label]) => ({ value, label })),
+        hint: "Who decides what is retrained, when, and with how much of the device",
       },
       {
         path: "quiet_hours",
@@ -103,6 +103,11 @@ function RetrainingForm({ root, me, now_s, retraining, onSaved }: SectionProps &
   const changeable = may(me, "operator") && me.cameras === null;
   const pending = patchOf(retraining.current, retraining.next);
   const waiting = FIELDS.filter((f) => JSON.stringify(valueAt(retraining.current, f.path)) !== JSON.stringify(valueAt(retraining.next, f.path)));
+  const policy = String(form.draft["policy"]);
+  const groups = GROUPS.map((g) => ({
+    ...g,
+    fields: g.fields.map((f) => (f.path === "policy" && POLICIES[policy] ? { ...f, hint: `${String(f.hint)}. ${policy}: ${POLICIES[policy]}.` } : f)),
+  }));
   const boundary = retraining.next_boundary_utc_s;
   const when = `${clock(boundary)} (in ${left(boundary - now_s)})`;
 
@@ -144,7 +149,7 @@ function RetrainingForm({ root, me, now_s, retraining, onSaved }: SectionProps &
         </p>
       )}
       <form ref={form.place} class="schema-form" onSubmit={(e) => void submit(e)} noValidate autoComplete="off">
-        <SchemaFields root={root} model="RetrainingSettings" form={form} groups={GROUPS} disabled={!changeable} />
+        <SchemaFields root={root} model="RetrainingSettings" form={form} groups={groups} disabled={!changeable} />
         {changeable && <SaveBar form={form} />}
       </form>
     </section>

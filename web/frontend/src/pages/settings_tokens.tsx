@@ -232,6 +232,27 @@ function TokenDialog({ me, cameras, onClose, onMade }: { me: Me; cameras: Camera
   );
 }
 
+/** A browser and its system, as far as it says. */
+function browser(agent: string): string {
+  const names: [RegExp, string][] = [
+    [/Edg\//, "Edge"],
+    [/Firefox\//, "Firefox"],
+    [/Chrom(e|ium)\//, "Chrome"],
+    [/HeadlessChrome\//, "Chrome"],
+    [/Safari\//, "Safari"],
+  ];
+  const systems: [RegExp, string][] = [
+    [/Android/, "Android"],
+    [/iPhone|iPad/, "iOS"],
+    [/Windows/, "Windows"],
+    [/Mac OS X/, "macOS"],
+    [/Linux/, "Linux"],
+  ];
+  const find = (list: [RegExp, string][]): string | undefined => list.find(([pattern]) => pattern.test(agent))?.[1];
+  const [name, system] = [find(names), find(systems)];
+  return name === undefined ? agent : system === undefined ? name : `${name} on ${system}`;
+}
+
 function Sessions({ me }: { me: Me }) {
   const { value, error, again } = useAsked<Session[]>("/sessions");
   const end = async (session: Session): Promise<void> => {
@@ -264,7 +285,9 @@ function Sessions({ me }: { me: Me }) {
               cell: (s) => (
                 <>
                   {s.address ?? "unknown"} {s.current && <Badge tone="info">this one</Badge>}
-                  <span class="quiet under break">{s.agent}</span>
+                  <span class="quiet under break" title={s.agent}>
+                    {browser(s.agent)}
+                  </span>
                 </>
               ),
             },

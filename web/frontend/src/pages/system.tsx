@@ -122,10 +122,12 @@ function Overview({ me, cameras, now_s }: { me: Me; cameras: Camera[]; now_s: nu
   const named = (id: string): string => cameras.find((c) => c.id === id)?.name ?? id;
   return (
     <div class="system-cards">
-      <HealthCard system={value} now_s={now_s} named={named} />
+      <div class="system-column">
+        <HealthCard system={value} now_s={now_s} named={named} />
+        <LossesCard system={value} named={named} />
+      </div>
       <SharesCard system={value} />
       <DiskCard system={value} />
-      <LossesCard system={value} named={named} />
       <WorkersCard system={value} named={named} />
       <UpkeepCard system={value} me={me} />
     </div>

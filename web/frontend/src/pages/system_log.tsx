@@ -25,6 +25,8 @@ interface Answer {
   records: Entry[];
   capacity: number;
   forgotten: number;
+  /** What is logged at all. */
+  level: string;
 }
 
 const FIRST = 200;
@@ -40,7 +42,7 @@ export function Log() {
   const [text, setText] = useState("");
   const [follow, setFollow] = useState(true);
   const [entries, setEntries] = useState<Entry[] | null>(null);
-  const [kept, setKept] = useState<{ capacity: number; forgotten: number } | null>(null);
+  const [kept, setKept] = useState<Answer | null>(null);
   const [error, setError] = useState<unknown>(null);
   const [tries, setTries] = useState(0);
 
@@ -76,6 +78,8 @@ export function Log() {
     };
   }, [level, text, follow, tries]);
 
+  const logged =
+    kept !== null && kept.level !== "DEBUG" && LEVELS[kept.level] ? ` This appliance logs ${kept.level === "ERROR" ? "errors" : `${LEVELS[kept.level]} and worse`} (option --log-level at its start).` : "";
   return (
     <section class="card" aria-labelledby="log-title">
       <div class="card-head">
@@ -101,7 +105,7 @@ export function Log() {
       </div>
       {error !== null && <ErrorBox what="The log could not be asked" error={error} onRetry={() => setTries(tries + 1)} />}
       {entries === null && error === null && <Loading what="Asking for the log" />}
-      {entries?.length === 0 && <Empty title="No such record">{text || level !== "DEBUG" ? "A lower level or another text may find some." : "Nothing was logged yet."}</Empty>}
+      {entries?.length === 0 && <Empty title="No such record">{text || level !== "DEBUG" ? "A lower level or another text may find some." : "Nothing was logged yet."}{logged}</Empty>}
       {entries !== null && entries.length > 0 && (
         <ol class="log" tabIndex={0} aria-label="Log records, newest first">
           {entries.map((e) => (
@@ -129,7 +133,7 @@ export function Log() {
         <p class="quiet table-note">
           The newest {kept.capacity.toLocaleString()} records of the control process are in memory
           {kept.forgotten > 0 && `; ${kept.forgotten.toLocaleString()} older ones are no longer`}. Everything, with the workers' own records, goes
-          to the service's output.
+          to the service's output.{logged}
         </p>
       )}
     </section>
