@@ -40,6 +40,14 @@ async def test_windows_are_measured_planned_and_retrained(site: Callable[..., Si
         asked = [u for u in detail["usage"] if u["role"] == "inference"]
         assert asked
         assert all(u["granted"] == pytest.approx(u["asked"], abs=0.05) for u in asked)
+        story = await appliance.explained(2)
+        assert story["timeline"][0]["start_s"] == 0.0
+        assert story["timeline"][-1]["end_s"] == detail["window"]["length_s"]
+        assert {c["camera"] for c in story["cameras"] if c["options"] and c["predicted"] is not None} >= both
+        assert any(job["outcome"] in ("promoted", "refused") for c in story["cameras"] for job in c["jobs"])
+        other = await appliance.what_if(2, "uniform")
+        assert other["comparison"]["asked"]["objective"] == pytest.approx(other["objective"])
+        assert other["comparison"]["made"]["objective"] == pytest.approx(other["original_objective"])
 
 
 async def test_retraining_windows_change_at_run_time_and_survive_a_restart(site: Callable[..., SiteSettings]) -> None:

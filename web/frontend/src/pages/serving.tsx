@@ -156,7 +156,7 @@ function HowToStart() {
         </li>
         <li>Add this section to the site's configuration file, and start the appliance again:</li>
       </ol>
-      <pre tabIndex={0} aria-label="Section of the site's configuration">
+      <pre tabIndex={0} role="region" aria-label="Section of the site's configuration">
         <code>{`serving:
   folder: models
   tables: [plates.json]

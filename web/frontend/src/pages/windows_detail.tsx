@@ -64,7 +64,7 @@ export function WindowDetail({ known, me, now_s, number, changed }: Props) {
     <>
       <nav class="steps" aria-label="Windows">
         <a href={href("windows")}>All windows</a>
-        {number > 0 && <a href={href("windows", number - 1)}>Window {number - 1}</a>}
+        {number > 1 && <a href={href("windows", number - 1)}>Window {number - 1}</a>}
         {number < newest && <a href={href("windows", number + 1)}>Window {number + 1}</a>}
       </nav>
       <div class="section-head">
@@ -394,7 +394,7 @@ function Usage({ usage, cameras }: { usage: UsedShare[]; cameras: Camera[] }) {
     <Table
       caption="Shares asked for, given and used by each worker"
       rows={usage}
-      rowKey={(u) => u.worker}
+      rowKey={(u) => `${u.worker} ${u.device_seconds}`}
       empty="Recorded when the window ends."
       columns={[
         { key: "worker", title: "Worker", cell: name },

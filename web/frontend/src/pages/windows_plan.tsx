@@ -3,7 +3,7 @@
 import { useId, useState } from "preact/hooks";
 
 import type { Camera } from "../api";
-import { clock, percent } from "../format";
+import { clock, duration, percent } from "../format";
 import { cameraColour } from "../parts/colours";
 import type { Kind, Share, Stretch } from "../parts/explained";
 import { KINDS } from "../parts/explained";
@@ -43,6 +43,7 @@ function free(stretch: Stretch): number {
 }
 
 function seconds(value: number): string {
+  if (value >= 600) return duration(value);
   return `${value < 100 ? value.toFixed(1) : Math.round(value)}\u00a0s`;
 }
 
