@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--dry-run", action="store_true", help="show the difference, change nothing")
     parser.add_argument("--yes", action="store_true", help="do not ask")
-    parser.add_argument("--prune", action="store_true", help="remove cameras that the file does not name")
+    parser.add_argument("--prune", action="store_true", help="remove cameras (and rules) that the file does not name")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -73,7 +73,8 @@ def _running(remote: Remote) -> Running:
         planning = dict(remote.ask("GET", "/serving")["settings"])
     except NotFound:
         planning = None
-    return Running(cameras, dict(remote.ask("GET", "/retraining")["next"]), planning)
+    rules = {str(r["id"]): dict(r) for r in remote.ask("GET", "/rules")}
+    return Running(cameras, dict(remote.ask("GET", "/retraining")["next"]), planning, rules)
 
 
 def _agreed(count: int) -> bool:

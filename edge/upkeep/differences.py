@@ -1,7 +1,7 @@
 """What a site's file asks for beside what an appliance has: the changes that make the second like the first. Pure.
 
-Only what can be changed while an appliance runs is compared: cameras, the retraining windows, how served models share
-the box. What else a file says counts when the appliance is started with it.
+Only what can be changed while an appliance runs is compared: cameras, rules, the retraining windows, how served models
+share the box. What else a file says counts when the appliance is started with it.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from edge.logs import without_credentials
-from edge.settings import SiteSettings
+from edge.settings import Settings, SiteSettings
 
 Json = dict[str, Any]
 _HIDDEN = "(not shown)"
@@ -59,17 +59,19 @@ class Change:
 
 @dataclass(frozen=True)
 class Running:
-    """What the appliance has: settings of each camera, of the windows (from the next one on), and of the served models
-    (None: it serves none)."""
+    """What the appliance has: settings of each camera, of the windows (from the next one on), of the served models
+    (None: it serves none), and each rule by its id."""
 
     cameras: Mapping[str, Json]
     retraining: Json
     planning: Json | None
+    rules: Mapping[str, Json] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The changes; cameras that the file does not name and that stay; sections that count at a start only."""
+    """The changes; cameras and rules ("rules.ID") that the file does not name and that stay; sections that count at a
+    start only."""
 
     changes: tuple[Change, ...]
     unnamed: tuple[str, ...]
@@ -77,8 +79,8 @@ class Outcome:
 
 
 def compare(site: SiteSettings, running: Running, prune: bool = False) -> Outcome:
-    """What has to be done. A section that the file does not have is left as it is; cameras that it does not name are
-    removed with `prune` only. The same file twice gives no changes the second time."""
+    """What has to be done. A section that the file does not have is left as it is; cameras and rules that it does not
+    name are removed with `prune` only. The same file twice gives no changes the second time."""
     given = site.model_fields_set
     changes: list[Change] = []
     at_start = [name for name in _AT_START if name in given]
@@ -103,13 +105,34 @@ def compare(site: SiteSettings, running: Running, prune: bool = False) -> Outcom
         if has is not None:
             changes += _changed(f"cameras.{camera}", f"/cameras/{camera}", has, wanted)
             continue
-        # Of a camera that is added the file's own words are told, not every default.
-        said = next(c for c in site.cameras if c.id == camera).model_dump(mode="json", exclude_unset=True)
-        fields = tuple(
-            Difference(path, None, value) for path, value in _leaves(said, "") if path != "id" and value != ""
-        )
-        changes.append(Change("add", f"cameras.{camera}", "POST", "/cameras", wanted, fields))
+        said = next(c for c in site.cameras if c.id == camera)
+        changes.append(Change("add", f"cameras.{camera}", "POST", "/cameras", wanted, _said(said)))
+    if "rules" in given:
+        # After the cameras: a rule names their zones.
+        more, left_alone = _rules(site, running.rules, prune)
+        changes += more
+        unnamed += left_alone
     return Outcome(tuple(changes), tuple(unnamed), tuple(at_start))
+
+
+def _rules(site: SiteSettings, has: Mapping[str, Json], prune: bool) -> tuple[list[Change], list[str]]:
+    """Changes of rules, and the rules that stay though the file does not name them."""
+    wanted = {r.id: r for r in site.rules}
+    unnamed = [rule for rule in has if rule not in wanted]
+    changes = [Change("remove", f"rules.{r}", "DELETE", f"/rules/{r}", None) for r in unnamed] if prune else []
+    for rule, settings in wanted.items():
+        body = settings.model_dump(mode="json")
+        if rule in has:
+            changes += _changed(f"rules.{rule}", f"/rules/{rule}", has[rule], body)
+        else:
+            changes.append(Change("add", f"rules.{rule}", "POST", "/rules", body, _said(settings)))
+    return changes, [] if prune else [f"rules.{r}" for r in unnamed]
+
+
+def _said(settings: Settings) -> tuple[Difference, ...]:
+    """Of what is added the file's own words are told, not every default."""
+    said = settings.model_dump(mode="json", exclude_unset=True)
+    return tuple(Difference(path, None, value) for path, value in _leaves(said, "") if path != "id" and value != "")
 
 
 def _changed(subject: str, path: str, before: Json, after: Json) -> list[Change]:

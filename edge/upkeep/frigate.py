@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
-from edge.core.errors import InvalidValue
-from edge.settings import CameraSettings, parse
+from edge.core.errors import InvalidValue, InvalidValues
+from edge.settings import CameraSettings, ZoneSettings, parse
 
 Json = dict[str, Any]
 _RESTREAM = re.compile(r"rtsps?://(?:[^/@]*@)?(?:127\.0\.0\.1|localhost|go2rtc|frigate):8554/([^?#]+)")
@@ -22,9 +22,8 @@ _VARIABLE = re.compile(r"\{(FRIGATE_[A-Za-z0-9_]+)\}")
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\[\]:@/]+)(:\d+)?")
 _DEFAULT_TRACK = ("person",)
 #: Sections of a camera (or of the whole file) that say what Magpie does otherwise or not at all.
-_USED = frozenset({"ffmpeg", "detect", "objects", "enabled", "friendly_name", "name"})
+_USED = frozenset({"ffmpeg", "detect", "objects", "enabled", "friendly_name", "name", "zones"})
 _WHY: Mapping[str, str] = {
-    "zones": "zones are drawn again on the camera's picture",
     "motion": "Magpie looks at whole pictures; motion masks and thresholds have no place",
     "record": "Magpie is no recorder: keep yours",
     "snapshots": "Magpie keeps pictures for retraining only",
@@ -116,6 +115,9 @@ def _camera(
         settings["inference"] = {
             "frame_rates": sorted({min(fps, 60.0), *(r for r in (2.5, 1.0) if r < fps)}, reverse=True)
         }
+    zones = _zones(camera, settings["classes"], detect, left)
+    if zones:
+        settings["zones"] = zones
     student = _student_size(detect, left)
     if student:
         settings["student"] = student
@@ -200,6 +202,54 @@ def _classes(objects: Json, left: list[tuple[str, str]]) -> list[str]:
     if len(kept) != len(set(track)):
         left.append(("objects.track", "names of more than 60 characters"))
     return kept or list(_DEFAULT_TRACK)
+
+
+def _zones(camera: Json, classes: list[str], detect: Json, left: list[tuple[str, str]]) -> list[Json]:
+    """Zones whose coordinates Magpie takes, too: fractions of the picture, or pixels of the detect stream."""
+    out: list[Json] = []
+    for name, value in _mapping(camera.get("zones"), "zones").items():
+        path, zone = f"zones.{name}", _mapping(value, f"zones.{name}")
+        polygon = _polygon(zone.get("coordinates"), _number(detect.get("width")), _number(detect.get("height")))
+        identity = _identity(name, {z["name"] for z in out})
+        given = zone.get("objects") or ()
+        of = [str(o) for o in ([given] if isinstance(given, str) else given)]
+        made: Json = {"name": identity, "polygon": polygon or ()}
+        if kept := [o for o in dict.fromkeys(of) if o in classes]:
+            made["classes"] = kept
+        try:
+            parse(ZoneSettings, made, path)
+        except InvalidValues as error:
+            left.append((path, f"draw it again: {error.problems[0].path.removeprefix(path + '.')}: "
+                               f"{error.problems[0].allowed}"))  # fmt: skip
+            continue
+        if of and not kept:
+            left.append((path, f"for objects that the camera does not track: {', '.join(of)}"))
+            continue
+        out.append(made)
+        left += [(f"{path}.objects", f"not tracked by the camera: {o}") for o in of if o not in classes]
+        if zone.get("loitering_time"):
+            left.append((f"{path}.loitering_time", f"make a rule with dwell_s: {zone['loitering_time']}"))
+        known = ("coordinates", "objects", "loitering_time")
+        left += [(f"{path}.{key}", "no such setting") for key in zone if key not in known]
+    return out
+
+
+def _polygon(coordinates: Any, width: float | None, height: float | None) -> list[list[float]] | None:
+    """Points in fractions of the picture; None for what is no list of them."""
+    text = ",".join(map(str, coordinates)) if isinstance(coordinates, list | tuple) else str(coordinates or "")
+    try:
+        numbers = [float(part) for part in text.split(",")]
+    except ValueError:
+        return None
+    if len(numbers) % 2:
+        return None
+    points = [[x, y] for x, y in zip(numbers[::2], numbers[1::2], strict=True)]
+    if any(v > 1 for v in numbers):  # as before Frigate 0.14
+        if width is None or height is None:
+            return None
+        points = [[x / width, y / height] for x, y in points]
+    # A point may lie on the picture's far edge.
+    return [[min(1.0, round(v, 4)) if v <= 1.01 else v for v in point] for point in points]
 
 
 def _student_size(detect: Json, left: list[tuple[str, str]]) -> Json:

@@ -300,3 +300,26 @@ async def test_the_appliance_publishes_its_schema(url: str) -> None:
         response = await client.get(f"{url}/api/v1/schema/site")
     assert response.status_code == 200
     assert response.json() == site_schema()
+
+
+async def test_rules_are_applied_after_the_cameras_whose_zones_they_name(
+    url: str, service: DictAppliance, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    zone = {"name": "drive", "polygon": [[0.1, 0.1], [0.5, 0.1], [0.5, 0.5]]}
+    rule = {"id": "parked", "kind": "object", "zones": ["drive"], "dwell_s": 20}
+    site = {
+        "cameras": [camera("north", zones=[zone]), camera("east")],
+        "rules": [rule, {"id": "disk-low", "kind": "disk"}],
+    }
+    assert await apply(tmp_path, site, "--url", url, "--yes") == 0
+    out = capsys.readouterr().out
+    assert out.index("+ rules.parked") > out.index("+ cameras.east")
+    assert "dwell_s: none -> 20.0" in out
+    assert "south, rules.camera-lost, rules.model-rolled-back" in out
+    assert service.alarms.kept["parked"].zones == ("drive",)
+    assert service.kept["north"].zones[0].name == "drive"
+    assert "camera-lost" in service.alarms.kept
+    assert await apply(tmp_path, site, "--url", url) == 0
+    assert "nothing to change" in capsys.readouterr().out
+    assert await apply(tmp_path, site | {"rules": [rule]}, "--url", url, "--yes", "--prune") == 0
+    assert set(service.alarms.kept) == {"parked"}

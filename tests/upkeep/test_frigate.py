@@ -102,7 +102,8 @@ def test_passwords_go_out_of_the_configuration() -> None:
 def test_what_is_not_carried_over_is_listed_with_its_reason() -> None:
     left = dict(imported().left)
     for where in (
-        "mqtt", "detectors", "go2rtc", "record", "cameras.Front Door.zones", "cameras.Front Door.motion",
+        "mqtt", "detectors", "go2rtc", "record", "cameras.Front Door.motion",
+        "cameras.Front Door.zones.porch.loitering_time",
         "cameras.Front Door.ffmpeg.hwaccel_args", "cameras.Front Door.ffmpeg.inputs[0].roles",
         "cameras.Front Door.objects.filters", "cameras.yard.ffmpeg.inputs[0]", "cameras.doorbell.ffmpeg.inputs",
     ):  # fmt: skip
@@ -163,7 +164,7 @@ def test_the_command_writes_what_run_reads(tmp_path: Path, capsys: pytest.Captur
     assert main(["import", "frigate", str(file), "-o", str(out)]) == 0
     said = capsys.readouterr().out
     assert "3 cameras" in said
-    assert "cameras.Front Door.zones" in said
+    assert "cameras.Front Door.zones.porch.loitering_time" in said
     assert "p@ss" not in said
     secrets = tmp_path / "site.secrets"
     assert secrets.stat().st_mode & 0o077 == 0
@@ -186,3 +187,28 @@ def test_the_command_refuses_other_files_and_writes_nothing(
     assert main(["import", "frigate", str(file), "-o", str(out)]) == 1
     assert "Traceback" not in capsys.readouterr().err
     assert {p.name for p in tmp_path.iterdir()} == {"config.yml"}
+
+
+def test_zones_are_carried_over_where_magpie_takes_them() -> None:
+    front = imported().site["cameras"][0]
+    assert front["zones"] == [{"name": "porch", "polygon": [[0.1, 0.2], [0.5, 0.2], [0.5, 0.9]], "classes": ["person"]}]
+    zones = {
+        "Pixels": {"coordinates": "128,144,640,144,640,648"},
+        "List": {"coordinates": ["0.1,0.1", "0.3,0.1", "0.3,0.3"]},
+        "crossed": {"coordinates": "0.1,0.1,0.5,0.5,0.5,0.1,0.1,0.5"},
+        "odd": {"coordinates": "0.1,0.1,0.5"},
+        "words": {"coordinates": "left"},
+        "dogs": {"coordinates": "0.1,0.2,0.5,0.2,0.5,0.9", "objects": "dog"},
+    }
+    config = yaml.safe_load(CONFIG)
+    config["cameras"]["Front Door"]["zones"] = zones
+    made = import_frigate(config, "secrets")
+    got = {z["name"]: z["polygon"] for z in made.site["cameras"][0]["zones"]}
+    assert got == {
+        "pixels": [[0.1, 0.2], [0.5, 0.2], [0.5, 0.9]],
+        "list": [[0.1, 0.1], [0.3, 0.1], [0.3, 0.3]],
+    }
+    left = dict(made.left)
+    assert "meet at their ends only" in left["cameras.Front Door.zones.crossed"]
+    assert {"cameras.Front Door.zones.odd", "cameras.Front Door.zones.words"} <= left.keys()
+    assert "does not track: dog" in left["cameras.Front Door.zones.dogs"]
