@@ -1,4 +1,5 @@
-"""The page in a real browser, against a real server. Skipped where no Chromium or no built page is there."""
+"""The page's shell, wall, camera, log-in and set-up in a real browser, against a real server. Skipped where no Chromium
+or no built page is there."""
 
 from __future__ import annotations
 
@@ -12,15 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from access_kit import PASSWORD, Door
 from appliance_double import DictAppliance
 
 from web.app import STATIC, create_app
-from web.bodies import POLICIES
 from web.server import WebServer
 
 playwright = pytest.importorskip("playwright.async_api")
 WAIT_MS = 60_000
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(240)
 
 
 @pytest.fixture
@@ -49,21 +50,36 @@ async def server(service: DictAppliance) -> AsyncIterator[WebServer]:
     await server.stop()
 
 
+@pytest.fixture
+def door(tmp_path: Path, sqlite_template: Path) -> Door:
+    return Door(tmp_path, sqlite_template)
+
+
+@pytest.fixture
+async def guarded(service: DictAppliance, door: Door) -> AsyncIterator[WebServer]:
+    """The same behind a log-in."""
+    server = WebServer(create_app(service, access=door.access), "127.0.0.1", 0)
+    await server.start()
+    yield server
+    await server.stop()
+
+
 class Opened:
     """A page, with everything that its console complained about and every host that it asked."""
 
-    def __init__(self, page: Any) -> None:
+    def __init__(self, page: Any, server: WebServer) -> None:
         self.page, self.complaints, self.hosts = page, [], set()
+        self.base = f"http://127.0.0.1:{server.port}/"
         page.set_default_timeout(WAIT_MS)
         page.on("console", lambda m: self.complaints.append(m.text) if m.type in ("error", "warning") else None)
         page.on("pageerror", lambda e: self.complaints.append(str(e)))
         page.on("request", lambda r: self.hosts.add(re.sub(r"^\w+://([^/]*).*", r"\1", r.url)))
 
 
-async def opened(browser: Any, server: WebServer, width: int, scheme: str = "light") -> Opened:
+async def opened(browser: Any, server: WebServer, at: str = "", width: int = 1440, scheme: str = "light") -> Opened:
     page = await browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-    found = Opened(page)
-    await page.goto(f"http://127.0.0.1:{server.port}/")
+    found = Opened(page, server)
+    await page.goto(found.base + at)
     return found
 
 
@@ -82,28 +98,24 @@ PAINTED = """canvas => {
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (390, "dark")])
-async def test_the_page_shows_what_the_appliance_says(
+async def test_the_wall_shows_what_the_appliance_says(
     browser: Any, server: WebServer, service: DictAppliance, width: int, scheme: str
 ) -> None:
     service.states["south"] = {"state": "reconnecting", "message": "nothing answers there", "retry_in_s": 4.0}
     service.reasons = [{"code": "camera_reconnecting", "message": "south: nothing answers there", "camera": "south"}]
-    found = await opened(browser, server, width, scheme)
+    found = await opened(browser, server, width=width, scheme=scheme)
     page = found.page
-    await page.wait_for_selector("canvas[data-painted='1']")
-    north = page.get_by_role("article", name="north")
-    assert await north.locator(".picture canvas").evaluate(PAINTED) == [True, True]
-    await page.wait_for_selector("article .chart canvas")
+    north = page.get_by_role("listitem", name="north")
+    await north.locator("canvas[data-painted='1']").wait_for()
+    assert await north.locator("canvas").evaluate(PAINTED) == [True, True]
     text = await page.inner_text("body")
     for words in (
         "junction",
-        "Window 3",
-        "serving and retraining",
-        "Ready, with problems",
+        "1 of 2 live",
         "south: nothing answers there",
         "Next try in 4 s.",
-        "70.0\u00a0% correct",
-        "50.0\u00a0% had it stayed frozen",
-        "+20.0 pts",
+        "70\u00a0% right",
+        "+20.0 pts by retraining",
         "all layers, 10 epochs",
     ):
         assert words in text, words
@@ -111,65 +123,126 @@ async def test_the_page_shows_what_the_appliance_says(
     service.note("model.promoted", "north", scores={"held_out": 0.72, "parent_held_out": 0.55})
     await page.get_by_text("a better model is in force: 72\u00a0% instead of 55\u00a0% on held-out frames").wait_for()
     await page.get_by_label("Show boxes").click()
-    while await north.locator(".picture canvas").evaluate(PAINTED) != [True, False]:
+    while await north.locator("canvas").evaluate(PAINTED) != [True, False]:
         await page.wait_for_timeout(50)  # the next picture comes without its box
+    await page.get_by_label("Sort by").select_option("state")
+    assert await page.get_by_role("heading", level=2).all_inner_texts() == [
+        "south",
+        "north",
+        "What happened",
+        "Shares now",
+    ]
+    await page.get_by_label("Show", exact=True).select_option("live")
+    await page.get_by_role("listitem", name="south").wait_for(state="detached")
     assert found.complaints == []
     assert found.hosts == {f"127.0.0.1:{server.port}"}, "something was loaded from elsewhere"
     await page.close()
 
 
-async def test_settings_are_checked_by_the_server_and_changed(
-    browser: Any, server: WebServer, service: DictAppliance
-) -> None:
-    found = await opened(browser, server, 1440)
+async def test_only_tiles_in_view_are_watched(browser: Any, service: DictAppliance) -> None:
+    service = DictAppliance(tuple(f"c{n:02d}" for n in range(16)), utc_s=time.time())
+    server = WebServer(create_app(service), "127.0.0.1", 0)
+    await server.start()
+    found = await opened(browser, server, width=390)
     page = found.page
-    length = page.get_by_label("Window length")
-    await length.fill("3")
-    await page.get_by_label("Accuracy floor").fill("0.3")
-    await page.get_by_role("button", name="Save").click()
-    problem = page.locator("#set-window_s-problem")
-    await problem.wait_for()
-    assert await problem.inner_text() == "Allowed: greater than or equal to 10"
-    assert await length.get_attribute("aria-invalid") == "true"
-    assert await length.evaluate("field => field === document.activeElement")
-    assert service.next.window_s == 200
-    found.complaints.clear()  # the browser notes the refusal itself
-    await length.fill("120")
-    await length.press("Enter")
-    effect = page.locator(".takes-effect li")
-    await effect.first.wait_for()
-    assert await effect.all_inner_texts() == ["Window length: 200 → 120", "Accuracy floor: none → 0.3"]
-    assert re.search(r"Saved\. Takes effect at \d\d:\d\d:\d\d", await page.inner_text(".takes-effect"))
-    assert (service.next.window_s, service.next.a_min) == (120, 0.3)
-    assert service.journal[-1]["data"]["fields"] == ["a_min", "window_s"], "only what was changed is sent"
-    assert found.complaints == []
+    await page.locator("canvas[data-painted='1']").first.wait_for()
+
+    async def watched() -> tuple[str, ...]:
+        while len(service.watching) != 1:
+            await page.wait_for_timeout(50)
+        return service.watching[0][0]
+
+    first = await watched()
+    assert "c00" in first
+    assert len(first) < 8, "sixteen tiles do not fit on such a screen"
+    await page.get_by_role("listitem", name="c15").scroll_into_view_if_needed()
+    while "c15" not in await watched():
+        await page.wait_for_timeout(50)
+    assert "c00" not in await watched()
+    await page.goto(found.base + "#/settings")
+    while service.watching:
+        await page.wait_for_timeout(50)  # where no picture is, none is encoded
     await page.close()
+    await server.stop()
 
 
 async def test_roll_back_by_keyboard_after_a_confirmation(
     browser: Any, server: WebServer, service: DictAppliance
 ) -> None:
-    found = await opened(browser, server, 1440)
+    found = await opened(browser, server)
     page = found.page
-    await page.get_by_role("article", name="north").get_by_role("button", name="from window 2").press("Enter")
-    dialog = page.get_by_role("dialog", name="Models of north")
-    await dialog.get_by_role("button", name="Roll back to this").press("Enter")
+    await page.get_by_role("link", name="north").press("Enter")
+    await page.get_by_role("heading", name="north", level=1).wait_for()
+    await page.get_by_role("tab", name="Accuracy").press("ArrowRight")
+    await page.keyboard.press("ArrowRight")
+    await page.get_by_role("tab", name="Models", selected=True).wait_for()
+    back = page.get_by_role("button", name="Roll back to this")
+    await back.press("Enter")
+    dialog = page.get_by_role("dialog", name="Roll back north")
+    await dialog.get_by_label("Reason").fill("worse at night")
     assert service.in_force["north"] == "north-w2-1-2", "nothing happens before the confirmation"
+    await page.keyboard.press("Escape")
+    await dialog.wait_for(state="detached")
+    assert await back.evaluate("button => button === document.activeElement"), "the focus goes back"
+    await back.press("Enter")
     await dialog.get_by_label("Reason").fill("worse at night")
     await dialog.get_by_role("button", name="Roll back", exact=True).press("Enter")
-    await page.get_by_role("article", name="north").get_by_role("button", name="first model").wait_for()
+    await page.get_by_text("north answers with the first model again").wait_for()
     assert service.in_force["north"] == "north-first-1"
-    assert service.journal[-1]["data"] == {"version": "north-first-1", "by": "operator", "reason": "worse at night"}
+    data = service.journal[-1]["data"]
+    assert (data["version"], data["reason"]) == ("north-first-1", "worse at night")
+    assert found.complaints == []
+    await page.close()
+
+
+async def test_disagreements_are_walked_by_keyboard_and_enlarged(browser: Any, server: WebServer) -> None:
+    found = await opened(browser, server, "#/camera/north?tab=disagreements")
+    page = found.page
+    pictures = page.locator(".disagreements button")
+    await pictures.nth(2).wait_for()
+    assert "The model missed: person. The model said car, the teacher bus" in (
+        await pictures.first.get_attribute("aria-label") or ""
+    )
+    await pictures.first.focus()
+    await page.keyboard.press("ArrowRight")
+    assert await pictures.nth(1).evaluate("button => button === document.activeElement")
+    await page.keyboard.press("Enter")
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_text("2 of 3").wait_for()
+    assert await dialog.locator("img").evaluate("async i => { await i.decode(); return i.naturalWidth > 0 }")
+    boxes = dialog.locator(".boxes g")
+    assert await boxes.count() == 3
+    await dialog.get_by_label("What the teacher said").click()
+    assert await boxes.count() == 1
     await page.keyboard.press("Escape")
-    await dialog.wait_for(state="hidden")
+    await dialog.wait_for(state="detached")
+    assert found.complaints == []
+    await page.close()
+
+
+async def test_settings_of_a_camera_are_checked_as_one_types_and_only_changes_are_sent(
+    browser: Any, server: WebServer, service: DictAppliance
+) -> None:
+    found = await opened(browser, server, "#/camera/north?tab=settings")
+    page = found.page
+    name, lost = page.get_by_label("Name", exact=True), page.get_by_label("Lost after")
+    await lost.fill("0")
+    await page.get_by_text("Allowed: greater than or equal to 0.5").wait_for()
+    assert await lost.get_attribute("aria-invalid") == "true"
+    await lost.fill("9")
+    await name.fill('<img src=x onerror="alert(1)">')
+    await page.get_by_role("button", name="Save").click()
+    await page.get_by_role("heading", name="<img src=x", level=1).wait_for()
+    assert service.kept["north"].stall_timeout_s == 9
+    assert service.journal[-1]["data"]["fields"] == ["name", "stall_timeout_s"]
     assert found.complaints == []
     await page.close()
 
 
 async def test_an_appliance_that_goes_and_comes_back(browser: Any, server: WebServer, service: DictAppliance) -> None:
-    found = await opened(browser, server, 1440)
+    found = await opened(browser, server)
     page = found.page
-    await page.wait_for_selector("canvas[data-painted='1']")
+    await page.locator("canvas[data-painted='1']").first.wait_for()
     port = server.port
     async with asyncio.timeout(4.5):  # an open page does not hold the appliance up
         await server.stop()
@@ -182,17 +255,82 @@ async def test_an_appliance_that_goes_and_comes_back(browser: Any, server: WebSe
     await again.stop()
 
 
-async def test_without_cameras_the_page_says_what_to_do(
+async def test_without_cameras_the_wall_leads_to_adding_one(
     browser: Any, server: WebServer, service: DictAppliance
 ) -> None:
     service.kept.clear()
-    found = await opened(browser, server, 390)
+    found = await opened(browser, server, width=390)
     await found.page.get_by_text("No camera yet").wait_for()
+    await found.page.get_by_role("link", name="Add a camera").click()
+    await found.page.wait_for_url("**/#/settings/cameras")
     assert found.complaints == []
     await found.page.close()
 
 
-def test_the_form_offers_the_policies_that_there_are() -> None:
-    source = (Path(__file__).parents[2] / "web" / "frontend" / "src" / "settings.tsx").read_text()
-    (listed,) = re.findall(r"const POLICIES = \[(.*?)\]", source, re.DOTALL)
-    assert tuple(re.findall(r'"([^"]+)"', listed)) == POLICIES
+async def test_one_logs_in_and_comes_where_one_wanted_to_go(browser: Any, guarded: WebServer, door: Door) -> None:
+    door.user("root", "admin")
+    door.user("ann", "viewer", {"north"})
+    found = await opened(browser, guarded, "#/camera/north?tab=models")
+    page = found.page
+    await page.get_by_role("heading", name="Log in").wait_for()
+    name, password = page.get_by_label("Name"), page.get_by_label("Password")
+    assert await name.get_attribute("autocomplete") == "username"
+    assert await password.get_attribute("autocomplete") == "current-password"
+    assert await name.evaluate("field => field === document.activeElement")
+    await name.fill("ann")
+    await password.fill("wrong")
+    await password.press("Enter")
+    await page.locator(".problem").wait_for()
+    assert await password.input_value() == ""
+    found.complaints.clear()  # the browser notes the refusals itself
+    await password.fill(PASSWORD)
+    await password.press("Enter")
+    await page.get_by_role("heading", name="Models", level=2).wait_for()
+    assert "#/camera/north?tab=models" in page.url
+    await page.get_by_text("Only an operator or an administrator may do this", exact=False).first.wait_for()
+    assert await page.get_by_role("button", name="Roll back").count() == 0, "what one may not do is not offered"
+    await page.get_by_role("link", name="Cameras", exact=True).first.click()
+    await page.get_by_text("1 of 1 live").wait_for()
+    await page.get_by_role("button", name="ann").click()
+    await page.get_by_role("button", name="Log out").click()
+    await page.get_by_role("heading", name="Log in").wait_for()
+    await page.close()
+
+
+async def test_too_many_tries_are_told_with_the_time_to_wait(browser: Any, guarded: WebServer, door: Door) -> None:
+    door.user("root", "admin")
+    door.user("ann", "viewer")
+    found = await opened(browser, guarded, "#/login")
+    page = found.page
+    await page.get_by_label("Name").fill("ann")
+    wait = page.get_by_role("button", name=re.compile(r"^Wait \d+ s$"))
+    for _ in range(30):
+        if await wait.count():
+            break
+        await page.get_by_label("Password").fill("wrong")
+        async with page.expect_response("**/api/v1/login"):
+            await page.get_by_label("Password").press("Enter")
+        await page.locator(".problem").first.wait_for()
+    await page.get_by_text(re.compile(r"Too many tries\. Wait \d+ seconds?\.")).wait_for()
+    assert await wait.is_disabled()
+    await page.close()
+
+
+async def test_set_up_makes_the_first_admin(browser: Any, guarded: WebServer, door: Door) -> None:
+    token = await door.access.setup_link()
+    found = await opened(browser, guarded, f"#/setup?token={token}")
+    page = found.page
+    await page.get_by_role("heading", name="Set up Magpie").wait_for()
+    await page.get_by_label("Name").fill("root")
+    await page.get_by_label("Password", exact=True).fill("short")
+    await page.get_by_label("Password once more").fill("short")
+    await page.get_by_role("button", name="Set up and log in").click()
+    await page.locator("[aria-invalid=true]").wait_for()
+    await page.get_by_label("Password", exact=True).fill(PASSWORD)
+    await page.get_by_label("Password once more").fill(PASSWORD)
+    await page.get_by_role("button", name="Set up and log in").click()
+    await page.get_by_role("heading", name="Cameras").wait_for()
+    assert "token" not in page.url
+    await page.get_by_role("button", name="root").click()
+    await page.get_by_text("admin").wait_for()
+    await page.close()

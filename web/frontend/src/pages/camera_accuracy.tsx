@@ -6,6 +6,7 @@ import type { Camera } from "../api";
 import type { History } from "../parts/accuracy";
 import { useAsked } from "../parts/asking";
 import { Chart } from "../parts/chart";
+import { Choice } from "../parts/choice";
 import { Empty, ErrorBox, Loading } from "../parts/states";
 
 interface ClassCounts {
@@ -69,13 +70,15 @@ function Classes({ camera, latest }: { camera: Camera; latest: number | null }) 
       <div class="card-head">
         <h2 id="classes-title">Classes over time</h2>
         {rows.length > 0 && (
-          <label class="choice">
-            Seen by
-            <select value={whose} onChange={(e) => setWhose(e.currentTarget.value as "teacher" | "student")}>
-              <option value="teacher">the teacher</option>
-              <option value="student">the camera's model</option>
-            </select>
-          </label>
+          <Choice
+            label="Seen by"
+            value={whose}
+            options={[
+              ["teacher", "the teacher"],
+              ["student", "the camera's model"],
+            ]}
+            onChange={setWhose}
+          />
         )}
       </div>
       {asked.error !== null && asked.value === null ? (

@@ -6,6 +6,7 @@ import type { Camera } from "../api";
 import { pictureUrl } from "../api";
 import { moment, percent, shortVersion } from "../format";
 import { useAsked } from "../parts/asking";
+import { Choice } from "../parts/choice";
 import { Dialog } from "../parts/dialog";
 import { Empty, ErrorBox, Loading } from "../parts/states";
 
@@ -33,7 +34,8 @@ interface Disagreement {
 }
 
 const KINDS: Record<Kind, string> = { missed: "Missed", extra: "Seen by the model only", class: "Called differently" };
-const LIMIT = 60;
+const FIRST = 20;
+const MOST = 100;
 
 function counted(names: string[]): string {
   const counts = new Map<string, number>();
@@ -65,20 +67,25 @@ interface Props {
 }
 
 export function DisagreementsTab({ camera, latest }: Props) {
-  const asked = useAsked<Disagreement[]>(`/cameras/${encodeURIComponent(camera.id)}/disagreements?limit=${LIMIT}`, latest);
+  const [limit, setLimit] = useState(FIRST);
+  const asked = useAsked<Disagreement[]>(`/cameras/${encodeURIComponent(camera.id)}/disagreements?limit=${limit}`, latest);
   const [kind, setKind] = useState<Kind | "all">("all");
   const [open, setOpen] = useState<number | null>(null);
   const [at, setAt] = useState(0);
   const list = useRef<HTMLUListElement>(null);
 
-  if (asked.value === null) {
+  // While more are fetched the ones that are there stay.
+  const kept = useRef<Disagreement[] | null>(null);
+  if (asked.value !== null) kept.current = asked.value;
+  const all = asked.value ?? kept.current;
+  if (all === null) {
     return asked.error !== null ? (
       <ErrorBox what="The pictures could not be loaded" error={asked.error} onRetry={asked.again} />
     ) : (
       <Loading />
     );
   }
-  if (asked.value.length === 0) {
+  if (all.length === 0) {
     return (
       <Empty title="No disagreements to show">
         The teacher labels a sample of pictures of each window. Where it and the camera's model differ, the picture is shown here
@@ -86,7 +93,7 @@ export function DisagreementsTab({ camera, latest }: Props) {
       </Empty>
     );
   }
-  const shown = asked.value.filter((d) => kind === "all" || d.kinds.includes(kind));
+  const shown = all.filter((d) => kind === "all" || d.kinds.includes(kind));
   const current = Math.min(at, Math.max(0, shown.length - 1));
 
   /** One stop for the tab key; the arrows walk the pictures, by rows too. */
@@ -94,12 +101,11 @@ export function DisagreementsTab({ camera, latest }: Props) {
     const buttons = [...(list.current?.querySelectorAll<HTMLButtonElement>("button") ?? [])];
     const top = buttons[0]?.getBoundingClientRect().top;
     const perRow = Math.max(1, buttons.filter((b) => b.getBoundingClientRect().top === top).length);
-    const by = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: perRow, ArrowUp: -perRow, Home: -current, End: shown.length - 1 - current }[
+    const from = Math.max(0, buttons.indexOf(document.activeElement as HTMLButtonElement));
+    const to = { ArrowRight: from + 1, ArrowLeft: from - 1, ArrowDown: from + perRow, ArrowUp: from - perRow, Home: 0, End: shown.length - 1 }[
       event.key
     ];
-    if (by === undefined) return;
-    const to = current + by;
-    if (to < 0 || to >= shown.length) return;
+    if (to === undefined || to < 0 || to >= shown.length) return;
     event.preventDefault();
     setAt(to);
     buttons[to]?.focus();
@@ -109,23 +115,18 @@ export function DisagreementsTab({ camera, latest }: Props) {
     <section aria-labelledby="disagreements-title">
       <div class="card-head">
         <h2 id="disagreements-title">Where the teacher disagrees</h2>
-        <label class="choice">
-          Show
-          <select
-            value={kind}
-            onChange={(e) => {
-              setKind(e.currentTarget.value as Kind | "all");
-              setAt(0);
-            }}
-          >
-            <option value="all">All ({asked.value.length})</option>
-            {(Object.keys(KINDS) as Kind[]).map((k) => (
-              <option key={k} value={k}>
-                {KINDS[k]} ({asked.value?.filter((d) => d.kinds.includes(k)).length})
-              </option>
-            ))}
-          </select>
-        </label>
+        <Choice
+          label="Show"
+          value={kind}
+          options={[
+            ["all", `All (${all.length})`],
+            ...(Object.keys(KINDS) as Kind[]).map((k) => [k, `${KINDS[k]} (${all.filter((d) => d.kinds.includes(k)).length})`] as const),
+          ]}
+          onChange={(k) => {
+            setKind(k);
+            setAt(0);
+          }}
+        />
       </div>
       <BoxLegend />
       {shown.length === 0 && <p class="quiet">No picture of this kind.</p>}
@@ -155,6 +156,13 @@ export function DisagreementsTab({ camera, latest }: Props) {
           </li>
         ))}
       </ul>
+      {all.length === limit && limit < MOST && (
+        <div class="actions">
+          <button type="button" onClick={() => setLimit(MOST)}>
+            Show older ones
+          </button>
+        </div>
+      )}
       {open !== null && shown[open] && (
         <Enlarged camera={camera} all={shown} at={open} onMove={(to) => { setOpen(to); setAt(to); }} onClose={() => setOpen(null)} />
       )}

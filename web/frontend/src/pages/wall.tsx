@@ -8,6 +8,7 @@ import type { Drift } from "../parts/accuracy";
 import { drift, history, measured } from "../parts/accuracy";
 import { Badge } from "../parts/badge";
 import { Changed } from "../parts/changed";
+import { Choice } from "../parts/choice";
 import { Events } from "../parts/events";
 import { Icon } from "../parts/icon";
 import { LivePicture, stateOf } from "../parts/live_picture";
@@ -104,26 +105,18 @@ export function WallPage({ known, me }: PageProps) {
         )}
         {rows.length > 0 && (
           <div class="tools">
-            <label>
-              Show
-              <select value={filter} onChange={(e) => setFilter(e.currentTarget.value as Filter)}>
-                {Object.entries(FILTERS).map(([id, [name, fits]]) => (
-                  <option key={id} value={id}>
-                    {name} ({rows.filter(fits).length})
-                  </option>
-                ))}
-              </select>
-            </label>
-            <label>
-              Sort by
-              <select value={sort} onChange={(e) => setSort(e.currentTarget.value as Sort)}>
-                {Object.entries(ORDERS).map(([id, [name]]) => (
-                  <option key={id} value={id}>
-                    {name}
-                  </option>
-                ))}
-              </select>
-            </label>
+            <Choice
+              label="Show"
+              value={filter}
+              options={(Object.keys(FILTERS) as Filter[]).map((id) => [id, `${FILTERS[id][0]} (${rows.filter(FILTERS[id][1]).length})`])}
+              onChange={setFilter}
+            />
+            <Choice
+              label="Sort by"
+              value={sort}
+              options={(Object.keys(ORDERS) as Sort[]).map((id) => [id, ORDERS[id][0]])}
+              onChange={setSort}
+            />
             <label class="check">
               <input type="checkbox" checked={boxes === "yes"} onChange={(e) => setBoxes(e.currentTarget.checked ? "yes" : "no")} />
               Show boxes

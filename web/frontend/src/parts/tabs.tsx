@@ -25,9 +25,12 @@ export function Tabs({ label, tabs, chosen, onChoose, children }: Props) {
     tabs.findIndex((t) => t.id === chosen),
   );
   const walk = (event: KeyboardEvent): void => {
+    const buttons = [...(list.current?.querySelectorAll<HTMLButtonElement>("[role=tab]") ?? [])];
+    // From where the focus is: what is chosen may be a moment behind quick fingers.
+    const from = Math.max(0, buttons.indexOf(document.activeElement as HTMLButtonElement));
     const to = {
-      ArrowRight: (at + 1) % tabs.length,
-      ArrowLeft: (at - 1 + tabs.length) % tabs.length,
+      ArrowRight: (from + 1) % tabs.length,
+      ArrowLeft: (from - 1 + tabs.length) % tabs.length,
       Home: 0,
       End: tabs.length - 1,
     }[event.key];
@@ -35,7 +38,7 @@ export function Tabs({ label, tabs, chosen, onChoose, children }: Props) {
     if (tab === undefined || to === undefined) return;
     event.preventDefault();
     onChoose(tab.id);
-    list.current?.querySelectorAll<HTMLButtonElement>("[role=tab]")[to]?.focus();
+    buttons[to]?.focus();
   };
   return (
     <>
