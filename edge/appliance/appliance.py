@@ -17,7 +17,7 @@ from edge.appliance import labelled, system
 from edge.appliance.admission import ServedNow, admit_camera, admit_model
 from edge.appliance.alarms import Alarms
 from edge.appliance.explained import OtherParts, compared, explained
-from edge.appliance.keys import Keys
+from edge.appliance.keys import Keys, needs_token
 from edge.appliance.metrics import Tally, disk, expected_accuracy, front_statistics
 from edge.appliance.outputs import Outputs, Snapshot, World
 from edge.appliance.service import Json, LivePicture
@@ -293,6 +293,10 @@ class Appliance:
         caps = runtime.partitioner.caps
         # On a GPU the front takes nothing of the device.
         runtime.front_share = settings.front_share if caps.device == "cpu" else 0.0
+        keys = None
+        if needs_token(settings, self.site.web.access):
+            keys = Path(self.site.data_dir) / "serving" / "keys.json"
+            self._tasks.append(await self.keys.hand_over(keys))
         self.serving_runtime = ServingRuntime(
             settings,
             Path(self.site.data_dir),
@@ -304,6 +308,7 @@ class Appliance:
             runtime.set_serving_share,
             self.note,
             runtime.complain,
+            keys,
         )
         await self.serving_runtime.open()
 
@@ -561,7 +566,7 @@ class Appliance:
             "live_pictures": {c: self._pictures_came.get(c, 0) for c in self.runtime.cameras},
             "disk": await asyncio.to_thread(disk, Path(self.site.data_dir)),
             "serving": serving,
-            "statistics": None if serving is None else await front_statistics(serving["front"]),
+            "statistics": None if serving is None else await front_statistics(serving["front"], self.keys.own_token),
             "outputs": self.outputs.metrics(),
             "alarms": self.alarms.counts(),
         }

@@ -16,6 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from edge.access.front_keys import FrontKeys
+from edge.core.clock import SystemClock
 from edge.core.layout import (
     ExpectExecutor,
     ForgetExecutor,
@@ -83,6 +85,7 @@ class _FrontProcess:
     async def run(self) -> None:
         # The transports, and with them the HTTP and gRPC libraries, belong into this process only.
         from web.oip.app import create_oip_app
+        from web.oip.gate import open_to_all
         from web.oip.grpc_server import OipGrpcServer
         from web.oip.server import OipHttpServer
 
@@ -95,12 +98,13 @@ class _FrontProcess:
         self._server = FrontServer(Path(spec.socket), self._front.joined, spec.arena_bytes)
         for expected in spec.expect:
             self._handle(expected)
-        app = create_oip_app(self._applications, spec.max_body_bytes, max_held_bytes=spec.max_queued_bytes)
+        gate = FrontKeys(Path(spec.keys), SystemClock()).check if spec.keys else open_to_all
+        app = create_oip_app(self._applications, spec.max_body_bytes, max_held_bytes=spec.max_queued_bytes, gate=gate)
         http = OipHttpServer(app, spec.http_host, spec.http_port)
         grpc = (
             None
             if spec.grpc_port is None
-            else OipGrpcServer(self._applications, spec.grpc_host, spec.grpc_port, spec.max_body_bytes)
+            else OipGrpcServer(self._applications, spec.grpc_host, spec.grpc_port, spec.max_body_bytes, gate=gate)
         )
         ticking: asyncio.Task[None] | None = None
         try:

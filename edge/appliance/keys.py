@@ -2,29 +2,75 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import ipaddress
+import logging
+import secrets
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from edge.access.access import Access, Rules
+from edge.access.access import Access, Rules, digest
+from edge.access.front_keys import FrontKey, write_keys
 from edge.access.records import Records
 from edge.access.secrets import Secrets
 from edge.appliance.service import Json
+from edge.core.access import narrowed
 from edge.core.clock import Clock
-from edge.core.errors import Conflict
-from edge.settings import AccessSettings
+from edge.core.errors import Conflict, MagpieError
+from edge.settings import AccessSettings, ServingSettings
 from edge.store.store import Store
+
+log = logging.getLogger(__name__)
+
+_LOOK_S: Final = 2.0
 
 
 class Keys:
-    """`access` is None where the site asks nobody who they are. All methods block."""
+    """`access` is None where the site asks nobody who they are. Methods that are no coroutines block."""
 
     def __init__(self, store: Store, data_dir: Path, settings: AccessSettings, clock: Clock) -> None:
         rules = Rules(settings.session_hours * 3600.0, settings.idle_minutes * 60.0)
-        self.access = Access(store.database, clock, rules) if settings.enabled else None
+        self._access = Access(store.database, clock, rules)
+        self.access = self._access if settings.enabled else None
+        #: What the control process itself asks the front of served models with.
+        self.own_token = secrets.token_urlsafe(32)
+        self._changed = asyncio.Event()
+        self._access.when_changed(self._changed.set)
         self._store = store
         self._records = Records(store.database, clock)
         self._secrets = Secrets(data_dir)
+
+    async def hand_over(self, path: Path) -> asyncio.Task[None]:
+        """Write the API tokens of now to `path` for the front of served models, and again whenever they change, until
+        the task is cancelled. Raises StoreError, DiskFull."""
+        written = await self._front_keys()
+        await asyncio.to_thread(write_keys, path, written)
+        return asyncio.create_task(self._keep(path, written), name="keys of the front")
+
+    async def _keep(self, path: Path, written: Mapping[str, FrontKey]) -> None:
+        while True:
+            self._changed.clear()
+            try:
+                keys = await self._front_keys()
+                if keys != written:
+                    await asyncio.to_thread(write_keys, path, keys)
+                    written = keys
+            except MagpieError as error:
+                log.error("the tokens cannot be handed to the front of served models: %s", error)
+            with contextlib.suppress(TimeoutError):  # commands change tokens in the database, past this process
+                await asyncio.wait_for(self._changed.wait(), _LOOK_S)
+
+    async def _front_keys(self) -> dict[str, FrontKey]:
+        everybody = await self._access.everybody()
+        keys = {digest(self.own_token): FrontKey("viewer")}
+        for hashed, token in everybody.tokens.items():
+            user = everybody.users.get(token.owner)
+            if user is not None and not user.disabled:
+                role, _ = narrowed(user.role, user.cameras, token.role, token.cameras)
+                keys[hashed] = FrontKey(role, token.expires_utc_s)
+        return keys
 
     @property
     def secrets_file(self) -> Path:
@@ -63,6 +109,24 @@ class Keys:
             raise Conflict(f"secret {name} is used by {', '.join(using[:5])}", "change that first")
         self._secrets.delete(name)
         self._records.audit(f"secret/{name}", "deleted", by)
+
+
+def needs_token(serving: ServingSettings, access: AccessSettings) -> bool:
+    """Whether clients of served models need an API token: as the site says; if it does not, wherever the protocol is
+    listened for from outside, unless the site asks nobody who they are."""
+    if serving.access is not None:
+        return serving.access == "token"
+    local = all(_loopback(host) for host in (serving.http.host, serving.grpc.host))
+    return access.enabled and not local
+
+
+def _loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
 
 
 def used_by(name: str, users: Iterable[tuple[str, Any]]) -> list[str]:

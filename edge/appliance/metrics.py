@@ -101,9 +101,9 @@ def disk(folder: Path) -> Json:
     return {"free_bytes": usage.free, "total_bytes": usage.total}
 
 
-async def front_statistics(front: Mapping[str, Any]) -> list[Json] | None:
+async def front_statistics(front: Mapping[str, Any], token: str = "") -> list[Json] | None:
     """The protocol's statistics of every served version, asked of the front as a client would; None if it does not
-    answer. `front` is that of `ApplianceService.serving`."""
+    answer. `front` is that of `ApplianceService.serving`, `token` what it may ask for."""
     address = front["http"]
     if not front["up"] or not address["port"]:
         return None
@@ -111,10 +111,11 @@ async def front_statistics(front: Mapping[str, Any]) -> list[Json] | None:
     host = everywhere.get(address["host"], address["host"])
     url = f"http://{f'[{host}]' if ':' in host and not host.startswith('[') else host}:{address['port']}"
     timeout = aiohttp.ClientTimeout(total=_FRONT_TIMEOUT_S)
+    headers = {"authorization": f"Bearer {token}"} if token else {}
     try:
         async with (
             aiohttp.ClientSession(timeout=timeout) as session,
-            session.get(f"{url}/v2/models/stats") as response,
+            session.get(f"{url}/v2/models/stats", headers=headers) as response,
         ):
             if response.status != 200:
                 return None

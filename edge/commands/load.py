@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edge.core.errors import InvalidValue, StoreError
+from edge.ingest.secrets import resolve_secret
 
 if TYPE_CHECKING:
     from edge.load.report import LoadReport
@@ -48,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--send-timeout", action="store_true", help="tell the server each request's SLO as its timeout")
     add("--shape", action="append", default=[], metavar="MODEL:TENSOR=AxB", help="sizes that a model leaves open")
     add("--input", action="append", default=[], metavar="MODEL:TENSOR=FILE", help="rows from a .npy file")
+    add("--token-from", metavar="REF", default="", help="env:NAME or file:/path[#key] of an API token")
     add("--report", metavar="FILE", help="write the report there as JSON (magpie-load/1)")
     add("--max-violation", type=float, metavar="PERCENT", help=f"exit with {VIOLATED} if more requests are violated")
     add("--quiet", action="store_true", help="no progress")
@@ -62,7 +64,8 @@ def run(args: argparse.Namespace) -> int:
     report_path = Path(args.report) if args.report else None
     if report_path is not None and not report_path.resolve().parent.is_dir():
         raise StoreError(f"{report_path}: there is no such folder")
-    report = asyncio.run(_send(spec, args.quiet))
+    token = resolve_secret(args.token_from, "--token-from").reveal()
+    report = asyncio.run(_send(spec, args.quiet, token))
     sys.stdout.write(report.table() + "\n")
     if report_path is not None:
         try:
@@ -169,7 +172,7 @@ def _number(option: str, text: str) -> float:
         raise InvalidValue(option, text, "a number") from None
 
 
-async def _send(spec: LoadSpec, quiet: bool) -> LoadReport:
+async def _send(spec: LoadSpec, quiet: bool, token: str) -> LoadReport:
     from edge.load.run import run_load
 
     stop = asyncio.Event()
@@ -183,7 +186,7 @@ async def _send(spec: LoadSpec, quiet: bool) -> LoadReport:
     for number in (signal.SIGINT, signal.SIGTERM):
         with contextlib.suppress(NotImplementedError):
             loop.add_signal_handler(number, end)
-    return await run_load(spec, None if quiet or not sys.stderr.isatty() else _show, stop)
+    return await run_load(spec, None if quiet or not sys.stderr.isatty() else _show, stop, token)
 
 
 def _show(progress: Progress) -> None:

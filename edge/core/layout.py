@@ -196,7 +196,8 @@ class FrontListening:
 class FrontSpec:
     """What the front process is started with. `expect` are the executors that may come; port 0 takes any free one.
 
-    `max_queued_bytes` bounds the tensors of all requests that wait or run, `max_body_bytes` one request.
+    `max_queued_bytes` bounds the tensors of all requests that wait or run, `max_body_bytes` one request. `keys` is the
+    file of the API tokens that clients need; empty: they need none.
     """
 
     socket: str
@@ -209,3 +210,4 @@ class FrontSpec:
     max_queued_bytes: int = 512 * 2**20
     arena_bytes: int = 256 * 2**20
     report_s: float = 1.0
+    keys: str = ""

@@ -30,8 +30,9 @@ class Client:
     """Connections to one server; an `async with` block. Errors: Unavailable (cannot be reached), NotFound, InvalidValue
     (it does not speak the protocol)."""
 
-    def __init__(self, url: str, give_up_s: float) -> None:
+    def __init__(self, url: str, give_up_s: float, token: str = "") -> None:
         self.url = url
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._timeout = aiohttp.ClientTimeout(total=give_up_s)
         self._session: aiohttp.ClientSession | None = None
 
@@ -39,6 +40,7 @@ class Client:
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=60),
             timeout=self._timeout,
+            headers=self._headers,
             skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding"),
         )
         return self

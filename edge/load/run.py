@@ -67,14 +67,18 @@ class _Target:
 
 
 async def run_load(
-    spec: LoadSpec, progress: Callable[[Progress], None] | None = None, stop: asyncio.Event | None = None
+    spec: LoadSpec,
+    progress: Callable[[Progress], None] | None = None,
+    stop: asyncio.Event | None = None,
+    token: str = "",
 ) -> LoadReport:
-    """Send the load and wait for its last answer. `stop` ends it early, with a report of what was.
+    """Send the load and wait for its last answer. `stop` ends it early, with a report of what was. `token` is an API
+    token that the server asks for.
 
     Raises Unavailable (no server there), NotFound (unknown model, missing file), InvalidValue (a number or a tensor
     that does not fit), before any load is sent.
     """
-    async with Client(spec.url, spec.give_up_s) as client:
+    async with Client(spec.url, spec.give_up_s, token) as client:
         server = await client.server()
         whole_s = spec.warm_up_s + spec.duration_s
         targets = [await _prepare(spec, load, client, whole_s) for load in spec.models]

@@ -123,7 +123,8 @@ class View:
 class ServingRuntime:
     """Owns front and executors. `front` is the main of the front process (the appliance knows it). `cameras` tells
     what cameras need; `reserve(share)` is called before executors take a share and after they gave it back: from then
-    on cameras have the rest. `note(kind, data)` journals, `complain(code, message)` tells the operator."""
+    on cameras have the rest. `note(kind, data)` journals, `complain(code, message)` tells the operator. `keys`
+    is the file of the API tokens that clients need; None: they need none."""
 
     def __init__(
         self,
@@ -137,8 +138,10 @@ class ServingRuntime:
         reserve: Callable[[float], None],
         note: Callable[..., None],
         complain: Callable[[str, str], None],
+        keys: Path | None = None,
     ) -> None:
         self.settings, self.planning = settings, settings.planning
+        self._keys = keys
         self.listening: FrontListening | None = None
         self.traffic: TrafficReport | None = None
         self.view = View()
@@ -356,6 +359,7 @@ class ServingRuntime:
             s.grpc.host,
             (listening.grpc_port if listening else s.grpc.port),
             int(s.max_body_mb * 2**20),
+            keys="" if self._keys is None else str(self._keys.absolute()),
         )
 
     def _front_message(self, message: Any) -> None:

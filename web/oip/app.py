@@ -16,9 +16,10 @@ import numpy as np
 import orjson
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from edge.core.errors import InvalidValue, MagpieError, NotFound, Overloaded
+from edge.core.errors import InvalidValue, MagpieError, NotFound, NotLoggedIn, Overloaded
 from edge.core.oip import InferenceService, ModelMetadata, TensorSpec
 from web.oip import inference, openapi
+from web.oip.gate import Gate, bearer, open_to_all
 from web.oip.inference import Body
 from web.oip.names import model_name, version_name
 from web.oip.statuses import http_status, unexpected
@@ -28,6 +29,7 @@ from web.origin import foreign_origin
 EXTENSIONS: Final = ("binary_tensor_data", "parameters")
 _JSON: Final = (b"content-type", b"application/json")
 _OCTETS: Final = (b"content-type", b"application/octet-stream")
+_BEARER: Final = (b"www-authenticate", b"Bearer")
 _LENGTH_HEADER: Final = b"inference-header-content-length"
 #: A body of which nothing comes for this long is given up.
 _BODY_PAUSE_S: Final = 30.0
@@ -54,19 +56,21 @@ def create_oip_app(
     max_body_bytes: int = 64 * 2**20,
     max_json_bytes: int = 8 * 2**20,
     max_held_bytes: int = 512 * 2**20,
+    gate: Gate = open_to_all,
 ) -> ASGIApp:
     """The app over `service`.
 
     `max_body_bytes` bounds one body, before and after decompression; `max_json_bytes` the JSON of an inference request
     (while it is parsed nothing else is answered; tensors belong into the binary part); `max_held_bytes` all bodies
-    that are held at a time, beyond which requests are turned away as Overloaded.
+    that are held at a time, beyond which requests are turned away as Overloaded. `gate` says who may ask; health is
+    open to all.
     """
-    return _OipApp(service, max_body_bytes, max_json_bytes, max_held_bytes)
+    return _OipApp(service, max_body_bytes, max_json_bytes, max_held_bytes, gate)
 
 
 class _OipApp:
-    def __init__(self, service: InferenceService, max_body: int, max_json: int, max_held: int) -> None:
-        self._service = service
+    def __init__(self, service: InferenceService, max_body: int, max_json: int, max_held: int, gate: Gate) -> None:
+        self._service, self._gate = service, gate
         self._max_body, self._max_json, self._max_held = max_body, max_json, max_held
         self._held = 0
 
@@ -87,6 +91,8 @@ class _OipApp:
             status, pieces, extra = error.status, [_error(error.message)], (_JSON, *error.headers)
         except MagpieError as error:
             status, pieces, extra = http_status(error), [_error(str(error))], (_JSON,)
+            if isinstance(error, NotLoggedIn):
+                extra = (_JSON, _BEARER)
         except Exception as error:
             message = unexpected(error, f"{scope['method']} {scope['path'][:200]}")
             status, pieces, extra = 500, [_error(message)], (_JSON,)
@@ -97,6 +103,10 @@ class _OipApp:
 
     async def _answer(self, scope: Scope, headers: Mapping[bytes, bytes], receive: Receive) -> _Answer:
         parts = scope["path"].split("/")
+        if parts[1:3] != ["v2", "health"]:
+            given = headers.get(b"authorization")
+            changes = parts[1:3] == ["v2", "repository"] and parts[-1] in ("load", "unload")
+            self._gate(bearer(None if given is None else given.decode("latin-1")), "operator" if changes else "viewer")
         # "", "v2", "models", model, ["versions", version,] "infer"
         if parts[-1] == "infer" and parts[1:3] == ["v2", "models"] and len(parts) in (5, 7):
             _method(scope, "POST")

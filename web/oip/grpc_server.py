@@ -11,9 +11,10 @@ import grpc
 from google.protobuf import json_format
 from google.protobuf.message import DecodeError
 
-from edge.core.errors import InvalidValue, MagpieError, Unavailable
+from edge.core.errors import InvalidValue, MagpieError, NotLoggedIn, Unavailable
 from edge.core.oip import InferenceService, InferRequest, InferResponse, Tensor, TensorSpec
 from web.oip import codec, inference
+from web.oip.gate import Gate, bearer, open_to_all
 from web.oip.messages import Messages
 from web.oip.names import model_name, version_name
 from web.oip.statuses import grpc_status, unexpected
@@ -44,7 +45,8 @@ _Handler = Callable[[Any, _Context], Awaitable[Any]]
 
 class OipGrpcServer:
     """Serves `service` at host:port between `start` and `stop`. Port 0 takes any free one; `port` tells which.
-    `setting` names the port's setting in errors; `max_message_bytes` bounds one message, both ways."""
+    `setting` names the port's setting in errors; `max_message_bytes` bounds one message, both ways; `gate` says who may
+    ask (health is open to all)."""
 
     def __init__(
         self,
@@ -53,7 +55,9 @@ class OipGrpcServer:
         port: int,
         max_message_bytes: int = 64 * 2**20,
         setting: str = "serving.grpc.port",
+        gate: Gate = open_to_all,
     ) -> None:
+        self._gate = gate
         self._service, self._host, self._asked = service, host, port
         self._max_message, self._setting = max_message_bytes, setting
         self._messages = Messages()
@@ -117,6 +121,8 @@ class OipGrpcServer:
 
         async def call(data: bytes, context: _Context) -> bytes:
             try:
+                if name not in _HEALTH:
+                    self._gate(_token(context), "operator" if name in _CHANGES else "viewer")
                 answer = await handler(_parsed(kind, data), context)
             except MagpieError as error:
                 await context.abort(grpc.StatusCode[grpc_status(error)], str(error))
@@ -192,23 +198,37 @@ class OipGrpcServer:
         return self._response(await self._service.infer(_request(request, context.time_remaining())))
 
     async def _model_stream_infer(self, requests: AsyncIterator[bytes], context: _Context) -> AsyncIterator[bytes]:
-        """Answers in the order of the requests; an error is an answer, and the stream goes on."""
+        """Answers in the order of the requests; an error is an answer, and the stream goes on, unless the token is not
+        (or no longer) good: that ends it."""
+        try:
+            token = _token(context)
+            self._gate(token, "viewer")
+        except MagpieError as error:
+            await context.abort(grpc.StatusCode[grpc_status(error)], str(error))
         running: asyncio.Queue[asyncio.Task[bytes] | None] = asyncio.Queue(_STREAM_DEPTH)
         tasks: set[asyncio.Task[bytes]] = set()
 
-        async def read() -> None:
-            async for data in requests:
-                task = asyncio.ensure_future(self._stream_answer(data))
-                tasks.add(task)
-                task.add_done_callback(tasks.discard)
-                await running.put(task)
+        async def read() -> MagpieError | None:
+            refused = None
+            try:
+                async for data in requests:
+                    self._gate(token, "viewer")
+                    task = asyncio.ensure_future(self._stream_answer(data))
+                    tasks.add(task)
+                    task.add_done_callback(tasks.discard)
+                    await running.put(task)
+            except MagpieError as error:
+                refused = error
             await running.put(None)
+            return refused
 
         reader = asyncio.ensure_future(read())
         try:
             while (task := await running.get()) is not None:
                 yield await task
-            await reader
+            refused = await reader
+            if refused is not None:
+                await context.abort(grpc.StatusCode[grpc_status(refused)], str(refused))
         finally:
             for left in (reader, *tasks):
                 left.cancel()
@@ -236,6 +256,19 @@ class OipGrpcServer:
             answer.outputs.add(name=tensor.name, datatype=tensor.datatype, shape=tensor.array.shape)
             answer.raw_output_contents.append(bytes(codec.to_raw(tensor)))
         return answer
+
+
+#: Health is open to all; these change what is served.
+_HEALTH: Final = frozenset({"ServerLive", "ServerReady"})
+_CHANGES: Final = frozenset({"RepositoryModelLoad", "RepositoryModelUnload"})
+
+
+def _token(context: _Context) -> str | None:
+    """The token in a call's metadata. Raises NotLoggedIn."""
+    given = [value for key, value in context.invocation_metadata() or () if key == "authorization"]
+    if len(given) > 1:
+        raise NotLoggedIn("one authorization, not several")
+    return bearer(str(given[0]) if given else None)
 
 
 def _parsed(kind: Any, data: bytes) -> Any:

@@ -14,6 +14,8 @@ STATUSES: tuple[tuple[type[e.MagpieError], int, str], ...] = (
     (e.InvalidValue, 400, "INVALID_ARGUMENT"),
     (e.InvalidValues, 400, "INVALID_ARGUMENT"),
     (e.WeightsError, 400, "INVALID_ARGUMENT"),
+    (e.NotLoggedIn, 401, "UNAUTHENTICATED"),
+    (e.Forbidden, 403, "PERMISSION_DENIED"),
     (e.NotFound, 404, "NOT_FOUND"),
     (e.Conflict, 409, "FAILED_PRECONDITION"),
     (e.NotSchedulable, 409, "FAILED_PRECONDITION"),
