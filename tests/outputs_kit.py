@@ -66,9 +66,9 @@ class Mosquitto:
                 time.sleep(0.02)
 
     def stop(self) -> None:
-        """Kill it as a power cut would."""
+        """End it; it keeps sessions of others if it is configured to."""
         if self._process is not None:
-            self._process.kill()
+            self._process.terminate()
             self._process.wait()
             self._process = None
 
@@ -84,15 +84,16 @@ class Mosquitto:
 class Listener:
     """A subscriber of everything: what came, in order, and what is retained now."""
 
-    def __init__(self, port: int, username: str = "", password: str = "", topics: str = "#") -> None:
+    def __init__(self, port: int, session: str = "", topics: str = "#") -> None:
+        """`session`: name of a session that the broker keeps while it or this client is away."""
         self.messages: list[tuple[str, bytes]] = []
         self.retained: dict[str, str] = {}
         self._topics = topics
-        self._client = paho.Client(CallbackAPIVersion.VERSION2)
-        if username:
-            self._client.username_pw_set(username, password)
+        self.subscribed = False
+        self._client = paho.Client(CallbackAPIVersion.VERSION2, session, clean_session=not session)
         self._client.reconnect_delay_set(1, 1)
         self._client.on_connect = lambda *_: self._client.subscribe(self._topics, qos=1)
+        self._client.on_subscribe = lambda *_: setattr(self, "subscribed", True)
         self._client.on_message = self._on_message
         self._client.connect("127.0.0.1", port, 60)
         self._client.loop_start()

@@ -7,7 +7,6 @@ the configuration file.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
@@ -140,8 +139,7 @@ class Outputs:
         task = self._tasks.pop(name, None)
         if task is not None:
             task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+            await asyncio.wait({task})
 
     def _start_mqtt(self) -> None:
         settings = self.settings.mqtt

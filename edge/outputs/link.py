@@ -99,7 +99,9 @@ class Link:
         connecting = asyncio.ensure_future(asyncio.to_thread(link._connect))
         try:
             await asyncio.shield(connecting)
-            reason = await asyncio.wait_for(link._connected, CONNECT_TIMEOUT_S)
+            # asyncio.timeout, not wait_for: that loses a cancellation which comes at the same time as the result.
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                reason = await link._connected
         except TimeoutError:
             reason = "it does not answer"
         except OSError as error:
@@ -107,13 +109,18 @@ class Link:
         except ValueError as error:  # a host that is no host's name
             reason = str(error)
         except asyncio.CancelledError:
-            connecting.add_done_callback(lambda done: done.cancelled() or done.exception() or link._client.loop_stop())
+            connecting.add_done_callback(link._abandon)
             raise
         else:
             if not reason:
                 return link
         await link.close()
         raise Unavailable(f"the broker {where}: {reason}")
+
+    def _abandon(self, connecting: asyncio.Future[None]) -> None:
+        """Nobody waits for the connection any more: its thread ends as soon as it is made."""
+        if not connecting.cancelled() and connecting.exception() is None:
+            self._client.disconnect()
 
     def _connect(self) -> None:
         b = self._broker
@@ -160,7 +167,8 @@ class Link:
         if goodbye is not None and not self.lost.done():
             with contextlib.suppress(Unavailable, TimeoutError):
                 sent = self.publish(goodbye[0], goodbye[1].encode(), retain=True)
-                await asyncio.wait_for(self.settle([sent]), 2.0)
+                async with asyncio.timeout(2.0):
+                    await self.settle([sent])
         self._client.disconnect()
         await asyncio.to_thread(self._client.loop_stop)
         if not self.lost.done():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import logging
 import random
@@ -83,7 +84,7 @@ class MqttSender:
         self.message = "not connected yet"
         self.down_since_s: float | None = clock.monotonic()
         self._told_down = False
-        self._clearing = False
+        self._clearing = self._linked = False
 
     # -- states
 
@@ -101,7 +102,7 @@ class MqttSender:
         self._clearing = True
         self.retain({})
         ends = self._clock.monotonic() + timeout_s
-        while self._known and self.connected and self._clock.monotonic() < ends:
+        while self._known and self._linked and self._clock.monotonic() < ends:
             await asyncio.sleep(0.05)
 
     # -- life
@@ -127,6 +128,7 @@ class MqttSender:
         password = await self._password()
         link = await Link.open(self.options.broker, password, (topics.available, "offline"), self._receive)
         commands = asyncio.create_task(self._handle_commands())
+        self._linked = True
         try:
             await self._greet(link)
             self._up()
@@ -137,9 +139,9 @@ class MqttSender:
             await link.close((topics.available, "" if self._clearing else "offline"))
             raise
         finally:
+            self._linked = False
             commands.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await commands
+            await asyncio.wait({commands})
             await link.close()
 
     async def _greet(self, link: Link) -> None:
@@ -201,14 +203,23 @@ class MqttSender:
                 acks.append((message.id, [link.publish(name, payload) for name in names]))
             await link.settle([ack for _, each in acks for ack in each])
         except Unavailable as error:
+            await self._take_out(waiting, acks)
             await self._broke(waiting, str(error))
             raise
-        finally:
-            done = [number for number, each in acks if all(a.done() and not a.cancelled() for a in each)]
-            # Only up to the first gap: what is sent again after it must not overtake.
-            kept = next((m.id for m in waiting if m.id not in set(done)), None)
-            await self._outbox.delivered(MQTT, [n for n in done if kept is None or n < kept])
+        except asyncio.CancelledError:
+            with contextlib.suppress(MagpieError):
+                await self._take_out(waiting, acks)
+            raise
+        await self._take_out(waiting, acks)
         self._suspect = None
+
+    async def _take_out(
+        self, waiting: Sequence[Waiting], acks: Sequence[tuple[int, Sequence[asyncio.Future[None]]]]
+    ) -> None:
+        """What is acknowledged leaves the outbox; up to the first gap, as what comes after it is sent again."""
+        done = {number for number, each in acks if all(ack.done() for ack in each)}
+        until_gap = itertools.takewhile(lambda number: number in done, (m.id for m in waiting))
+        await self._outbox.delivered(MQTT, list(until_gap))
 
     async def _broke(self, waiting: Sequence[Waiting], reason: str) -> None:
         """The connection was lost while sending. If the first message does that again and again, it is given up."""

@@ -328,7 +328,8 @@ class Outbox:
         while True:
             wait = max(0.05, due - self._clock.monotonic())
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._came.wait(), wait)
+                async with asyncio.timeout(wait):
+                    await self._came.wait()
             if not await self.flush():
                 await asyncio.sleep(pause_s)
             if self._clock.monotonic() >= due:

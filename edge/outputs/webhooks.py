@@ -199,7 +199,8 @@ class WebhookSender:
         if not waiting:
             soonest = min((self._due[lane] for lane in blocked), default=now + 3600.0)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), max(0.01, soonest - now))
+                async with asyncio.timeout(max(0.01, soonest - now)):
+                    await self._wake.wait()
             return
         lanes: dict[str, list[Waiting]] = defaultdict(list)
         for message in waiting:

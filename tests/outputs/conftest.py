@@ -1,12 +1,19 @@
-"""Stores of the outputs' tests."""
+"""Stores, and outputs over them, for the tests of the outputs."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from joined_outputs import FakeSite, Joined
 
 from edge.store.store import Store
 
@@ -17,3 +24,19 @@ def store(sqlite_template: Path, tmp_path: Path) -> Iterator[Store]:
     shutil.copy(sqlite_template, tmp_path / "magpie.db")
     with Store(None, tmp_path) as opened:
         yield opened
+
+
+Opener = Callable[..., Awaitable[Joined]]
+
+
+@pytest.fixture
+async def joined(store: Store) -> AsyncIterator[Opener]:
+    """Opens outputs over the store with a site of two cameras; what is still open at the end is closed."""
+    async with AsyncExitStack() as stack:
+
+        async def open_(outputs: dict[str, Any], site: FakeSite | None = None) -> Joined:
+            opened = Joined(outputs, store, site or FakeSite())
+            await stack.enter_async_context(opened)
+            return opened
+
+        yield open_

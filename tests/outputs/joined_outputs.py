@@ -1,0 +1,85 @@
+"""Outputs as an appliance joins them, over a site that is a few values instead of cameras and workers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from edge.appliance.outputs import Outputs, Snapshot, World
+from edge.core.clock import SystemClock
+from edge.core.errors import InvalidValue, NotFound
+from edge.outputs.messages import Pace
+from edge.settings import OutputsSettings, parse
+from edge.store.store import Store
+
+#: Pauses between tries are short, so that tests need not be long.
+PACE = Pace(0.02, 0.1)
+
+
+@dataclass
+class FakeSite:
+    """What the outputs see of an appliance."""
+
+    cameras: dict[str, str] = field(default_factory=lambda: {"north": "live", "south": "live"})
+    accuracy: float | None = 0.6
+    retraining: dict[str, bool] = field(default_factory=lambda: {"north": True, "south": True})
+    secrets: dict[str, str] = field(default_factory=dict)
+    notes: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    switched: list[tuple[str, bool, str]] = field(default_factory=list)
+
+    def snapshot(self) -> Snapshot:
+        overview = {
+            "site": "depot",
+            "policy": "relay",
+            "jobs": [],
+            "window": {"number": 3, "phase": "planned"},
+            "cameras": [
+                {"id": c, "name": c.title(), "state": state, "model_version": f"{c}-v1", "accuracy": self.accuracy}
+                for c, state in self.cameras.items()
+            ],
+        }
+        return Snapshot(overview, True, (), "1.2", dict.fromkeys(self.cameras, 0.7), dict(self.retraining))
+
+    def note(self, kind: str, camera: str | None, data: dict[str, Any]) -> None:
+        self.notes.append((kind, data))
+
+    async def switch(self, camera: str, on: bool, by: str) -> None:
+        if camera not in self.cameras:
+            raise NotFound(f"camera {camera} does not exist")
+        self.switched.append((camera, on, by))
+        self.retraining[camera] = on
+
+    def secret(self, reference: str, path: str) -> str:
+        if not reference:
+            return ""
+        if reference not in self.secrets:
+            raise InvalidValue(path, reference, "a secret that the appliance keeps")
+        return self.secrets[reference]
+
+    def kinds(self, kind: str) -> list[dict[str, Any]]:
+        """Data of the journal entries of a kind."""
+        return [data for name, data in self.notes if name == kind]
+
+
+class Joined:
+    """Use as `async with Joined(...)`; `outputs` is what is tested."""
+
+    def __init__(self, outputs: dict[str, Any], store: Store, site: FakeSite) -> None:
+        self.site = site
+        world = World("depot", "1.2", site.snapshot, site.note, site.switch, site.secret)
+        self.outputs = Outputs(parse(OutputsSettings, outputs), store, SystemClock(), world, PACE, PACE)
+
+    async def __aenter__(self) -> Joined:
+        await self.outputs.open()
+        self.outputs.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.outputs.close()
+
+    def state(self, destination: str = "mqtt") -> dict[str, Any]:
+        """State of the broker, or of a webhook."""
+        shown = self.outputs.outputs()
+        found = shown["mqtt"] if destination == "mqtt" else next(w for w in shown["webhooks"] if w["id"] == destination)
+        state: dict[str, Any] = found["state"]
+        return state
