@@ -1,0 +1,67 @@
+"""The furnished appliance: users of every role, zones, rules, outputs, hostile names, windows that are over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.dashboard_box import GUARD, OPERATOR, Box, Person, good, live, until
+
+#: Text that would run, break a query or break a line if it were not shown as what it is.
+HOSTILE = "<img src=x onerror=alert(1)>'; DROP TABLE cameras;-- \"&amp;\u202e🚗"
+#: The camera that everybody may see, and the one with the hostile name.
+PLAIN, NASTY = "overpass", "junction"
+SQUARE = [[0.1, 0.3], [0.9, 0.3], [0.9, 0.95], [0.1, 0.95]]
+
+
+@dataclass(frozen=True)
+class Crossroads:
+    """The appliance and its people. Each has a session of their own."""
+
+    box: Box
+    admin: Person
+    operator: Person
+    guard: Person
+
+    def windows(self, measured: int = 2) -> list[int]:
+        """Numbers of windows that are over and measured on both cameras; waits until there are so many."""
+
+        def over() -> list[int] | None:
+            rows: list[dict[str, Any]] = good(self.admin.rest.get("/windows", params={"limit": 20}))
+            done = [r["id"] for r in rows if _measured(r)]
+            return done if len(done) >= measured else None
+
+        found: list[int] = until(over, f"{measured} windows are measured", 110.0)
+        return found
+
+    def alarms(self) -> list[dict[str, Any]]:
+        """Alarms; waits for the first."""
+        found: list[dict[str, Any]] = until(lambda: good(self.admin.rest.get("/alarms")), "an alarm is raised", 60.0)
+        return found
+
+
+def _measured(window: dict[str, Any]) -> bool:
+    cameras = window.get("cameras", [])
+    return len(cameras) >= 2 and all(c.get("realised") for c in cameras)
+
+
+def furnish(box: Box) -> Crossroads:
+    """Users, zones, rules and outputs as an administrator makes them, by REST."""
+    admin = box.set_up()
+    rest = admin.rest
+    operator = box.add_person(admin, OPERATOR, "operator")
+    guard = box.add_person(admin, GUARD, "viewer", [PLAIN])
+    until(lambda: live(admin), "both cameras answer")
+    zone = {"name": "road", "polygon": SQUARE, "classes": []}
+    good(rest.patch(f"/cameras/{PLAIN}", json={"name": "Overpass", "zones": [zone]}))
+    good(rest.patch(f"/cameras/{NASTY}", json={"name": HOSTILE, "zones": [zone]}))
+    for rule in (
+        {"id": "somebody", "name": HOSTILE[:80], "kind": "object", "cameras": [NASTY], "zones": ["road"]},
+        {"id": "unsure", "name": "Hardly right", "kind": "accuracy", "below": 0.99, "severity": "critical"},
+    ):
+        good(rest.post("/rules", json=rule))
+    good(rest.post("/tokens", json={"name": HOSTILE[:60], "role": "viewer", "cameras": [NASTY]}))
+    good(rest.put("/secrets/hook", json={"value": "not-shown-anywhere"}))
+    # Nobody listens there: what is sent ends among the dead letters or waits.
+    good(rest.post("/outputs/webhooks", json={"id": "pager", "url": "http://127.0.0.1:9/hook", "kinds": ["alarm"]}))
+    return Crossroads(box, admin, operator, guard)
