@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Literal, TypeVar
 
 import yaml
@@ -27,7 +28,8 @@ from edge.core.errors import InvalidValue, InvalidValues, MagpieError
 from edge.core.hours import SPAN_PATTERN, inside
 from edge.core.zones import MAX_POINTS, MIN_POINTS, Zone, check_polygon
 
-Identifier = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$", description="lower-case name")]
+_IDENTIFIER = r"^[a-z0-9][a-z0-9_-]{0,62}$"
+Identifier = Annotated[str, Field(pattern=_IDENTIFIER, description="lower-case name")]
 
 
 class Settings(BaseModel):
@@ -325,7 +327,8 @@ class WebSettings(Settings):
     tls: TlsSettings | None = Field(None, description="https; empty: http")
 
 
-ModelName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$", description="a model's name")]
+_MODEL_NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$"
+ModelName = Annotated[str, Field(pattern=_MODEL_NAME, description="a model's name")]
 
 
 class ModelDemand(Settings):
@@ -555,13 +558,35 @@ def _problems(error: ValidationError, prefix: str, model: type[BaseModel]) -> li
         elif e["type"] == "missing":
             allowed, given = "a value (the field is required)", None
         else:
-            allowed = e["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+            allowed = _allowed(e["type"], e["msg"], e.get("ctx", {}))
         if "password" in path.lower() or path.endswith("secret_from"):
             given = "(not shown)"
         elif isinstance(given, str):
             given = re.sub(r"(//[^/:@\s]*):[^@/\s]*@", r"\1:***@", given)
         out.append(InvalidValue(path or "(body)", given, allowed))
     return out
+
+
+#: What a pattern lets through, for people.
+_PATTERNS: Mapping[str, str] = MappingProxyType(
+    {
+        _IDENTIFIER: "small letters, digits, - and _, beginning with a letter or digit, at most 63",
+        _MODEL_NAME: "letters, digits, _ . and -, not beginning with . or -, at most 128",
+        SPAN_PATTERN: "HH:MM-HH:MM, as 22:00-06:00",
+    }
+)
+
+
+def _allowed(kind: str, message: str, context: Mapping[str, Any]) -> str:
+    """What may come, in words, of one of pydantic's errors."""
+    if kind == "string_pattern_mismatch":
+        return _PATTERNS.get(context["pattern"], f"text that matches {context['pattern']}")
+    for end, words, key in (("too_short", "at least", "min_length"), ("too_long", "at most", "max_length")):
+        if kind in (end, f"string_{end}"):
+            number = context[key]
+            what = "character" if kind.startswith("string_") else "item"
+            return f"{words} {number} {what}{'' if number == 1 else 's'}"
+    return message.removeprefix("Value error, ").removeprefix("Input should be ")
 
 
 def _fields_at(model: type[BaseModel], loc: tuple[int | str, ...]) -> list[str]:

@@ -24,7 +24,7 @@ def problems(model: type, value: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("change", "path", "allowed"),
     [
-        ({"id": "North Arm"}, "id", "match"),
+        ({"id": "North Arm"}, "id", "small letters"),
         ({"url": "http://x"}, "url", "rtsp://"),
         ({"transport": "quic"}, "transport", "'tcp' or 'udp'"),
         ({"classes": []}, "classes", "at least 1"),
@@ -115,3 +115,23 @@ def test_a_file_that_is_no_site_is_refused(tmp_path: Path, text: str) -> None:
 def test_a_missing_file_is_refused_with_its_name(tmp_path: Path) -> None:
     with pytest.raises(MagpieError, match=r"nowhere\.yaml"):
         read_site(tmp_path / "nowhere.yaml")
+
+
+@pytest.mark.parametrize(
+    ("values", "path", "allowed"),
+    [({"quiet_hours": ["25:00-06:00"]}, "quiet_hours[0]", "HH:MM-HH:MM, as 22:00-06:00"),
+     ({"space": {"epochs": []}}, "space.epochs", "at least 1 item")],
+)  # fmt: skip
+def test_what_is_allowed_is_told_in_words(values: dict[str, Any], path: str, allowed: str) -> None:
+    with pytest.raises(InvalidValues) as caught:
+        parse(RetrainingSettings, values)
+    assert [(p.path, p.allowed) for p in caught.value.problems] == [(path, allowed)]
+
+
+def test_patterns_and_lengths_of_text_are_told_in_words() -> None:
+    with pytest.raises(InvalidValues) as caught:
+        parse(CameraSettings, {"id": "Side Door", "url": "", "classes": ["car"], "name": "x" * 121})
+    told = {p.path: p.allowed for p in caught.value.problems}
+    assert told["id"].startswith("small letters, digits")
+    assert told["url"] == "at least 1 character"
+    assert told["name"] == "at most 120 characters"
