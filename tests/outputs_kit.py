@@ -139,9 +139,9 @@ class HttpReceiver:
     async def start(self) -> None:
         app = web.Application()
         app.router.add_route("*", "/{tail:.*}", self._handle)
-        self._runner = web.AppRunner(app, access_log=None)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", self.port, ssl_context=self._ssl, shutdown_timeout=0.1).start()
+        await web.TCPSite(self._runner, "127.0.0.1", self.port, ssl_context=self._ssl).start()
 
     async def stop(self) -> None:
         if self._runner is not None:
