@@ -93,7 +93,7 @@ export function CameraPage({ known, me, now_s }: PageProps) {
         </nav>
       </div>
       <div class="camera-top">
-        <div class="camera-live">
+        <div class="camera-live" style={{ maxWidth: `calc(75vh * ${camera.width && camera.height ? camera.width / camera.height : 16 / 9})` }}>
           <LivePicture key={id} camera={camera} boxes={boxes} fps={10} zones={showZones ? zones : []} />
           <div class="switches">
             <label class="check">

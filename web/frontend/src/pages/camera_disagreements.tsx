@@ -192,6 +192,13 @@ interface OverlayProps {
   names?: boolean;
 }
 
+/** The student's name above its box, the teacher's below, inside the picture. */
+function namePlace(side: string, [left, top, right, bottom]: Found["box"]): Record<string, string> {
+  const across = left > 0.7 ? { right: `${100 * (1 - right)}%` } : { left: `${100 * left}%` };
+  if (side === "student") return { ...across, ...(top > 0.08 ? { bottom: `${100 * (1 - top)}%` } : { top: "0" }) };
+  return { ...across, ...(bottom < 0.92 ? { top: `${100 * bottom}%` } : { bottom: "0" }) };
+}
+
 function Overlay({ found, student, teacher, agreed, names = false }: OverlayProps) {
   const told = (o: Found): boolean => agreed || !["right", "unjudged"].includes(o.verdict);
   const sides = [
@@ -217,11 +224,7 @@ function Overlay({ found, student, teacher, agreed, names = false }: OverlayProp
               key={`${side}-${n}`}
               class={`box-name ${side}`}
               aria-hidden="true"
-              style={
-                side === "student"
-                  ? { left: `${100 * o.box[0]}%`, bottom: `${100 * (1 - o.box[1])}%` }
-                  : { left: `${100 * o.box[0]}%`, top: `${100 * o.box[3]}%` }
-              }
+              style={namePlace(side, o.box)}
             >
               {o.class}
             </span>
@@ -257,7 +260,7 @@ function Enlarged({ camera, all, at, onMove, onClose }: EnlargedProps) {
   return (
     <Dialog title={`${camera.name}, ${moment(d.utc_s)}`} onClose={onClose} wide>
       <div class="enlarged">
-        <div class="picture" style={{ aspectRatio: `${d.width} / ${d.height}` }}>
+        <div class="picture" style={{ aspectRatio: `${d.width} / ${d.height}`, width: `min(100%, calc(62vh * ${d.width / d.height}))` }}>
           <img src={source(camera.id, d)} alt={`${camera.name} at ${moment(d.utc_s)}`} width={d.width} height={d.height} />
           <Overlay found={d} student={student} teacher={teacher} agreed={agreed} names />
         </div>

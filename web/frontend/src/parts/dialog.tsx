@@ -20,6 +20,8 @@ export function Dialog({ title, onClose, children, wide = false }: DialogProps) 
     const before = document.activeElement;
     const shown = dialog.current;
     shown?.showModal();
+    // What one came for, not the cross that closes it.
+    shown?.querySelector<HTMLElement>("form input:not(.hidden, [type=checkbox]), form select, form textarea")?.focus();
     return () => {
       shown?.close();
       if (before instanceof HTMLElement && before.isConnected) before.focus();
