@@ -124,10 +124,21 @@ export function patchOf(before: Json, after: Json): Json {
   return out;
 }
 
-/** An objection of a rule over several fields stands at the field that its words begin with. */
+/** An objection of a rule over several fields stands at the field that its words begin with; one to an item of a list
+ * that is typed as text stands at the list, and names the item. */
 function placed(problem: Problem): Problem {
   const found = /^([a-z_][\w.[\]]*): (.+)$/s.exec(problem.allowed);
-  return found && (problem.path === "" || problem.path === "(body)") ? { ...problem, path: found[1]!, allowed: found[2]! } : problem;
+  if (found && (problem.path === "" || problem.path === "(body)")) return { ...problem, path: found[1]!, allowed: found[2]! };
+  const item = /^([\w.]+)\[\d+\]$/.exec(problem.path);
+  if (item && (typeof problem.given === "string" || typeof problem.given === "number")) {
+    return { ...problem, path: item[1]!, allowed: `${problem.allowed} (not ${problem.given})` };
+  }
+  return problem;
+}
+
+/** All of them, placed; what is said of a list because its items are wrong is left out. */
+function allPlaced(problems: Problem[]): Problem[] {
+  return problems.filter((p) => !problems.some((o) => o.path.startsWith(`${p.path}[`))).map(placed);
 }
 
 export interface Form {
@@ -163,7 +174,7 @@ export function useForm(kind: string | null, initial: Json): Form {
   const dirty = Object.keys(patch).length > 0;
   const [found] = useCheck(kind ?? "", kind !== null && dirty ? draft : null);
 
-  const typed = found.map(placed).filter((p) => touched.some((t) => p.path === t || p.path.startsWith(`${t}.`) || p.path.startsWith(`${t}[`)));
+  const typed = allPlaced(found).filter((p) => touched.some((t) => p.path === t || p.path.startsWith(`${t}.`) || p.path.startsWith(`${t}[`)));
   const problems = [...refused.filter((r) => !typed.some((p) => p.path === r.path)), ...typed];
 
   const forget = (): void => {
@@ -171,7 +182,7 @@ export function useForm(kind: string | null, initial: Json): Form {
     setFailure("");
   };
   const object = (error: unknown): void => {
-    const said = problemsOf(error).map(placed);
+    const said = allPlaced(problemsOf(error));
     setRefused(said);
     setFailure(said.length > 0 ? "" : words(error));
     requestAnimationFrame(() => place.current?.querySelector<HTMLElement>("[aria-invalid=true]")?.focus());
@@ -263,11 +274,12 @@ function range(schema: Schema): string {
 }
 
 function sentence(text: string): string {
-  return text === "" ? "" : text[0]!.toUpperCase() + text.slice(1);
+  // An address or a name of a field is no beginning of a sentence.
+  return text === "" || /^[\w+.-]*(:\/\/|_)/.test(text) ? text : text[0]!.toUpperCase() + text.slice(1);
 }
 
 export function humanised(name: string): string {
-  return sentence(name.replaceAll("_", " "));
+  return sentence((name.split(".").at(-1) ?? name).replaceAll("_", " "));
 }
 
 function shownList(value: unknown): string {
