@@ -208,9 +208,9 @@ _SHARES: Final = [
 _TIMELINE: Final = [{"start_s": 11.0, "end_s": 200.0, "plan": 7, "phase": "running", "shares": _SHARES}]
 _WORDS: Final = {"all-e10-b8-d1-lr0.002": "all layers, 10 epochs, 100 % of the data"}
 _WHY: Final = [
-    "Retrain “all layers, 10 epochs, 100 % of the data”: +18.0 points for 24.0 GPU-s, the only one (0.75 points per "
-    "GPU-s)",
-    "Inference share 0.15 keeps 1.00 of the accuracy",
+    "Retrain “all layers, 10 epochs, 100 % of the data”: +18.0 points for 24.0 device seconds, the only one (0.75 "
+    "points per device second)",
+    "15 % of the device for inference keeps 100 % of its accuracy",
 ]
 EXPLAINED: Final[Example] = {
     "window": WINDOW,

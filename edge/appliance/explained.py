@@ -23,6 +23,13 @@ Json = dict[str, Any]
 #: Shares under it are rounding, not a part of the device.
 _NOTHING = 5e-4
 _LAYERS = {"head": "the last layer only", "last_stage": "the last stage", "all": "all layers"}
+#: Planners speak of GPUs, people of devices: the smallest may have none.
+_TERMS = (
+    ("points per GPU-s", "points per device second"),
+    ("GPU-second", "device second"),
+    ("GPU-s", "device seconds"),
+)
+_INFERENCE = re.compile(r"inference share (\d+(?:\.\d+)?(?:e-?\d+)?) keeps (\d+(?:\.\d+)?) of the accuracy")
 _GAIN = 0.005  # less than half a point is within the noise of what is measured
 
 
@@ -70,7 +77,7 @@ def explained(detail: WindowDetail, parts: OtherParts, usage: Sequence[ShareUsag
     return {
         "window": window.to_json(),
         "timeline": timeline([(p.record.id, p.problem, p.plan, p.end_s) for p in plans], parts),
-        "decisions": [_decision(p, names) for p in plans],
+        "decisions": [_decision(p, plans[n - 1] if n else None, names) for n, p in enumerate(plans)],
         "cameras": [_camera(c, rows.get(c), detail, plans, names) for c in cameras],
         "configs": names,
         "usage": [_usage(u) for u in (detail.usage if usage is None else usage)],
@@ -167,12 +174,26 @@ def config_words(configs: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
 
 
 def in_words(reason: str, names: Mapping[str, str]) -> list[str]:
-    """A planner's reason as sentences, with configurations in words instead of ids."""
+    """A planner's reason as sentences, with configurations in words instead of ids, and shares in percent."""
+    parts = [p.strip() for p in _plain(reason, names).split("; ") if p.strip()]
+    return [p[0].upper() + p[1:] for p in parts]
+
+
+def _plain(text: str, names: Mapping[str, str]) -> str:
     if names:
         ids = sorted(names, key=len, reverse=True)
-        reason = re.sub("|".join(map(re.escape, ids)), lambda found: f"“{names[found[0]]}”", reason)
-    parts = [p.strip() for p in reason.split("; ") if p.strip()]
-    return [p[0].upper() + p[1:] for p in parts]
+        text = re.sub("|".join(map(re.escape, ids)), lambda found: f"“{names[found[0]]}”", text)
+    text = _INFERENCE.sub(
+        lambda found: f"{_percent(found[1])} of the device for inference keeps {_percent(found[2])} of its accuracy",
+        text,
+    )
+    for term, words in _TERMS:
+        text = text.replace(term, words)
+    return text
+
+
+def _percent(number: str) -> str:
+    return f"{100 * float(number):.3g} %"
 
 
 def _in_order(records: Sequence[PlanRecord], length_s: float) -> list[_Planned]:
@@ -214,12 +235,20 @@ def _stretch(
     return {"start_s": round(start, 3), "end_s": round(end, 3), "plan": plan, "phase": phase, "shares": kept}
 
 
-def _decision(p: _Planned, names: Mapping[str, str]) -> Json:
+def _cause(p: _Planned, before: _Planned | None, names: Mapping[str, str]) -> str:
+    if p.record.cause == "capacity changed" and before is not None:
+        then, now = before.problem.num_gpus, p.problem.num_gpus
+        if abs(now - then) > _NOTHING:
+            return f"served models left the cameras {100 * now:.0f} % of the device instead of {100 * then:.0f} %"
+    return _plain(p.record.cause, names)
+
+
+def _decision(p: _Planned, before: _Planned | None, names: Mapping[str, str]) -> Json:
     return {
         "plan": p.record.id,
         "at_s": round(p.start_s, 3),
         "until_s": round(p.end_s, 3),
-        "cause": p.record.cause,
+        "cause": _cause(p, before, names),
         "policy": p.record.policy,
         "objective": p.record.objective,
         "decision_s": p.plan.decision_seconds,

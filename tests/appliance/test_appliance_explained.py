@@ -116,7 +116,15 @@ def test_each_plan_tells_why_in_words_without_ids() -> None:
     assert words
     assert not any(c.id in w for c in (GOOD, CHEAP, SLOW, USELESS) for w in words)
     assert any("all layers, 10 epochs, 100 % of the data" in w for w in words)
+    assert not any("GPU" in w or "inference share" in w for w in words)
+    assert any("of the device for inference keeps" in w for w in words)
     assert story["decisions"][0]["cause"] == "labels are in"
+
+
+def test_a_changed_capacity_is_told_with_its_amount() -> None:
+    plans = (record(1, problem(10.0)), record(2, problem(40.0, capacity=0.45), cause="capacity changed"))
+    causes = [d["cause"] for d in explained(detail(*plans), PARTS)["decisions"]]
+    assert causes == ["labels are in", "served models left the cameras 45 % of the device instead of 60 %"]
 
 
 def test_options_say_what_became_of_them() -> None:
@@ -222,6 +230,5 @@ def test_any_reason_becomes_sentences(reason: str, names: dict[str, str]) -> Non
     told = in_words(reason, names)
     assert all(t and t == t.strip() for t in told)
     if not names:
-        assert "".join(told).lower().replace(" ", "") == "".join(p.strip() for p in reason.split("; ")).lower().replace(
-            " ", ""
-        )
+        before = "".join(p.strip() for p in reason.split("; "))
+        assert "".join(told).upper() == before.upper()

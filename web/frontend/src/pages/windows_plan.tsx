@@ -160,9 +160,9 @@ export function PlanChart({ label, timeline, length_s, start_utc_s, now_s, camer
                 </div>
               ))}
               {planNumbers !== undefined &&
-                takeOvers.map((t) => (
+                takeOvers.map((t, n) => (
                   <span key={t.plan} class="plan-mark" style={{ left: percentOf(t.start_s) }}>
-                    <b>{planNumbers.get(t.plan ?? -1)}</b>
+                    {(takeOvers[n + 1]?.start_s ?? Infinity) - t.start_s > 0.02 * length_s && <b>{planNumbers.get(t.plan ?? -1)}</b>}
                   </span>
                 ))}
               {now_s !== null && now_s < length_s && (

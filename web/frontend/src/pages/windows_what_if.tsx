@@ -51,6 +51,7 @@ export function WhatIfCard({ told, me, cameras }: Props) {
   };
 
   const allowed = may(me, "operator") && me.cameras === null;
+  const nothing = told.cameras.every((c) => c.options.length === 0);
   const asked = told.policies.flatMap((p) => answers[p] ?? []);
   const answer = shown === null ? undefined : answers[shown];
   return (
@@ -60,6 +61,7 @@ export function WhatIfCard({ told, me, cameras }: Props) {
         The same estimates, planned by another policy, in shares that this device can give. Both are valued by the same rule: the mean over
         cameras and time of the accuracy that is expected. Nothing is changed by asking.
       </p>
+      {nothing && <p class="quiet about">Nothing was estimated for this window, so no policy could have retrained in it.</p>}
       {!allowed ? (
         <p class="quiet">{may(me, "operator") ? "Only who may see every camera may do this." : whyNot("operator")}</p>
       ) : (
