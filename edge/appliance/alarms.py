@@ -47,6 +47,7 @@ _PICTURES_WAITING = 200
 _LOW_DISK_BYTES = 200_000_000
 _EDGE: Final = 0.01
 _TICK_S, _SLOW_TICKS = 1.0, 10
+_WRITE_EVERY_S = 1.0
 _MAX_RULES = 200
 #: What the runtime calls a roll-back that no person asked for.
 _BY_ITSELF = "automatic roll-back"
@@ -145,26 +146,29 @@ class Alarms:
     async def close(self) -> None:
         """Objects end where they were seen last; everything is written. Safe to call twice."""
         self._open = False
-        for task in self._tasks:
+        tasks, self._tasks = self._tasks, []
+        for task in tasks[:1]:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._tasks.clear()
+        # The writer ends by itself: a thread that writes could not be stopped.
+        self._wake.set()
+        await asyncio.gather(*tasks, return_exceptions=True)
         for camera in list(self._trackers):
             self._finish(camera)
-        await self._flush()
+        await self.flush()
 
     async def _ticking(self) -> None:
         ticks = 0
         while True:
             await asyncio.sleep(_TICK_S)
             try:
-                self._tick(ticks % _SLOW_TICKS == 0)
+                self.tick(ticks % _SLOW_TICKS == 0)
             except Exception:  # one bad value must not end all alarms
                 log.exception("alarms: a look at the cameras failed")
                 self._complain("alarms", "rules could not be looked at; the log tells more")
             ticks += 1
 
-    def _tick(self, slow: bool) -> None:
+    def tick(self, slow: bool) -> None:
+        """Once a second: what has become of objects and cameras; `slow`: of the disk, and of what was held back."""
         now_s = self._clock.monotonic()
         for camera, state in list(self._trackers.items()):
             done = expire(state, now_s)
@@ -355,13 +359,15 @@ class Alarms:
     # -- writing behind
 
     async def _write_behind(self) -> None:
-        while True:
+        while self._open:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), 1.0)
+                async with asyncio.timeout(_WRITE_EVERY_S):
+                    await self._wake.wait()
             self._wake.clear()
-            await self._flush()
+            await self.flush()
 
-    async def _flush(self) -> None:
+    async def flush(self) -> None:
+        """Write what waits; if the database cannot be written it waits on."""
         async with self._writing:
             alarms, self._alarms_waiting = self._alarms_waiting, {}
             objects, self._objects_waiting = self._objects_waiting, {}
@@ -534,7 +540,7 @@ class Alarms:
 
     async def acknowledge(self, number: int, by: str) -> Json:
         """Raises NotFound."""
-        await self._flush()
+        await self.flush()
         alarm = await asyncio.to_thread(self._store.acknowledge_alarm, number, by)
         if alarm.acknowledged_by == by:
             self._look(al.Acknowledged(number, by))

@@ -1,0 +1,266 @@
+"""The join of tracker, rules, database and listeners on a real store: restarts, losses, pictures, rules refused."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from edge.appliance.alarms import Alarms
+from edge.core.camera import CameraStatus
+from edge.core.clock import ManualClock
+from edge.core.errors import Conflict, InvalidValue, InvalidValues, NotFound
+from edge.core.vision import Detections
+from edge.runtime import messages as m
+from edge.settings import CameraSettings, RetentionSettings, SiteSettings, parse
+from edge.store.store import Store
+
+JPEG = b"\xff\xd8 a picture \xff\xd9"
+SITE = {"rules": [{"id": "lost", "kind": "camera_lost"}, {"id": "any", "kind": "object"}]}
+
+
+class Box:
+    """Alarms over a real store, with cameras whose state the test sets; what they told is written down."""
+
+    def __init__(self, folder: Path, clock: ManualClock, site: dict[str, Any]) -> None:
+        zone = {"name": "drive", "polygon": [[0.1, 0.1], [0.9, 0.1], [0.9, 0.9], [0.1, 0.9]]}
+        settings = {"id": "gate", "url": "rtsp://192.0.2.1/g", "classes": ["car", "person"], "zones": [zone]}
+        self.clock, self.live = clock, True
+        self.store = Store(None, folder, clock=clock, busy_timeout_ms=50)
+        camera = SimpleNamespace(id="gate", settings=parse(CameraSettings, settings), status=self._status)
+        self.cameras: dict[str, Any] = {"gate": camera}
+        self.noted: list[tuple[str, dict[str, Any]]] = []
+        self.told: list[str] = []
+        self.delivered: list[tuple[str, str | None, dict[str, Any]]] = []
+        self.asked: list[m.TakePictures] = []
+        self.complaints: list[str] = []
+        self.alarms = Alarms(
+            parse(SiteSettings, site | {"data_dir": str(folder)}), self.store, clock, lambda: self.cameras, self._take,
+            dict, self._note, lambda kind, camera, data: self.told.append(kind),
+            lambda kind, camera, body: self.delivered.append((kind, camera, body)),
+            lambda code, message: self.complaints.append(code),
+        )  # fmt: skip
+
+    def _status(self) -> CameraStatus:
+        return CameraStatus("gate", "live" if self.live else "reconnecting", message="" if self.live else "no route")
+
+    def _take(self, camera: str, order: m.TakePictures) -> bool:
+        self.asked.append(order)
+        return True
+
+    def _note(self, kind: str, camera: str | None = None, data: dict[str, Any] | None = None) -> None:
+        self.noted.append((kind, data or {}))
+
+    def answer(self, *places: tuple[float, float], label: int = 0, number: int = 1) -> None:
+        """An answer with a box at each place, 0.5 s after the one before."""
+        self.clock.advance(0.5)
+        boxes = [(x, y, x + 0.05, y + 0.05) for x, y in places]
+        found = Detections.build(boxes, [0.8] * len(boxes), [label] * len(boxes))
+        self.alarms.answered("gate", m.Answered(number, self.clock.monotonic(), self.clock.utc(), found))
+
+    def phases(self, rule: str) -> list[str]:
+        return [kind for kind, data in self.noted if data.get("rule") == rule and kind.startswith("alarm.")]
+
+    async def end(self) -> None:
+        await self.alarms.close()
+        self.store.close()
+
+    def die(self) -> None:
+        """As if killed: nothing is written any more."""
+        for task in self.alarms._tasks:
+            task.cancel()
+        self.store.close()
+
+
+@pytest.fixture
+async def start(tmp_path: Path, sqlite_template: Path) -> AsyncIterator[Callable[..., Any]]:
+    """Starts the alarms, and again on the same data."""
+    data = tmp_path / "data"
+    data.mkdir()
+    shutil.copy(sqlite_template, data / "magpie.db")
+    clock, started = ManualClock(1000.0), []
+
+    async def run(site: dict[str, Any] = SITE) -> Box:
+        box = Box(data, clock, site)
+        started.append(box)
+        await box.alarms.open()
+        return box
+
+    yield run
+    for box in started:
+        await box.end()
+
+
+async def test_an_active_alarm_survives_being_killed_and_ends_once(start: Callable[..., Any]) -> None:
+    box = await start()
+    box.live = False
+    for _ in range(8):
+        box.clock.advance(10)
+        box.alarms.tick(slow=False)
+    box.answer((0.2, 0.2))
+    box.answer((0.2, 0.2))
+    assert box.phases("lost") == ["alarm.new"]
+    assert box.phases("any") == ["alarm.new"]
+    await box.alarms.flush()
+    box.die()
+    again = await start()
+    assert again.phases("any") == ["alarm.end"], "no object outlives a run"
+    again.alarms.tick(slow=True)
+    assert again.phases("lost") == ["alarm.end"], "the camera is live again"
+    assert [a["phase"] for a in again.alarms.alarms(10, None, None, "lost", None, None)] == ["new"], "not written yet"
+    await again.alarms.flush()
+    both = again.alarms.alarms(10, None, None, None, None, None)
+    assert [a["phase"] for a in both] == ["end", "end"]
+    assert all(o["ended_utc_s"] is not None for o in again.alarms.objects(10, None, None, None, None, None))
+    again.answer((0.2, 0.2))
+    again.answer((0.2, 0.2))
+    numbers = [body["id"] for kind, _, body in again.delivered if body["phase"] == "new" and kind == "object"]
+    assert numbers[0] > 1000, "numbers that a killed run may have told are not given again"
+
+
+async def test_everything_is_told_in_order_and_with_its_phase(start: Callable[..., Any]) -> None:
+    box = await start()
+    for n in range(4):
+        box.answer((0.2 + 0.01 * n, 0.2), number=n)
+    box.clock.advance(10)
+    box.alarms.tick(slow=False)
+    said = [(kind, body["phase"]) for kind, _, body in box.delivered]
+    assert said == [("object", "new"), ("alarm", "new"), ("object", "end"), ("alarm", "end")]
+    assert box.told == ["object.new", "object.end"]
+    thing = box.delivered[0][2]
+    assert (thing["class"], thing["camera"], thing["zones"]) == ("car", "gate", ["drive"])
+    ended = box.delivered[3][2]
+    assert ended["object"] == thing["id"]
+    assert ended["message"] == "car is gone"
+
+
+async def test_pictures_are_asked_for_kept_and_dropped(start: Callable[..., Any], tmp_path: Path) -> None:
+    box = await start()
+    box.answer((0.2, 0.2))
+    box.answer((0.2, 0.2), number=7)
+    asked = [(order.number, w.key, w.crop is None) for order in box.asked for w in order.wanted]
+    assert asked == [(7, "alarms/1", True), (7, "objects/1", False)]
+    await box.alarms.flush()
+    for key in ("alarms/1", "objects/1", "objects/../../x", "alarms/99", ""):
+        box.alarms.answered("gate", m.Picture(key, JPEG))
+    box.alarms.answered("gate", m.Picture("objects/1", b""))
+    update = box.delivered[-1]
+    assert (update[0], update[2]["phase"], update[2]["picture"]) == ("alarm", "update", True)
+    await box.alarms.flush()
+    assert box.alarms.alarm_picture(1) == box.alarms.object_picture(1) == JPEG
+    assert sorted(str(p.relative_to(tmp_path)) for p in (tmp_path / "data").rglob("*.jpg")) == [
+        "data/alarms/gate/1.jpg", "data/objects/gate/1.jpg",
+    ]  # fmt: skip
+    lost = box.alarms.counts()["lost"]
+    assert (lost["pictures_not_taken"], lost["pictures_not_kept"]) == (3, 1)
+    box.clock.advance(20)
+    box.alarms.tick(slow=False)
+    await box.alarms.flush()
+    report = await box.alarms.retain(RetentionSettings(max_object_pictures_mb=1e-9))
+    assert report.pictures == 2
+    with pytest.raises(NotFound, match="no picture of alarm 1"):
+        box.alarms.alarm_picture(1)
+
+
+async def test_a_crowd_is_not_photographed_at_once(start: Callable[..., Any]) -> None:
+    box = await start(SITE | {"rules": []})
+    crowd = [(0.02 + 0.09 * n, 0.1 + 0.2 * k) for n in range(10) for k in range(2)]
+    box.answer(*crowd)
+    box.answer(*crowd)
+    assert sum(len(order.wanted) for order in box.asked) == 6
+    counts = box.alarms.counts()
+    assert counts["objects"] == {"gate": 20}
+    assert counts["lost"]["pictures_not_taken"] == 14
+
+
+async def test_records_wait_while_the_database_cannot_be_written(start: Callable[..., Any], tmp_path: Path) -> None:
+    box = await start()
+    other = sqlite3.connect(tmp_path / "data" / "magpie.db")
+    other.execute("BEGIN IMMEDIATE")
+    box.answer((0.2, 0.2))
+    box.answer((0.2, 0.2))
+    await box.alarms.flush()
+    assert box.complaints == ["alarms_not_written"]
+    assert box.alarms.alarms(10, None, None, None, None, None) == []
+    other.rollback()
+    other.close()
+    await box.alarms.flush()
+    assert [a["rule"] for a in box.alarms.alarms(10, None, None, None, None, None)] == ["any"]
+    assert len(box.alarms.objects(10, None, None, None, None, None)) == 1
+    assert box.alarms.counts()["lost"]["records"] == 0
+
+
+async def test_an_answer_of_another_list_of_classes_is_left_out(start: Callable[..., Any]) -> None:
+    box = await start()
+    box.answer((0.2, 0.2), label=5)
+    box.answer((0.2, 0.2), label=5)
+    assert box.delivered == []
+    box.alarms.answered("nowhere", m.Answered(1, 2000.0, 3000.0, Detections.empty()))
+
+
+async def test_rules_that_name_what_is_not_there_are_refused(start: Callable[..., Any]) -> None:
+    box = await start()
+    rule = {"kind": "object", "name": "Cars in the Drive!", "zones": ["drive"], "classes": ["car"]}
+    for more, path in (
+        ({"cameras": ["yard"]}, "cameras[0]"),
+        ({"zones": ["drive", "porch"]}, "zones[1]"),
+        ({"classes": ["zebra"]}, "classes[0]"),
+    ):
+        with pytest.raises(InvalidValues) as caught:
+            await box.alarms.add_rule(rule | more, "ann")
+        assert path in [p.path for p in caught.value.problems]
+    added = await box.alarms.add_rule(rule, "ann")
+    assert added["id"] == "cars-in-the-drive"
+    assert (await box.alarms.add_rule(rule, "ann"))["id"] == "cars-in-the-drive-2"
+    with pytest.raises(Conflict):
+        await box.alarms.add_rule(rule | {"id": "any"}, "ann")
+    with pytest.raises(InvalidValue, match="an id does not change"):
+        await box.alarms.change_rule("any", {"id": "other"}, "ann")
+    changed = await box.alarms.change_rule("cars-in-the-drive", {"zones": None, "dwell_s": 3}, "ann")
+    assert (changed["zones"], changed["dwell_s"]) == ([], 3.0)
+    await box.alarms.remove_rule("cars-in-the-drive-2", "ann")
+    records = box.store.audit("settings/rules")
+    assert len(records) == 4, "every change has its record, a refused one none"
+    assert records[0].changed_by == "ann"
+
+
+async def test_the_database_decides_once_a_rule_was_changed(start: Callable[..., Any]) -> None:
+    box = await start()
+    box.answer((0.2, 0.2))
+    box.answer((0.2, 0.2))
+    await box.alarms.change_rule("any", {"enabled": False}, "ann")
+    assert box.phases("any") == ["alarm.new", "alarm.end"]
+    await box.end()
+    again = await start(SITE | {"rules": []})
+    assert {r["id"]: r["enabled"] for r in again.alarms.rules()} == {"lost": True, "any": False}
+
+
+async def test_a_removed_camera_leaves_nothing_open(start: Callable[..., Any]) -> None:
+    box = await start()
+    box.answer((0.2, 0.2))
+    box.answer((0.2, 0.2))
+    del box.cameras["gate"]
+    box.alarms.camera_gone("gate")
+    assert box.phases("any") == ["alarm.new", "alarm.end"]
+    assert box.alarms.active() == []
+    assert box.alarms.counts()["objects_now"] == {}
+
+
+async def test_a_roll_back_by_a_person_is_no_alarm(start: Callable[..., Any]) -> None:
+    box = await start({"rules": [{"id": "back", "kind": "roll_back"}, {"id": "low", "kind": "accuracy", "below": 0.5}]})
+    box.alarms.noted("model.rolled_back", "gate", 3, {"by": "ann", "version": "m1", "reason": "I say so"})
+    assert box.noted == []
+    box.alarms.noted("model.rolled_back", "gate", 3, {"by": "automatic roll-back", "version": "m1", "reason": "worse"})
+    box.alarms.noted("window.measured", "gate", 3, {"realised": 0.41})
+    box.alarms.noted("window.measured", "gate", 4, {"realised": None})
+    assert [d["message"] for _, d in box.noted] == [
+        "back to m1: worse", "accuracy 0.41 in window 3, the rule's floor is 0.50",
+    ]  # fmt: skip
+    seen = await box.alarms.acknowledge(1, "ann")
+    assert seen["acknowledged_by"] == "ann"
+    assert box.phases("back") == ["alarm.new", "alarm.end"]
