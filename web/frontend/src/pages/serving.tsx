@@ -128,7 +128,7 @@ export function ServingPage({ known, me, now_s }: PageProps) {
       {head}
       <Summary serving={shown} />
       <Models serving={shown} allowed={allowed} onChanged={setChanged} />
-      <Devices serving={shown} overview={overview} />
+      <Devices serving={shown} overview={overview} limited={me.cameras !== null} />
       <History serving={shown} past={past} />
       <Interference serving={shown} />
       <Executors serving={shown} />

@@ -15,7 +15,7 @@ interface Part {
 }
 
 /** What is not a gpu-let; only the first device carries it. */
-function others(serving: Serving, overview: ServingOverview): Part[] {
+function others(serving: Serving, overview: ServingOverview, limited: boolean): Part[] {
   const lets = gpulets(serving, 0).reduce((sum, e) => sum + e.share, 0);
   const cameras = Object.values(overview.shares).reduce((sum, s) => sum + s.inference + s.retraining, 0);
   const parts = [
@@ -27,7 +27,8 @@ function others(serving: Serving, overview: ServingOverview): Part[] {
     { key: "control", name: "Control", share: overview.control_share, colour: "var(--control)" },
   ].filter((p) => p.share > 0.001);
   const used = lets + parts.reduce((sum, p) => sum + p.share, 0);
-  if (used < 0.995) parts.push({ key: "free", name: "Free", share: 1 - used, colour: "var(--free)" });
+  // Who may see some of the cameras only is not told what the others have.
+  if (used < 0.995) parts.push({ key: "free", name: limited ? "Other cameras, or free" : "Free", share: 1 - used, colour: "var(--free)" });
   return parts;
 }
 
@@ -40,7 +41,14 @@ function inside(e: Executor): string {
   return e.gpulet.models.map((m) => `${m.name}, batches of ${m.batch}`).join("; ");
 }
 
-export function Devices({ serving, overview }: { serving: Serving; overview: ServingOverview }) {
+interface DevicesProps {
+  serving: Serving;
+  overview: ServingOverview;
+  /** Not every camera may be seen. */
+  limited: boolean;
+}
+
+export function Devices({ serving, overview, limited }: DevicesProps) {
   const count = Math.max(1, serving.problem?.devices ?? 1, ...serving.executors.map((e) => (e.gpulet?.device ?? 0) + 1));
   const names = serving.models.map((m) => m.name);
   const { device } = overview;
@@ -54,7 +62,7 @@ export function Devices({ serving, overview }: { serving: Serving; overview: Ser
       </p>
       {[...Array(count).keys()].map((n) => {
         const lets = gpulets(serving, n);
-        const rest = n === 0 ? others(serving, overview) : [];
+        const rest = n === 0 ? others(serving, overview, limited) : [];
         const whole = Math.max(
           1,
           lets.reduce((sum, e) => sum + e.share, 0) + rest.reduce((sum, p) => sum + p.share, 0),
