@@ -52,11 +52,22 @@ export function ZoneEditor({ picture, ratio, zones, classes, problems, disabled 
   const [said, setSaid] = useState("");
   const [broken, setBroken] = useState(false);
   const svg = useRef<SVGSVGElement>(null);
+  // What is to be grasped has a size in pixels of the screen, however small the picture is shown.
+  const [unit, setUnit] = useState(1);
   const high = WIDE / ratio;
   const at = chosen < zones.length ? chosen : zones.length - 1;
   const zone = at >= 0 ? zones[at] : undefined;
 
   useEffect(() => setBroken(false), [picture]);
+
+  useEffect(() => {
+    if (svg.current === null) return undefined;
+    const observer = new ResizeObserver(([entry]) => {
+      if (entry !== undefined && entry.contentRect.width > 0) setUnit(WIDE / entry.contentRect.width);
+    });
+    observer.observe(svg.current);
+    return () => observer.disconnect();
+  }, []);
 
   const change = (n: number, part: Partial<Zone>): void => onChange(zones.map((z, k) => (k === n ? { ...z, ...part } : z)));
 
@@ -210,7 +221,11 @@ export function ZoneEditor({ picture, ratio, zones, classes, problems, disabled 
                 <polygon points={text(z.polygon)} onPointerDown={() => drawing === null && setChosen(n)}>
                   <title>{z.name}</title>
                 </polygon>
-                <text x={Math.min(...z.polygon.map((p) => p[0])) * WIDE + 8} y={Math.min(...z.polygon.map((p) => p[1])) * high + 26}>
+                <text
+                  x={Math.min(...z.polygon.map((p) => p[0])) * WIDE + 8 * unit}
+                  y={Math.min(...z.polygon.map((p) => p[1])) * high + 20 * unit}
+                  font-size={15 * unit}
+                >
                   {z.name}
                 </text>
               </g>
@@ -225,7 +240,7 @@ export function ZoneEditor({ picture, ratio, zones, classes, problems, disabled 
                     class="middle"
                     cx={((p[0] + q[0]) / 2) * WIDE}
                     cy={((p[1] + q[1]) / 2) * high}
-                    r={7}
+                    r={7 * unit}
                     onPointerDown={(event) => {
                       event.stopPropagation();
                       insert(n);
@@ -245,7 +260,7 @@ export function ZoneEditor({ picture, ratio, zones, classes, problems, disabled 
                   class="corner"
                   cx={p[0] * WIDE}
                   cy={p[1] * high}
-                  r={11}
+                  r={10 * unit}
                   tabIndex={0}
                   role="button"
                   aria-label={`Point ${n + 1} of ${zone.name}: ${percent(p[0])} from the left, ${percent(p[1])} from the top. Arrow keys move it, Delete removes it.`}
@@ -258,7 +273,7 @@ export function ZoneEditor({ picture, ratio, zones, classes, problems, disabled 
                 />
               ))}
             {open !== null && open.length > 0 && <polyline class={refused ? "open refused" : "open"} points={text(open)} />}
-            {drawing?.map((p, n) => <circle key={n} class={n === 0 ? "corner start" : "corner"} cx={p[0] * WIDE} cy={p[1] * high} r={n === 0 && drawing.length > 2 ? 14 : 8} />)}
+            {drawing?.map((p, n) => <circle key={n} class={n === 0 ? "corner start" : "corner"} cx={p[0] * WIDE} cy={p[1] * high} r={(n === 0 && drawing.length > 2 ? 12 : 7) * unit} />)}
           </svg>
         </div>
         <p class={said ? "problem zone-said" : "quiet zone-said"} role="status">
