@@ -35,7 +35,8 @@ def run(args: argparse.Namespace) -> int:
         raise InvalidValue("--prune", str(args.file), "a file that names at least one camera")
     host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(site.web.host, site.web.host)
     remote = Remote(args.url or f"http://{host}:{site.web.port}", resolve_secret(args.token_from, "--token-from"))
-    outcome = compare(site, _running(remote), args.prune)
+    outputs = "outputs" in site.model_fields_set  # who may not see them can apply a file that has none
+    outcome = compare(site, _running(remote, outputs), args.prune)
     for change in outcome.changes:
         _say(change.in_words())
     if outcome.unnamed:
@@ -60,21 +61,22 @@ def run(args: argparse.Namespace) -> int:
             sys.stderr.write(f"magpie apply: {change.subject}: {error}\n")
         else:
             _say(f"done: {change.kind} {change.subject}")
-    left = compare(site, _running(remote), args.prune).changes
+    left = compare(site, _running(remote, outputs), args.prune).changes
     if refused or left:
         sys.stderr.write(f"magpie apply: {refused} refused, {len(left)} differences are left\n")
         return 1
     return 0
 
 
-def _running(remote: Remote) -> Running:
+def _running(remote: Remote, with_outputs: bool) -> Running:
     cameras = {str(c["id"]): dict(c["settings"]) for c in remote.ask("GET", "/cameras")}
     try:
         planning = dict(remote.ask("GET", "/serving")["settings"])
     except NotFound:
         planning = None
     rules = {str(r["id"]): dict(r) for r in remote.ask("GET", "/rules")}
-    return Running(cameras, dict(remote.ask("GET", "/retraining")["next"]), planning, rules)
+    outputs = dict(remote.ask("GET", "/outputs")) if with_outputs else {}
+    return Running(cameras, dict(remote.ask("GET", "/retraining")["next"]), planning, rules, outputs)
 
 
 def _agreed(count: int) -> bool:

@@ -1,7 +1,7 @@
 """What a site's file asks for beside what an appliance has: the changes that make the second like the first. Pure.
 
-Only what can be changed while an appliance runs is compared: cameras, rules, the retraining windows, how served models
-share the box. What else a file says counts when the appliance is started with it.
+Only what can be changed while an appliance runs is compared: cameras, rules, outputs, the retraining windows, how
+served models share the box. What else a file says counts when the appliance is started with it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from edge.logs import without_credentials
-from edge.settings import Settings, SiteSettings
+from edge.settings import OutputsSettings, Settings, SiteSettings
 
 Json = dict[str, Any]
 _HIDDEN = "(not shown)"
@@ -60,12 +60,13 @@ class Change:
 @dataclass(frozen=True)
 class Running:
     """What the appliance has: settings of each camera, of the windows (from the next one on), of the served models
-    (None: it serves none), and each rule by its id."""
+    (None: it serves none), each rule by its id, and outputs as `GET /outputs` tells them."""
 
     cameras: Mapping[str, Json]
     retraining: Json
     planning: Json | None
     rules: Mapping[str, Json] = field(default_factory=dict)
+    outputs: Json = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -112,6 +113,10 @@ def compare(site: SiteSettings, running: Running, prune: bool = False) -> Outcom
         more, left_alone = _rules(site, running.rules, prune)
         changes += more
         unnamed += left_alone
+    if "outputs" in given:
+        more, left_alone = _outputs(site.outputs, running.outputs, prune)
+        changes += more
+        unnamed += left_alone
     return Outcome(tuple(changes), tuple(unnamed), tuple(at_start))
 
 
@@ -127,6 +132,32 @@ def _rules(site: SiteSettings, has: Mapping[str, Json], prune: bool) -> tuple[li
         else:
             changes.append(Change("add", f"rules.{rule}", "POST", "/rules", body, _said(settings)))
     return changes, [] if prune else [f"rules.{r}" for r in unnamed]
+
+
+def _outputs(wanted: OutputsSettings, running: Json, prune: bool) -> tuple[list[Change], list[str]]:
+    """Changes of broker and webhooks, and those that stay though the file does not name them."""
+    broker = running.get("mqtt")
+    webhooks = {str(w["id"]): {k: v for k, v in w.items() if k != "state"} for w in running.get("webhooks", ())}
+    unnamed = [f"outputs.webhooks.{w}" for w in webhooks if w not in {x.id for x in wanted.webhooks}]
+    gone = [(name, f"/outputs/webhooks/{name.rpartition('.')[2]}") for name in unnamed]
+    if broker is not None and wanted.mqtt is None:
+        unnamed.append("outputs.mqtt")
+        gone.append(("outputs.mqtt", "/outputs/mqtt"))
+    changes = [Change("remove", name, "DELETE", path, None) for name, path in gone] if prune else []
+    if wanted.mqtt is not None:
+        body = wanted.mqtt.model_dump(mode="json")
+        if broker is None:
+            changes.append(Change("add", "outputs.mqtt", "PATCH", "/outputs/mqtt", body, _said(wanted.mqtt)))
+        else:
+            has = {k: v for k, v in broker.items() if k != "state"}
+            changes += _changed("outputs.mqtt", "/outputs/mqtt", has, body)
+    for webhook in wanted.webhooks:
+        subject, body = f"outputs.webhooks.{webhook.id}", webhook.model_dump(mode="json")
+        if webhook.id in webhooks:
+            changes += _changed(subject, f"/outputs/webhooks/{webhook.id}", webhooks[webhook.id], body)
+        else:
+            changes.append(Change("add", subject, "POST", "/outputs/webhooks", body, _said(webhook)))
+    return changes, [] if prune else unnamed
 
 
 def _said(settings: Settings) -> tuple[Difference, ...]:

@@ -323,3 +323,31 @@ async def test_rules_are_applied_after_the_cameras_whose_zones_they_name(
     assert "nothing to change" in capsys.readouterr().out
     assert await apply(tmp_path, site | {"rules": [rule]}, "--url", url, "--yes", "--prune") == 0
     assert set(service.alarms.kept) == {"parked"}
+
+
+async def test_outputs_are_applied_and_left_alone_where_the_file_has_none(
+    url: str, service: DictAppliance, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hook = {"id": "pager", "url": "https://pager.example/hook", "secret_from": "secret:pager"}
+    outputs = {"mqtt": {"host": "other.example", "password_from": "env:MQTT_PASSWORD"}, "webhooks": [hook]}
+    site = {"cameras": [camera("north"), camera("south")], "outputs": outputs}
+    assert await apply(tmp_path, site, "--url", url, "--yes") == 0
+    out = capsys.readouterr().out
+    assert "host: broker.example -> other.example" in out
+    assert "+ outputs.webhooks.pager" in out
+    assert "secret:pager" not in out
+    assert service.outputs.mqtt is not None
+    assert service.outputs.mqtt.password_from == "env:MQTT_PASSWORD"
+    assert service.outputs.webhooks["pager"].secret_from == "secret:pager"
+    assert await apply(tmp_path, site, "--url", url) == 0
+    assert "nothing to change" in capsys.readouterr().out
+    changed = {"webhooks": [hook | {"severities": ["critical"]}]}
+    assert await apply(tmp_path, site | {"outputs": changed}, "--url", url, "--yes") == 0
+    assert "left alone (--prune removes): outputs.mqtt" in capsys.readouterr().out
+    assert service.outputs.webhooks["pager"].severities == ("critical",)
+    assert await apply(tmp_path, site | {"outputs": {}}, "--url", url, "--yes", "--prune") == 0
+    assert service.outputs.mqtt is None
+    assert service.outputs.webhooks == {}
+    without = {"cameras": [camera("north"), camera("south")]}
+    assert await apply(tmp_path, without, "--url", url) == 0
+    assert "nothing to change" in capsys.readouterr().out
