@@ -199,8 +199,11 @@ class Alarms:
         self._state, told = handle(self._rules, self._state, fact, self._now())
         for alarm in told:
             self._say(alarm)
-        if frame is not None:
-            wanted = tuple(m.PictureWanted(f"alarms/{a.id}") for a in told if a.phase == "new")
+        new = [a.id for a in told if a.phase == "new"]
+        if frame is not None and new:
+            now_s = self._clock.monotonic()
+            wanted = tuple(m.PictureWanted(f"alarms/{n}") for n in new if self._may_ask(f"{frame[0]}/alarms", now_s))
+            self._lost["pictures_not_taken"] += len(new) - len(wanted)
             if wanted:
                 self._ask_pictures(frame[0], frame[1], wanted)
 
@@ -229,7 +232,8 @@ class Alarms:
     def camera_gone(self, camera: str, words: str = "the camera was removed") -> None:
         """A camera is not watched any more."""
         self._finish(camera)
-        self._tokens.pop(camera, None)
+        for whose in (camera, f"{camera}/alarms"):
+            self._tokens.pop(whose, None)
         self._zones.pop(camera, None)
         self._look(al.CameraGone(camera, words))
 
@@ -319,11 +323,12 @@ class Alarms:
         if orders:
             self._ask_pictures(camera, message.number, tuple(orders))
 
-    def _may_ask(self, camera: str, now_s: float) -> bool:
-        tokens, at_s = self._tokens.get(camera, (_PICTURES_AT_ONCE, now_s))
+    def _may_ask(self, whose: str, now_s: float) -> bool:
+        """Alarms and objects of each camera have a measure of their own."""
+        tokens, at_s = self._tokens.get(whose, (_PICTURES_AT_ONCE, now_s))
         tokens = min(_PICTURES_AT_ONCE, tokens + (now_s - at_s) * _PICTURES_PER_S)
         good = tokens >= 1.0
-        self._tokens[camera] = (tokens - good, now_s)
+        self._tokens[whose] = (tokens - good, now_s)
         return good
 
     def _ask_pictures(self, camera: str, frame: int, wanted: tuple[m.PictureWanted, ...]) -> None:
