@@ -660,6 +660,12 @@ def read_site(path: Path) -> SiteSettings:
     if site.web.tls is not None:
         tls = TlsSettings(certificate=absolute(site.web.tls.certificate), key=absolute(site.web.tls.key))
         site = site.model_copy(update={"web": site.web.model_copy(update={"tls": tls})})
+    if "outputs" in site.model_fields_set:
+        mqtt = site.outputs.mqtt
+        if mqtt is not None:
+            mqtt = mqtt.model_copy(update={"ca_file": absolute(mqtt.ca_file)})
+        hooks = tuple(w.model_copy(update={"ca_file": absolute(w.ca_file)}) for w in site.outputs.webhooks)
+        site = site.model_copy(update={"outputs": OutputsSettings(mqtt=mqtt, webhooks=hooks)})
     if site.serving is not None:
         tables = tuple(absolute(t) for t in site.serving.tables)
         serving = site.serving.model_copy(update={"folder": absolute(site.serving.folder), "tables": tables})
