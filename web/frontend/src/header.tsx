@@ -32,11 +32,12 @@ interface Props {
 export function Header({ overview, health, now_s, page, me, theme, onTheme, onLogOut }: Props) {
   return (
     <header class="top">
-      <a class="brand" href={href("wall")} aria-label={`${overview?.site ?? "Magpie"}, all cameras`}>
+      <a class="brand" href={href("wall")}>
         <Mark />
         <span>
           <span class="site">{overview?.site ?? "Magpie"}</span>
-          <span class="quiet">Magpie{health && health.version !== "unknown" ? ` ${health.version}` : ""}</span>
+          <span class="quiet">Magpie{health?.version && health.version !== "unknown" ? ` ${health.version}` : ""}</span>
+          <span class="hidden">, all cameras</span>
         </span>
       </a>
       <nav class="pages" aria-label="Pages">

@@ -138,8 +138,8 @@ export function DisagreementsTab({ camera, latest }: Props) {
               tabIndex={n === current ? 0 : -1}
               onFocus={() => setAt(n)}
               onClick={() => setOpen(n)}
-              aria-label={`${moment(d.utc_s)}. ${inWords(d).join(". ")}. Enlarge`}
             >
+              <span class="hidden">Enlarge: </span>
               <span class="picture" style={{ aspectRatio: `${d.width} / ${d.height}` }}>
                 <img src={source(camera.id, d)} alt="" loading="lazy" width={d.width} height={d.height} />
                 <Overlay found={d} student teacher agreed={false} />

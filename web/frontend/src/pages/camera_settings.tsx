@@ -107,9 +107,8 @@ function SettingsForm({ camera, settings, root, again, me }: FormProps) {
   const changed = form.dirty || password !== "";
 
   /** The password goes where it can be written but not read; the settings hold only its name. */
-  const withSecret = async (): Promise<Record<string, unknown>> => {
+  const withSecret = async (name: string): Promise<Record<string, unknown>> => {
     if (password === "") return {};
-    const name = `camera-${camera.id}`;
     await ask(`/secrets/${encodeURIComponent(name)}`, "PUT", { value: password });
     return { password_from: `secret:${name}` };
   };
@@ -117,7 +116,7 @@ function SettingsForm({ camera, settings, root, again, me }: FormProps) {
   const save = async (event: Event): Promise<void> => {
     event.preventDefault();
     const saved = await form.save(async (_, patch) => {
-      const body = { ...patch, ...(await withSecret()) };
+      const body = { ...patch, ...(await withSecret(`camera-${camera.id}`.slice(0, 63))) };
       return ask<CameraDetail>(`/cameras/${encodeURIComponent(camera.id)}`, "PATCH", body, TEST_TIMEOUT_MS);
     });
     if (saved === undefined) return;
@@ -129,19 +128,26 @@ function SettingsForm({ camera, settings, root, again, me }: FormProps) {
 
   const tryIt = async (): Promise<void> => {
     setTest("running");
+    const trial = `trial-${camera.id}`.slice(0, 63);
     try {
-      const body = { ...form.draft, ...(await withSecret()) };
+      // Under a name of its own: the password in use stays as it is until one saves.
+      const body = { ...form.draft, ...(await withSecret(trial)) };
       setTest(await ask<Tested>("/cameras/test", "POST", body, TEST_TIMEOUT_MS));
     } catch (error) {
       form.object(error);
       setTest({ failure: words(error) });
+    } finally {
+      if (password !== "") ask(`/secrets/${encodeURIComponent(trial)}`, "DELETE").catch(() => undefined);
     }
   };
 
   return (
-    <form ref={form.place} class="card camera-form" onSubmit={(event) => void save(event)} noValidate autoComplete="off">
+    <form ref={form.place} class="card camera-settings" onSubmit={(event) => void save(event)} noValidate autoComplete="off">
       {!operator && <p class="quiet">You see the settings. {whyNot("operator")}</p>}
       {operator && !admin && <p class="quiet small">Address and login of a camera are changed by an administrator of all cameras.</p>}
+      <p>
+        <a href={href("settings", "cameras", camera.id, "zones")}>{operator ? "Draw zones on the picture" : "Zones"}</a>
+      </p>
       <SchemaFields root={root} model="CameraSettings" form={form} groups={groups(admin)} disabled={!operator} />
       {admin && (
         <fieldset class="form-group">
