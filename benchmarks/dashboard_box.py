@@ -170,7 +170,7 @@ class Box:
 
     def client(self) -> httpx.Client:
         """REST without a login."""
-        return httpx.Client(base_url=f"{self.url}/api/v1", timeout=30.0)
+        return httpx.Client(base_url=f"{self.url}/api/v1", timeout=60.0)
 
     def set_up(self) -> Person:
         """Make the first admin by the set-up link, and log in."""

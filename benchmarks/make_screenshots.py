@@ -123,7 +123,7 @@ def load(admin: Person) -> Iterator[None]:
     def served() -> bool:
         return {m["state"] for m in good(admin.rest.get("/serving"))["models"]} == {"serving"}
 
-    until(served, "every model is served")
+    until(served, "every model is served", 300.0)
     front = good(admin.rest.get("/serving"))["front"]["http"]
     models = ("lenet:12", "vehicles:8", "shufflenet:4")
     command = [sys.executable, "-m", "edge.cli", "load", f"http://127.0.0.1:{front['port']}", "--quiet"]
@@ -198,7 +198,7 @@ def main() -> int:
                 space={"epochs": [3, 6, 10], "layers": ["last_stage", "all"], "data_fractions": [1.0],
                        "batch_sizes": [8]},
             )  # fmt: skip
-            with Box(site, folder, nice=10) as box:
+            with Box(site, folder) as box:
                 admin = furnish(box)
                 with load(admin):
                     began = time.monotonic()

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from crossroads import HOSTILE, NASTY, PLAIN, Crossroads
 from visits import Visit, Visits
+
+playwright = pytest.importorskip("playwright.async_api")
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240), pytest.mark.asyncio(loop_scope="session")]
 
@@ -51,13 +55,17 @@ async def test_every_page_is_sound(visits: Visits, crossroads: Crossroads, axe: 
     crossroads.alarms()
     visit = await visits.open(crossroads.admin, width)
     await visit.settled("Cameras")
-    wrong = {}
+    wrong: dict[str, dict[str, list[str]]] = {}
     for route, heading in PAGES:
         visit.complaints.clear()
-        await visit.go(route, heading)
+        try:
+            await visit.go(route, heading)
+        except playwright.TimeoutError as error:
+            wrong[route] = {"not shown": [str(error).splitlines()[0]]}
+            continue
         if found := await sound(visit, width, axe):
             wrong[route] = found
-    assert not wrong
+    assert not wrong, json.dumps(wrong, indent=1, ensure_ascii=False)
     assert visit.hosts == {crossroads.box.url.split("//")[1]}, "something was loaded from elsewhere"
 
 

@@ -82,7 +82,7 @@ async def test_disagreements_are_walked_by_keyboard(visits: Visits, crossroads: 
     await pictures.first.focus()
     await page.keyboard.press("Enter")
     dialog = page.get_by_role("dialog")
-    await dialog.get_by_role("heading", name="The teacher").wait_for()
+    await dialog.get_by_label("What the teacher said").wait_for()
     drawn = "() => [...document.querySelectorAll('dialog img')].some(i => i.complete && i.naturalWidth > 0)"
     await page.wait_for_function(drawn)
     await page.keyboard.press("Escape")
@@ -95,7 +95,7 @@ async def test_what_another_policy_would_have_planned(visits: Visits, crossroads
     visit = await visits.open(crossroads.operator, route=f"#/windows/{number}")
     await visit.settled("Retraining windows")
     page = visit.page
-    await page.get_by_label("Policy", exact=True).select_option("uniform")
+    await page.locator(".what-if-ask select").select_option("uniform")
     await page.get_by_role("button", name="Compare", exact=True).click()
     await page.get_by_text("the plan that was made", exact=False).first.wait_for()
     await page.get_by_role("button", name="Compare with all").click()
@@ -134,9 +134,9 @@ async def test_an_alarm_is_acknowledged(visits: Visits, crossroads: Crossroads) 
     visit = await visits.open(crossroads.operator, route="#/system/alarms")
     await visit.settled("System")
     page, rest = visit.page, crossroads.operator.rest
-    await page.get_by_role("button", name="Acknowledge").last.click()
-    await page.get_by_text("Alarm acknowledged").wait_for()
-    await page.get_by_text(f"acknowledged by {crossroads.operator.name}").first.wait_for()
+    alarm = page.get_by_role("main").get_by_role("listitem").filter(has_text="rule unsure").last
+    await alarm.get_by_role("button", name="Acknowledge").click()
+    await alarm.get_by_text(f"acknowledged by {crossroads.operator.name}").wait_for()
     assert any(a["acknowledged_by"] == crossroads.operator.name for a in good(rest.get("/alarms")))
 
 
