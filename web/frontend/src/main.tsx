@@ -101,7 +101,8 @@ function Shell({ me, route, actions, theme, onTheme }: ShellProps) {
     if (first.current) first.current = false;
     else {
       scrollTo(0, 0);
-      main.current?.focus({ preventScroll: true });
+      // Who walks along tabs by keyboard stays on them.
+      if (document.activeElement?.closest("[role=tablist]") == null) main.current?.focus({ preventScroll: true });
     }
   }, [route.page, route.rest[0]]);
 
