@@ -185,14 +185,14 @@ export function CamerasSection(props: SectionProps) {
                 const name = c.settings.name || c.id;
                 return (
                   <span class="row-actions">
-                    <a class="button" href={href("settings", "cameras", c.id)} aria-label={`${may(me, "operator") ? "Change" : "Settings of"} ${name}`}>
+                    <a class="button" href={href("settings", "cameras", c.id)} aria-label={`${may(me, "operator") ? "Change" : "Show"} ${name}`}>
                       {may(me, "operator") ? "Change" : "Show"}
                     </a>
                     <a class="button" href={href("settings", "cameras", c.id, "zones")} aria-label={`Zones of ${name}`}>
                       Zones
                     </a>
                     {may(me, "operator") && (
-                      <button type="button" disabled={busy !== ""} aria-label={`Switch ${name} ${c.settings.enabled ? "off" : "on"}`} onClick={() => void toggle(c)}>
+                      <button type="button" disabled={busy !== ""} aria-label={`Switch ${c.settings.enabled ? "off" : "on"} ${name}`} onClick={() => void toggle(c)}>
                         {busy === c.id ? "…" : c.settings.enabled ? "Switch off" : "Switch on"}
                       </button>
                     )}
