@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import jsonschema
 import schemathesis
-from hypothesis import HealthCheck, Phase, settings
+from fuzz_kit import FUZZ
 from oip_double import NumpyService
 
 from web.oip.app import create_oip_app
@@ -13,14 +13,7 @@ schema = schemathesis.openapi.from_asgi("/v2/openapi.json", create_oip_app(Numpy
 
 
 @schema.parametrize()
-@settings(
-    max_examples=12,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    phases=[Phase.explicit, Phase.generate],
-    suppress_health_check=list(HealthCheck),
-)
+@FUZZ
 def test_never_a_fault(case: schemathesis.Case) -> None:
     if case.path_parameters and case.method == "GET":
         case.path_parameters["model"] = "echo_fp32"  # one that is there, to get past its name
