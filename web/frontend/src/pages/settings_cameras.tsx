@@ -192,8 +192,11 @@ export function CamerasSection(props: SectionProps) {
                       Zones
                     </a>
                     {may(me, "operator") && (
-                      <button type="button" disabled={busy !== ""} aria-label={`Switch ${c.settings.enabled ? "off" : "on"} ${name}`} onClick={() => void toggle(c)}>
-                        {busy === c.id ? "…" : c.settings.enabled ? "Switch off" : "Switch on"}
+                      <button type="button" disabled={busy !== ""} onClick={() => void toggle(c)}>
+                        <span>
+                          Switch <span class="hidden">{name} </span>
+                          {busy === c.id ? "…" : c.settings.enabled ? "off" : "on"}
+                        </span>
                       </button>
                     )}
                     {full(me) && (

@@ -419,8 +419,10 @@ function DeadLetters({ count }: { count: number }) {
                   {l.kind} for {l.destination}
                 </h3>
                 <span class="row-actions">
-                  <button type="button" aria-label={`Send message ${l.id} again`} onClick={() => void retry(l)}>
-                    Send again
+                  <button type="button" onClick={() => void retry(l)}>
+                    <span>
+                      Send <span class="hidden">message {l.id} </span>again
+                    </span>
                   </button>
                   <button type="button" aria-label={`Delete message ${l.id}`} onClick={() => setDeleting(l)}>
                     Delete
