@@ -194,8 +194,7 @@ export function CamerasSection(props: SectionProps) {
                     {may(me, "operator") && (
                       <button type="button" disabled={busy !== ""} onClick={() => void toggle(c)}>
                         <span>
-                          Switch <span class="hidden">{name} </span>
-                          {busy === c.id ? "…" : c.settings.enabled ? "off" : "on"}
+                          {busy === c.id ? "Switching…" : c.settings.enabled ? "Switch off" : "Switch on"} <span class="hidden">{name}</span>
                         </span>
                       </button>
                     )}

@@ -421,7 +421,7 @@ function DeadLetters({ count }: { count: number }) {
                 <span class="row-actions">
                   <button type="button" onClick={() => void retry(l)}>
                     <span>
-                      Send <span class="hidden">message {l.id} </span>again
+                      Send again <span class="hidden">message {l.id}</span>
                     </span>
                   </button>
                   <button type="button" aria-label={`Delete message ${l.id}`} onClick={() => setDeleting(l)}>
