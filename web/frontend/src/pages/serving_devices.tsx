@@ -51,6 +51,7 @@ interface DevicesProps {
 export function Devices({ serving, overview, limited }: DevicesProps) {
   const count = Math.max(1, serving.problem?.devices ?? 1, ...serving.executors.map((e) => (e.gpulet?.device ?? 0) + 1));
   const names = serving.models.map((m) => m.name);
+  const reasons = serving.plan?.reasons ?? [];
   const { device } = overview;
   const units = device.device === "cpu" ? `${device.units} CPU cores` : device.device;
   return (
@@ -109,11 +110,11 @@ export function Devices({ serving, overview, limited }: DevicesProps) {
           </div>
         );
       })}
-      {serving.plan !== null && serving.plan.reasons.length > 0 && (
+      {reasons.length > 0 && (
         <>
           <h3>What the planner says</h3>
           <ul class="planner-says">
-            {serving.plan.reasons.map((reason) => (
+            {reasons.map((reason) => (
               <li key={reason}>{reason}</li>
             ))}
           </ul>

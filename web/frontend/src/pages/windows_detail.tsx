@@ -162,7 +162,7 @@ function Results({ told, cameras }: { told: Explained; cameras: Camera[] }) {
       caption="Expected and realised accuracy of each camera"
       rows={told.cameras}
       rowKey={(c) => c.camera}
-      empty="No camera took part in this window."
+      empty="Nothing of your cameras in this window."
       columns={[
         { key: "camera", title: "Camera", cell: (c) => <CameraCell id={c.camera} cameras={cameras} /> },
         { key: "promised", title: "First expected", number: true, cell: (c) => percent(c.promised, 1) },
@@ -269,7 +269,7 @@ function Expected({ told, cameras }: { told: Explained; cameras: Camera[] }) {
   const some = told.cameras.filter((c) => c.steps.length > 0);
   const [chosen, setChosen] = useState("");
   const shown = some.find((c) => c.camera === chosen) ?? some[0];
-  if (shown === undefined) return <p class="quiet">No plan was made in this window.</p>;
+  if (shown === undefined) return <p class="quiet">Nothing was planned for your cameras in this window.</p>;
   const x = [...shown.steps.map((s) => s[0]), shown.steps.at(-1)?.[1] ?? 0];
   const flat = (value: number | null): (number | null)[] => x.map(() => value);
   return (

@@ -17,7 +17,7 @@ const COLOURS: Partial<Record<Kind, string>> = {
   serving: "var(--part-serving)",
   golden: "var(--golden)",
   profiling: "var(--profiling)",
-  others: "var(--frozen)",
+  others: "var(--part-others)",
 };
 
 export function cameraName(cameras: Camera[], id: string): string {
