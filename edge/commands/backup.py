@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from edge.commands.upkeep import add_place, place
+from edge.core.access import SECRETS_FILE
 from edge.upkeep.backup import back_up
 
 
@@ -25,6 +26,8 @@ def run(args: argparse.Namespace) -> int:
     sys.stdout.write(
         f"{done.path}: {done.bytes / 1e6:.1f} MB, {done.models} models, {done.files} other files, read back and whole\n"
     )
+    if (data_dir / SECRETS_FILE).exists():
+        sys.stdout.write(f"{SECRETS_FILE} is not in it: after a restore the secrets are to be set again\n")
     if done.vanished:
         sys.stdout.write(f"{done.vanished} files were deleted while it was made and are not in it\n")
     if done.strange:

@@ -1,0 +1,96 @@
+"""Served models behind API tokens, by both transports and with the protocol's unmodified clients."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import httpx
+import numpy as np
+import pytest
+import tritonclient.grpc as triton
+from oip_kit import Running, running
+from tritonclient.utils import InferenceServerException
+
+from edge.access.access import digest
+from edge.access.front_keys import FrontKey, FrontKeys, write_keys
+from edge.core.clock import SystemClock
+
+VIEWER, OPERATOR = {"authorization": "Bearer v"}, {"authorization": "Bearer o"}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    path = tmp_path_factory.mktemp("keys") / "keys.json"
+    write_keys(path, {digest("v"): FrontKey("viewer"), digest("o"): FrontKey("operator")})
+    with running(gate=FrontKeys(Path(path), SystemClock()).check) as started:
+        yield started
+
+
+@pytest.mark.parametrize("path", ["/v2/health/live", "/v2/health/ready"])
+def test_health_is_open(server: Running, path: str) -> None:
+    assert httpx.get(server.url + path).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("GET", "/v2"), ("GET", "/v2/openapi.json"), ("GET", "/v2/models/echo_fp32"), ("GET", "/v2/models/stats"),
+     ("GET", "/v2/models/echo_fp32/ready"), ("GET", "/v2/models/echo_fp32/config"), ("POST", "/v2/repository/index"),
+     ("POST", "/v2/models/echo_fp32/infer"), ("POST", "/v2/models/echo_fp32/versions/1/infer"),
+     ("POST", "/v2/repository/models/echo_fp32/load"), ("POST", "/v2/repository/models/echo_fp32/unload"),
+     ("GET", "/v2/health/../models/stats"), ("GET", "/v2//health/live/x"), ("GET", "/"), ("GET", "/x/health")],
+)  # fmt: skip
+def test_the_rest_needs_a_token(server: Running, method: str, path: str) -> None:
+    for headers in ({}, {"authorization": "Bearer x"}, {"authorization": "Basic dg=="}, {"authorization": "Bearer"}):
+        answer = httpx.request(method, server.url + path, headers=headers, json={})
+        assert (answer.status_code, answer.headers.get("www-authenticate")) == (401, "Bearer"), headers
+        assert isinstance(answer.json()["error"], str)
+    assert httpx.request(method, server.url + path, headers=OPERATOR, json={}).status_code not in (401, 403)
+
+
+def test_what_is_served_is_an_operators_to_change(server: Running) -> None:
+    for action in ("load", "unload"):
+        path = f"{server.url}/v2/repository/models/echo_fp32/{action}"
+        assert httpx.post(path, headers=VIEWER).status_code == 403
+    assert httpx.get(server.url + "/v2/models/stats", headers=VIEWER).status_code == 200
+
+
+def tensor() -> Any:
+    made = triton.InferInput("x", [1, 2], "FP32")
+    made.set_data_from_numpy(np.ones((1, 2), np.float32))
+    return made
+
+
+def test_grpc_by_metadata(server: Running) -> None:
+    client = triton.InferenceServerClient(server.grpc)
+    try:
+        assert client.is_server_live()
+        assert client.is_server_ready()
+        for headers in (None, {"authorization": "Bearer x"}, {"authorization": "v"}):
+            with pytest.raises(InferenceServerException) as refused:
+                client.infer("echo_fp32", [tensor()], headers=headers)
+            assert str(refused.value.status()) == str(grpc.StatusCode.UNAUTHENTICATED)
+        assert client.infer("echo_fp32", [tensor()], headers=VIEWER).as_numpy("y") is not None
+        with pytest.raises(InferenceServerException) as refused:
+            client.unload_model("echo_fp32", headers=VIEWER)
+        assert str(refused.value.status()) == str(grpc.StatusCode.PERMISSION_DENIED)
+    finally:
+        client.close()
+
+
+@pytest.mark.parametrize(("headers", "good"), [(VIEWER, True), ({"authorization": "Bearer x"}, False)])
+def test_grpc_streams(server: Running, headers: dict[str, str], good: bool) -> None:
+    came: queue.Queue[Any] = queue.Queue()
+    client = triton.InferenceServerClient(server.grpc)
+    client.start_stream(lambda result, error: came.put((result, error)), headers=headers)
+    with contextlib.suppress(InferenceServerException):  # the refusal may come first
+        client.async_stream_infer("echo_fp32", [tensor()])
+    result, error = came.get(timeout=30)
+    assert (error is None) == good
+    assert (result is not None) == good
+    client.stop_stream()
+    client.close()
