@@ -127,9 +127,9 @@ class Alarms:
         for camera in {a.camera for a in active if a.kind == "object" and a.camera}:
             self._look(al.ObjectsNow(camera, ()))
         self._look(al.RulesChanged())
-        known = self._cameras()
-        for camera in {a.camera for a in active if a.camera and a.camera not in known}:
-            self._look(al.CameraGone(camera))
+        watched = {c for c, known in self._cameras().items() if known.settings.enabled}
+        for camera in {a.camera for a in active if a.camera and a.camera not in watched}:
+            self._look(al.CameraGone(camera, "the camera was removed or switched off"))
         self._open = True
         self._tasks.append(asyncio.create_task(self._ticking(), name="alarms"))
         self._tasks.append(asyncio.create_task(self._write_behind(), name="alarms-writer"))

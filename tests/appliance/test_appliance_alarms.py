@@ -85,8 +85,10 @@ async def start(tmp_path: Path, sqlite_template: Path) -> AsyncIterator[Callable
     shutil.copy(sqlite_template, data / "magpie.db")
     clock, started = ManualClock(1000.0), []
 
-    async def run(site: dict[str, Any] = SITE) -> Box:
+    async def run(site: dict[str, Any] = SITE, enabled: bool = True) -> Box:
         box = Box(data, clock, site)
+        gate = box.cameras["gate"]
+        gate.settings = gate.settings.model_copy(update={"enabled": enabled})
         started.append(box)
         await box.alarms.open()
         return box
@@ -265,3 +267,14 @@ async def test_a_roll_back_by_a_person_is_no_alarm(start: Callable[..., Any]) ->
     seen = await box.alarms.acknowledge(1, "ann")
     assert seen["acknowledged_by"] == "ann"
     assert box.phases("back") == ["alarm.new", "alarm.end"]
+
+
+async def test_a_camera_that_was_switched_off_meanwhile_has_no_alarm_after_a_start(start: Callable[..., Any]) -> None:
+    box = await start()
+    box.live = False
+    for _ in range(8):
+        box.clock.advance(10)
+        box.alarms.tick(slow=False)
+    await box.end()
+    again = await start(enabled=False)
+    assert again.phases("lost") == ["alarm.end"]
