@@ -261,7 +261,7 @@ export function ZoneEditor({ picture, ratio, zones, classes, problems, disabled 
                   cx={p[0] * WIDE}
                   cy={p[1] * high}
                   r={10 * unit}
-                  tabIndex={0}
+                  tabindex={0}
                   role="button"
                   aria-label={`Point ${n + 1} of ${zone.name}: ${percent(p[0])} from the left, ${percent(p[1])} from the top. Arrow keys move it, Delete removes it.`}
                   onKeyDown={(event) => nudge(event, n)}
