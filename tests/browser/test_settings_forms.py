@@ -67,8 +67,8 @@ async def test_a_camera_is_tried_added_changed_and_removed(visits: Visits, cross
     await page.get_by_role("button", name=f"Remove {HOSTILE}").wait_for()
     added = good(rest.get("/cameras/third"))["settings"]
     assert (added["name"], added["classes"], added["url"]) == (HOSTILE, ["car", "person"], like["url"])
-    await page.get_by_role("button", name=f"Switch {HOSTILE} off").last.click()
-    await page.get_by_role("button", name=f"Switch {HOSTILE} on").wait_for()
+    await page.get_by_role("button", name=f"Switch off {HOSTILE}").last.click()
+    await page.get_by_role("button", name=f"Switch on {HOSTILE}").wait_for()
     await page.get_by_role("button", name=f"Remove {HOSTILE}").last.click()
     await confirmed(visit, f"Remove {HOSTILE}?", "Remove")
     assert "third" not in [c["id"] for c in good(rest.get("/cameras"))]
