@@ -4,7 +4,7 @@ them. Functions of what was looked up; only `memory` and `versions` look at the 
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from types import MappingProxyType
 from typing import Any, Final
@@ -36,6 +36,7 @@ _OF_CAMERA: Final[Mapping[str, str]] = MappingProxyType(
         "frames_without_answer": "pictures were due for an answer and got none in time",
         "samples_lost": "pictures drawn for the sample could not be kept",
         "frames_lost_in_swaps": "pictures got no answer while a new model took over",
+        "answers_not_tracked": "answers were not followed as objects, so rules did not see them",
     }
 )
 _OF_LABELS: Final[Mapping[str, str]] = MappingProxyType(
@@ -83,11 +84,10 @@ def workers(
     out = []
     for worker in found:
         name, one = str(worker["name"]), used.get(str(worker["name"]), {})
-        camera = name.partition("-")[2]
         out.append(
             worker
             | {
-                "camera": camera if camera in ids else None,
+                "camera": _camera_of(name, ids),
                 "asked": one.get("asked"),
                 "granted": one.get("granted"),
                 "used": one.get("used_share"),
@@ -95,6 +95,12 @@ def workers(
             }
         )
     return out
+
+
+def _camera_of(worker: str, cameras: Collection[str]) -> str | None:
+    """ "camera-north" and "retrain-north" work for north alone."""
+    camera = worker.partition("-")[2]
+    return camera if camera in cameras else None
 
 
 def memory(pids: Iterable[int | None]) -> dict[int, int]:
@@ -132,9 +138,12 @@ def losses(overview: Json, serving: Json | None, retention_failures: int) -> lis
     add("journal", counted.get("journal"), "journal entries could not be kept")
     add("live_pictures", counted.get("live_pictures"), "live pictures were passed over for viewers that were too slow")
     add("retention", retention_failures, "files could not be deleted by retention; it tries again")
+    ids = {str(c["id"]) for c in overview["cameras"]}
     for worker in overview["workers"]:
         if worker.get("messages_lost"):
-            add("messages", worker["messages_lost"], "commands or reports were lost", "worker", of=str(worker["name"]))
+            name = str(worker["name"])
+            words = "commands or reports were lost"
+            add("messages", worker["messages_lost"], words, "worker", _camera_of(name, ids), name)
     for model in () if serving is None else serving["models"]:
         for code, words in _OF_SERVING.items():
             add(f"requests_{code}", model["total"].get(code), words, of=str(model["name"]))

@@ -72,7 +72,7 @@ def test_every_loss_is_listed_with_its_words() -> None:
     assert counts["labels_missed", None, ""] == 3
     assert counts["journal", None, ""] == 1
     assert counts["retention", None, ""] == 6
-    assert counts["messages", None, "camera-north"] == 4
+    assert counts["messages", "north", "camera-north"] == 4
     assert counts["requests_failed", None, "plates"] == 1
     assert len(counts) == len(found)  # each has one row
     assert all(x["words"] and x["since"] in ("appliance", "worker") for x in found)
@@ -87,7 +87,7 @@ def test_every_counter_of_a_camera_has_words() -> None:
 
     tree = ast.parse("class X:\n" + inspect.getsource(CameraRuntime.losses))
     named = {key.value for node in ast.walk(tree) if isinstance(node, ast.Dict) for key in node.keys if key}  # type: ignore[attr-defined]
-    told = {x["code"] for x in system.losses(overview(), None, 0) if x["camera"] == "north"}
+    told = {x["code"] for x in system.losses(overview(), None, 0) if x["camera"] == "new"}
     assert named == told
 
 

@@ -51,7 +51,10 @@ class Limited:
 
 
 async def test_who_may_see_some_cameras_sees_what_is_of_those_only(service: DictAppliance, tmp_path: Path) -> None:
-    service.reasons = [{"code": "camera_refused", "message": "south: refused", "camera": "south"}]
+    service.reasons = [
+        {"code": "camera_refused", "message": "south: refused", "camera": "south"},
+        {"code": "window_too_short", "message": "window 3: not retrained in it: south"},
+    ]
     transport = httpx.ASGITransport(create_app(service, static=tmp_path, access=Limited()))  # type: ignore[arg-type]
     async with httpx.AsyncClient(transport=transport, base_url="http://box/api/v1") as client:
         found = (await client.get("/system")).json()
