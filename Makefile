@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEV_STAMP := $(VENV)/.installed-dev
 # Whatever pip needs to build or run; a change of one of these installs again.
-SOURCES := pyproject.toml constraints.txt hatch_build.py $(wildcard web/frontend/*.* web/frontend/src/*)
+SOURCES := pyproject.toml constraints.txt hatch_build.py $(wildcard web/frontend/*.* web/frontend/src/*.* web/frontend/src/*/*.*)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all test-gpu lint format bench bench-gpu install dev system-packages clean
