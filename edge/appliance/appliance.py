@@ -661,7 +661,7 @@ class Appliance:
                 "recording": site.recording.model_dump(mode="json"),
                 "retained": counts,
             },
-            "losses": system.losses(overview, serving, counts["deleted"].get("failures", 0)),
+            "losses": system.losses(overview, serving, counts["deleted"].get("failures", 0), self.outputs.metrics()),
             "versions": system.versions(_version(), self.store.schema, self.store.database.name),
         }
 

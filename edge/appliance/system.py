@@ -46,6 +46,15 @@ _OF_LABELS: Final[Mapping[str, str]] = MappingProxyType(
         "missed": "sampled pictures were not labelled in time for their window",
     }
 )
+_OF_ALARMS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "records": "records of objects and alarms could not be kept",
+        "pictures_not_taken": "pictures of objects and alarms could not be taken",
+        "pictures_not_kept": "pictures of objects and alarms could not be kept",
+        "objects_not_followed": "objects were not followed: there were too many at once",
+        "alarms_refused": "alarms were not raised: too many went on at once",
+    }
+)
 _OF_SERVING: Final[Mapping[str, str]] = MappingProxyType(
     {
         "late": "requests were answered after their objective",
@@ -116,9 +125,9 @@ def memory(pids: Iterable[int | None]) -> dict[int, int]:
     return found
 
 
-def losses(overview: Json, serving: Json | None, retention_failures: int) -> list[Json]:
+def losses(overview: Json, serving: Json | None, retention_failures: int, outputs: Iterable[Json] = ()) -> list[Json]:
     """Every counter of something lost: {"code", "camera", "subject", "count", "words", "since"}. `since` is "appliance"
-    or "worker": counted since that was started."""
+    or "worker": counted since that was started. `outputs`: what became of messages, by destination."""
     out = []
 
     def add(
@@ -135,6 +144,10 @@ def losses(overview: Json, serving: Json | None, retention_failures: int) -> lis
     counted = overview["losses"]
     for code, words in _OF_LABELS.items():
         add(f"labels_{code}", counted["labels"].get(code), words)
+    for code, words in _OF_ALARMS.items():
+        add(code, counted.get("alarms", {}).get(code), words)
+    lost = sum(sum(o["lost_by"].values()) for o in outputs)
+    add("outputs", lost, "messages to the broker or webhooks were lost")
     add("journal", counted.get("journal"), "journal entries could not be kept")
     add("live_pictures", counted.get("live_pictures"), "live pictures were passed over for viewers that were too slow")
     add("retention", retention_failures, "files could not be deleted by retention; it tries again")

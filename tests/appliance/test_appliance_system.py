@@ -65,13 +65,18 @@ def test_memory_of_this_process_and_none_of_one_that_is_gone() -> None:
 
 def test_every_loss_is_listed_with_its_words() -> None:
     model = {"name": "plates", "total": {"late": 2, "dropped": 0, "rejected": 0, "failed": 1}}
-    found = system.losses(overview(), {"models": [model]}, 6)
+    alarms = {"records": 7, "alarms_refused": 8}
+    outputs = [{"lost_by": {"too_old": 2}}, {"lost_by": {"too_old": 3, "too_many": 4}}]
+    found = system.losses(overview(alarms=alarms), {"models": [model]}, 6, outputs)
     counts = {(x["code"], x["camera"], x["subject"]): x["count"] for x in found}
     assert counts["stalls", "north", ""] == 2
     assert counts["stalls", "new", ""] == 0
     assert counts["labels_missed", None, ""] == 3
     assert counts["journal", None, ""] == 1
     assert counts["retention", None, ""] == 6
+    assert counts["records", None, ""] == 7
+    assert counts["alarms_refused", None, ""] == 8
+    assert counts["outputs", None, ""] == 9
     assert counts["messages", "north", "camera-north"] == 4
     assert counts["requests_failed", None, "plates"] == 1
     assert len(counts) == len(found)  # each has one row
