@@ -21,7 +21,7 @@ from edge.core.tracks import ObjectChange, ObjectPhase, Seen, TrackedObject, Tra
 from edge.core.zones import Box, Zone, zones_at
 
 #: Two boxes of one answer that overlap by more show one object, whatever their names.
-_SAME_OBJECT = 0.7
+_SAME_OBJECT = 0.4
 #: Overlap at which a box is a track's whatever its distance, and at which its class may be another.
 _OVERLAP, _OTHER_CLASS_OVERLAP = 0.25, 0.35
 #: Reach: sizes (root of the area) around the prediction; sizes a second while the velocity is not known; part of the
