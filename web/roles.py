@@ -63,6 +63,7 @@ _V1: Mapping[str, Row] = {
     "DELETE /secrets/{name}": _EVERY_ADMIN,
     # state
     "GET /overview": _VIEWER,
+    "GET /health": _VIEWER,
     "GET /doctor": _VIEWER,
     "GET /schema/site": _VIEWER,
     "GET /system": _VIEWER,

@@ -54,7 +54,7 @@ async def test_a_session_that_is_ended_elsewhere(visits: Visits, crossroads: Cro
 
 
 async def test_the_set_up_link_works_once(visits: Visits, crossroads: Crossroads) -> None:
-    assert good(crossroads.box.client().get("/setup")) == {"open": False}
+    assert good(crossroads.box.client().get("/setup")) == {"open": False, "logged_in": False}
     visit = await visits.open(route="#/setup?token=used-up")
     await visit.settled("Set up Magpie")
     await visit.page.get_by_text("This appliance is set up already").wait_for()

@@ -240,7 +240,7 @@ async def test_a_flood_of_logins_leaves_few_records(app: FastAPI, door: Door) ->
 async def test_the_setup_link_makes_the_first_admin_once(app: FastAPI, door: Door) -> None:
     link = await door.access.setup_link()
     async with browser(app) as client:
-        assert (await client.get("/setup")).json() == {"open": True}
+        assert (await client.get("/setup")).json() == {"open": True, "logged_in": False}
         wrong = await client.post("/setup", json={"token": "x", "name": "ann", "password": PASSWORD})
         assert wrong.status_code == 401
         weak = await client.post("/setup", json={"token": link, "name": "ann", "password": "password123"})
@@ -249,7 +249,7 @@ async def test_the_setup_link_makes_the_first_admin_once(app: FastAPI, door: Doo
         made = await client.post("/setup", json={"token": link, "name": "Ann", "password": PASSWORD})
         assert (made.status_code, made.json()["role"]) == (200, "admin")
         assert (await client.get("/me")).json()["name"] == "ann"
-        assert (await client.get("/setup")).json() == {"open": False}
+        assert (await client.get("/setup")).json() == {"open": False, "logged_in": True}
         again = await client.post("/setup", json={"token": link, "name": "eve", "password": PASSWORD})
         assert again.status_code == 409
     assert set((await door.access.everybody(0)).users) == {"ann"}

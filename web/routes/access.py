@@ -78,11 +78,12 @@ async def login_link(body: Body, request: Request, access: Door) -> Any:
     return _entered(request, await access.login_link(asked.token, *_from(request)))
 
 
-@router.get("/setup", responses=example({"open": False}))
+@router.get("/setup", responses=example({"open": False, "logged_in": True}))
 async def setup_open(request: Request) -> Any:
-    """Whether there is no admin yet, so that the set-up link makes the first one."""
+    """Whether there is no admin yet, so that the set-up link makes the first one; and whether whoever asks is known."""
     access: Access | None = request.app.state.access
-    return Json({"open": access is not None and await access.setup_open()})
+    is_open = access is not None and await access.setup_open()
+    return Json({"open": is_open, "logged_in": visit_of(request).principal is not None})
 
 
 @router.post(

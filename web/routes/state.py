@@ -7,6 +7,8 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 
+from edge.appliance.service import ApplianceService
+from edge.core.access import Principal
 from web import examples, limits
 from web.errors import Json
 from web.parts import Caller, Service, example, visit_of
@@ -34,9 +36,18 @@ async def livez() -> Any:
 async def readyz(service: Service, request: Request) -> Any:
     """Whether the appliance does its work. `reasons` is also filled when it is ready but something is wrong; whoever is
     not logged in gets its code words only."""
-    ids = (c["id"] for c in service.cameras())
-    health = limits.health(visit_of(request).principal, service.health(), ids)
+    health = _health(service, visit_of(request).principal)
     return Json(health, 200 if health["ready"] else 503)
+
+
+def _health(service: ApplianceService, who: Principal | None) -> dict[str, Any]:
+    return limits.health(who, service.health(), (c["id"] for c in service.cameras()))
+
+
+@router.get("/health", responses=example(examples.HEALTH))
+async def health(service: Service, caller: Caller) -> Any:
+    """What `/readyz` tells, for people: not being ready is an answer like any other here."""
+    return Json(_health(service, caller))
 
 
 @router.get("/overview", responses=example(examples.OVERVIEW))

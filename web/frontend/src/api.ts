@@ -188,16 +188,15 @@ class Api {
       headers["content-type"] = "application/json";
     }
     if (this.csrf !== null && !SAFE.has(method)) headers["x-csrf-token"] = this.csrf;
-    const probe = path.startsWith("/readyz");
     let response: Response;
     let value: unknown;
     try {
-      response = await fetch(probe ? path : PREFIX + path, init);
+      response = await fetch(PREFIX + path, init);
       value = response.status === 204 ? null : await response.json();
     } catch {
       throw new ApiError(0, "the appliance does not answer");
     }
-    if (response.ok || probe) return value as T;
+    if (response.ok) return value as T;
     if (response.status === 401 && !OPEN.test(path)) dispatchEvent(new Event(LOGGED_OUT));
     const error = (value as { error?: { code?: string; message?: string; problems?: Problem[] } } | null)?.error;
     const wait = Number(response.headers.get("retry-after") ?? NaN);

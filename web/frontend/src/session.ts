@@ -8,17 +8,6 @@ import { ApiError, LOGGED_OUT, api, ask } from "./api";
 const RANK: Record<Role, number> = { viewer: 0, operator: 1, admin: 2 };
 const AGAIN_MS = 2000;
 
-/** An appliance that asks nobody to log in. */
-const OPEN: Me = {
-  name: "operator",
-  role: "admin",
-  cameras: null,
-  kind: "open",
-  csrf: null,
-  expires_utc_s: null,
-  must_change: false,
-};
-
 /** Whether `me` may do what needs `role`. */
 export function may(me: Me, role: Role): boolean {
   return RANK[me.role] >= RANK[role];
@@ -43,36 +32,26 @@ export interface SessionActions {
   refresh: () => Promise<void>;
 }
 
-async function whoAmI(): Promise<Me> {
-  try {
-    return await ask<Me>("/me");
-  } catch (error) {
-    if (error instanceof ApiError && error.status === 404) return OPEN;
-    throw error;
-  }
-}
-
-async function setupOpen(): Promise<boolean> {
-  try {
-    return (await ask<{ open: boolean }>("/setup")).open;
-  } catch {
-    return false;
-  }
-}
-
 /** The session of this browser. While the appliance is silent it is asked again every two seconds. */
 export function useSession(): [Session, SessionActions] {
   const [session, setSession] = useState<Session>({ state: "asking", me: null });
 
   const refresh = useCallback(async (): Promise<void> => {
     try {
-      const me = await whoAmI();
+      // Asked first because it is open to all: a 401 that is no surprise has no place in the browser's console.
+      const door = await ask<{ open: boolean; logged_in: boolean }>("/setup");
+      if (!door.logged_in) {
+        api.setCsrf(null);
+        setSession({ state: "out", me: null, setup: door.open });
+        return;
+      }
+      const me = await ask<Me>("/me");
       api.setCsrf(me.csrf);
       setSession({ state: "in", me });
     } catch (error) {
       api.setCsrf(null);
       if (error instanceof ApiError && error.status === 401) {
-        setSession({ state: "out", me: null, setup: await setupOpen() });
+        setSession({ state: "out", me: null, setup: false });
       } else {
         setSession({ state: "silent", me: null });
         setTimeout(() => void refresh(), AGAIN_MS);

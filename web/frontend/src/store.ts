@@ -60,7 +60,7 @@ export function useAppliance(): Known {
     let wasSilent = true;
     let stream: EventSource | null = null;
 
-    const health = async (): Promise<void> => put({ health: await ask<Health>("/readyz") });
+    const health = async (): Promise<void> => put({ health: await ask<Health>("/health") });
 
     const slower = async (): Promise<void> => {
       quietly(ask<Retraining>("/retraining").then((retraining) => put({ retraining })));
