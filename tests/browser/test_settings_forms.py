@@ -46,7 +46,7 @@ async def test_a_camera_is_tried_added_changed_and_removed(visits: Visits, cross
     page, rest = visit.page, crossroads.admin.rest
     like = good(rest.get(f"/cameras/{PLAIN}"))["settings"]
     await page.get_by_label("Id", exact=True).fill("Not An Id")
-    assert "pattern" in await refused(visit, "Id")
+    assert "small letters" in await refused(visit, "Id")
     await page.get_by_label("Id", exact=True).fill("third")
     await page.get_by_label("Name", exact=True).fill(HOSTILE)
     await page.get_by_label("Address").fill("rtsp://somebody:password@127.0.0.1/x")
