@@ -897,7 +897,8 @@ class Appliance:
         self.runtime.camera(camera)
         pictures = self.watch((camera,), 5.0)
         try:
-            picture = await asyncio.wait_for(anext(pictures), 5.0)
+            async with asyncio.timeout(5.0):
+                picture = await anext(pictures)
         except TimeoutError:
             raise Unavailable(
                 f"camera {camera} has no picture now: {self.runtime.camera(camera).status().state}"

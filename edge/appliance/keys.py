@@ -60,7 +60,8 @@ class Keys:
             except MagpieError as error:
                 log.error("the tokens cannot be handed to the front of served models: %s", error)
             with contextlib.suppress(TimeoutError):  # commands change tokens in the database, past this process
-                await asyncio.wait_for(self._changed.wait(), _LOOK_S)
+                async with asyncio.timeout(_LOOK_S):
+                    await self._changed.wait()
 
     async def _front_keys(self) -> dict[str, FrontKey]:
         everybody = await self._access.everybody()

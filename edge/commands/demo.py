@@ -171,7 +171,8 @@ async def _until_measured(running: RunningAppliance, console: _Console, first: i
             [j.to_json() for j in runtime.jobs.values()],
         )
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(running.stop.wait(), 0.5)
+            async with asyncio.timeout(0.5):
+                await running.stop.wait()
     return [n for n in sorted(runtime.evaluated) if n >= first]
 
 

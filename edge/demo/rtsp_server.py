@@ -529,7 +529,8 @@ class _Connection:
         try:
             while True:
                 limit_s = 3 * SESSION_S if self._sockets else None
-                request = await asyncio.wait_for(self._next_request(), limit_s)
+                async with asyncio.timeout(limit_s):
+                    request = await self._next_request()
                 if self._server._hang:
                     continue
                 if request is None or not await self._handle(request):

@@ -150,7 +150,8 @@ class LabelQueue:
         while sample.waiting and loop.time() < deadline:
             sample.changed.clear()
             try:
-                await asyncio.wait_for(sample.changed.wait(), max(0.01, deadline - loop.time()))
+                async with asyncio.timeout(max(0.01, deadline - loop.time())):
+                    await sample.changed.wait()
             except TimeoutError:
                 break
         if sample.waiting:

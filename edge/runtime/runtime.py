@@ -712,7 +712,8 @@ class Runtime:
         )
         if sent:
             try:
-                await asyncio.wait_for(future, 5.0)
+                async with asyncio.timeout(5.0):
+                    await future
             except TimeoutError:
                 self._note(
                     "sample.not_closed", camera=name, window=window, data={"reason": "the worker did not answer"}
@@ -764,7 +765,8 @@ class Runtime:
         student = self._student(camera.version)
         self._ask_profiler(m.Remember(data, student, self._exemplar_root(camera.id), self.retraining.exemplars))
         try:
-            await asyncio.wait_for(done, 0.1 * self.retraining.window_s)
+            async with asyncio.timeout(0.1 * self.retraining.window_s):
+                await done
         except TimeoutError:
             self._profiler_queue = [
                 j for j in self._profiler_queue if not (isinstance(j, m.Remember) and j.data.camera == camera.id)
@@ -1098,7 +1100,8 @@ class Runtime:
         future: asyncio.Future[m.Swapped] = self._loop.create_future()
         self._swaps[camera.id] = future
         try:
-            swapped = await asyncio.wait_for(future, 60.0)
+            async with asyncio.timeout(60.0):
+                swapped = await future
         except TimeoutError:
             raise MagpieError(f"{camera.id}: the switch to {version.id} was not confirmed within 60 s") from None
         finally:

@@ -751,7 +751,8 @@ class ServingRuntime:
         """Until an event more was decided on, at most a second."""
         self._decided.clear()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._decided.wait(), 1.0)
+            async with asyncio.timeout(1.0):
+                await self._decided.wait()
 
     def _resolve(self, model: str, error: MagpieError | None) -> None:
         for future in self._served.pop(model, []):

@@ -501,7 +501,8 @@ class _Seat:
 
     async def _answer(self, future: asyncio.Future[Any]) -> Any:
         try:
-            return await asyncio.wait_for(future, _PATIENCE_S)
+            async with asyncio.timeout(_PATIENCE_S):
+                return await future
         except TimeoutError:
             raise WorkerFailed(f"{self._name} did not answer within {_PATIENCE_S:.0f} s") from None
 

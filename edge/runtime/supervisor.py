@@ -300,7 +300,8 @@ class Supervisor:
         if seat is not None and seat.process is not None and not seat.gone:
             seat.process.send(message if message is not None else Stop())
             try:
-                await asyncio.wait_for(worker.stopped.wait(), drain_s)
+                async with asyncio.timeout(drain_s):
+                    await worker.stopped.wait()
             except TimeoutError:
                 await self._end(seat)
                 await asyncio.to_thread(seat.process.join, 5.0)

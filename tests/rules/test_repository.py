@@ -87,6 +87,13 @@ def test_every_make_target_of_the_readme_exists() -> None:
         assert re.search(rf"^{target}:", makefile, re.M), target
 
 
+def test_waits_with_a_limit_do_not_swallow_cancellation() -> None:
+    """On Python 3.11 `asyncio.wait_for` can lose a cancellation that comes as its inner wait ends; then what shall be
+    stopped goes on, and closing hangs. `asyncio.timeout` does not."""
+    users = [p for room in ("edge", "web") for p in tracked(f"{room}/*.py") if "asyncio.wait_for(" in p.read_text()]
+    assert not users
+
+
 def test_large_files_are_the_demo_weights_only() -> None:
     large = [p for p in tracked() if p.stat().st_size > 1_000_000 and p.suffix != ".png"]
     assert all(p.parent == REPO / "edge" / "demo" / "weights" for p in large), large
