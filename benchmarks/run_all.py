@@ -18,6 +18,8 @@ BENCHMARKS: tuple[tuple[str, tuple[str, ...], int], ...] = (
     ("benchmarks.bench_ingest", (), 35),
     ("benchmarks.bench_store", (), 2),
     ("benchmarks.bench_outputs", (), 16),
+    ("benchmarks.bench_tracking", (), 4),
+    ("benchmarks.bench_dashboard", (), 8),
     ("benchmarks.bench_front", (), 2),
     ("benchmarks.bench_microprofiler", (), 15),
     ("benchmarks.bench_replay", (), 2),
