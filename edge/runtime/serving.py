@@ -14,9 +14,8 @@ import logging
 import math
 import secrets
 import socket
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial, singledispatchmethod
 from pathlib import Path
 from typing import Any
@@ -33,13 +32,12 @@ from edge.core.layout import (
     FrontListening,
     FrontSpec,
     Layout,
-    ModelTraffic,
     RepositoryAnswer,
     RepositoryCommand,
     ServedVersion,
     TrafficReport,
 )
-from edge.core.serving import DeviceTable, ServedModel, ServingPlan, ServingProblem
+from edge.core.serving import DeviceTable, ServedModel
 from edge.core.shares import ShareCaps
 from edge.runtime.executor_worker import ExecutorSpec, SetVersions, VersionsLoaded, executor_worker
 from edge.runtime.process import WorkerMain
@@ -47,6 +45,16 @@ from edge.runtime.serving_cameras import CamerasNow
 from edge.runtime.serving_check import check_version
 from edge.runtime.serving_demand import Offer, demands
 from edge.runtime.serving_profiler import ProfileOptions, ServingProfiler
+from edge.runtime.serving_status import (
+    Counts,
+    View,
+    executors_status,
+    interference,
+    look,
+    model_status,
+    reasons,
+    state_of,
+)
 from edge.runtime.serving_tables import cut, keep_table, merged, read_table
 from edge.runtime.supervisor import Supervisor
 from edge.runtime.tasks import BackgroundTasks
@@ -58,8 +66,7 @@ from scheduler.gpulets.drift import DriftRule, DriftState, Reprofile, ScaleTable
 from scheduler.gpulets.drift import step as drift_step
 from scheduler.gpulets.fitting import Capacity, PlanFunction
 from scheduler.gpulets.policies import serving_policy, smallest_plan
-from scheduler.gpulets.rates import RateSettings, planned_rate
-from scheduler.gpulets.verdict import stretch_beside
+from scheduler.gpulets.rates import RateSettings
 from scheduler.policies import window_policy
 
 log = logging.getLogger(__name__)
@@ -73,9 +80,6 @@ _LOAD_S = 300.0
 _LOOK_S = 2.0
 #: Changes of the share left to serving below this are none.
 _CAPACITY_STEP = 0.005
-_RECENT = 60
-#: What is counted of each model since the start.
-_TOTALS = ("arrived", "answered", "late", "dropped", "rejected", "failed", "cancelled")
 #: CPU time of a request in the front and the kernel (benchmarks/bench_front.py: some 2,000 on a core each second).
 FRONT_S_PER_REQUEST = 0.0006
 #: At the start models that are ready within so long of each other are placed together.
@@ -103,21 +107,6 @@ def reorganiser_settings(planning: ServingPlanning) -> r.ReorganiserSettings:
         grow_dwell_s=planning.grow_dwell_s,
         shrink_dwell_s=planning.shrink_dwell_s,
     )
-
-
-@dataclass(frozen=True)
-class View:
-    """The reorganiser's state at one instant, for people; it is made between two events."""
-
-    models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    executors: tuple[Mapping[str, Any], ...] = ()
-    problem: ServingProblem | None = None
-    plan: ServingPlan | None = None
-    capped: Mapping[str, float] = field(default_factory=dict)
-    refused: Mapping[str, str] = field(default_factory=dict)
-    capacity: Capacity = field(default_factory=lambda: Capacity(0.0, 0.0))
-    reserved: float = 0.0
-    in_flight: bool = False
 
 
 class ServingRuntime:
@@ -168,8 +157,7 @@ class ServingRuntime:
         self._locks: dict[str, asyncio.Lock] = {}
         self._measure_lock = asyncio.Lock()
         self._closing = False
-        self._totals: dict[str, ModelTraffic] = {}
-        self._recent: dict[str, deque[ModelTraffic]] = {}
+        self._counts = Counts()
         self._decided = asyncio.Event()
         self._needs_look = asyncio.Lock()
         self._reorganiser = r.Reorganiser(
@@ -253,7 +241,7 @@ class ServingRuntime:
                 except Exception as error:  # one order that fails must not end the reorganising
                     log.exception("reorganiser: %s", type(order).__name__)
                     self._complain("internal", f"{type(order).__name__} failed: {error}")
-            self.view = self._look()
+            self.view = look(self._reorganiser)
             self._decided.set()
 
     @singledispatchmethod
@@ -388,12 +376,11 @@ class ServingRuntime:
         """What was open when it last told died with it: failed, as clients see it. What came after is in no report."""
         last, self.traffic, self._front_listens = self.traffic, None, False
         if last is not None:
-            open_then = {m.model: m.queued + m.running for m in (*last.models, *last.applications)}
-            for model, requests in open_then.items():
-                total = self._totals[model]
-                self._totals[model] = replace(total, failed=total.failed + requests)
-            known = sum(m.queued + m.running for m in last.models)
-            data = {"requests": known, "unreported_s": round(self._now() - last.at_s, 2), "reason": reason}
+            data = {
+                "requests": self._counts.lost(last),
+                "unreported_s": round(self._now() - last.at_s, 2),
+                "reason": reason,
+            }
             self._note("serving.front_lost", data=data)
         self.tell(r.FrontLost(self._now()))
 
@@ -421,13 +408,7 @@ class ServingRuntime:
 
     def _counted(self, report: TrafficReport) -> None:
         self.traffic = report
-        for m in (*report.models, *report.applications):
-            total = self._totals.get(m.model, ModelTraffic(m.model))
-            self._totals[m.model] = replace(
-                m,
-                **{key: getattr(total, key) + getattr(m, key) for key in _TOTALS},
-            )
-            self._recent.setdefault(m.model, deque(maxlen=_RECENT)).append(m)
+        self._counts.add(report)
 
     def _watch_drift(self, now: float, report: TrafficReport) -> None:
         """Live batch times against the table, while partitions are as planned."""
@@ -835,59 +816,9 @@ class ServingRuntime:
         """Clients are listened to."""
         return self._front_listens and self._supervisor.ready(FRONT)
 
-    def _look(self) -> View:
-        s = self._reorganiser.state
-        routed = {b.model for route in (s.layout.routes if s.layout else ()) for b in route.gpulet.models}
-        models = {
-            m.name: {
-                "rate": round(m.estimate.rate, 3),
-                "planned_rate": round(planned_rate(m.estimate.rate, self._reorganiser.settings.rates), 3),
-                "held_rate": round(m.held, 3),
-                "version": m.serving.version if m.serving and m.name in routed else None,
-                "wanted_version": m.demand.version.version,
-                "slo_ms": m.demand.served.slo_ms,
-                "priority": m.demand.version.priority,
-            }
-            for m in s.models.values()
-        }
-        executors = tuple(
-            {
-                "id": e.id,
-                "state": e.state,
-                "share": e.share,
-                "models": {n: v.version for n, v in sorted(e.versions.items())},
-            }
-            for e in sorted(s.executors.values(), key=lambda e: e.id)
-        )
-        return View(
-            models, executors, s.problem, s.plan, dict(s.capped), dict(s.refused), s.capacity, s.reserved,
-            self._reorganiser.in_flight(),
-        )  # fmt: skip
-
     def status(self) -> dict[str, Any]:
         """For REST and people: what is served where, how fast, and what is not."""
-        view, layout, traffic = self.view, self._layout, self.traffic
-        now = {e.executor: e for e in (traffic.executors if traffic else ())}
-        executors = []
-        for e in view.executors:
-            route = next((x for x in (layout.routes if layout else ()) if x.executor == e["id"]), None)
-            seen = now.get(e["id"])
-            gpulet = None if route is None else {
-                "device": route.gpulet.device, "share": route.gpulet.share,
-                "duty_cycle_ms": round(route.gpulet.duty_cycle_ms, 3),
-                "models": [{"name": b.model, "batch": b.batch, "batch_ms": route.batch_ms.get(b.model)}
-                           for b in route.gpulet.models],
-            }  # fmt: skip
-            executors.append(
-                {
-                    **e,
-                    "gpulet": gpulet,
-                    "connected": bool(seen and seen.connected),
-                    "batches": seen.batches if seen else 0,
-                    "busy_s": round(seen.busy_s, 4) if seen else 0.0,
-                    "pid": self._supervisor.pid(e["id"]),
-                }
-            )
+        view = self.view
         return {
             "front": {
                 "up": self.front_up,
@@ -904,88 +835,23 @@ class ServingRuntime:
                 "front_more": self._front_more,
             },
             "reorganising": view.in_flight,
-            "models": [self._model_status(o) for _, o in sorted(self._offers.items())],
-            "executors": executors,
-            "interference": self._interference(),
+            "models": [model_status(o, self._offers, view, self._counts) for _, o in sorted(self._offers.items())],
+            "executors": executors_status(view, self._layout, self.traffic, self._supervisor.pid),
+            "interference": interference(self.table, self._layout),
             "plan": view.plan.to_json() if view.plan else None,
             "problem": view.problem.to_json() if view.problem else None,
         }
 
-    def _interference(self) -> dict[str, Any]:
-        """What is predicted of partitions that run side by side; `measured` False: the table knows of none."""
-        table, layout = self.table, self._layout
-        if table is None or layout is None:
-            return {"measured": False, "pairs": []}
-        gpulets = {route.executor: route.gpulet for route in layout.routes}
-        pairs = stretch_beside(table, gpulets)
-        return {"measured": any(table.interference[:4]), "pairs": pairs}
-
-    def _model_status(self, offer: Offer) -> dict[str, Any]:
-        known = self.view.models.get(offer.name, {})
-        total = self._totals.get(offer.name, ModelTraffic(offer.name))
-        recent = list(self._recent.get(offer.name, ()))
-        ended = sum(m.answered + m.dropped + m.rejected + m.failed for m in recent)
-        missed = sum(m.violations for m in recent)
-        last = next((m for m in reversed(recent) if m.latency_ms), None)
-        reason = self.view.refused.get(offer.name) or offer.reason
-        app = offer.application
-        return {
-            "name": offer.name,
-            "kind": "model" if app is None else "application",
-            "state": self._state_of(offer),
-            "reason": reason,
-            "version": app.version if app else known.get("version"),
-            "slo_ms": app.slo_ms if app else known.get("slo_ms", offer.version.slo_ms if offer.version else None),
-            "priority": app.priority if app else known.get("priority", 0),
-            "rate": known.get("rate", 0.0),
-            "planned_rate": known.get("planned_rate", 0.0),
-            "held_rate": known.get("held_rate", 0.0),
-            "served_part": 0.0 if offer.name in self.view.refused else self.view.capped.get(offer.name, 1.0),
-            "latency_ms": list(last.latency_ms) if last else [],
-            "violations_recent": missed / ended if ended else 0.0,
-            "total": {k: getattr(total, k) for k in _TOTALS},
-            "queued": recent[-1].queued if recent else 0,
-            "running": recent[-1].running if recent else 0,
-        }
-
-    def _state_of(self, offer: Offer) -> str:
-        """waiting (an application: for its models) | checking | measuring | starting | serving | capped | refused |
-        failed."""
-        if offer.application is not None:
-            parts = [self._offers.get(name) for name in offer.application.models]
-            # An application asks models only, no further application.
-            models = [p for p in parts if p is not None and p.application is None]
-            well = len(models) == len(parts) and all(self._state_of(p) in ("serving", "capped") for p in models)
-            return "serving" if well else "waiting"
-        if offer.name in self.view.refused and offer.state == "offered":
-            return "refused"
-        if self.view.models.get(offer.name, {}).get("version") is not None:
-            return "capped" if offer.name in self.view.capped else "serving"
-        return "starting" if offer.state == "offered" else offer.state
-
     def reasons(self) -> list[dict[str, str]]:
-        """What /readyz tells."""
-        out = []
-        if not self.front_up:
-            out.append({"code": "serving_front", "message": "the serving front is starting or being started again"})
-        for offer in self._offers.values():
-            state = self._state_of(offer)
-            if state in ("refused", "failed", "capped"):
-                reason = self.view.refused.get(offer.name) or offer.reason
-                part = self.view.capped.get(offer.name)
-                if state == "capped" and part is not None:
-                    reason = f"{offer.name} is served at {100 * part:.0f} % of the rate that is asked"
-                out.append({"code": f"model_{state}", "message": reason or f"{offer.name} is not served"})
-            elif state != "serving":
-                out.append({"code": "model_loading", "message": f"{offer.name}: {state}"})
-        return out
+        """What `/readyz` tells."""
+        return reasons(self._offers, self.view, self.front_up)
 
     @property
     def ready(self) -> bool:
         """The front listens, and something that shall be served is."""
         if not self.front_up:
             return False
-        states = [self._state_of(o) for o in self._offers.values()]
+        states = [state_of(o, self._offers, self.view) for o in self._offers.values()]
         return not states or any(s in ("serving", "capped") for s in states)
 
     def box(self) -> tuple[tuple[ServedModel, ...], DeviceTable | None]:

@@ -25,6 +25,7 @@ from edge.core.serving import DeviceTable, ServingPlan, ServingProblem
 from edge.runtime.serving import check_port
 from edge.runtime.serving_cameras import CamerasNow
 from edge.runtime.serving_demand import Offer
+from edge.runtime.serving_status import state_of
 from edge.runtime.serving_tables import cut, keep_table, merged, read_table
 from edge.serving.pipeline_files import parse_application
 from edge.settings import ServingPlanning
@@ -264,10 +265,10 @@ async def test_an_application_is_served_when_its_models_are(running: Served) -> 
             "stages": [{"name": "one", "model": model, "inputs": {"x": "x"}}],
         }
         application = parse_application("twice", described)
-        assert runtime._state_of(Offer("twice", "offered", application=application)) == state
+        assert state_of(Offer("twice", "offered", application=application), runtime._offers, runtime.view) == state
     # What it asks is no model but an application, which asks it in turn.
     runtime._offers["nowhere"] = Offer("nowhere", "offered", application=application)
-    assert runtime._state_of(runtime._offers.pop("nowhere")) == "waiting"
+    assert state_of(runtime._offers.pop("nowhere"), runtime._offers, runtime.view) == "waiting"
 
 
 async def test_settings_of_what_is_not_there_are_refused(running: Served) -> None:

@@ -1,0 +1,199 @@
+"""What the serving runtime tells of itself: the reorganiser's state for people, counts of requests, states in words."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from edge.core.layout import Layout, ModelTraffic, TrafficReport
+from edge.core.serving import DeviceTable, ServingPlan, ServingProblem
+from edge.runtime.serving_demand import Offer
+from scheduler.gpulets.fitting import Capacity
+from scheduler.gpulets.rates import planned_rate
+from scheduler.gpulets.reorganiser import Reorganiser
+from scheduler.gpulets.verdict import stretch_beside
+
+_RECENT = 60
+#: What is counted of each model since the start.
+_TOTALS = ("arrived", "answered", "late", "dropped", "rejected", "failed", "cancelled")
+
+
+@dataclass(frozen=True)
+class View:
+    """The reorganiser's state at one instant, for people; it is made between two events."""
+
+    models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    executors: tuple[Mapping[str, Any], ...] = ()
+    problem: ServingProblem | None = None
+    plan: ServingPlan | None = None
+    capped: Mapping[str, float] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
+    capacity: Capacity = field(default_factory=lambda: Capacity(0.0, 0.0))
+    reserved: float = 0.0
+    in_flight: bool = False
+
+
+def look(reorganiser: Reorganiser) -> View:
+    """What the reorganiser holds now."""
+    s = reorganiser.state
+    routed = {b.model for route in (s.layout.routes if s.layout else ()) for b in route.gpulet.models}
+    models = {
+        m.name: {
+            "rate": round(m.estimate.rate, 3),
+            "planned_rate": round(planned_rate(m.estimate.rate, reorganiser.settings.rates), 3),
+            "held_rate": round(m.held, 3),
+            "version": m.serving.version if m.serving and m.name in routed else None,
+            "wanted_version": m.demand.version.version,
+            "slo_ms": m.demand.served.slo_ms,
+            "priority": m.demand.version.priority,
+        }
+        for m in s.models.values()
+    }
+    executors = tuple(
+        {
+            "id": e.id,
+            "state": e.state,
+            "share": e.share,
+            "models": {n: v.version for n, v in sorted(e.versions.items())},
+        }
+        for e in sorted(s.executors.values(), key=lambda e: e.id)
+    )
+    return View(
+        models, executors, s.problem, s.plan, dict(s.capped), dict(s.refused), s.capacity, s.reserved,
+        reorganiser.in_flight(),
+    )  # fmt: skip
+
+
+class Counts:
+    """Requests of each model since the start, and its last minute of reports."""
+
+    def __init__(self) -> None:
+        self._totals: dict[str, ModelTraffic] = {}
+        self._recent: dict[str, deque[ModelTraffic]] = {}
+
+    def add(self, report: TrafficReport) -> None:
+        """What the front has told."""
+        for m in (*report.models, *report.applications):
+            total = self.total(m.model)
+            summed = {key: getattr(total, key) + getattr(m, key) for key in _TOTALS}
+            self._totals[m.model] = replace(m, **summed)
+            self._recent.setdefault(m.model, deque(maxlen=_RECENT)).append(m)
+
+    def lost(self, last: TrafficReport) -> int:
+        """What was open at the front's last report died with it: failed, as clients see it. Returns how many requests
+        (one of an application counts once for each model that it had asked)."""
+        for m in (*last.models, *last.applications):
+            total = self.total(m.model)
+            self._totals[m.model] = replace(total, failed=total.failed + m.queued + m.running)
+        return sum(m.queued + m.running for m in last.models)
+
+    def total(self, model: str) -> ModelTraffic:
+        """Since the start; of a model that nothing was told of: zeros."""
+        return self._totals.get(model, ModelTraffic(model))
+
+    def recent(self, model: str) -> tuple[ModelTraffic, ...]:
+        """The last reports, the oldest first."""
+        return tuple(self._recent.get(model, ()))
+
+
+def state_of(offer: Offer, offers: Mapping[str, Offer], view: View) -> str:
+    """waiting (an application: for its models) | checking | measuring | starting | serving | capped | refused |
+    failed."""
+    if offer.application is not None:
+        parts = [offers.get(name) for name in offer.application.models]
+        # An application asks models only, no further application.
+        models = [p for p in parts if p is not None and p.application is None]
+        well = len(models) == len(parts) and all(state_of(p, offers, view) in ("serving", "capped") for p in models)
+        return "serving" if well else "waiting"
+    if offer.name in view.refused and offer.state == "offered":
+        return "refused"
+    if view.models.get(offer.name, {}).get("version") is not None:
+        return "capped" if offer.name in view.capped else "serving"
+    return "starting" if offer.state == "offered" else offer.state
+
+
+def model_status(offer: Offer, offers: Mapping[str, Offer], view: View, counts: Counts) -> dict[str, Any]:
+    """One model or application: what is asked of it, what it does, and why not more."""
+    known = view.models.get(offer.name, {})
+    total = counts.total(offer.name)
+    recent = counts.recent(offer.name)
+    ended = sum(m.answered + m.dropped + m.rejected + m.failed for m in recent)
+    missed = sum(m.violations for m in recent)
+    last = next((m for m in reversed(recent) if m.latency_ms), None)
+    reason = view.refused.get(offer.name) or offer.reason
+    app = offer.application
+    return {
+        "name": offer.name,
+        "kind": "model" if app is None else "application",
+        "state": state_of(offer, offers, view),
+        "reason": reason,
+        "version": app.version if app else known.get("version"),
+        "slo_ms": app.slo_ms if app else known.get("slo_ms", offer.version.slo_ms if offer.version else None),
+        "priority": app.priority if app else known.get("priority", 0),
+        "rate": known.get("rate", 0.0),
+        "planned_rate": known.get("planned_rate", 0.0),
+        "held_rate": known.get("held_rate", 0.0),
+        "served_part": 0.0 if offer.name in view.refused else view.capped.get(offer.name, 1.0),
+        "latency_ms": list(last.latency_ms) if last else [],
+        "violations_recent": missed / ended if ended else 0.0,
+        "total": {k: getattr(total, k) for k in _TOTALS},
+        "queued": recent[-1].queued if recent else 0,
+        "running": recent[-1].running if recent else 0,
+    }
+
+
+def executors_status(
+    view: View, layout: Layout | None, traffic: TrafficReport | None, pid: Callable[[str], int | None]
+) -> list[dict[str, Any]]:
+    """Each executor with its gpu-let and what it did in the last second."""
+    now = {e.executor: e for e in (traffic.executors if traffic else ())}
+    executors = []
+    for e in view.executors:
+        route = next((x for x in (layout.routes if layout else ()) if x.executor == e["id"]), None)
+        seen = now.get(e["id"])
+        gpulet = None if route is None else {
+            "device": route.gpulet.device, "share": route.gpulet.share,
+            "duty_cycle_ms": round(route.gpulet.duty_cycle_ms, 3),
+            "models": [{"name": b.model, "batch": b.batch, "batch_ms": route.batch_ms.get(b.model)}
+                       for b in route.gpulet.models],
+        }  # fmt: skip
+        executors.append(
+            {
+                **e,
+                "gpulet": gpulet,
+                "connected": bool(seen and seen.connected),
+                "batches": seen.batches if seen else 0,
+                "busy_s": round(seen.busy_s, 4) if seen else 0.0,
+                "pid": pid(e["id"]),
+            }
+        )
+    return executors
+
+
+def interference(table: DeviceTable | None, layout: Layout | None) -> dict[str, Any]:
+    """What is predicted of partitions that run side by side; `measured` False: the table knows of none."""
+    if table is None or layout is None:
+        return {"measured": False, "pairs": []}
+    gpulets = {route.executor: route.gpulet for route in layout.routes}
+    pairs = stretch_beside(table, gpulets)
+    return {"measured": any(table.interference[:4]), "pairs": pairs}
+
+
+def reasons(offers: Mapping[str, Offer], view: View, front_up: bool) -> list[dict[str, str]]:
+    """What `/readyz` tells."""
+    out = []
+    if not front_up:
+        out.append({"code": "serving_front", "message": "the serving front is starting or being started again"})
+    for offer in offers.values():
+        state = state_of(offer, offers, view)
+        if state in ("refused", "failed", "capped"):
+            reason = view.refused.get(offer.name) or offer.reason
+            part = view.capped.get(offer.name)
+            if state == "capped" and part is not None:
+                reason = f"{offer.name} is served at {100 * part:.0f} % of the rate that is asked"
+            out.append({"code": f"model_{state}", "message": reason or f"{offer.name} is not served"})
+        elif state != "serving":
+            out.append({"code": "model_loading", "message": f"{offer.name}: {state}"})
+    return out
