@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import logging
 import shutil
-from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -18,6 +17,7 @@ from edge.appliance.admission import ServedNow, admit_camera, admit_model
 from edge.appliance.alarms import Alarms
 from edge.appliance.explained import OtherParts, compared, explained
 from edge.appliance.keys import Keys, needs_token
+from edge.appliance.live import LiveEvents, LivePictures, resized
 from edge.appliance.metrics import Tally, disk, expected_accuracy, front_statistics
 from edge.appliance.outputs import Outputs, Snapshot, World
 from edge.appliance.service import Json, LivePicture
@@ -59,41 +59,9 @@ log = logging.getLogger(__name__)
 
 #: Below this much free disk the appliance says so and stops recording.
 _LOW_DISK_BYTES = 200_000_000
-_EVENT_QUEUE = 500
 _FIRST_MODEL = "first model"
 #: The demo's own teacher, which knows the drawn street.
 DEMO_TEACHER = Path(configs.__file__).parent / "teachers" / "demo.yaml"
-
-
-class _Listener:
-    """One listener's bounded queue; what it is too slow for is lost to it alone, and counted."""
-
-    def __init__(self) -> None:
-        self._entries: deque[Json] = deque(maxlen=_EVENT_QUEUE)
-        self._wake = asyncio.Event()
-        self._lost = 0
-
-    def put(self, entry: Json) -> None:
-        self._lost += len(self._entries) == self._entries.maxlen
-        self._entries.append(entry)
-        self._wake.set()
-
-    async def entries(self) -> AsyncIterator[Json]:
-        while True:
-            await self._wake.wait()
-            self._wake.clear()
-            while self._entries:
-                if self._lost:
-                    lost, self._lost = self._lost, 0
-                    yield {
-                        "id": None,
-                        "utc_s": None,
-                        "kind": "events.lost",
-                        "camera": None,
-                        "window": None,
-                        "data": {"events": lost},
-                    }
-                yield self._entries.popleft()
 
 
 class Appliance:
@@ -110,12 +78,12 @@ class Appliance:
         self._partitioner = partitioner
         self._started_s = 0.0
         self._tasks: list[asyncio.Task[None]] = []
-        self._listeners: set[_Listener] = set()
-        self._pictures: dict[str, LivePicture] = {}
-        self._picture_came = asyncio.Condition()
-        self._watchers: dict[int, tuple[tuple[str, ...], float]] = {}
-        self._pictures_came: dict[str, int] = {}
-        self._pictures_missed = 0
+        self._events = LiveEvents()
+        self.live = LivePictures(
+            self.clock,
+            lambda: self.runtime.cameras if hasattr(self, "runtime") else (),
+            lambda camera, fps: self.runtime.watch(camera, fps),
+        )
         self._sequence = 0
         self._disk_low = False
         self._tally = Tally()
@@ -428,8 +396,7 @@ class Appliance:
             "window": window,
             "data": data,
         }
-        for listener in self._listeners:
-            listener.put(entry)
+        self._events.put(entry)
 
     def _preview(self, camera: str, p: m.Preview) -> None:
         state = self.runtime.cameras[camera]
@@ -448,21 +415,7 @@ class Appliance:
             "delay_s": round(self.clock.utc() - p.utc_s, 3),
             "state": state.status().state,
         }
-        self._pictures[camera] = LivePicture(camera, header, p.jpeg)
-        self._pictures_came[camera] = self._pictures_came.get(camera, 0) + 1
-
-        async def tell() -> None:
-            async with self._picture_came:
-                self._picture_came.notify_all()
-
-        task = asyncio.create_task(tell())
-        task.add_done_callback(lambda _: None)
-
-    def _watch_now(self) -> None:
-        """Ask each camera's worker for the highest rate that somebody watches with, or for none."""
-        for camera in self.runtime.cameras:
-            rates = [fps for cameras, fps in self._watchers.values() if not cameras or camera in cameras]
-            self.runtime.watch(camera, max(rates, default=0.0))
+        self.live.put(LivePicture(camera, header, p.jpeg))
 
     # -- service: state
 
@@ -550,7 +503,7 @@ class Appliance:
                 "labels": runtime.labels.counters.to_json(),
                 "journal": self.journal.stats().lost,
                 "labels_waiting": runtime.labels.waiting(),
-                "live_pictures": self._pictures_missed,
+                "live_pictures": self.live.missed,
                 "alarms": self.alarms.counts()["lost"],
             },
         }
@@ -563,7 +516,7 @@ class Appliance:
             "overview": self.overview(),
             "expected_accuracy": promised,
             "counts": self._tally.to_json(),
-            "live_pictures": {c: self._pictures_came.get(c, 0) for c in self.runtime.cameras},
+            "live_pictures": {c: self.live.encoded(c) for c in self.runtime.cameras},
             "disk": await asyncio.to_thread(disk, Path(self.site.data_dir)),
             "serving": serving,
             "statistics": None if serving is None else await front_statistics(serving["front"], self.keys.own_token),
@@ -707,7 +660,7 @@ class Appliance:
             with contextlib.suppress(MagpieError):
                 await asyncio.to_thread(self.store.delete_camera, camera.id, by)
             raise
-        self._watch_now()
+        self.live.ask_workers()
         self.note("camera.added", camera=camera.id, data={"by": by})
 
     async def change_camera(self, camera: str, patch: Mapping[str, Any], by: str) -> Json:
@@ -733,14 +686,14 @@ class Appliance:
             if not changed.enabled:
                 self.alarms.camera_gone(camera, "the camera was switched off")
             await self._take_in(changed)
-            self._watch_now()
+            self.live.ask_workers()
         self.note("camera.changed", camera=camera, data={"by": by, "fields": sorted(patch)})
         return self.camera(camera)
 
     async def remove_camera(self, camera: str, by: str) -> None:
         await self.runtime.remove_camera(camera)
         await asyncio.to_thread(self.store.delete_camera, camera, by)
-        self._pictures.pop(camera, None)
+        self.live.forget(camera)
         self.alarms.camera_gone(camera)
         self.note("camera.removed", camera=camera, data={"by": by})
 
@@ -850,48 +803,13 @@ class Appliance:
         found = self.store.events(limit=limit, before_id=before, camera=camera, kind=kind)
         return [_event_json(e.to_json()) for e in found]
 
-    async def subscribe_events(self) -> AsyncIterator[Json]:
-        listener = _Listener()
-        self._listeners.add(listener)
-        try:
-            async for entry in listener.entries():
-                yield entry
-        finally:
-            self._listeners.discard(listener)
+    def subscribe_events(self) -> AsyncIterator[Json]:
+        return self._events.listen()
 
-    async def watch(self, cameras: tuple[str, ...], fps: float) -> AsyncIterator[LivePicture]:
+    def watch(self, cameras: tuple[str, ...], fps: float) -> AsyncIterator[LivePicture]:
         for camera in cameras:
             self.runtime.camera(camera)
-        if not 0 < fps <= 30:
-            raise InvalidValue("fps", fps, "a number above 0 to 30")
-        token = object()
-        self._watchers[id(token)] = (cameras, fps)
-        self._watch_now()
-        sent: dict[str, int] = {}
-        due: dict[str, float] = {}
-        try:
-            while True:
-                async with self._picture_came:
-                    await self._picture_came.wait()
-                now = self.clock.monotonic()
-                for camera, picture in list(self._pictures.items()):
-                    wanted = not cameras or camera in cameras
-                    number = int(picture.header["number"])
-                    if not wanted or sent.get(camera) == number or now < due.get(camera, 0.0):
-                        continue
-                    sent[camera] = number
-                    due[camera] = now + 0.8 / fps
-                    came = dict(self._pictures_came)
-                    yield picture
-                    # What came meanwhile but the latest is lost to a slow reader; at most as many as it asked for.
-                    most = int((self.clock.monotonic() - now) * fps)
-                    for other in cameras or tuple(came):
-                        replaced = self._pictures_came.get(other, 0) - came.get(other, 0) - 1
-                        self._pictures_missed += min(most, max(0, replaced))
-        finally:
-            self._watchers.pop(id(token), None)
-            if hasattr(self, "runtime"):
-                self._watch_now()
+        return self.live.watch(cameras, fps)
 
     async def snapshot(self, camera: str, width: int | None) -> bytes:
         self.runtime.camera(camera)
@@ -907,7 +825,7 @@ class Appliance:
             await pictures.aclose()  # type: ignore[attr-defined]
         if width is None:
             return picture.jpeg
-        return await asyncio.to_thread(_resized, picture.jpeg, width)
+        return await asyncio.to_thread(resized, picture.jpeg, width)
 
     # -- service: secrets, audit (blocking)
 
@@ -957,20 +875,6 @@ def _open_device(site: SiteSettings) -> Partitioner:
         raise NotFound(f"device {wanted} is not there", "found: " + ", ".join(d.id for d in found))
     prefer = None if site.share_kind == "auto" else site.share_kind
     return open_partitioner(chosen, prefer, cores=site.cores, appliance=site.site).partitioner
-
-
-def _resized(jpeg: bytes, width: int) -> bytes:
-    import cv2
-    import numpy as np
-
-    picture = cv2.imdecode(np.frombuffer(jpeg, np.uint8), cv2.IMREAD_COLOR)
-    if picture is None:
-        raise Unavailable("the picture could not be decoded")
-    height = max(1, round(picture.shape[0] * width / picture.shape[1]))
-    ok, encoded = cv2.imencode(".jpg", cv2.resize(picture, (width, height), interpolation=cv2.INTER_AREA))
-    if not ok:
-        raise Unavailable("the picture could not be encoded")
-    return encoded.tobytes()
 
 
 def _options(problem: Mapping[str, Any]) -> int:

@@ -103,8 +103,8 @@ async def test_an_operator_rolls_back_pins_and_looks(site: Callable[..., SiteSet
         assert all(len(p.header["boxes"]) == len(p.header["labels"]) for p in seen)
         slow = appliance.watch(("junction",), 20.0)
         await anext(slow)
-        came = appliance._pictures_came["junction"]
-        await until(lambda: appliance._pictures_came["junction"] >= came + 4, 20, "pictures come to a slow viewer")
+        came = appliance.live.encoded("junction")
+        await until(lambda: appliance.live.encoded("junction") >= came + 4, 20, "pictures come to a slow viewer")
         await anext(slow)
         assert appliance.overview()["losses"]["live_pictures"] > 0, "what a slow viewer lost is counted"
         await slow.aclose()  # type: ignore[attr-defined]

@@ -1,0 +1,151 @@
+"""What people who look now are told: pictures of watched cameras, and events as they happen. Nothing is kept for them.
+
+Everything here runs on the control process's event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Any
+
+from edge.appliance.service import Json, LivePicture
+from edge.core.clock import Clock
+from edge.core.errors import InvalidValue, Unavailable
+
+_EVENT_QUEUE = 500
+_MAX_FPS = 30
+
+
+class LiveEvents:
+    """Events for everybody who listens now."""
+
+    def __init__(self) -> None:
+        self._listeners: set[_Listener] = set()
+
+    def put(self, entry: Json) -> None:
+        """Tell all of them."""
+        for listener in self._listeners:
+            listener.put(entry)
+
+    async def listen(self) -> AsyncIterator[Json]:
+        """Entries from now on; a reader that is too slow gets an `events.lost` entry with the number it lost."""
+        listener = _Listener()
+        self._listeners.add(listener)
+        try:
+            async for entry in listener.entries():
+                yield entry
+        finally:
+            self._listeners.discard(listener)
+
+
+class _Listener:
+    """One listener's bounded queue; what it is too slow for is lost to it alone, and counted."""
+
+    def __init__(self) -> None:
+        self._entries: deque[Json] = deque(maxlen=_EVENT_QUEUE)
+        self._wake = asyncio.Event()
+        self._lost = 0
+
+    def put(self, entry: Json) -> None:
+        self._lost += len(self._entries) == self._entries.maxlen
+        self._entries.append(entry)
+        self._wake.set()
+
+    async def entries(self) -> AsyncIterator[Json]:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._entries:
+                if self._lost:
+                    lost, self._lost = self._lost, 0
+                    none: dict[str, Any] = dict.fromkeys(("id", "utc_s", "camera", "window"))
+                    yield none | {"kind": "events.lost", "data": {"events": lost}}
+                yield self._entries.popleft()
+
+
+class LivePictures:
+    """Pictures of the cameras that somebody watches. `ask(camera, fps)` has the camera's worker encode so many a second
+    (0: none), `cameras` are those that there are."""
+
+    def __init__(self, clock: Clock, cameras: Callable[[], Iterable[str]], ask: Callable[[str, float], None]) -> None:
+        self._clock, self._cameras, self._ask = clock, cameras, ask
+        self._newest: dict[str, LivePicture] = {}
+        self._came = asyncio.Event()
+        self._watchers: dict[object, tuple[tuple[str, ...], float]] = {}
+        self._encoded: dict[str, int] = {}
+        self._number = 0
+        #: Pictures that slow viewers lost.
+        self.missed = 0
+
+    def encoded(self, camera: str) -> int:
+        """How many of its pictures came since the start."""
+        return self._encoded.get(camera, 0)
+
+    def put(self, picture: LivePicture) -> None:
+        """A worker has encoded this."""
+        self._newest[picture.camera] = picture
+        self._encoded[picture.camera] = self.encoded(picture.camera) + 1
+        self._number += 1
+        came, self._came = self._came, asyncio.Event()
+        came.set()
+
+    def forget(self, camera: str) -> None:
+        """The camera was removed."""
+        self._newest.pop(camera, None)
+
+    def ask_workers(self) -> None:
+        """Ask each camera's worker for the highest rate that somebody watches with, or for none."""
+        for camera in self._cameras():
+            rates = [fps for cameras, fps in self._watchers.values() if not cameras or camera in cameras]
+            self._ask(camera, max(rates, default=0.0))
+
+    async def watch(self, cameras: tuple[str, ...], fps: float) -> AsyncIterator[LivePicture]:
+        """Pictures from now on of these cameras (empty: all), at most `fps` a second of each. Raises InvalidValue."""
+        if not 0 < fps <= _MAX_FPS:
+            raise InvalidValue("fps", fps, f"a number above 0 to {_MAX_FPS}")
+        token = object()
+        self._watchers[token] = (cameras, fps)
+        self.ask_workers()
+        # What was encoded for somebody who looked earlier is not of now.
+        sent = dict(self._encoded)
+        due: dict[str, float] = {}
+        seen = self._number
+        try:
+            while True:
+                if self._number == seen:
+                    await self._came.wait()
+                seen = self._number
+                now = self._clock.monotonic()
+                for camera, picture in list(self._newest.items()):
+                    wanted = not cameras or camera in cameras
+                    if not wanted or sent.get(camera) == self.encoded(camera) or now < due.get(camera, 0.0):
+                        continue
+                    sent[camera] = self.encoded(camera)
+                    due[camera] = now + 0.8 / fps
+                    came = dict(self._encoded)
+                    yield picture
+                    # What came meanwhile but the latest is lost to a slow reader; at most as many as it asked for.
+                    most = int((self._clock.monotonic() - now) * fps)
+                    for other in cameras or tuple(came):
+                        replaced = self.encoded(other) - came.get(other, 0) - 1
+                        self.missed += min(most, max(0, replaced))
+        finally:
+            del self._watchers[token]
+            self.ask_workers()
+
+
+def resized(jpeg: bytes, width: int) -> bytes:
+    """The picture `width` pixels wide, as JPEG. Raises Unavailable for what is no JPEG."""
+    import cv2
+    import numpy as np
+
+    picture = cv2.imdecode(np.frombuffer(jpeg, np.uint8), cv2.IMREAD_COLOR)
+    if picture is None:
+        raise Unavailable("the picture could not be decoded")
+    height = max(1, round(picture.shape[0] * width / picture.shape[1]))
+    ok, encoded = cv2.imencode(".jpg", cv2.resize(picture, (width, height), interpolation=cv2.INTER_AREA))
+    if not ok:
+        raise Unavailable("the picture could not be encoded")
+    return encoded.tobytes()
