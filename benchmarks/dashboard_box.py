@@ -88,7 +88,7 @@ class Person:
     @property
     def cookie(self) -> dict[str, str]:
         """The session's cookie, as a browser keeps it."""
-        (found,) = [c for c in self.rest.cookies.jar if c.name == "magpie_session"]
+        (found,) = [c for c in self.rest.cookies.jar if c.name.startswith("magpie_session")]
         return {"name": found.name, "value": found.value or ""}
 
 

@@ -31,7 +31,7 @@ from web.roles import Row, row_of
 
 log = logging.getLogger(__name__)
 
-COOKIE: Final = "magpie_session"
+_COOKIE: Final = "magpie_session"
 CSRF_HEADER: Final = "x-csrf-token"
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _API: Final = "/api/"
@@ -130,7 +130,7 @@ class Auth:
         if row is _NO_SOCKET:
             raise NotFound("there is no such socket")
         if row is None:
-            log.error("%s %s has no row in web/roles.py: refused", scope.get("method", "WS"), path[:200])
+            log.error("%s %r has no row in web/roles.py: refused", scope.get("method", "WS"), path[:200])
             raise Forbidden("nobody may do this")
         if row.least is None:
             return
@@ -210,14 +210,22 @@ def _credential(headers: Headers) -> tuple[Credential | None, str]:
         if len(given) > 1 or kind.lower() != "bearer" or not token.strip():
             return None, ""
         return Credential.token(token.strip()), ""
-    secret = cookie_parser("; ".join(headers.getlist("cookie"))).get(COOKIE, "")
+    name = session_cookie(headers.get("host", ""))
+    secret = cookie_parser("; ".join(headers.getlist("cookie"))).get(name, "")
     return (Credential.session(secret), secret) if secret else (None, "")
 
 
+def session_cookie(host: str) -> str:
+    """The name of the session's cookie at this `Host`. Browsers keep one set of cookies for all ports of a host, so the
+    port is in the name: two appliances on one machine do not log each other's people out."""
+    port = host.rpartition(":")[2]
+    return f"{_COOKIE}_{port}" if ":" in host and port.isascii() and port.isdigit() and len(port) <= 5 else _COOKIE
+
+
 def address_of(scope: Mapping[str, Any]) -> str:
-    """Where a request came from, as it is kept."""
+    """Where a request came from, as it is kept: what a proxy tells may be any text."""
     client = scope.get("client")
-    return str(client[0])[:64] if client else ""
+    return "".join(c if c.isprintable() else "?" for c in str(client[0]))[:64] if client else ""
 
 
 async def _refuse(error: MagpieError, scope: Scope, receive: Receive, send: Send) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -28,30 +29,38 @@ def overview(caller: Principal, whole: Json) -> Json:
         "shares": _keys(caller, whole["shares"]),
         "cameras": [c for c in whole["cameras"] if caller.may_see(c["id"])],
         "jobs": [j for j in whole["jobs"] if caller.may_see(j["camera"])],
-        "complaints": told(caller, whole["complaints"], hidden),
+        "complaints": told(caller, whole["complaints"], (c["id"] for c in whole["cameras"])),
         "workers": [w for w in whole["workers"] if _worker(w["name"]) not in hidden],
         "usage": [u for u in whole["usage"] if _worker(u["worker"]) not in hidden],
     }
 
 
-def told(caller: Principal, said: Iterable[Json], hidden: Iterable[str]) -> list[Json]:
-    """Complaints and reasons ({"message", "camera"?}) of what the caller may see, and that name none of `hidden`."""
-    return [
-        s for s in said if caller.may_see(s.get("camera")) and not any(h in str(s.get("message", "")) for h in hidden)
-    ]
+def told(caller: Principal, said: Iterable[Json], cameras: Iterable[str]) -> list[Json]:
+    """Complaints and reasons ({"message", "camera"?}) of what the caller may see, and that name no other one of
+    `cameras`."""
+    ids = tuple(cameras)
+    return [s for s in said if caller.may_see(s.get("camera")) and not names_other(caller, s.get("message"), ids)]
+
+
+def names_other(caller: Principal, text: object, cameras: Iterable[str]) -> bool:
+    """Whether the text names one of `cameras` that the caller may not see, also inside a worker's or a model's name.
+    Where one id is in another, the longer one is meant."""
+    ids = sorted(cameras, key=len, reverse=True)
+    found = re.findall("|".join(map(re.escape, ids)), str(text)) if ids else []
+    return not all(map(caller.may_see, found))
 
 
 def metrics(caller: Principal, whole: Json) -> Json:
     """`ApplianceService.metrics`."""
     if caller.sees_all:
         return whole
-    hidden = {c["id"] for c in whole["overview"]["cameras"] if not caller.may_see(c["id"])}
+    ids = [c["id"] for c in whole["overview"]["cameras"]]
     counts, health = whole["counts"], whole["health"]
     alarms = whole["alarms"]
     objects = {key: _keys(caller, alarms[key]) for key in ("objects", "objects_now")}
     counted = {key: _keys(caller, counts[key]) for key in ("cameras", "retraining_device_s") if key in counts}
     return dict(whole) | {
-        "health": dict(health) | {"reasons": told(caller, health["reasons"], hidden)},
+        "health": dict(health) | {"reasons": told(caller, health["reasons"], ids)},
         "overview": overview(caller, whole["overview"]),
         "expected_accuracy": _keys(caller, whole["expected_accuracy"]),
         "counts": dict(counts) | counted,
@@ -67,8 +76,7 @@ def health(caller: Principal | None, whole: Json, cameras: Iterable[str]) -> Jso
         return {"live": whole["live"], "ready": whole["ready"], "reasons": [{"code": code} for code in codes]}
     if caller.sees_all:
         return whole
-    hidden = {c for c in cameras if not caller.may_see(c)}
-    return dict(whole) | {"reasons": told(caller, whole["reasons"], hidden)}
+    return dict(whole) | {"reasons": told(caller, whole["reasons"], cameras)}
 
 
 def window(caller: Principal, row: Json) -> Json:
@@ -84,10 +92,16 @@ def window_detail(caller: Principal, detail: Json) -> Json:
     if caller.sees_all:
         return detail
     known = {c["camera"] for c in detail["window"]["cameras"]} | {j["camera"] for j in detail["jobs"]}
+    known |= {s["id"] for p in detail["plans"] for s in p["problem"].get("streams", ())}
     hidden = {c for c in known if not caller.may_see(c)}
+
+    def plan(record: Json) -> dict[str, Any]:
+        cause = "another camera" if names_other(caller, record["cause"], known) else record["cause"]
+        return dict(record) | {"problem": {}, "plan": {}, "cause": cause}
+
     out = dict(detail) | {
         "window": window(caller, detail["window"]),
-        "plans": [dict(p) | {"problem": {}, "plan": {}} for p in detail["plans"]],
+        "plans": [plan(p) for p in detail["plans"]],
         "usage": [
             u for u in detail["usage"] if caller.may_see(u.get("camera")) and _worker(u.get("worker", "")) not in hidden
         ],

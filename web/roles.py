@@ -122,8 +122,8 @@ _V1: Mapping[str, Row] = {
     "DELETE /outputs/webhooks/{id}": _EVERY_ADMIN,
     "POST /outputs/webhooks/{id}/test": _EVERY_ADMIN,
     "GET /outputs/dead-letters": _EVERY_ADMIN,
-    "POST /outputs/dead-letters/{id}/retry": _EVERY_ADMIN,
-    "DELETE /outputs/dead-letters/{id}": _EVERY_ADMIN,
+    "POST /outputs/dead-letters/{id}/retry": Row("admin", every_camera=True, audit="sent again"),
+    "DELETE /outputs/dead-letters/{id}": Row("admin", every_camera=True, audit="deleted"),
 }
 
 

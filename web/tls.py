@@ -48,16 +48,17 @@ class Tls:
             except InvalidValue as error:
                 log.error("the changed TLS files are not used: %s", error)
 
-    def _stamps(self) -> tuple[tuple[int, int, int] | None, ...]:
+    def _stamps(self) -> tuple[tuple[int, ...] | None, ...]:
         return tuple(_stamp(Path(p)) for p in (self._settings.certificate, self._settings.key))
 
 
-def _stamp(path: Path) -> tuple[int, int, int] | None:
+def _stamp(path: Path) -> tuple[int, ...] | None:
     try:
         found = path.stat()
     except OSError:
         return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    # The change time, too: files that could not be read are tried again when their permissions are put right.
+    return found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size
 
 
 def _context(settings: TlsSettings) -> ssl.SSLContext:
@@ -88,3 +89,6 @@ def _load(context: ssl.SSLContext, settings: TlsSettings) -> None:
             "web.tls", f"{settings.certificate}, {settings.key}",
             f"a certificate and its key without a passphrase ({error.reason or 'cannot be used'})",
         ) from None  # fmt: skip
+    except OSError as error:  # gone since it was read, as in the middle of a renewal
+        files = f"{settings.certificate}, {settings.key}"
+        raise InvalidValue("web.tls", files, f"files that can be read ({error.strerror})") from None

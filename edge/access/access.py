@@ -43,6 +43,8 @@ _SHOWN: Final = len(TOKEN_MARK) + 6
 _FRESH_S: Final = 2.0
 #: A token or session that is not known is looked for in the database at most so often.
 _LOOK_AGAIN_S: Final = 0.25
+#: A request waits so long for the database, and then goes on with what was read before.
+_PATIENCE_S: Final = 1.0
 _WRITE_USE_S: Final = 60.0
 _REFUSED_PER_MINUTE: Final = 20
 LINK_S: Final = 24 * 3600.0
@@ -104,6 +106,8 @@ class Access:
         self._now: Everybody | None = None
         self._read_at_s = 0.0
         self._reading = asyncio.Lock()
+        self._look: asyncio.Task[None] | None = None
+        self._away = False
         self._listeners: list[Callable[[], None]] = []
         self._used: dict[Credential, float] = {}
         self._wrote_use_at_s = clock.monotonic()
@@ -144,23 +148,40 @@ class Access:
         return Principal(user.name, user.role, user.cameras, "session", session.id, session.expires_utc_s)
 
     async def everybody(self, fresh_s: float = _FRESH_S) -> Everybody:
-        """All users, tokens and sessions, not older than `fresh_s` unless the database is away."""
-        if self._now is None or self._clock.monotonic() - self._read_at_s >= fresh_s:
-            async with self._reading:
-                if self._now is None or self._clock.monotonic() - self._read_at_s >= fresh_s:
-                    await self._read()
+        """All users, tokens and sessions, not older than `fresh_s` unless the database is away or takes long."""
+        if self._stale(fresh_s):
+            if self._look is None or self._look.done():
+                self._look = asyncio.create_task(self._read_if(fresh_s), name="users")
+            if self._now is None:
+                await asyncio.shield(self._look)
+            else:
+                # A server that does not answer holds a reading for seconds: that is nobody's request's to wait for.
+                await asyncio.wait((self._look,), timeout=0.0 if self._away else _PATIENCE_S)
+                if self._look.done():
+                    self._look.result()
         assert self._now is not None
         return self._now
+
+    def _stale(self, fresh_s: float) -> bool:
+        return self._now is None or self._clock.monotonic() - self._read_at_s >= fresh_s
+
+    async def _read_if(self, fresh_s: float) -> None:
+        async with self._reading:
+            if self._stale(fresh_s):
+                await self._read()
 
     async def _read(self) -> None:
         await self._write_use()
         at_s = self._clock.monotonic()
         try:
             self._now = await asyncio.to_thread(self.records.everybody)
+            self._away = False
         except MagpieError as error:
             if self._now is None:
                 raise
-            log.warning("users cannot be read, going on with what was read before: %s", error)
+            if not self._away:
+                log.warning("users cannot be read, going on with what was read before: %s", error)
+            self._away, at_s = True, self._clock.monotonic()
         self._read_at_s = at_s
 
     async def _write_use(self) -> None:
@@ -312,22 +333,23 @@ class Access:
         await self.end_session(caller, caller.id, by, "logged out")
 
     async def end_session(self, caller: Principal, session: str, by: str, what: str = "session ended") -> None:
-        """By its shown id: one's own, or for an admin anybody's. Raises NotFound."""
+        """By its shown id: one's own, or for an admin anybody's; none for a token of less. Raises NotFound."""
         found = next((s for s in (await self.everybody()).sessions.values() if s.id == session), None)
-        if found is None or not (found.owner == caller.name or _rules_all(caller)):
+        if found is None or not _rules(caller, found.owner):
             raise NotFound("there is no such session")
         await asyncio.to_thread(self.records.end_session, found.id, by, what)
         await self.changed()
 
     async def sessions(self, caller: Principal) -> list[dict[str, Any]]:
-        """The caller's (an admin's: everybody's), the latest used first; `current` marks the one that asks."""
+        """The caller's (an admin's: everybody's; none for a token of less), the latest used first; `current` marks the
+        one that asks."""
         now, everybody = self._clock.utc(), await self.everybody()
         shown = []
         for s in everybody.sessions.values():
             credential = Credential("session", s.hash)
             if self._of_session(everybody, credential, now) is None:
                 continue
-            if s.owner == caller.name or _rules_all(caller):
+            if _rules(caller, s.owner):
                 used = max(s.last_used_utc_s, self._used.get(credential, 0.0))
                 shown.append(s.to_json() | {"last_used_utc_s": used, "current": s.id == caller.id})
         return sorted(shown, key=lambda s: -s["last_used_utc_s"])
@@ -410,9 +432,9 @@ class Access:
     # -- tokens
 
     async def tokens(self, caller: Principal) -> list[dict[str, Any]]:
-        """The caller's (an admin's: everybody's), the newest first."""
+        """The caller's (an admin's: everybody's; to a token of less: itself), the newest first."""
         found = (await self.everybody(_LOOK_AGAIN_S)).tokens.values()
-        mine = [k for k in found if k.owner == caller.name or _rules_all(caller)]
+        mine = [k for k in found if _rules(caller, k.owner) or _is(caller, k)]
         return [self._token_json(k) for k in sorted(mine, key=lambda k: (-k.created_utc_s, k.id))]
 
     def _token_json(self, token: Token) -> dict[str, Any]:
@@ -446,9 +468,10 @@ class Access:
         return self._clock.utc() + days * 86400.0
 
     async def remove_token(self, caller: Principal, token: str, by: str) -> None:
-        """By its shown id: one's own, or for an admin anybody's. Raises NotFound."""
+        """By its shown id: one's own, or for an admin anybody's; a token of less deletes itself only. Raises
+        NotFound."""
         found = next((k for k in (await self.everybody(_LOOK_AGAIN_S)).tokens.values() if k.id == token), None)
-        if found is None or not (found.owner == caller.name or _rules_all(caller)):
+        if found is None or not (_rules(caller, found.owner) or _is(caller, found)):
             raise NotFound("there is no such token")
         await asyncio.to_thread(self.records.remove_token, token, by)
         await self.changed()
@@ -489,8 +512,15 @@ def new_token(
     return secret, kept
 
 
-def _rules_all(caller: Principal) -> bool:
-    return caller.may("admin") and caller.sees_all
+def _rules(caller: Principal, owner: str) -> bool:
+    """Whether the owner's sessions and tokens are the caller's to see and to end. A token that was given to a program
+    may be for much less than its user may, so the user's others are not its."""
+    own = owner == caller.name and caller.kind != "token"
+    return own or (caller.may("admin") and caller.sees_all)
+
+
+def _is(caller: Principal, token: Token) -> bool:
+    return caller.kind == "token" and caller.id == token.id
 
 
 def _known(everybody: Everybody, credential: Credential) -> bool:

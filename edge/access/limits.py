@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections import OrderedDict, deque
-from collections.abc import Hashable
 from typing import Final
 
 #: Tries that are allowed within `_WITHIN_S`: of one name from one address, from one address, and of one name. The last
@@ -19,7 +19,7 @@ class LoginLimit:
     """Counts tries that did not succeed. Those longest untouched are forgotten beyond `most_keys`."""
 
     def __init__(self, most_keys: int = _MOST_KEYS) -> None:
-        self._tries: OrderedDict[Hashable, deque[float]] = OrderedDict()
+        self._tries: OrderedDict[tuple[str, ...], deque[float]] = OrderedDict()
         self._most = most_keys
 
     def __len__(self) -> int:
@@ -45,17 +45,29 @@ class LoginLimit:
             if not tries:
                 continue
             tries.pop()
-            if key == ("pair", name, address):
+            if key[0] == "pair":
                 tries.clear()
             if not tries:
                 del self._tries[key]
 
-    def _wait(self, key: Hashable, most: int, now_s: float) -> float:
+    def _wait(self, key: tuple[str, ...], most: int, now_s: float) -> float:
         tries = self._tries.get(key)
         if tries is None or len(tries) < most:
             return 0.0
         return max(0.0, tries[0] + _WITHIN_S - now_s)
 
 
-def _keys(name: str, address: str) -> tuple[tuple[Hashable, int], ...]:
-    return ((("pair", name, address), PAIR), (("address", address), ADDRESS), (("name", name), NAME))
+def _keys(name: str, address: str) -> tuple[tuple[tuple[str, ...], int], ...]:
+    whose = _network(address)
+    return ((("pair", name, whose), PAIR), (("address", whose), ADDRESS), (("name", name), NAME))
+
+
+def _network(address: str) -> str:
+    """What one client has for itself: in IPv6 that is a whole /64, so another address in it is no other client."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if found.version == 6:
+        return str(found.ipv4_mapped or ipaddress.ip_network((int(found) >> 64 << 64, 64)))
+    return address

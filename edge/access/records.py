@@ -198,6 +198,7 @@ class Records:
             c.execute(sa.update(t.users).where(t.users.c.name == name).values(changed_utc_s=self._clock.utc(), **row))
             if end_sessions or row.get("disabled"):
                 c.execute(sa.delete(t.sessions).where(t.sessions.c.owner == name))
+                c.execute(sa.delete(t.links).where(t.links.c.owner == name))
             shown = {k: v for k, v in row.items() if k not in ("password", "must_change")}
             what = "password changed" if "password" in row and not shown else "changed"
             self._audit(c, f"user/{name}", what, by, shown or None)
@@ -246,8 +247,9 @@ class Records:
 
     @retried
     def end_other_sessions(self, owner: str, but: str) -> None:
-        """All of the user's but the one with this id."""
+        """All of the user's but the one with this id, and the links that would log in once more."""
         with self.database.write() as c:
+            c.execute(sa.delete(t.links).where(t.links.c.owner == owner))
             c.execute(sa.delete(t.sessions).where(t.sessions.c.owner == owner, t.sessions.c.id != but))
 
     @retried

@@ -6,30 +6,27 @@ Either of a running appliance (`--url`), or of a box described in a file: its mo
 from __future__ import annotations
 
 import argparse
-import http.client
 import json
 import sys
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from edge.commands.plan import read_json
+from edge.commands.remote import Remote
 from edge.core import checks
-from edge.core.errors import InvalidValue, MagpieError, Unavailable
+from edge.core.errors import InvalidValue, Unavailable
 from edge.core.fields import mapping, number, required
 from edge.core.serving import DeviceTable, ServedModel, ServingProblem
 from edge.core.window import PROBLEM_FORMAT as WINDOW_FORMAT
 from edge.core.window import StreamProblem, WindowProblem
+from edge.ingest.secrets import resolve_secret
 from scheduler.admission import Admission, Box, CameraCandidate, admit, camera_like
 from scheduler.gpulets.policies import DEFAULT_SERVING_POLICY, SERVING_POLICIES, serving_policy
 from scheduler.policies import DEFAULT_POLICY, WINDOW_POLICIES, window_policy
 
 HELP = "say whether a camera or a model would fit, before it is added"
 FORMAT = "admission/1"
-_PATIENCE_S = 60.0
-_LARGEST = 16 << 20
 _ANSWER = {"kind", "candidate", "admitted", "reasons", "yields", "models", "cameras"}
 
 
@@ -37,6 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """`admit FILE`, or `admit --url URL (--model NAME --rate R --slo-ms MS | --camera ID)`."""
     parser.add_argument("file", nargs="?", metavar="FILE", help="a box and a candidate (admission/1, JSON), or -")
     parser.add_argument("--url", metavar="URL", help="ask a running appliance, e.g. http://127.0.0.1:8080")
+    parser.add_argument(
+        "--token-from", default="", metavar="REF", help="with --url: env:NAME or file:/path[#key] with an API token"
+    )
     parser.add_argument("--model", metavar="NAME", help="with --url: a model")
     parser.add_argument("--rate", type=float, metavar="R", help="its requests per second")
     parser.add_argument("--slo-ms", type=float, metavar="MS", help="each of them is answered within it")
@@ -172,29 +172,8 @@ def _of_appliance(args: argparse.Namespace) -> dict[str, Any]:
         body = {"model": body}
     else:
         body = {"camera": {"id": args.camera} | ({} if args.like is None else {"like": args.like})}
-    if not args.url.startswith(("http://", "https://")):
-        raise InvalidValue("--url", args.url, "http:// or https://")
-    request = urllib.request.Request(
-        args.url.rstrip("/") + "/api/v1/admission",
-        json.dumps(body).encode(),
-        {"content-type": "application/json"},
-        method="POST",
-    )
-    try:
-        with urllib.request.urlopen(request, timeout=_PATIENCE_S) as response:
-            answer = dict(json.loads(response.read(_LARGEST)))
-    except urllib.error.HTTPError as error:
-        raise MagpieError(_words(error)) from None
-    except (urllib.error.URLError, http.client.HTTPException, OSError, ValueError, TypeError) as error:
-        reason = getattr(error, "reason", error)
-        raise Unavailable(f"{args.url}: no appliance answers: {reason}") from None
-    if not answer.keys() >= _ANSWER:
+    remote = Remote(args.url, resolve_secret(args.token_from, "--token-from"))
+    answer = remote.ask("POST", "/admission", body)
+    if not isinstance(answer, dict) or not answer.keys() >= _ANSWER:
         raise Unavailable(f"{args.url}: no appliance answers: this is no answer about admission")
     return answer
-
-
-def _words(error: urllib.error.HTTPError) -> str:
-    try:
-        return str(json.loads(error.read(_LARGEST))["error"]["message"])
-    except (ValueError, KeyError, TypeError):
-        return f"{error.url}: answered {error.code}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import urllib.error
 import urllib.request
@@ -47,13 +48,13 @@ class Remote:
         except urllib.error.HTTPError as error:
             words = _words(error, where)
             raise (NotFound(words) if error.code == 404 else MagpieError(words)) from None
-        except (urllib.error.URLError, OSError, ValueError) as error:
+        except (urllib.error.URLError, http.client.HTTPException, OSError, ValueError) as error:
             raise Unavailable(f"{where}: no appliance answers: {getattr(error, 'reason', error)}") from None
 
 
 def _words(error: urllib.error.HTTPError, where: str) -> str:
+    hint = " (--token-from gives a token; `magpie user token` makes one)" if error.code == 401 else ""
     try:
-        return str(json.loads(error.read(_LARGEST))["error"]["message"])
-    except (OSError, ValueError, KeyError, TypeError):
-        hint = ": a token is needed (--token-from)" if error.code in (401, 403) else ""
+        return str(json.loads(error.read(_LARGEST))["error"]["message"]) + hint
+    except (http.client.HTTPException, OSError, ValueError, KeyError, TypeError):
         return f"{where} answered {error.code}{hint}"

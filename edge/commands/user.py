@@ -33,8 +33,6 @@ from edge.store import database as db
 from edge.store.database import Database
 from edge.store.store import default_url
 
-_BY: Final = "command line"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of `magpie user`."""
@@ -113,7 +111,7 @@ def _ready(database: Database) -> None:
 def _add(records: Records, a: argparse.Namespace) -> None:
     name, cameras = user_name("name", a.name), _limit("--cameras", a.cameras)
     hashed = _new_password(a, name)
-    records.add_user(name, checked_role("--role", a.role), cameras, hashed, False, _BY)
+    records.add_user(name, checked_role("--role", a.role), cameras, hashed, False, _by())
     _say(f"{name}: {a.role}, {_words(cameras)}")
 
 
@@ -126,32 +124,32 @@ def _list(records: Records, _: argparse.Namespace) -> None:
 
 
 def _role(records: Records, a: argparse.Namespace) -> None:
-    user = records.change_user(_name(a), {"role": checked_role("role", a.role)}, _BY)
+    user = records.change_user(_name(a), {"role": checked_role("role", a.role)}, _by())
     _say(f"{user.name}: {user.role}")
 
 
 def _password(records: Records, a: argparse.Namespace) -> None:
     name = _name(a)
     records.user(name)  # before anything is asked
-    records.change_user(name, {"password": _new_password(a, name), "must_change": False}, _BY, end_sessions=True)
+    records.change_user(name, {"password": _new_password(a, name), "must_change": False}, _by(), end_sessions=True)
     _say(f"{name}: the password is changed")
 
 
 def _set_cameras(records: Records, a: argparse.Namespace) -> None:
-    user = records.change_user(_name(a), {"cameras": _limit("cameras", a.cameras)}, _BY)
+    user = records.change_user(_name(a), {"cameras": _limit("cameras", a.cameras)}, _by())
     _say(f"{user.name}: {_words(user.cameras)}")
 
 
 def _disable(records: Records, a: argparse.Namespace) -> None:
-    _say(f"{records.change_user(_name(a), {'disabled': True}, _BY).name}: disabled")
+    _say(f"{records.change_user(_name(a), {'disabled': True}, _by()).name}: disabled")
 
 
 def _enable(records: Records, a: argparse.Namespace) -> None:
-    _say(f"{records.change_user(_name(a), {'disabled': False}, _BY).name}: enabled")
+    _say(f"{records.change_user(_name(a), {'disabled': False}, _by()).name}: enabled")
 
 
 def _remove(records: Records, a: argparse.Namespace) -> None:
-    records.remove_user(_name(a), _BY)
+    records.remove_user(_name(a), _by())
     _say(f"{_name(a)}: removed")
 
 
@@ -166,17 +164,17 @@ def _token(records: Records, a: argparse.Namespace) -> None:
     now = time.time()
     expires = None if a.days is None else now + a.days * 86400
     token, kept = new_token(user.name, label("--label", a.label), role, cameras, now, expires)
-    records.add_token(kept, _BY)
+    records.add_token(kept, _by())
     _say(token)  # alone on its line, so that a script can take it
 
 
 def _login_link(records: Records, a: argparse.Namespace) -> None:
     name = records.user(_name(a)).name
-    _say(f"{_page(a)}#/login?link={make_link(records, 'login', name, _BY, _seconds(a))}")
+    _say(f"{_page(a)}#/login?link={make_link(records, 'login', name, _by(), _seconds(a))}")
 
 
 def _setup_link(records: Records, a: argparse.Namespace) -> None:
-    _say(f"{_page(a)}#/setup?token={make_link(records, 'setup', None, _BY, _seconds(a))}")
+    _say(f"{_page(a)}#/setup?token={make_link(records, 'setup', None, _by(), _seconds(a))}")
 
 
 _ACTIONS: Final[dict[str, Callable[[Records, argparse.Namespace], None]]] = {
@@ -192,6 +190,14 @@ _ACTIONS: Final[dict[str, Callable[[Records, argparse.Namespace], None]]] = {
     "login-link": _login_link,
     "setup-link": _setup_link,
 }
+
+
+def _by() -> str:
+    """Who the audit names: the account that typed the command."""
+    try:
+        return f"command line ({getpass.getuser()})"
+    except (KeyError, OSError):  # an account without a name
+        return f"command line ({os.getuid()})"
 
 
 def _name(a: argparse.Namespace) -> str:

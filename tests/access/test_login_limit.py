@@ -43,6 +43,21 @@ def test_many_addresses_cannot_try_one_name_without_end() -> None:
     assert limit.wait_s("bob", "10.9.9.9", 0.0) == 0
 
 
+def test_another_address_of_the_same_network_is_no_other_client() -> None:
+    limit = LoginLimit()
+    for number in range(PAIR):
+        limit.tried("ann", f"2001:db8:1:2::{number + 1}", float(number))
+    assert limit.wait_s("ann", "2001:db8:1:2:aaaa::1", 10.0) > 0
+    assert limit.wait_s("ann", "2001:db8:1:3::1", 10.0) == 0
+    limit.succeeded("ann", "2001:db8:1:2::9")
+    assert limit.wait_s("ann", "2001:db8:1:2::1", 10.0) == 0
+    # The same client, however the server was reached.
+    for number in range(PAIR):
+        limit.tried("bob", "::ffff:192.0.2.7", float(number))
+    assert limit.wait_s("bob", "192.0.2.7", 10.0) > 0
+    assert limit.wait_s("bob", "not an address", 10.0) == 0
+
+
 def test_one_known_password_opens_no_way_to_guess_others() -> None:
     """Good logins in between forget one's own slips, but those count on against the address."""
     limit, slips = LoginLimit(), 0

@@ -113,7 +113,7 @@ def appliance() -> Iterator[tuple[str, list[Any]]]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            asked.append((self.path, body))
+            asked.append((self.path, body, self.headers["authorization"]))
             known = body.get("model", {}).get("name") != "speech"
             answered = {"candidate": "plates", "kind": "model", "admitted": True, "reasons": ["it fits"], "yields": [],
                         "models": [], "cameras": []}  # fmt: skip
@@ -139,12 +139,19 @@ def test_an_appliance_is_asked(appliance: tuple[str, list[Any]], capsys: pytest.
     assert main(["admit", "--url", url, "--model", "plates", "--rate", "40", "--slo-ms", "80"]) == 0
     assert main(["admit", "--url", url + "/", "--camera", "east", "--like", "gate"]) == 0
     assert asked == [
-        ("/api/v1/admission", {"model": {"name": "plates", "rate": 40.0, "slo_ms": 80.0, "priority": 0}}),
-        ("/api/v1/admission", {"camera": {"id": "east", "like": "gate"}}),
+        ("/api/v1/admission", {"model": {"name": "plates", "rate": 40.0, "slo_ms": 80.0, "priority": 0}}, None),
+        ("/api/v1/admission", {"camera": {"id": "east", "like": "gate"}}, None),
     ]
     assert "it fits" in capsys.readouterr().out
     assert main(["admit", "--url", url, "--model", "speech", "--rate", "1", "--slo-ms", "80"]) == 1
     assert "model.name: got 'speech'" in capsys.readouterr().err
+
+
+def test_a_token_goes_along(appliance: tuple[str, list[Any]], monkeypatch: pytest.MonkeyPatch) -> None:
+    url, asked = appliance
+    monkeypatch.setenv("MAGPIE_TEST_TOKEN", "mgp_x")
+    assert main(["admit", "--url", url, "--camera", "east", "--token-from", "env:MAGPIE_TEST_TOKEN"]) == 0
+    assert asked[0][2] == "Bearer mgp_x"
 
 
 @pytest.mark.parametrize(

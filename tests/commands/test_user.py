@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 from collections.abc import Callable
 from pathlib import Path
 
@@ -51,6 +52,9 @@ def test_users_from_the_first_to_the_last(user: Run, records: Records) -> None:
     assert user("remove", "bob")[0] == 0
     found = records.everybody()
     assert set(found.users) == {"ann"}
+    with records.database.read() as c:
+        rows = c.exec_driver_sql("SELECT DISTINCT changed_by, address FROM audit WHERE subject = 'user/bob'").all()
+    assert rows == [(f"command line ({getpass.getuser()})", None)]
     hashed = found.users["ann"].password
     assert hashed is not None
     assert hashed.startswith("$argon2id$")

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import re
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,12 @@ from access_kit import PASSWORD, Door, browser, log_in
 from appliance_double import DictAppliance
 from fastapi import FastAPI
 
+from edge.access.records import Everybody
 from edge.core.access import ROLES, Principal, at_least
-from web import roles
+from edge.core.errors import Unavailable
+from web import limits, roles
 from web.app import create_app
-from web.auth import routes_of
+from web.auth import routes_of, session_cookie
 from web.server import WebServer
 
 
@@ -179,6 +182,39 @@ async def test_the_cookie_is_secure_under_tls(app: FastAPI, door: Door) -> None:
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="https://box/api/v1") as client:
         answer = await log_in(client, "ann")
     assert "secure" in answer.headers["set-cookie"].lower()
+
+
+async def test_two_appliances_on_one_host_do_not_share_a_cookie(app: FastAPI, door: Door, tmp_path: Path) -> None:
+    """A browser sends every cookie of a host to all its ports."""
+    (tmp_path / "two").mkdir()
+    other = Door(tmp_path / "two")
+    second = create_app(DictAppliance(), tmp_path, other.access)
+    door.user("ann", "viewer")
+    other.user("bob", "admin")
+    jar = httpx.Cookies()
+    for of, port, name in ((app, 8080, "ann"), (second, 8081, "bob")):
+        transport = httpx.ASGITransport(of)
+        async with httpx.AsyncClient(transport=transport, base_url=f"http://box:{port}/api/v1", cookies=jar) as client:
+            assert (await log_in(client, name)).status_code == 200
+            jar = httpx.Cookies(client.cookies)
+    assert set(jar.keys()) == {"magpie_session_8080", "magpie_session_8081"}
+    for of, port, name in ((app, 8080, "ann"), (second, 8081, "bob")):
+        transport = httpx.ASGITransport(of)
+        async with httpx.AsyncClient(transport=transport, base_url=f"http://box:{port}/api/v1", cookies=jar) as client:
+            me = (await client.get("/me")).json()
+            assert me["name"] == name
+            assert (await client.post("/logout", headers={"x-csrf-token": me["csrf"]})).status_code == 204
+            assert f"magpie_session_{port}" not in client.cookies
+
+
+@pytest.mark.parametrize(
+    ("host", "name"),
+    [("box", "magpie_session"), ("box:8080", "magpie_session_8080"), ("[::1]", "magpie_session"),
+     ("[::1]:443", "magpie_session_443"), ("", "magpie_session"), ("box:", "magpie_session"),
+     ("box:1; Domain=x", "magpie_session"), ("box:123456", "magpie_session")],
+)  # fmt: skip
+def test_names_of_the_cookie(host: str, name: str) -> None:
+    assert session_cookie(host) == name
 
 
 @pytest.mark.parametrize(
@@ -401,6 +437,80 @@ async def test_one_sees_and_ends_ones_own_sessions_only(app: FastAPI, door: Door
         assert (await bob.get("/me")).status_code == 401
 
 
+async def test_a_token_has_no_power_over_its_users_others(app: FastAPI, door: Door) -> None:
+    """A token that may only look, given to a program: its admin's sessions and tokens are nothing to it."""
+    door.user("ann", "admin")
+    strong, weak = door.token("ann", "admin"), door.token("ann", "viewer")
+    async with browser(app) as ann, browser(app) as program:
+        await log_in(ann, "ann")
+        program.headers["authorization"] = f"Bearer {weak}"
+        mine = (await program.get("/tokens")).json()
+        assert [t["prefix"] for t in mine] == [weak[:10]]
+        assert (await program.get("/sessions")).json() == []
+        session = (await ann.get("/sessions")).json()[0]["id"]
+        every = {t["prefix"]: t["id"] for t in (await ann.get("/tokens")).json()}
+        assert (await program.delete(f"/sessions/{session}")).status_code == 404
+        assert (await program.delete(f"/tokens/{every[strong[:10]]}")).status_code == 404
+        assert (await ann.get("/me")).status_code == 200
+        assert len((await program.get("/tokens", headers={"authorization": f"Bearer {strong}"})).json()) == 2
+        assert (await program.delete(f"/tokens/{mine[0]['id']}")).status_code == 204
+        assert (await program.get("/me")).status_code == 401
+
+
+async def test_a_link_is_used_once_however_many_come_at_once(app: FastAPI, door: Door) -> None:
+    door.user("ann", "viewer")
+    link = await door.access.login_link_for("ann")
+    async with browser(app) as client:
+        answers = await asyncio.gather(*(client.post("/login/link", json={"token": link}) for _ in range(5)))
+    assert sorted(a.status_code for a in answers) == [200, 401, 401, 401, 401]
+
+
+async def test_a_new_password_ends_links_that_were_given_out(app: FastAPI, door: Door) -> None:
+    door.user("ann", "viewer")
+    async with browser(app) as client:
+        link = await door.access.login_link_for("ann")
+        await client.patch("/users/ann", json={"password": "8 herons by the weir"}, headers=door.person("admin"))
+        assert (await client.post("/login/link", json={"token": link})).status_code == 401
+        await log_in(client, "ann", "8 herons by the weir")
+        link = await door.access.login_link_for("ann")
+        new = {"current": "8 herons by the weir", "new": "9 herons by the weir"}
+        assert (await client.post("/me/password", json=new)).status_code == 204
+        assert (await client.post("/login/link", json={"token": link})).status_code == 401
+
+
+async def test_a_database_that_is_away_keeps_nobody_waiting(
+    app: FastAPI, door: Door, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    header, read, goes_on = door.person("viewer"), door.access.records.everybody, threading.Event()
+
+    def hangs() -> Everybody:
+        goes_on.wait(30)
+        raise Unavailable("the database does not answer")
+
+    async with browser(app) as client:
+        assert (await client.get("/me", headers=header)).status_code == 200
+        monkeypatch.setattr(door.access.records, "everybody", hangs)
+        monkeypatch.setattr("edge.access.access._PATIENCE_S", 0.01)
+        door.clock.advance(2.5)
+        try:
+            # With a server that does not answer, and once it is known to be away.
+            assert (await client.get("/me", headers=header)).status_code == 200
+        finally:
+            goes_on.set()
+        for _ in range(3):
+            door.clock.advance(2.5)
+            await asyncio.sleep(0.02)
+            assert (await client.get("/me", headers=header)).status_code == 200
+            assert (await client.get("/me", headers={"authorization": "Bearer mgp_x"})).status_code == 401
+        assert caplog.text.count("users cannot be read") == 1
+        monkeypatch.setattr(door.access.records, "everybody", read)
+        door.access.records.remove_user("viewer-all", "test")
+        door.clock.advance(2.5)
+        await client.get("/me", headers=header)
+        await asyncio.sleep(0.2)
+        assert (await client.get("/me", headers=header)).status_code == 401
+
+
 async def test_users_are_kept_in_order(app: FastAPI, door: Door) -> None:
     door.user("ann", "admin")
     async with browser(app) as ann, browser(app) as eve:
@@ -501,6 +611,32 @@ async def test_changes_say_who_and_from_where(app: FastAPI, door: Door, service:
     assert tuple(row) == ("models/north-w2-1-2/pin", "pinned", "ann", "192.0.2.55")
 
 
+async def test_what_becomes_of_dead_letters_is_recorded(app: FastAPI, door: Door, service: DictAppliance) -> None:
+    assert service.outputs is not None
+    letters = await service.outputs.dead_letters(10, None)
+    async with browser(app, "192.0.2.55") as client:
+        admin = door.person("admin", name="ann")
+        for letter, method, path in zip(letters, ("POST", "DELETE"), ("/retry", ""), strict=False):
+            done = await client.request(method, f"/outputs/dead-letters/{letter['id']}{path}", headers=admin)
+            assert done.status_code == 204
+    with door.database.read() as c:
+        query = "SELECT action, changed_by, address FROM audit WHERE subject LIKE 'outputs/dead-letters/%' ORDER BY id"
+        rows = [tuple(r) for r in c.exec_driver_sql(query)]
+    assert rows == [("sent again", "ann", "192.0.2.55"), ("deleted", "ann", "192.0.2.55")][: len(letters)]
+    assert rows
+
+
+async def test_an_address_is_shown_as_one_line(door: Door, app: FastAPI, caplog: pytest.LogCaptureFixture) -> None:
+    """What a proxy tells of its client may be any text."""
+    transport = httpx.ASGITransport(app, client=("9.9.9.9\x1b[31m\nlogged in", 1))
+    async with httpx.AsyncClient(transport=transport, base_url="http://box/api/v1") as client:
+        await client.post("/login", json={"name": "ann\nroot", "password": "x"})
+    with door.database.read() as c:
+        (address,) = c.exec_driver_sql("SELECT address FROM audit WHERE subject = 'login'").one()
+    assert address == "9.9.9.9?[31m?logged in"
+    assert all(c.isprintable() for c in caplog.messages[-1])
+
+
 # --- some cameras only
 
 
@@ -552,6 +688,29 @@ async def test_every_answer_leaves_the_hidden_camera_out(
     assert [(e["kind"], e["camera"], e["data"]) for e in events] == [
         ("model.promoted", "north", {}), ("plan", None, {})
     ]  # fmt: skip
+
+
+def test_why_a_plan_was_made_names_no_hidden_camera() -> None:
+    me = Principal("ann", "viewer", frozenset({"north", "dock-2"}))
+    problem = {"streams": [{"id": "north"}, {"id": "south"}]}
+    causes = ("south: the retraining is later than planned", "north: 0.1 GPU-s done", "retrain-south ended", "start")
+    detail = {
+        "window": {"cameras": [{"camera": "north"}], "details": {}},
+        "plans": [{"id": n, "problem": problem, "plan": {"x": 1}, "cause": c} for n, c in enumerate(causes)],
+        "jobs": [], "usage": [], "profiles": [], "costs": [],
+    }  # fmt: skip
+    shown = limits.window_detail(me, detail)["plans"]
+    assert [p["cause"] for p in shown] == ["another camera", causes[1], "another camera", "start"]
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [("dock-2: silent", True), ("dock: silent", False), ("worker camera-dock ended", False), ("dock-2-b: lost", False),
+     ("model dock-2-w3-1 was damaged", True), ("little disk space", True)],
+)  # fmt: skip
+def test_one_cameras_id_inside_anothers(message: str, told: bool) -> None:
+    me = Principal("ann", "viewer", frozenset({"dock-2"}))
+    assert bool(limits.told(me, [{"message": message}], ["dock", "dock-2", "dock-2-b"])) == told
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from web.access_bodies import (
     UserPatch,
     parse_private,
 )
-from web.auth import COOKIE
+from web.auth import session_cookie
 from web.errors import Json
 from web.parts import Body, Caller, Service, Who, example, takes, visit_of
 
@@ -51,7 +51,12 @@ def _entered(request: Request, found: LoggedIn) -> Json:
     about = {"name": who.name, "role": who.role, "cameras": cameras_json(who.cameras)}
     answer = Json(about | {"csrf": found.csrf, "expires_utc_s": found.expires_utc_s}, headers=_PRIVATE)
     answer.set_cookie(
-        COOKIE, found.secret, path="/", httponly=True, samesite="strict", secure=request.url.scheme == "https"
+        session_cookie(request.headers.get("host", "")),
+        found.secret,
+        path="/",
+        httponly=True,
+        samesite="strict",
+        secure=request.url.scheme == "https",
     )
     return answer
 
@@ -98,11 +103,12 @@ async def setup(body: Body, request: Request, access: Door) -> Any:
 
 
 @router.post("/logout", status_code=204, response_class=Response)
-async def logout(access: Door, caller: Caller, by: Who) -> Response:
+async def logout(request: Request, access: Door, caller: Caller, by: Who) -> Response:
     """End this session."""
     await access.logout(caller, by)
     answer = Response(status_code=204)
-    answer.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
+    name = session_cookie(request.headers.get("host", ""))
+    answer.delete_cookie(name, path="/", httponly=True, samesite="strict")
     return answer
 
 
