@@ -487,7 +487,7 @@ class Alarms:
             merged = {k: v for k, v in merge(before, patch).items() if v is not None}
             changed = parse(RuleSettings, merged)
             if changed != self._settings[rule]:
-                self._check(changed)
+                self._check(changed, self._settings[rule])
                 await self._put({**self._settings, rule: changed}, by)
                 self._note("rule.changed", data={"rule": rule, "by": by, "fields": sorted(patch)})
         return self.rule(rule)
@@ -506,8 +506,9 @@ class Alarms:
         self._rules = tuple(r.rule() for r in settings.values())
         self._look(al.RulesChanged(tuple(k for k, r in settings.items() if before.get(k) != r)))
 
-    def _check(self, rule: RuleSettings) -> None:
-        """What a rule names is there. Raises InvalidValues."""
+    def _check(self, rule: RuleSettings, before: RuleSettings | None = None) -> None:
+        """What a rule names is there, or was named `before`: a rule about a camera or zone that is gone can still be
+        changed and switched off. Raises InvalidValues."""
         cameras = {c: r.settings for c, r in self._cameras().items()}
         named = [cameras[c] for c in rule.cameras if c in cameras] if rule.cameras else list(cameras.values())
         known: dict[str, Collection[str]] = {
@@ -521,7 +522,7 @@ class Alarms:
             )
             for field, there in known.items()
             for n, value in enumerate(getattr(rule, field))
-            if value not in there
+            if value not in there and (before is None or value not in getattr(before, field))
         ]
         if problems:
             raise InvalidValues(problems)

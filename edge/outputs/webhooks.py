@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 import contextlib
 import hashlib
 import hmac
@@ -26,7 +25,7 @@ from typing import Any, Final
 import aiohttp
 
 from edge.core.clock import Clock
-from edge.core.errors import MagpieError
+from edge.core.errors import InvalidValue, MagpieError
 from edge.outputs.messages import WEBHOOK, Json, Pace, Verdict, Waiting, judge
 from edge.outputs.outbox import Outbox
 
@@ -56,17 +55,18 @@ class Receiver:
 
 
 def key_of(secret: str) -> bytes:
-    """The key of a secret: base64 behind "whsec_", else its UTF-8 bytes."""
+    """The key of a secret: base64 behind "whsec_", else its UTF-8 bytes. Raises InvalidValue for what is no base64: a
+    receiver that follows the convention could not verify it."""
     if secret.startswith(_SECRET_PREFIX):
         try:
             return base64.b64decode(secret[len(_SECRET_PREFIX) :], validate=True)
-        except binascii.Error:
-            pass
+        except ValueError:  # also of characters that are not ASCII
+            raise InvalidValue("secret", f"{_SECRET_PREFIX}***", f"base64 behind {_SECRET_PREFIX}") from None
     return secret.encode()
 
 
 def signature(secret: str, message: str, timestamp: int, body: bytes) -> str:
-    """The value of the header webhook-signature."""
+    """The value of the header webhook-signature. Raises InvalidValue as `key_of`."""
     signed = f"{message}.{timestamp}.".encode() + body
     return "v1," + base64.b64encode(hmac.new(key_of(secret), signed, hashlib.sha256).digest()).decode()
 
@@ -103,11 +103,10 @@ class Poster:
         secret = await self._secret()
         body = content(r.site, kind, camera, message, utc_s, data)
         now = self._clock.utc()
+        signed = headers(secret, message, int(now), body)
         try:
             session = await self._opened()
-            async with session.post(
-                r.url, data=body, headers=headers(secret, message, int(now), body), allow_redirects=False
-            ) as answer:
+            async with session.post(r.url, data=body, headers=signed, allow_redirects=False) as answer:
                 verdict = judge(answer.status, answer.headers.get("retry-after"), now)
                 # What it says is of no use, but read (in bounds) the connection can be used again.
                 if await answer.content.read(_MAX_ANSWER) and not answer.content.at_eof():

@@ -232,6 +232,18 @@ async def test_rules_that_name_what_is_not_there_are_refused(start: Callable[...
     assert records[0].changed_by == "ann"
 
 
+async def test_a_rule_about_what_is_gone_can_still_be_changed_and_switched_off(start: Callable[..., Any]) -> None:
+    box = await start()
+    rule = await box.alarms.add_rule({"kind": "object", "name": "parked", "zones": ["drive"], "cameras": ["gate"]}, "a")
+    gate = box.cameras["gate"]
+    gate.settings = gate.settings.model_copy(update={"zones": ()})
+    assert (await box.alarms.change_rule(rule["id"], {"enabled": False, "name": "x"}, "ann"))["enabled"] is False
+    box.cameras.clear()
+    assert (await box.alarms.change_rule(rule["id"], {"severity": "info"}, "ann"))["severity"] == "info"
+    with pytest.raises(InvalidValues, match=r"zones\[0\]"):
+        await box.alarms.change_rule(rule["id"], {"zones": ["porch"]}, "ann")
+
+
 async def test_the_database_decides_once_a_rule_was_changed(start: Callable[..., Any]) -> None:
     box = await start()
     box.answer((0.2, 0.2))
