@@ -22,6 +22,15 @@ MAX_BYTES: Final = 8192
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 
+def check_secret(name: object, value: object) -> None:
+    """Whether a secret can be kept under the name. Raises InvalidValue for "name" or "value", which is never shown."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise InvalidValue("name", name, "1 to 100 of A-Z a-z 0-9 _ . - beginning with a letter or digit")
+    good = isinstance(value, str) and value and "\0" not in value and value.isprintable()
+    if not isinstance(value, str) or not good or len(value.encode("utf-8", "replace")) > MAX_BYTES:
+        raise InvalidValue("value", "(not shown)", f"one line of 1 to {MAX_BYTES} bytes")
+
+
 class Secrets:
     """The file in the data folder. Every method blocks; safe to use from many threads.
 
@@ -38,11 +47,7 @@ class Secrets:
 
     def put(self, name: str, value: str) -> bool:
         """Keep or replace; whether it is new. Raises InvalidValue."""
-        if not _NAME.fullmatch(name):
-            raise InvalidValue("name", name, "1 to 100 of A-Z a-z 0-9 _ . - beginning with a letter or digit")
-        good = isinstance(value, str) and value and "\0" not in value and value.isprintable()
-        if not good or len(value.encode("utf-8", "replace")) > MAX_BYTES:
-            raise InvalidValue("value", "(not shown)", f"one line of 1 to {MAX_BYTES} bytes")
+        check_secret(name, value)
         with self._one_at_a_time:
             kept = self._read()
             new = name not in kept

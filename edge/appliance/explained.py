@@ -30,6 +30,8 @@ _TERMS = (
     ("GPU-s", "device seconds"),
 )
 _INFERENCE = re.compile(r"inference share (\d+(?:\.\d+)?(?:e-?\d+)?) keeps (\d+(?:\.\d+)?) of the accuracy")
+#: Planners count without grammar.
+_ONE = re.compile(r"(?<![\d.])1 (retraining|device second|camera|device)s\b")
 _GAIN = 0.005  # less than half a point is within the noise of what is measured
 
 
@@ -189,7 +191,7 @@ def _plain(text: str, names: Mapping[str, str]) -> str:
     )
     for term, words in _TERMS:
         text = text.replace(term, words)
-    return text
+    return _ONE.sub(r"1 \1", text)
 
 
 def _percent(number: str) -> str:

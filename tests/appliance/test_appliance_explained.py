@@ -232,3 +232,12 @@ def test_any_reason_becomes_sentences(reason: str, names: dict[str, str]) -> Non
     if not names:
         before = "".join(p.strip() for p in reason.split("; "))
         assert "".join(told).upper() == before.upper()
+
+
+def test_one_is_not_told_as_several() -> None:
+    told = in_words("1 retrainings, the most gain per GPU-second first; it costs 1 GPU-s; 21 retrainings wait", {})
+    assert told == [
+        "1 retraining, the most gain per device second first",
+        "It costs 1 device second",
+        "21 retrainings wait",
+    ]

@@ -100,7 +100,14 @@ async def test_bad_queries_are_refused_by_field(client: httpx.AsyncClient, query
      ("rule", {"id": "r", "kind": "object", "dwell_s": -1}, {"dwell_s"}),
      ("serving", {"headroom": 0.5}, {"headroom"}),
      ("mqtt", {"host": "broker", "port": 0}, {"port"}),
-     ("webhook", {"id": "hook", "url": "ftp://x"}, {"url"})],
+     ("webhook", {"id": "hook", "url": "ftp://x"}, {"url"}),
+     ("user", {"name": "Ann B", "role": "boss", "cameras": ["A"], "password": "ann"}, {"name", "role", "cameras[0]",
+      "password"}),
+     ("user", {"name": "ann", "role": "viewer", "cameras": None}, set()),
+     ("token", {"name": "grafana", "expires_days": -1}, {"expires_days"}),
+     ("token", {"name": "two\nlines"}, {"name"}),
+     ("secret", {"name": "a b", "value": "x"}, {"name"}),
+     ("secret", {"name": "gate", "value": "two\nlines"}, {"value"})],
 )  # fmt: skip
 async def test_settings_are_checked_and_not_kept(
     client: httpx.AsyncClient, service: DictAppliance, kind: str, body: dict[str, object], paths: set[str]
@@ -109,6 +116,7 @@ async def test_settings_are_checked_and_not_kept(
     answer = await client.post(f"/check/{kind}", json=body)
     assert answer.status_code == 200
     assert {p["path"] for p in answer.json()["problems"]} == paths
+    assert not any(p["given"] in ("ann", "two\nlines") for p in answer.json()["problems"] if p["path"] != "name")
     assert (dict(service.kept), service.next, service.planning) == before
     assert not service.journal
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Path
 
-from edge.core.errors import InvalidValues
+from edge.access.secrets import check_secret
+from edge.core.access import camera_limit, checked_password, checked_role, label, user_name
+from edge.core.errors import InvalidValue, InvalidValues
 from edge.settings import (
     AdmissionRequest,
     CameraSettings,
@@ -19,12 +22,14 @@ from edge.settings import (
     parse,
 )
 from web import examples
+from web.access_bodies import NewToken, parse_private
 from web.errors import Json, body_of
 from web.parts import Body, example
 
 router = APIRouter(prefix="/check", tags=["state"])
 
-Kind = Literal["camera", "retraining", "rule", "serving", "admission", "mqtt", "webhook"]
+_Body = dict[str, Any]
+Kind = Literal["camera", "retraining", "rule", "serving", "admission", "mqtt", "webhook", "user", "token", "secret"]
 _MODELS: Final[dict[str, type[Settings]]] = {
     "camera": CameraSettings,
     "retraining": RetrainingSettings,
@@ -36,12 +41,48 @@ _MODELS: Final[dict[str, type[Settings]]] = {
 }
 
 
+def _user(body: _Body) -> None:
+    """Each field that is there, by the rules of the users themselves; a password also beside the name."""
+    name = body.get("name")
+    rules: dict[str, Callable[[object], object]] = {
+        "name": lambda given: user_name("name", given),
+        "role": lambda given: checked_role("role", given),
+        "cameras": lambda given: camera_limit("cameras", given),
+        "password": lambda given: checked_password("password", given, name if isinstance(name, str) else ""),
+    }
+    problems = []
+    for field, rule in rules.items():
+        try:
+            if field in body:
+                rule(body[field])
+        except InvalidValue as error:
+            problems.append(error)
+    if problems:
+        raise InvalidValues(problems)
+
+
+def _token(body: _Body) -> None:
+    parse_private(NewToken, body)
+    label("name", body.get("name"))
+
+
+#: What is no settings: fields that are not there are not looked at.
+_OTHERS: Final[dict[str, Callable[[_Body], None]]] = {
+    "user": _user,
+    "token": _token,
+    "secret": lambda body: check_secret(body.get("name"), body.get("value")),
+}
+
+
 @router.post("/{kind}", responses=example(examples.CHECK), openapi_extra=examples.CHECK_BODY)
 async def check(kind: Annotated[Kind, Path(description="what the body is")], body: Body) -> Any:
     """What is wrong with whole settings, by field; nothing is kept. What depends on the rest of the appliance (a name
     that is taken, a class that the teacher cannot produce) is told when they are sent to be kept."""
     try:
-        parse(_MODELS[kind], body)
-    except InvalidValues as error:
+        if kind in _OTHERS:
+            _OTHERS[kind](body)
+        else:
+            parse(_MODELS[kind], body)
+    except (InvalidValue, InvalidValues) as error:
         return Json({"problems": body_of(error)["error"]["problems"]})
     return Json({"problems": []})

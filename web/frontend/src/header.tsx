@@ -51,8 +51,10 @@ export function Header({ overview, health, now_s, page, me, theme, onTheme, onLo
       {overview && <WindowNow overview={overview} now_s={now_s} />}
       {health && (
         <Badge tone={health.ready ? (health.reasons.length > 0 ? "wait" : "good") : "bad"}>
-          {health.ready ? "Ready" : "Not ready"}
-          {health.ready && health.reasons.length > 0 && <span class="status-more">, with problems</span>}
+          <span>
+            {health.ready ? "Ready" : "Not ready"}
+            {health.ready && health.reasons.length > 0 && <span class="status-more">, with problems</span>}
+          </span>
         </Badge>
       )}
       <UserMenu me={me} theme={theme} onTheme={onTheme} onLogOut={onLogOut} />
@@ -187,6 +189,19 @@ interface BannerProps {
 
 const SHOWN = 4;
 
+/** Of complaints that differ in numbers only ("window 3: ...", "window 4: ...") the newest, with how many came before. */
+function newest(complaints: Complaint[]): (Complaint & { before: number })[] {
+  const kept = new Map<string, Complaint & { before: number }>();
+  const windows = (c: Complaint): number => Number(/^window (\d+):/.exec(c.message)?.[1] ?? 0);
+  for (const c of complaints) {
+    const key = windows(c) > 0 ? c.code : `${c.code} ${c.message}`;
+    const other = kept.get(key);
+    if (other === undefined) kept.set(key, { ...c, before: 0 });
+    else kept.set(key, { ...(windows(c) > windows(other) ? c : other), before: other.before + 1 });
+  }
+  return [...kept.values()];
+}
+
 /** Everything that the operator should know before looking at pictures. */
 export function Banner({ overview, health, silentSince, liveLost, now_s }: BannerProps) {
   const [all, setAll] = useState(false);
@@ -206,7 +221,7 @@ export function Banner({ overview, health, silentSince, liveLost, now_s }: Banne
   const complaints = (overview?.complaints ?? [])
     .filter((c) => !known.has(c.message) && now_s - (c.utc_s ?? now_s) < recent)
     .reverse();
-  const told: Complaint[] = [...reasons, ...complaints];
+  const told = newest([...reasons, ...complaints]);
   if (told.length === 0 && !liveLost) return null;
   const ready = health?.ready ?? true;
   return (
@@ -219,6 +234,7 @@ export function Banner({ overview, health, silentSince, liveLost, now_s }: Banne
           {(all ? told : told.slice(0, SHOWN)).map((c) => (
             <li key={`${c.code}-${c.message}`}>
               {c.message}
+              {c.before > 0 && <span class="quiet"> (and {c.before} before it)</span>}
               {c.utc_s !== undefined && <span class="quiet"> at {clock(c.utc_s)}</span>}
             </li>
           ))}

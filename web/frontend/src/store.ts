@@ -26,9 +26,9 @@ export interface Known {
   offset_s: number;
 }
 
-/** Objects come and go by the minute and have a list of their own. */
+/** Objects come and go by the minute and have a list of their own; that an alarm goes on is no news. */
 function told(entry: JournalEntry): boolean {
-  return !entry.kind.startsWith("object.");
+  return !entry.kind.startsWith("object.") && entry.kind !== "alarm.update";
 }
 
 const NOTHING: Known = {
@@ -165,9 +165,16 @@ export function useTheme(): [Theme, (theme: Theme) => void] {
     }
   });
   useEffect(() => {
-    if (theme === "system") delete document.documentElement.dataset["theme"];
-    else document.documentElement.dataset["theme"] = theme;
-    dispatchEvent(new Event("magpie-theme"));
+    const system = matchMedia("(prefers-color-scheme: dark)");
+    const put = (): void => {
+      document.documentElement.dataset["theme"] = theme === "system" ? (system.matches ? "dark" : "light") : theme;
+      dispatchEvent(new Event("magpie-theme"));
+    };
+    put();
+    system.addEventListener("change", put);
+    return () => system.removeEventListener("change", put);
+  }, [theme]);
+  useEffect(() => {
     try {
       localStorage.setItem("magpie.theme", theme);
     } catch {

@@ -1,7 +1,7 @@
 /** Journal entries in plain words. */
 
 import type { JournalEntry } from "./api";
-import { config, percent, shortVersion } from "./format";
+import { bytes, config, duration, percent, shortVersion } from "./format";
 
 export type Tone = "good" | "bad" | "plain";
 
@@ -23,6 +23,57 @@ function number(value: unknown): number | null {
 function because(data: Data): string {
   const reason = text(data["reason"]) || text(data["message"]);
   return reason ? `: ${reason}` : "";
+}
+
+function names(value: unknown): string {
+  return Array.isArray(value) ? value.map(text).join(", ") : text(value);
+}
+
+/** "1 request", "3 requests". */
+function many(value: unknown, one: string): string {
+  const n = number(value) ?? 0;
+  return `${n.toLocaleString()} ${n === 1 ? one : `${one}s`}`;
+}
+
+function by(data: Data): string {
+  const who = text(data["by"]);
+  return who ? ` by ${who}` : "";
+}
+
+function bad(words: string): Told {
+  return { text: words, tone: "bad" };
+}
+
+/** Planners speak of GPUs, people of devices: the smallest box may have none. */
+function plain(words: string): string {
+  return words.replace(/(?<![\d.])1 GPU-s\b/g, "1 device second").replaceAll("GPU-s", "device seconds");
+}
+
+/** What a destination of messages is called: "mqtt", "webhook/pager". */
+function destination(data: Data): string {
+  const name = text(data["destination"]);
+  if (name === "mqtt") return "The MQTT broker";
+  return name.startsWith("webhook/") ? `The webhook ${name.slice("webhook/".length)}` : name;
+}
+
+const LOST_OUT: Record<string, string> = {
+  removed: "it was removed",
+  limit: "too much was waiting",
+  age: "they were too old",
+  refused: "they were too large",
+  dead_letters: "too many were given up",
+};
+
+const CAUSES: Record<string, string> = {
+  "capacity changed": "another share of the device is left for cameras",
+};
+
+function cause(words: string): string {
+  return CAUSES[words] ?? plain(words);
+}
+
+function alarm(data: Data): string {
+  return text(data["message"]) || text(data["rule"]);
 }
 
 function version(data: Data, camera: string): string {
@@ -48,17 +99,37 @@ const KNOWN: Record<string, (d: Data, e: JournalEntry) => string | Told> = {
   "camera.reconnecting": (d) => ({ text: `connection lost, trying again${because(d)}`, tone: "bad" }),
   "camera.refused": (d) => ({ text: `the camera refuses the connection${because(d)}`, tone: "bad" }),
   "camera.stopped": () => "stopped",
-  "retraining.settings": (d) => `Settings changed (${(d["fields"] as string[] | undefined)?.join(", ") ?? ""})`,
+  "retraining.settings": (d) => `Settings of the retraining windows changed${by(d)} (${names(d["fields"])})`,
+  "serving.settings": (d) => `Settings of the served models changed${by(d)} (${names(d["fields"])})`,
+  "outputs.settings": (d) => `Outputs changed${by(d)}`,
+  "rule.added": (d) => `The rule ${text(d["rule"])} was added${by(d)}`,
+  "rule.changed": (d) => `The rule ${text(d["rule"])} was changed${by(d)} (${names(d["fields"])})`,
+  "rule.removed": (d) => `The rule ${text(d["rule"])} was removed${by(d)}`,
+  "alarm.new": (d) => ({ text: `alarm: ${alarm(d)}`, tone: d["severity"] === "info" ? "plain" : "bad" }),
+  "alarm.update": (d) => `the alarm goes on: ${alarm(d)}`,
+  "alarm.end": (d) => {
+    const [began, ended] = [number(d["began_utc_s"]), number(d["ended_utc_s"])];
+    const lasted = began !== null && ended !== null ? ` after ${duration(ended - began)}` : "";
+    return `the alarm is over${lasted}: ${alarm(d)}`;
+  },
+  "object.new": (d) => `${text(d["class"])} came`,
+  "object.update": (d) => `${text(d["class"])} is still there`,
+  "object.end": (d) => `${text(d["class"])} went`,
   "window.opened": (_, e) => `Window ${e.window ?? ""} began`,
   "window.closed": (_, e) => `Window ${e.window ?? ""} ended`,
   "window.resumed": (_, e) => `Window ${e.window ?? ""} goes on after a restart`,
+  "exemplars.late": (_, e) =>
+    `the pictures kept against forgetting did not learn from window ${e.window ?? ""}: its labels came too late for the next`,
   "window.no_labels": (_, e) => ({ text: `no labelled frames for window ${e.window ?? ""}`, tone: "bad" }),
   "sample.not_closed": (d) => ({ text: `its sample was not closed in time${because(d)}`, tone: "bad" }),
   "window.measured": (d, e) =>
     `window ${e.window ?? ""}: ${percent(number(d["realised"]))} right, the frozen model ${percent(number(d["frozen"]))}`,
   plan: (d) => {
-    const cause = text(d["cause"]);
-    return `New plan by ${text(d["policy"])}${cause && ` (${cause})`}: expects ${percent(number(d["objective"]))} on average`;
+    const why = cause(text(d["cause"]));
+    const expected = number(d["objective"]);
+    // Who may see some cameras only is told of a plan, not of what is in it.
+    if (expected === null) return "A new plan was made";
+    return `New plan by ${text(d["policy"])}${why && ` (${why})`}: expects ${percent(expected)} on average`;
   },
   profiled: (d) => `${text(d["configs"])} ways to retrain were estimated`,
   "inference.changed": (d) => {
@@ -77,18 +148,78 @@ const KNOWN: Record<string, (d: Data, e: JournalEntry) => string | Told> = {
   }),
   "model.pinned": (d, e) => `${version(d, e.camera ?? "")} was pinned`,
   "model.unpinned": (d, e) => `${version(d, e.camera ?? "")} was unpinned`,
-  "worker.worker_lost": (d) => ({ text: `worker ${text(d["worker"])} was lost and is started again${because(d)}`, tone: "bad" }),
-  "worker.worker_error": (d) => ({ text: `worker ${text(d["worker"])} reports an error${because(d)}`, tone: "bad" }),
-  "worker.respawn": (d) => `worker ${text(d["worker"])} is started anew with another share`,
-  "worker.share_refused": (d) => ({ text: `a share for ${text(d["worker"])} was refused${because(d)}`, tone: "bad" }),
+  "worker.worker_lost": (d) => bad(`worker ${text(d["worker"])} was lost and is started again${because(d)}`),
+  "worker.worker_error": (d) => bad(`worker ${text(d["worker"])} reports an error${because(d)}`),
+  "worker.messages_lost": (d) => bad(`${many(d["messages"], "message")} of worker ${text(d["worker"])} did not arrive`),
+  "worker.respawn": (d) => `worker ${text(d["worker"])} is started anew with another share${because(d)}`,
+  "worker.respawned": (d) => `worker ${text(d["worker"])} goes on with its new share`,
+  "worker.respawn_failed": (d) => bad(`worker ${text(d["worker"])} could not be started with another share${because(d)}`),
+  "worker.share_refused": (d) => bad(`a share for ${text(d["worker"])} was refused${because(d)}`),
+  "worker.device_sick": (d) => bad(`The device does not work as it should${because(d)}`),
+  "worker.device_recovered": () => ({ text: "The device works again", tone: "good" }),
+  "worker.device_restart": (d) => bad(`All workers of the device are started again${because(d)}`),
+  "serving.plan": (d) => {
+    const why = cause(text(d["cause"]));
+    return `New plan for the served models${why && ` (${why})`}: ${percent(number(d["share"]))} of the device`;
+  },
+  "serving.version": (d) => `Version ${text(d["version"])} of ${text(d["model"])} is served`,
+  "serving.executor_started": (d) => `A process for ${names(d["models"])} was started with ${percent(number(d["share"]))} of the device`,
+  "serving.executor_lost": (d) => bad(text(d["message"])),
+  "serving.executor_failed": (d) => bad(text(d["message"])),
+  "serving.model_refused": (d) => bad(text(d["message"])),
+  "serving.model_capped": (d) => bad(text(d["message"])),
+  "serving.requests_failed": (d) => bad(`${many(d["requests"], "request")} failed with ${text(d["executor"])}`),
+  "serving.listening": (d) => {
+    const ports = [["HTTP", d["http_port"]], ["gRPC", d["grpc_port"]]].filter(([, port]) => port != null);
+    return `Served models are answered by ${ports.map(([name, port]) => `${name} on port ${String(port)}`).join(" and ") || "nobody"}`;
+  },
+  "serving.front_lost": (d) => bad(`The front of the served models was lost with ${many(d["requests"], "open request")}, and is started again${because(d)}`),
+  "serving.drift": (d) => `${text(d["message"]) || text(d["model"])}; plans reckon with it`,
+  "output.up": (d) => ({ text: `${destination(d)} answers again`, tone: "good" }),
+  "output.down": (d) => bad(`${destination(d)} is away${because(d)}; messages wait`),
+  "output.dead": (d) => bad(`${destination(d)}: ${many(d["messages"], "message")} given up${because(d)}`),
+  "output.lost": (d) => bad(`${destination(d)}: ${many(d["messages"], "waiting message")} deleted: ${LOST_OUT[text(d["cause"])] ?? text(d["cause"])}`),
+  "output.retried": (d) => `${destination(d)}: a message that was given up is sent again${by(d)}`,
+  "output.dropped": (d) => `${destination(d)}: a message that was given up was deleted${by(d)}`,
+  "output.command_ignored": (d) => bad(`${many(d["messages"], "command")} by MQTT ignored${because(d)}`),
+  retention: deleted,
+  "retention.alarms": deleted,
   "events.lost": (d) => ({ text: `This page was too slow: ${text(d["events"])} events are missing here`, tone: "bad" }),
 };
 
-/** One entry in words, without its camera's name. */
-export function tell(entry: JournalEntry): Told {
+const DELETED: Record<string, string> = {
+  events: "journal entry",
+  windows: "window",
+  picture_sets: "window's pictures",
+  versions: "model's record",
+  blobs: "model file",
+  alarms: "alarm",
+  objects: "object",
+  pictures: "picture",
+};
+
+/** What a report of retention counts: "3 windows, 2 model files (1.2 MB)". */
+function deleted(data: Data): Told {
+  const parts = Object.entries(DELETED).flatMap(([key, one]) => {
+    const n = number(data[key]) ?? 0;
+    if (n === 0) return [];
+    const several = one === "journal entry" ? "journal entries" : one.includes("'s ") ? one.replace("'s ", "s' ") : `${one}s`;
+    return [`${n.toLocaleString()} ${n === 1 ? one : several}`];
+  });
+  const freed = number(data["bytes_freed"]) ?? 0;
+  const failures = names(data["failures"]);
+  const words = `Retention deleted ${parts.join(", ") || "nothing"}${freed > 0 ? ` (${bytes(freed)})` : ""}`;
+  return failures ? bad(`${words}; not deleted: ${failures}`) : { text: words, tone: "plain" };
+}
+
+/** One entry in words, without its camera's name. `named` says what people call a camera that the words speak of. */
+export function tell(entry: JournalEntry, named: (camera: string) => string = (id) => id): Told {
   const known = KNOWN[entry.kind];
   if (known) {
-    const told = known(entry.data, entry);
+    const cause = entry.data["cause"];
+    const about = typeof cause === "string" ? /^([a-z0-9_-]+): (.*)$/s.exec(cause) : null;
+    const data = about ? { ...entry.data, cause: `${named(about[1] ?? "")}: ${about[2] ?? ""}` } : entry.data;
+    const told = known(data, entry);
     return typeof told === "string" ? { text: told, tone: "plain" } : told;
   }
   if (entry.kind.startsWith("complaint.")) return { text: text(entry.data["message"]) || entry.kind, tone: "bad" };

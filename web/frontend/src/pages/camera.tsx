@@ -9,7 +9,6 @@ import { useAsked } from "../parts/asking";
 import { Badge } from "../parts/badge";
 import { Changed } from "../parts/changed";
 import { Icon } from "../parts/icon";
-import type { Polygon } from "../parts/live_picture";
 import { LivePicture, stateOf } from "../parts/live_picture";
 import { Empty } from "../parts/states";
 import { Tabs } from "../parts/tabs";
@@ -18,16 +17,13 @@ import { tell } from "../words";
 import "../styles/camera.css";
 import { AccuracyTab } from "./camera_accuracy";
 import { DisagreementsTab } from "./camera_disagreements";
+import type { CameraRecord } from "./camera_form";
 import { HappenedTab } from "./camera_happened";
 import { ModelsTab } from "./camera_models";
 import { SettingsTab } from "./camera_settings";
 import type { PageProps } from "./index";
 
-export interface CameraDetail {
-  id: string;
-  settings: Record<string, unknown> & { zones?: { name: string; polygon: Polygon }[]; classes: string[] };
-  state: Camera;
-}
+export type CameraDetail = CameraRecord & { state: Camera };
 
 const TABS = [
   { id: "accuracy", title: "Accuracy" },
@@ -153,7 +149,7 @@ export function CameraPage({ known, me, now_s }: PageProps) {
             <dd>
               {lost.length === 0
                 ? "nothing"
-                : lost.map(([name, n]) => `${n.toLocaleString()} ${name.replaceAll("_", " ")}`).join(", ")}
+                : lost.map(([name, n]) => `${name.replaceAll("_", " ")} ${n.toLocaleString()}`).join(", ")}
             </dd>
           </dl>
           <Lately events={known.events.filter((e) => e.camera === id).slice(0, 5)} />

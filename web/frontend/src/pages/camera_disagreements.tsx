@@ -40,10 +40,10 @@ const MOST = 100;
 function counted(names: string[]): string {
   const counts = new Map<string, number>();
   for (const name of names) counts.set(name, (counts.get(name) ?? 0) + 1);
-  return [...counts].map(([name, n]) => (n === 1 ? name : `${n} ${name}`)).join(", ");
+  return [...counts].map(([name, n]) => (n === 1 ? name : `${name} ×${n}`)).join(", ");
 }
 
-/** In words: "missed: 2 person; called differently: car (teacher: bus)". */
+/** In words: "The model missed: person ×2", "The model said car, the teacher bus". */
 function inWords({ student, teacher }: Disagreement): string[] {
   const missed = teacher.filter((o) => o.verdict === "missed").map((o) => o.class);
   const extra = student.filter((o) => o.verdict === "extra").map((o) => o.class);

@@ -4,12 +4,13 @@ import { useState } from "preact/hooks";
 
 import type { Alarm, Camera, Me } from "../api";
 import { ApiError, ask, pictureUrl, words } from "../api";
-import { ago, duration, moment } from "../format";
-import type { Tone } from "../parts/badge";
+import { ago, duration, moment, percent } from "../format";
 import { Badge } from "../parts/badge";
 import { Dialog } from "../parts/dialog";
 import { Events } from "../parts/events";
+import { Older } from "../parts/older";
 import { usePaged } from "../parts/paged";
+import { SEVERITIES } from "../parts/severity";
 import { Empty, ErrorBox, Loading } from "../parts/states";
 import { toast } from "../parts/toasts";
 import { href } from "../router";
@@ -28,11 +29,6 @@ interface SeenObject {
   picture: boolean;
 }
 
-const SEVERITIES: Record<Alarm["severity"], [string, Tone]> = {
-  critical: ["Critical", "bad"],
-  warning: ["Warning", "wait"],
-  info: ["Note", "info"],
-};
 const PAGE = 20;
 
 interface Props {
@@ -53,7 +49,7 @@ export function HappenedTab({ camera, known, me, now_s }: Props) {
     <div class="cards wide-cards">
       <AlarmList camera={camera} known={known} me={me} now_s={now_s} onPicture={setPicture} />
       <ObjectList camera={camera} now_s={now_s} onPicture={setPicture} />
-      <Events events={known.events.filter((e) => e.camera === camera.id)} cameras={[]} />
+      <Events events={known.events.filter((e) => e.camera === camera.id)} cameras={null} />
       {picture !== null && (
         <Dialog title={picture.title} onClose={() => setPicture(null)} wide>
           <img class="whole" src={picture.url} alt={picture.title} />
@@ -127,7 +123,7 @@ function AlarmList({ camera, known, me, now_s, onPicture }: Props & { onPicture:
           })}
         </ul>
       )}
-      <Older older={found.older} />
+      <Older of={found} words="Older" />
     </section>
   );
 }
@@ -152,7 +148,7 @@ function ObjectList({ camera, now_s, onPicture }: { camera: Camera; now_s: numbe
           {found.rows.map((seen) => (
             <li key={seen.id}>
               <p>
-                <strong>{seen.class}</strong> <span class="quiet">({percentText(seen.score)} sure)</span>
+                <strong>{seen.class}</strong> <span class="quiet">({percent(seen.score)} sure)</span>
                 {seen.zones.length > 0 && ` in ${seen.zones.join(", ")}`}
               </p>
               <p class="quiet small">
@@ -173,22 +169,7 @@ function ObjectList({ camera, now_s, onPicture }: { camera: Camera; now_s: numbe
           ))}
         </ul>
       )}
-      <Older older={found.older} />
+      <Older of={found} words="Older" />
     </section>
-  );
-}
-
-function percentText(value: number): string {
-  return `${Math.round(100 * value)}\u00a0%`;
-}
-
-function Older({ older }: { older: (() => Promise<void>) | null }) {
-  if (older === null) return null;
-  return (
-    <div class="actions">
-      <button type="button" onClick={() => void older()}>
-        Older
-      </button>
-    </div>
   );
 }

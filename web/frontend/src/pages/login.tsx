@@ -3,10 +3,11 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 
-import type { Problem } from "../api";
-import { ApiError, ask, problemsOf, words } from "../api";
+import { ApiError, ask } from "../api";
 import { Mark } from "../header";
 import { FormProblems, TextField } from "../parts/form";
+import type { Json } from "../parts/schema_form";
+import { useForm } from "../parts/schema_form";
 import { ErrorBox, Loading } from "../parts/states";
 import type { Route } from "../router";
 import { go } from "../router";
@@ -52,70 +53,78 @@ function useWait(): [number, (seconds: number) => void] {
   return [Math.max(0, Math.ceil((until - now) / 1000)), start];
 }
 
+/** A form that lets somebody in: what it holds, and how long one waits after too many tries. */
+function useDoor<Draft extends Json>(empty: Draft, entered: () => Promise<void>) {
+  const form = useForm(null, empty);
+  const [wait_s, wait] = useWait();
+  const knock = (path: string, body: Json, refused?: () => void): Promise<unknown> =>
+    form.save(async () => {
+      try {
+        await ask(path, "POST", body);
+        await entered();
+      } catch (error) {
+        refused?.();
+        if (!(error instanceof ApiError && error.status === 429)) throw error;
+        wait(error.retry_after_s ?? 30);
+      }
+    });
+  return { form, draft: form.draft as Draft, wait_s, knock };
+}
+
+function TooMany({ wait_s }: { wait_s: number }) {
+  if (wait_s === 0) return null;
+  return (
+    <p class="problem" role="alert">
+      Too many tries. Wait {wait_s} {wait_s === 1 ? "second" : "seconds"}.
+    </p>
+  );
+}
+
 export function LoginPage({ route, entered }: Props) {
   const link = route.query.get("link");
   return link === null ? <PasswordLogin entered={entered} /> : <LinkLogin link={link} entered={entered} />;
 }
 
+const NOBODY = { name: "", password: "" };
+
 function PasswordLogin({ entered }: Pick<Props, "entered">) {
-  const [name, setName] = useState("");
-  const [password, setPassword] = useState("");
-  const [failure, setFailure] = useState("");
-  const [problems, setProblems] = useState<Problem[]>([]);
-  const [busy, setBusy] = useState(false);
-  const [wait_s, wait] = useWait();
-  const form = useRef<HTMLFormElement>(null);
+  const { form, draft, wait_s, knock } = useDoor(NOBODY, entered);
 
   useEffect(() => {
-    form.current?.querySelector("input")?.focus();
+    form.place.current?.querySelector("input")?.focus();
   }, []);
 
-  const submit = async (event: Event): Promise<void> => {
+  const submit = (event: Event): void => {
     event.preventDefault();
-    setBusy(true);
-    setFailure("");
-    setProblems([]);
-    try {
-      await ask("/login", "POST", { name, password });
-      await entered();
-    } catch (error) {
-      if (error instanceof ApiError && error.status === 429) wait(error.retry_after_s ?? 30);
-      else if (problemsOf(error).length > 0) setProblems(problemsOf(error));
-      else setFailure(words(error));
-      setPassword("");
-      form.current?.querySelector<HTMLInputElement>("input[type=password]")?.focus();
-    } finally {
-      setBusy(false);
-    }
+    void knock("/login", draft, () => {
+      form.change("password", "");
+      form.place.current?.querySelector<HTMLInputElement>("input[type=password]")?.focus();
+    });
   };
 
   return (
     <Frame title="Log in">
-      <form ref={form} class="stacked" onSubmit={(event) => void submit(event)}>
+      <form ref={form.place} class="stacked" onSubmit={submit}>
         <TextField
           label="Name"
           path="name"
-          problems={problems}
-          value={name}
-          onChange={setName}
+          problems={form.problems}
+          value={draft.name}
+          onChange={(name) => form.change("name", name)}
           input={{ autocomplete: "username", autocapitalize: "none", spellcheck: false, required: true, maxLength: 100 }}
         />
         <TextField
           label="Password"
           path="password"
-          problems={problems}
-          value={password}
-          onChange={setPassword}
+          problems={form.problems}
+          value={draft.password}
+          onChange={(password) => form.change("password", password)}
           input={{ type: "password", autocomplete: "current-password", required: true, maxLength: 1000 }}
         />
-        <FormProblems problems={problems} fields={["name", "password"]} failure={failure} />
-        {wait_s > 0 && (
-          <p class="problem" role="alert">
-            Too many tries. Wait {wait_s} {wait_s === 1 ? "second" : "seconds"}.
-          </p>
-        )}
-        <button type="submit" class="primary wide" disabled={busy || wait_s > 0 || name === "" || password === ""}>
-          {busy ? "Logging in…" : wait_s > 0 ? `Wait ${wait_s} s` : "Log in"}
+        <FormProblems problems={form.problems} fields={["name", "password"]} failure={form.failure} />
+        <TooMany wait_s={wait_s} />
+        <button type="submit" class="primary wide" disabled={form.busy || wait_s > 0 || draft.name === "" || draft.password === ""}>
+          {form.busy ? "Logging in…" : wait_s > 0 ? `Wait ${wait_s} s` : "Log in"}
         </button>
       </form>
       <p class="quiet small">
@@ -159,15 +168,10 @@ function LinkLogin({ link, entered }: { link: string } & Pick<Props, "entered">)
 
 export function SetupPage({ route, entered }: Props) {
   const given = route.query.get("token") ?? "";
-  const [token, setToken] = useState(given);
-  const [name, setName] = useState("");
-  const [password, setPassword] = useState("");
-  const [again, setAgain] = useState("");
-  const [problems, setProblems] = useState<Problem[]>([]);
-  const [failure, setFailure] = useState("");
-  const [busy, setBusy] = useState(false);
+  const { form, draft, wait_s, knock } = useDoor({ token: given, name: "", password: "", again: "" }, entered);
+  const { token, name, password, again } = draft;
+  const { problems } = form;
   const [open, setOpen] = useState(true);
-  const [wait_s, wait] = useWait();
 
   useEffect(() => {
     ask<{ open: boolean }>("/setup").then(
@@ -176,21 +180,9 @@ export function SetupPage({ route, entered }: Props) {
     );
   }, []);
 
-  const submit = async (event: Event): Promise<void> => {
+  const submit = (event: Event): void => {
     event.preventDefault();
-    setBusy(true);
-    setFailure("");
-    setProblems([]);
-    try {
-      await ask("/setup", "POST", { token, name, password });
-      await entered();
-    } catch (error) {
-      if (error instanceof ApiError && error.status === 429) wait(error.retry_after_s ?? 30);
-      else if (problemsOf(error).length > 0) setProblems(problemsOf(error));
-      else setFailure(words(error));
-    } finally {
-      setBusy(false);
-    }
+    void knock("/setup", { token, name, password });
   };
 
   if (!open) {
@@ -208,14 +200,14 @@ export function SetupPage({ route, entered }: Props) {
   return (
     <Frame title="Set up Magpie">
       <p class="quiet">Choose the first administrator. Everything else can be changed later.</p>
-      <form class="stacked" onSubmit={(event) => void submit(event)}>
+      <form ref={form.place} class="stacked" onSubmit={submit}>
         {given === "" && (
           <TextField
             label="Set-up code"
             path="token"
             problems={problems}
             value={token}
-            onChange={setToken}
+            onChange={(to) => form.change("token", to)}
             hint="The appliance printed a link with it when it first started."
             input={{ autocomplete: "off", spellcheck: false, required: true }}
           />
@@ -225,7 +217,7 @@ export function SetupPage({ route, entered }: Props) {
           path="name"
           problems={problems}
           value={name}
-          onChange={setName}
+          onChange={(to) => form.change("name", to)}
           input={{ autocomplete: "username", autocapitalize: "none", spellcheck: false, required: true, maxLength: 100 }}
         />
         <TextField
@@ -233,7 +225,7 @@ export function SetupPage({ route, entered }: Props) {
           path="password"
           problems={problems}
           value={password}
-          onChange={setPassword}
+          onChange={(to) => form.change("password", to)}
           hint="A few words are easier to remember than signs."
           input={{ type: "password", autocomplete: "new-password", required: true }}
         />
@@ -242,21 +234,17 @@ export function SetupPage({ route, entered }: Props) {
           path="again"
           problems={mismatch}
           value={again}
-          onChange={setAgain}
+          onChange={(to) => form.change("again", to)}
           input={{ type: "password", autocomplete: "new-password", required: true }}
         />
-        <FormProblems problems={problems} fields={given === "" ? ["token", "name", "password"] : ["name", "password"]} failure={failure} />
-        {wait_s > 0 && (
-          <p class="problem" role="alert">
-            Too many tries. Wait {wait_s} {wait_s === 1 ? "second" : "seconds"}.
-          </p>
-        )}
+        <FormProblems problems={problems} fields={given === "" ? ["token", "name", "password"] : ["name", "password"]} failure={form.failure} />
+        <TooMany wait_s={wait_s} />
         <button
           type="submit"
           class="primary wide"
-          disabled={busy || wait_s > 0 || token === "" || name === "" || password === "" || again !== password}
+          disabled={form.busy || wait_s > 0 || token === "" || name === "" || password === "" || again !== password}
         >
-          {busy ? "One moment…" : "Set up and log in"}
+          {form.busy ? "One moment…" : "Set up and log in"}
         </button>
       </form>
     </Frame>

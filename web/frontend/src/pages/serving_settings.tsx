@@ -9,6 +9,7 @@ import { FormProblems, SelectField, TextField, typedNumber, useCheck } from "../
 import type { Demand, Planning, ServedModel, Serving } from "../parts/served";
 import { SERVING_POLICIES } from "../parts/served";
 import { toast } from "../parts/toasts";
+import { Unsaved } from "../parts/unsaved";
 import { may, whyNot } from "../session";
 
 interface ModelProps {
@@ -195,6 +196,7 @@ export function PlanningCard({ serving, me, onChanged }: PlanningProps) {
           />
         ))}
         <FormProblems problems={problems} fields={["policy", ...FIELDS.map((f) => f.field)]} failure={failure} />
+        <Unsaved when={allowed && dirty} />
         {allowed && (
           <div class="actions">
             <button type="submit" class="primary" disabled={busy || !dirty || problems.length > 0}>

@@ -7,6 +7,7 @@ import { bytes, duration, moment } from "../format";
 import { useAsked } from "../parts/asking";
 import { Badge } from "../parts/badge";
 import { Confirm } from "../parts/dialog";
+import { Older } from "../parts/older";
 import { usePaged } from "../parts/paged";
 import type { Form, Group, Json, Schema } from "../parts/schema_form";
 import { SchemaFields, defaultsOf, useForm } from "../parts/schema_form";
@@ -442,13 +443,7 @@ function DeadLetters({ count }: { count: number }) {
           ))}
         </ul>
       )}
-      {found.older && (
-        <div class="actions">
-          <button type="button" onClick={() => void found.older?.()}>
-            Older ones
-          </button>
-        </div>
-      )}
+      <Older of={found} words="Older ones" />
       {deleting && (
         <Confirm
           title="Delete this message?"

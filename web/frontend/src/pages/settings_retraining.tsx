@@ -6,7 +6,8 @@ import type { Retraining } from "../api";
 import { ask } from "../api";
 import { clock, left } from "../format";
 import { useAsked } from "../parts/asking";
-import type { Group, Json } from "../parts/schema_form";
+import { SaveBar } from "../parts/save_bar";
+import type { Group } from "../parts/schema_form";
 import { SchemaFields, humanised, patchOf, useForm, valueAt } from "../parts/schema_form";
 import { ErrorBox, Loading } from "../parts/states";
 import { toast } from "../parts/toasts";
@@ -150,33 +151,8 @@ function RetrainingForm({ root, me, now_s, retraining, onSaved }: SectionProps &
       )}
       <form ref={form.place} class="schema-form" onSubmit={(e) => void submit(e)} noValidate autoComplete="off">
         <SchemaFields root={root} model="RetrainingSettings" form={form} groups={groups} disabled={!changeable} />
-        {changeable && <SaveBar form={form} />}
+        {changeable && <SaveBar dirty={form.dirty} busy={form.busy} count={Object.keys(form.patch).length} onUndo={form.reset} />}
       </form>
     </section>
-  );
-}
-
-interface SaveBarProps {
-  form: { dirty: boolean; busy: boolean; reset: () => void; patch: Json };
-  what?: string;
-}
-
-/** Save and undo, at the lower edge of the screen while there is something to save. */
-export function SaveBar({ form, what = "Save" }: SaveBarProps) {
-  const count = Object.keys(form.patch).length;
-  return (
-    <div class={form.dirty ? "save-bar dirty" : "save-bar"}>
-      <button class="primary" type="submit" disabled={!form.dirty || form.busy}>
-        {form.busy ? "Saving…" : what}
-      </button>
-      {form.dirty && (
-        <>
-          <button type="button" disabled={form.busy} onClick={form.reset}>
-            Undo
-          </button>
-          <span class="quiet">{count === 1 ? "1 setting is" : `${count} settings are`} changed and not saved</span>
-        </>
-      )}
-    </div>
   );
 }

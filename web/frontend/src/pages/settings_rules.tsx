@@ -5,17 +5,17 @@ import { useState } from "preact/hooks";
 import { ask } from "../api";
 import { useAsked } from "../parts/asking";
 import { Badge } from "../parts/badge";
-import type { Tone } from "../parts/badge";
 import { Confirm } from "../parts/dialog";
 import type { Group, Json, Option } from "../parts/schema_form";
 import { SchemaFields, defaultsOf, useForm } from "../parts/schema_form";
+import { SEVERITIES } from "../parts/severity";
 import { Empty, ErrorBox, Loading } from "../parts/states";
 import { Table } from "../parts/table";
 import { toast } from "../parts/toasts";
 import { go, href } from "../router";
 import { may, whyNot } from "../session";
 import type { SectionProps } from "./settings";
-import type { CameraRecord } from "./settings_cameras";
+import type { CameraRecord } from "./camera_form";
 
 type Kind = "object" | "accuracy" | "camera_lost" | "disk" | "roll_back" | "slo";
 
@@ -42,7 +42,6 @@ const KINDS: Record<Kind, string> = {
   roll_back: "A model was rolled back",
   slo: "A served model misses its objective",
 };
-const SEVERITIES: Record<Rule["severity"], [string, Tone]> = { critical: ["Critical", "bad"], warning: ["Warning", "wait"], info: ["Note", "info"] };
 const OF_KIND: Record<string, Kind[]> = {
   cameras: ["object", "accuracy", "camera_lost", "roll_back"],
   classes: ["object"],

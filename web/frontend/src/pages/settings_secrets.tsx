@@ -2,11 +2,11 @@
 
 import { useState } from "preact/hooks";
 
-import type { Problem } from "../api";
-import { ask, problemsOf, words } from "../api";
+import { ApiError, ask } from "../api";
 import { useAsked } from "../parts/asking";
 import { Confirm, Dialog } from "../parts/dialog";
 import { FormProblems, TextField } from "../parts/form";
+import { useForm } from "../parts/schema_form";
 import { Empty, ErrorBox, Loading } from "../parts/states";
 import { Table } from "../parts/table";
 import { toast } from "../parts/toasts";
@@ -90,58 +90,62 @@ export function SecretsSection() {
   );
 }
 
+/** The name is part of the address: what is said of it there stands at its field. */
+function atField(error: unknown): unknown {
+  if (!(error instanceof ApiError)) return error;
+  const problems = error.problems.map((p) => (p.path === "path.name" ? { ...p, path: "name" } : p));
+  return new ApiError(error.status, error.message, problems, error.code);
+}
+
 function SecretDialog({ name: given, onClose, onSaved }: { name: string; onClose: () => void; onSaved: () => void }) {
-  const [name, setName] = useState(given);
-  const [value, setValue] = useState("");
-  const [problems, setProblems] = useState<Problem[]>([]);
-  const [failure, setFailure] = useState("");
-  const [busy, setBusy] = useState(false);
+  const [first] = useState({ name: given, value: "" });
+  const form = useForm("secret", first);
+  const draft = form.draft as typeof first;
+  const name = draft.name.trim();
   const submit = async (event: Event): Promise<void> => {
     event.preventDefault();
-    setBusy(true);
-    setProblems([]);
-    setFailure("");
-    try {
-      await ask(`/secrets/${encodeURIComponent(name.trim())}`, "PUT", { value });
-      toast(`Secret ${name.trim()} saved`);
-      onSaved();
-    } catch (error) {
-      const said = problemsOf(error);
-      setProblems(said.map((p) => (/^(path\.)?name$/.test(p.path) ? { ...p, path: "name" } : p)));
-      if (said.length === 0) setFailure(words(error));
-      setBusy(false);
-    }
+    const done = await form.save(async () => {
+      try {
+        await ask(`/secrets/${encodeURIComponent(name)}`, "PUT", { value: draft.value });
+      } catch (error) {
+        throw atField(error);
+      }
+      return true;
+    });
+    if (!done) return;
+    toast(`Secret ${name} saved`);
+    onSaved();
   };
   return (
     <Dialog title={given ? `Replace the secret ${given}` : "Add a secret"} onClose={onClose}>
-      <form class="stacked" onSubmit={(e) => void submit(e)}>
+      <form ref={form.place} class="stacked" onSubmit={(e) => void submit(e)} noValidate>
         {given === "" && (
           <TextField
             label="Name"
             path="name"
-            problems={problems}
-            value={name}
-            onChange={setName}
-            hint="Small letters, digits, - and _. Others refer to it as secret:NAME."
-            input={{ autocomplete: "off", autocapitalize: "none", spellcheck: false, required: true, maxLength: 63 }}
+            problems={form.problems}
+            value={draft.name}
+            onChange={(to) => form.change("name", to)}
+            hint="Letters, digits, - _ and a dot. Others refer to it as secret:NAME."
+            input={{ autocomplete: "off", autocapitalize: "none", spellcheck: false, required: true, maxLength: 100 }}
           />
         )}
         <TextField
           label="Value"
           path="value"
-          problems={problems}
-          value={value}
-          onChange={setValue}
+          problems={form.problems}
+          value={draft.value}
+          onChange={(value) => form.change("value", value)}
           hint="It is not shown again."
           input={{ type: "password", autocomplete: "new-password", required: true }}
         />
-        <FormProblems problems={problems} fields={["name", "value"]} failure={failure} />
+        <FormProblems problems={form.problems} fields={["name", "value"]} failure={form.failure} />
         <div class="actions end">
           <button type="button" onClick={onClose}>
             Cancel
           </button>
-          <button type="submit" class="primary" disabled={busy || name.trim() === "" || value === ""}>
-            {busy ? "Saving…" : "Save"}
+          <button type="submit" class="primary" disabled={form.busy || name === "" || draft.value === ""}>
+            {form.busy ? "Saving…" : "Save"}
           </button>
         </div>
       </form>

@@ -2,20 +2,20 @@
 
 import { useState } from "preact/hooks";
 
-import type { Camera, Me, Problem, Role } from "../api";
-import { ask, problemsOf, words } from "../api";
+import type { Camera, Me, Role } from "../api";
+import { ask, words } from "../api";
 import { moment } from "../format";
 import { useAsked } from "../parts/asking";
 import { Badge } from "../parts/badge";
 import { Confirm, Dialog } from "../parts/dialog";
-import { FormProblems, SelectField, SwitchField, TextField, typedNumber } from "../parts/form";
-import { Choices } from "../parts/schema_form";
+import { FormProblems, SelectField, TextField, typedNumber } from "../parts/form";
+import { CamerasLimit, ROLES, ROLE_WORDS, limitWords, roleName } from "../parts/limits";
+import { useForm } from "../parts/schema_form";
 import { Empty, ErrorBox, Loading } from "../parts/states";
 import { Table } from "../parts/table";
 import { toast } from "../parts/toasts";
 import { may } from "../session";
 import type { SectionProps } from "./settings";
-import { ROLE_WORDS } from "./settings_users";
 
 interface Token {
   id: string;
@@ -41,8 +41,6 @@ interface Session {
   current: boolean;
 }
 
-const ROLES: Role[] = ["viewer", "operator", "admin"];
-
 export function TokensSection({ known, me }: SectionProps) {
   if (me.kind === "open") {
     return (
@@ -65,7 +63,6 @@ function Tokens({ me, cameras }: { me: Me; cameras: Camera[] }) {
   const [adding, setAdding] = useState(false);
   const [made, setMade] = useState<Token | null>(null);
   const [deleting, setDeleting] = useState<Token | null>(null);
-  const named = (id: string): string => cameras.find((c) => c.id === id)?.name ?? id;
   return (
     <section class="card" aria-labelledby="tokens-title">
       <div class="card-head">
@@ -97,8 +94,8 @@ function Tokens({ me, cameras }: { me: Me; cameras: Camera[] }) {
                 </>
               ),
             },
-            { key: "role", title: "Role", cell: (t) => ROLE_WORDS[t.role]?.split(":")[0] ?? t.role },
-            { key: "cameras", title: "Cameras", cell: (t) => (t.cameras === null ? "all" : t.cameras.map(named).join(", ") || "none") },
+            { key: "role", title: "Role", cell: (t) => roleName(t.role) },
+            { key: "cameras", title: "Cameras", cell: (t) => (limitWords(t.cameras, cameras)) },
             { key: "expires", title: "Ends", cell: (t) => (t.expires_utc_s === null ? "never" : moment(t.expires_utc_s)) },
             { key: "used", title: "Last used", cell: (t) => (t.last_used_utc_s === null ? <span class="quiet">never</span> : moment(t.last_used_utc_s)) },
             {
@@ -178,53 +175,58 @@ function Once({ token, onClose }: { token: Token; onClose: () => void }) {
   );
 }
 
+const NEW = { name: "", role: "viewer", cameras: null as string[] | null, expires_days: "365" };
+
 function TokenDialog({ me, cameras, onClose, onMade }: { me: Me; cameras: Camera[]; onClose: () => void; onMade: (token: Token) => void }) {
-  const [name, setName] = useState("");
-  const [role, setRole] = useState<Role>("viewer");
-  const [some, setSome] = useState(false);
-  const [chosen, setChosen] = useState<string[]>([]);
-  const [days, setDays] = useState("365");
-  const [problems, setProblems] = useState<Problem[]>([]);
-  const [failure, setFailure] = useState("");
-  const [busy, setBusy] = useState(false);
+  const asked = (d: Record<string, unknown>): Record<string, unknown> => ({ ...d, name: String(d["name"]).trim(), expires_days: typedNumber(String(d["expires_days"])) });
+  // Checking is for operators; a viewer hears of objections on sending.
+  const form = useForm(may(me, "operator") ? "token" : null, NEW, asked);
+  const { problems } = form;
+  const draft = form.draft as typeof NEW;
   const submit = async (event: Event): Promise<void> => {
     event.preventDefault();
-    setBusy(true);
-    setProblems([]);
-    setFailure("");
-    try {
-      onMade(await ask<Token>("/tokens", "POST", { name: name.trim(), role, cameras: some ? chosen : null, expires_days: typedNumber(days) }));
-    } catch (error) {
-      setProblems(problemsOf(error));
-      if (problemsOf(error).length === 0) setFailure(words(error));
-      setBusy(false);
-    }
+    const made = await form.save((d) => ask<Token>("/tokens", "POST", asked(d)));
+    if (made !== undefined) onMade(made);
   };
   return (
     <Dialog title="Make a token" onClose={onClose}>
-      <form class="stacked" onSubmit={(e) => void submit(e)}>
-        <TextField label="Name" path="name" problems={problems} value={name} onChange={setName} hint="What it is for: Prometheus" input={{ autocomplete: "off", required: true, maxLength: 100 }} />
+      <form ref={form.place} class="stacked" onSubmit={(e) => void submit(e)} noValidate>
+        <TextField
+          label="Name"
+          path="name"
+          problems={problems}
+          value={draft.name}
+          onChange={(name) => form.change("name", name)}
+          hint="What it is for: Prometheus"
+          input={{ autocomplete: "off", required: true, maxLength: 100 }}
+        />
         <SelectField
           label="Role"
           path="role"
           problems={problems}
-          value={role}
+          value={draft.role}
           hint="Never more than your own."
           options={ROLES.filter((r) => may(me, r)).map((r) => ({ value: r, label: ROLE_WORDS[r] }))}
-          onChange={(r) => setRole(r as Role)}
+          onChange={(role) => form.change("role", role)}
         />
-        <SwitchField label="Only some cameras" path="some" problems={[]} value={some} onChange={setSome} />
-        {some && (
-          <Choices label="Cameras" path="cameras" problems={problems} options={cameras.map((c) => ({ value: c.id, label: c.name }))} value={chosen} disabled={false} onChange={setChosen} />
-        )}
-        <TextField label="Ends after" unit="days" path="expires_days" problems={problems} value={days} onChange={setDays} hint="Empty: never." input={{ inputMode: "decimal", autocomplete: "off" }} />
-        <FormProblems problems={problems} fields={["name", "role", "cameras", "expires_days"]} failure={failure} />
+        <CamerasLimit cameras={cameras} value={draft.cameras} problems={problems} onChange={(limit) => form.change("cameras", limit)} />
+        <TextField
+          label="Ends after"
+          unit="days"
+          path="expires_days"
+          problems={problems}
+          value={draft.expires_days}
+          onChange={(days) => form.change("expires_days", days)}
+          hint="Empty: never."
+          input={{ inputMode: "decimal", autocomplete: "off" }}
+        />
+        <FormProblems problems={problems} fields={["name", "role", "cameras", "expires_days"]} failure={form.failure} />
         <div class="actions end">
           <button type="button" onClick={onClose}>
             Cancel
           </button>
-          <button type="submit" class="primary" disabled={busy || name.trim() === ""}>
-            {busy ? "One moment…" : "Make it"}
+          <button type="submit" class="primary" disabled={form.busy || draft.name.trim() === ""}>
+            {form.busy ? "One moment…" : "Make it"}
           </button>
         </div>
       </form>

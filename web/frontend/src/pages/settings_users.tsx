@@ -2,14 +2,16 @@
 
 import { useState } from "preact/hooks";
 
-import type { Camera, Problem, Role } from "../api";
-import { ask, problemsOf, words } from "../api";
+import type { Camera, Role } from "../api";
+import { ask } from "../api";
 import { moment } from "../format";
 import { useAsked } from "../parts/asking";
 import { Badge } from "../parts/badge";
 import { Confirm, Dialog } from "../parts/dialog";
 import { FormProblems, SelectField, SwitchField, TextField } from "../parts/form";
-import { Choices } from "../parts/schema_form";
+import { CamerasLimit, ROLES, ROLE_WORDS, limitWords, roleName } from "../parts/limits";
+import type { Json } from "../parts/schema_form";
+import { useForm } from "../parts/schema_form";
 import { ErrorBox, Loading } from "../parts/states";
 import { Table } from "../parts/table";
 import { toast } from "../parts/toasts";
@@ -24,19 +26,11 @@ interface User {
   last_login_utc_s: number | null;
 }
 
-export const ROLE_WORDS: Record<Role, string> = {
-  viewer: "Viewer: sees everything, changes nothing",
-  operator: "Operator: runs it day by day – models, rules, retraining, alarms",
-  admin: "Administrator: cameras, users, outputs, secrets, too",
-};
-const ROLES: Role[] = ["viewer", "operator", "admin"];
-
 export function UsersSection({ known, me }: SectionProps) {
   const { value, error, again } = useAsked<User[]>("/users");
   const [editing, setEditing] = useState<User | "new" | null>(null);
   const [deleting, setDeleting] = useState<User | null>(null);
   const cameras = known.overview?.cameras ?? [];
-  const named = (id: string): string => cameras.find((c) => c.id === id)?.name ?? id;
   return (
     <section class="card" aria-labelledby="users-title">
       <div class="card-head">
@@ -66,8 +60,8 @@ export function UsersSection({ known, me }: SectionProps) {
                 </>
               ),
             },
-            { key: "role", title: "Role", cell: (u) => ROLE_WORDS[u.role]?.split(":")[0] ?? u.role },
-            { key: "cameras", title: "Cameras", cell: (u) => (u.cameras === null ? "all" : u.cameras.map(named).join(", ") || "none") },
+            { key: "role", title: "Role", cell: (u) => roleName(u.role) },
+            { key: "cameras", title: "Cameras", cell: (u) => (limitWords(u.cameras, cameras)) },
             { key: "state", title: "State", cell: (u) => (u.disabled ? <Badge tone="off">Disabled</Badge> : <Badge tone="good">May log in</Badge>) },
             { key: "last", title: "Last login", cell: (u) => (u.last_login_utc_s === null ? <span class="quiet">never</span> : moment(u.last_login_utc_s)) },
             {
@@ -130,52 +124,41 @@ interface DialogProps {
   onSaved: () => void;
 }
 
+/** What the server's rules look at: no password means that it stays. */
+function checked(draft: Json): Json {
+  const { password, disabled: _, ...rest } = draft;
+  return password === "" ? rest : { ...rest, password };
+}
+
 function UserDialog({ user, self, cameras, onClose, onSaved }: DialogProps) {
-  const [name, setName] = useState(user?.name ?? "");
-  const [role, setRole] = useState<Role>(user?.role ?? "viewer");
-  const [some, setSome] = useState(user !== null && user.cameras !== null);
-  const [chosen, setChosen] = useState<string[]>(user?.cameras ?? []);
-  const [password, setPassword] = useState("");
-  const [disabled, setDisabled] = useState(user?.disabled ?? false);
-  const [problems, setProblems] = useState<Problem[]>([]);
-  const [failure, setFailure] = useState("");
-  const [busy, setBusy] = useState(false);
+  const [first] = useState({ name: user?.name ?? "", role: user?.role ?? "viewer", cameras: user?.cameras ?? null, password: "", disabled: user?.disabled ?? false });
+  const form = useForm("user", first, checked);
+  const { problems } = form;
+  const draft = form.draft as typeof first;
 
   const submit = async (event: Event): Promise<void> => {
     event.preventDefault();
-    setBusy(true);
-    setProblems([]);
-    setFailure("");
-    const limit = some ? chosen : null;
-    try {
-      if (user === null) await ask("/users", "POST", { name: name.trim(), role, cameras: limit, password });
-      else {
-        const patch: Record<string, unknown> = {};
-        if (role !== user.role) patch["role"] = role;
-        if (JSON.stringify(limit) !== JSON.stringify(user.cameras)) patch["cameras"] = limit;
-        if (disabled !== user.disabled) patch["disabled"] = disabled;
-        if (password !== "") patch["password"] = password;
-        await ask(`/users/${encodeURIComponent(user.name)}`, "PATCH", patch);
-      }
-      toast(user === null ? `User ${name.trim()} added` : `User ${user.name} changed`);
-      onSaved();
-    } catch (error) {
-      setProblems(problemsOf(error));
-      if (problemsOf(error).length === 0) setFailure(words(error));
-      setBusy(false);
-    }
+    const name = draft.name.trim();
+    const done = await form.save(async (_, patch) => {
+      if (user === null) await ask("/users", "POST", { name, role: draft.role, cameras: draft.cameras, password: draft.password });
+      else await ask(`/users/${encodeURIComponent(user.name)}`, "PATCH", patch);
+      return true;
+    });
+    if (!done) return;
+    toast(user === null ? `User ${name} added` : `User ${user.name} changed`);
+    onSaved();
   };
 
   return (
     <Dialog title={user === null ? "Add a user" : `Change the user ${user.name}`} onClose={onClose}>
-      <form class="stacked" onSubmit={(e) => void submit(e)}>
+      <form ref={form.place} class="stacked" onSubmit={(e) => void submit(e)} noValidate>
         {user === null && (
           <TextField
             label="Name"
             path="name"
             problems={problems}
-            value={name}
-            onChange={setName}
+            value={draft.name}
+            onChange={(name) => form.change("name", name)}
             input={{ autocomplete: "off", autocapitalize: "none", spellcheck: false, required: true, maxLength: 63 }}
           />
         )}
@@ -183,53 +166,48 @@ function UserDialog({ user, self, cameras, onClose, onSaved }: DialogProps) {
           label="Role"
           path="role"
           problems={problems}
-          value={role}
+          value={draft.role}
           disabled={self}
           {...(self ? { hint: "One's own role is changed by another administrator." } : {})}
           options={ROLES.map((r) => ({ value: r, label: ROLE_WORDS[r] }))}
-          onChange={(r) => setRole(r as Role)}
+          onChange={(role) => form.change("role", role)}
         />
-        <SwitchField
-          label="Only some cameras"
-          path="some"
-          problems={[]}
-          value={some}
+        <CamerasLimit
+          cameras={cameras}
+          value={draft.cameras}
+          problems={problems}
           disabled={self}
           hint="Others are as if they were not there. What concerns every camera is then not offered."
-          onChange={setSome}
+          onChange={(limit) => form.change("cameras", limit)}
         />
-        {some && (
-          <Choices
-            label="Cameras"
-            path="cameras"
-            problems={problems}
-            options={cameras.map((c) => ({ value: c.id, label: c.name }))}
-            value={chosen}
-            disabled={self}
-            onChange={setChosen}
-          />
-        )}
         {!self && (
           <TextField
             label={user === null ? "Password" : "New password"}
             path="password"
             problems={problems}
-            value={password}
-            onChange={setPassword}
+            value={draft.password}
+            onChange={(password) => form.change("password", password)}
             hint={user === null ? "At least 10 characters. The user is asked to choose another at the first login." : "Empty: it stays. A new one logs the user out everywhere."}
             input={{ type: "password", autocomplete: "new-password", required: user === null }}
           />
         )}
         {user !== null && !self && (
-          <SwitchField label="Disabled" path="disabled" problems={problems} value={disabled} hint="May not log in, and is logged out." onChange={setDisabled} />
+          <SwitchField
+            label="Disabled"
+            path="disabled"
+            problems={problems}
+            value={draft.disabled}
+            hint="May not log in, and is logged out."
+            onChange={(disabled) => form.change("disabled", disabled)}
+          />
         )}
-        <FormProblems problems={problems} fields={["name", "role", "cameras", "password", "disabled"]} failure={failure} />
+        <FormProblems problems={problems} fields={["name", "role", "cameras", "password", "disabled"]} failure={form.failure} />
         <div class="actions end">
           <button type="button" onClick={onClose}>
             Cancel
           </button>
-          <button type="submit" class="primary" disabled={busy || (user === null && (name.trim() === "" || password === ""))}>
-            {busy ? "Saving…" : "Save"}
+          <button type="submit" class="primary" disabled={form.busy || (user === null ? draft.name.trim() === "" || draft.password === "" : !form.dirty)}>
+            {form.busy ? "Saving…" : "Save"}
           </button>
         </div>
       </form>

@@ -8,7 +8,9 @@ import { ago, duration, moment } from "../format";
 import { Badge } from "../parts/badge";
 import type { Tone } from "../parts/badge";
 import { Dialog } from "../parts/dialog";
+import { Older } from "../parts/older";
 import { usePaged } from "../parts/paged";
+import { SEVERITIES } from "../parts/severity";
 import { Empty, ErrorBox, Loading } from "../parts/states";
 import { toast } from "../parts/toasts";
 import { href } from "../router";
@@ -16,11 +18,6 @@ import { may, whyNot } from "../session";
 
 const PAGE = 50;
 const EVERY_S = 5;
-const SEVERITIES: Record<Alarm["severity"], [string, Tone]> = {
-  critical: ["Critical", "bad"],
-  warning: ["Warning", "wait"],
-  info: ["Note", "info"],
-};
 
 interface Props {
   me: Me;
@@ -126,13 +123,7 @@ export function Alarms({ me, cameras, active, now_s }: Props) {
           })}
         </ul>
       )}
-      {found.older && (
-        <div class="actions">
-          <button type="button" onClick={() => void found.older?.()}>
-            Older alarms
-          </button>
-        </div>
-      )}
+      <Older of={found} words="Older alarms" />
       {picture && (
         <Dialog title={`Alarm of ${moment(picture.began_utc_s)}`} onClose={() => setPicture(null)} wide>
           <p>{picture.message}</p>

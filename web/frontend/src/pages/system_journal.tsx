@@ -4,6 +4,7 @@ import { useState } from "preact/hooks";
 
 import type { Camera, JournalEntry } from "../api";
 import { moment } from "../format";
+import { Older } from "../parts/older";
 import { usePaged } from "../parts/paged";
 import { Empty, ErrorBox, Loading } from "../parts/states";
 import { tell } from "../words";
@@ -24,6 +25,8 @@ const KINDS = [
   "retraining.started",
   "retraining.failed",
   "retraining.stopped",
+  "rule.changed",
+  "serving.plan",
   "window.opened",
   "window.measured",
   "worker.worker_lost",
@@ -84,7 +87,7 @@ export function Journal({ cameras }: { cameras: Camera[] }) {
       {found.rows !== null && found.rows.length > 0 && (
         <ol class="journal" aria-label="Journal, newest first">
           {found.rows.map((entry) => {
-            const told = tell(entry);
+            const told = tell(entry, (id) => cameras.find((c) => c.id === id)?.name ?? id);
             const name = cameras.find((c) => c.id === entry.camera)?.name ?? entry.camera;
             return (
               <li key={entry.id} class={told.tone}>
@@ -120,13 +123,7 @@ export function Journal({ cameras }: { cameras: Camera[] }) {
           })}
         </ol>
       )}
-      {found.older && (
-        <div class="actions">
-          <button type="button" onClick={() => void found.older?.()}>
-            Older entries
-          </button>
-        </div>
-      )}
+      <Older of={found} />
     </section>
   );
 }

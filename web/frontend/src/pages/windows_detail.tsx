@@ -212,6 +212,12 @@ function sentence(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
+/** A cause begins with the id of the camera that it concerns. */
+function named(cause: string, cameras: Camera[]): string {
+  const found = /^([a-z0-9_-]+): (.*)$/s.exec(cause);
+  return found === null ? cause : `${cameraName(cameras, found[1] ?? "")}: ${found[2] ?? ""}`;
+}
+
 function Decisions({ decisions, cameras, start_utc_s }: { decisions: Decision[]; cameras: Camera[]; start_utc_s: number }) {
   if (decisions.length === 0) return <p class="quiet">No plan was made in this window.</p>;
   return (
@@ -221,7 +227,7 @@ function Decisions({ decisions, cameras, start_utc_s }: { decisions: Decision[];
           <details open={n === 0}>
             <summary>
               <span class="plan-number">Plan {n + 1}</span>
-              <span class="cause">{sentence(d.cause)}</span>
+              <span class="cause">{sentence(named(d.cause, cameras))}</span>
               <span class="quiet">
                 {clock(start_utc_s + d.at_s)}, expects {percent(d.objective, 1)} on average
               </span>

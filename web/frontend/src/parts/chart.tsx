@@ -63,7 +63,7 @@ function build(host: HTMLElement, props: Props, data: uPlot.AlignedData): uPlot 
           grid: { show: false },
           size: 24,
           gap: 4,
-          ...(time ? { values: (_: uPlot, splits: number[]) => splits.map((v) => clock(v, false)) } : wholeNumbers()),
+          ...(time ? times() : wholeNumbers()),
         },
         {
           ...axis,
@@ -90,6 +90,17 @@ function build(host: HTMLElement, props: Props, data: uPlot.AlignedData): uPlot 
     data,
     host,
   );
+}
+
+/** Times of day; with seconds where labels are less than a minute apart. */
+function times(): uPlot.Axis {
+  return {
+    space: 70,
+    values: (_, splits) => {
+      const seconds = splits.length > 1 && (splits[1] ?? 0) - (splits[0] ?? 0) < 60;
+      return splits.map((v) => clock(v, seconds));
+    },
+  };
 }
 
 function wholeNumbers(): uPlot.Axis {
@@ -132,12 +143,9 @@ export function Chart(props: Props) {
       plot.current?.setSize({ width: Math.max(120, place.clientWidth), height: latest.current.props.height ?? 180 });
     });
     sized.observe(place);
-    const dark = matchMedia("(prefers-color-scheme: dark)");
-    dark.addEventListener("change", rebuild);
     addEventListener("magpie-theme", rebuild);
     return () => {
       sized.disconnect();
-      dark.removeEventListener("change", rebuild);
       removeEventListener("magpie-theme", rebuild);
       plot.current?.destroy();
       plot.current = null;

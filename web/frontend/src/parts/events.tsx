@@ -4,7 +4,8 @@ import type { Camera, JournalEntry } from "../api";
 import { clock } from "../format";
 import { tell } from "../words";
 
-export function Events({ events, cameras }: { events: JournalEntry[]; cameras: Camera[] }) {
+/** Null `cameras`: all are of one camera, which need not be named. */
+export function Events({ events, cameras }: { events: JournalEntry[]; cameras: Camera[] | null }) {
   return (
     <section class="card happened" aria-labelledby="events-title">
       <h2 id="events-title">What happened</h2>
@@ -13,8 +14,8 @@ export function Events({ events, cameras }: { events: JournalEntry[]; cameras: C
       ) : (
         <ol class="events" tabIndex={0} aria-label="Latest events, newest first">
           {events.map((entry, n) => {
-            const told = tell(entry);
-            const name = cameras.find((c) => c.id === entry.camera)?.name ?? entry.camera;
+            const told = tell(entry, (id) => cameras?.find((c) => c.id === id)?.name ?? id);
+            const name = cameras === null ? null : (cameras.find((c) => c.id === entry.camera)?.name ?? entry.camera);
             return (
               <li key={`${entry.id ?? "lost"}-${entry.utc_s ?? n}`} class={told.tone}>
                 <time>{entry.utc_s === undefined ? "" : clock(entry.utc_s)}</time>

@@ -1,12 +1,13 @@
 /** Changing one's own password. */
 
-import { useState } from "preact/hooks";
-
-import type { Me, Problem } from "../api";
-import { ask, problemsOf, words } from "../api";
+import type { Me } from "../api";
+import { ask } from "../api";
 import { Dialog } from "./dialog";
 import { FormProblems, TextField } from "./form";
+import { useForm } from "./schema_form";
 import { toast } from "./toasts";
+
+const EMPTY = { current: "", new: "", again: "" };
 
 interface Props {
   me: Me;
@@ -16,43 +17,33 @@ interface Props {
 }
 
 export function PasswordDialog({ me, must = false, onClose }: Props) {
-  const [current, setCurrent] = useState("");
-  const [next, setNext] = useState("");
-  const [again, setAgain] = useState("");
-  const [problems, setProblems] = useState<Problem[]>([]);
-  const [failure, setFailure] = useState("");
-  const [busy, setBusy] = useState(false);
-  const differ = again !== "" && next !== again;
+  const form = useForm(null, EMPTY);
+  const { current, new: next, again } = form.draft as typeof EMPTY;
+  const { problems } = form;
 
   const submit = async (event: Event): Promise<void> => {
     event.preventDefault();
-    setBusy(true);
-    setFailure("");
-    setProblems([]);
-    try {
+    const done = await form.save(async () => {
       await ask("/me/password", "POST", { current, new: next });
-      toast("Password changed");
-      onClose();
-    } catch (error) {
-      setProblems(problemsOf(error));
-      if (problemsOf(error).length === 0) setFailure(words(error));
-    } finally {
-      setBusy(false);
-    }
+      return true;
+    });
+    if (!done) return;
+    toast("Password changed");
+    onClose();
   };
 
-  const mismatch = differ ? [{ path: "again", given: "", allowed: "the same password as above" }] : [];
+  const mismatch = again !== "" && next !== again ? [{ path: "again", given: "", allowed: "the same password as above" }] : [];
   return (
     <Dialog title="Change password" onClose={onClose}>
       {must && <p>This password was chosen by somebody else. Please choose your own.</p>}
-      <form class="stacked" onSubmit={(event) => void submit(event)}>
+      <form ref={form.place} class="stacked" onSubmit={(event) => void submit(event)}>
         <input class="hidden" type="text" name="username" autocomplete="username" value={me.name} readOnly tabIndex={-1} aria-hidden="true" />
         <TextField
           label="Current password"
           path="current"
           problems={problems}
           value={current}
-          onChange={setCurrent}
+          onChange={(to) => form.change("current", to)}
           input={{ type: "password", autocomplete: "current-password", required: true }}
         />
         <TextField
@@ -60,7 +51,7 @@ export function PasswordDialog({ me, must = false, onClose }: Props) {
           path="new"
           problems={problems}
           value={next}
-          onChange={setNext}
+          onChange={(to) => form.change("new", to)}
           hint="At least 10 characters. A few words are easier to remember than signs."
           input={{ type: "password", autocomplete: "new-password", required: true }}
         />
@@ -69,16 +60,16 @@ export function PasswordDialog({ me, must = false, onClose }: Props) {
           path="again"
           problems={mismatch}
           value={again}
-          onChange={setAgain}
+          onChange={(to) => form.change("again", to)}
           input={{ type: "password", autocomplete: "new-password", required: true }}
         />
-        <FormProblems problems={problems} fields={["current", "new"]} failure={failure} />
+        <FormProblems problems={problems} fields={["current", "new"]} failure={form.failure} />
         <div class="actions end">
           <button type="button" onClick={onClose}>
             {must ? "Later" : "Cancel"}
           </button>
-          <button type="submit" class="primary" disabled={busy || next === "" || next !== again}>
-            {busy ? "Changing…" : "Change password"}
+          <button type="submit" class="primary" disabled={form.busy || next === "" || next !== again}>
+            {form.busy ? "Changing…" : "Change password"}
           </button>
         </div>
       </form>

@@ -6,6 +6,7 @@ import { useRef, useState } from "preact/hooks";
 import type { Problem } from "../api";
 import { problemsOf, words } from "../api";
 import { Field, FormProblems, typedNumber, useCheck } from "./form";
+import { Unsaved } from "./unsaved";
 
 export type Json = Record<string, unknown>;
 
@@ -50,6 +51,8 @@ export interface Spec {
   disabled?: boolean;
   /** Fields that make no sense with the others' values are not shown. */
   shown?: (draft: Json) => boolean;
+  /** A field that is drawn otherwise: no part of what the schema describes. */
+  render?: (problems: Problem[]) => ComponentChildren;
 }
 
 export interface Group {
@@ -144,6 +147,8 @@ function allPlaced(problems: Problem[]): Problem[] {
 export interface Form {
   draft: Json;
   dirty: boolean;
+  /** Something was typed since the last saving. */
+  unsaved: boolean;
   /** What is to be sent for a change: only what was changed. */
   patch: Json;
   problems: Problem[];
@@ -159,8 +164,13 @@ export interface Form {
   save: <T>(send: (draft: Json, patch: Json) => Promise<T>) => Promise<T | undefined>;
 }
 
-/** A draft of `initial`, checked by the server as one types (`kind` of POST /check; null: only on saving). */
-export function useForm(kind: string | null, initial: Json): Form {
+function asItIs(draft: Json): Json {
+  return draft;
+}
+
+/** A draft of `initial`, checked by the server as one types (`kind` of POST /check; null: only on saving). `shape`
+ * makes what is checked of the draft, where that is less than all of it. */
+export function useForm(kind: string | null, initial: Json, shape: (draft: Json) => Json = asItIs): Form {
   const base = JSON.stringify(initial);
   const [kept, setKept] = useState<{ base: string; draft: Json; touched: string[] }>({ base, draft: initial, touched: [] });
   const [refused, setRefused] = useState<Problem[]>([]);
@@ -172,7 +182,7 @@ export function useForm(kind: string | null, initial: Json): Form {
   const { draft, touched } = fresh ? { draft: initial, touched: [] as string[] } : kept;
   const patch = patchOf(initial, draft);
   const dirty = Object.keys(patch).length > 0;
-  const [found] = useCheck(kind ?? "", kind !== null && dirty ? draft : null);
+  const [found] = useCheck(kind ?? "", kind !== null && dirty ? shape(draft) : null);
 
   const typed = allPlaced(found).filter((p) => touched.some((t) => p.path === t || p.path.startsWith(`${t}.`) || p.path.startsWith(`${t}[`)));
   const problems = [...refused.filter((r) => !typed.some((p) => p.path === r.path)), ...typed];
@@ -190,6 +200,7 @@ export function useForm(kind: string | null, initial: Json): Form {
   return {
     draft,
     dirty,
+    unsaved: dirty && touched.length > 0,
     patch,
     problems,
     failure,
@@ -230,17 +241,19 @@ interface Props {
   form: Form;
   groups: Group[];
   disabled?: boolean;
+  /** Something beside the form's own fields is not saved yet. */
+  unsaved?: boolean;
 }
 
 /** The fields, without form element and buttons. */
-export function SchemaFields({ root, model, form, groups, disabled = false }: Props) {
+export function SchemaFields({ root, model, form, groups, disabled = false, unsaved = false }: Props) {
   const paths = groups.flatMap((g) => g.fields.filter((f) => f.shown?.(form.draft) ?? true).map((f) => f.path));
   return (
     <>
       {groups.map((group) => {
         const fields = group.fields.filter((f) => f.shown?.(form.draft) ?? true);
         if (fields.length === 0) return null;
-        const inner = fields.map((spec) => (
+        const inner = fields.map((spec) => spec.render?.(form.problems) ?? (
           <SchemaField key={spec.path} root={root} model={model} spec={spec} form={form} disabled={disabled || spec.disabled === true} />
         ));
         const wrong = fields.some((f) => form.problems.some((p) => p.path === f.path || p.path.startsWith(`${f.path}.`)));
@@ -260,6 +273,7 @@ export function SchemaFields({ root, model, form, groups, disabled = false }: Pr
         );
       })}
       <FormProblems problems={form.problems} fields={paths} failure={form.failure} />
+      <Unsaved when={(form.unsaved || unsaved) && !disabled} />
     </>
   );
 }
