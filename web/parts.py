@@ -7,7 +7,7 @@ import contextlib
 import json
 from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 from fastapi import Depends, Path, Request
 from fastapi.dependencies.utils import get_flat_params
@@ -25,6 +25,8 @@ T = TypeVar("T")
 #: A body larger than this is refused unread. The largest sensible one, a camera's settings, is a few kB.
 MAX_BODY = 256 * 1024
 _MAX_DEPTH = 32
+#: The whole of it has to come within this time.
+_BODY_S: Final = 30.0
 
 
 def service_of(connection: HTTPConnection) -> ApplianceService:
@@ -159,7 +161,7 @@ async def known_parameters(request: Request) -> None:
 
 
 async def json_object(request: Request) -> dict[str, Any]:
-    """The body as a JSON object. Raises InvalidValue, or HTTPException 413 if it is too large.
+    """The body as a JSON object. Raises InvalidValue, or HTTPException 413 (too large), 408 (it does not come).
 
     The content type must say JSON: with it a browser asks before it sends such a request for another site's page.
     """
@@ -167,10 +169,15 @@ async def json_object(request: Request) -> dict[str, Any]:
     if kind not in ("application/json", "application/merge-patch+json"):
         raise InvalidValue("header content-type", kind, "application/json")
     raw = bytearray()
-    async for chunk in request.stream():
-        raw += chunk
-        if len(raw) > MAX_BODY:
-            raise HTTPException(413, f"the body is larger than {MAX_BODY} bytes")
+    try:
+        async with asyncio.timeout(_BODY_S):
+            async for chunk in request.stream():
+                raw += chunk
+                if len(raw) > MAX_BODY:
+                    raise HTTPException(413, f"the body is larger than {MAX_BODY} bytes")
+    except TimeoutError:
+        close = {"connection": "close"}
+        raise HTTPException(408, f"the body did not come within {_BODY_S:g} seconds", close) from None
     return parse_object(bytes(raw))
 
 

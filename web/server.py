@@ -3,13 +3,63 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+from typing import Any, Final
 
 from fastapi import FastAPI
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from web.listening import AsgiServer
 from web.tls import Tls
 
 _MAX_MESSAGE = 64 * 1024
+#: A connection on which no whole request line and headers come for so long is closed.
+_HEADERS_S: Final = 20.0
+
+log = logging.getLogger(__name__)
+# Anybody can send what is no HTTP: a warning for each would push everything else out of the log.
+log.setLevel(logging.ERROR)
+
+
+class _Http(H11Protocol):
+    """uvicorn's parser, which would wait without end for a request: whoever reaches the port could take every file
+    descriptor that the appliance may have, without a login."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.logger = log
+        self._due: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Wait for the first request."""
+        super().connection_made(transport)
+        self._due = self.loop.call_later(_HEADERS_S, self._give_up)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse; what comes piece by piece does not lengthen the time."""
+        super().data_received(data)
+        if self.transport.is_closing() or self.transport.get_protocol() is not self or self._at_work():
+            self._stop_waiting()
+        elif self._due is None:
+            self._due = self.loop.call_later(_HEADERS_S, self._give_up)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nothing is waited for any more."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def _at_work(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _stop_waiting(self) -> None:
+        if self._due is not None:
+            self._due.cancel()
+            self._due = None
+
+    def _give_up(self) -> None:
+        self._due = None
+        if not self._at_work():
+            self.transport.close()
 
 
 class WebServer(AsgiServer):
@@ -23,7 +73,7 @@ class WebServer(AsgiServer):
             port,
             "the page",
             "web.port",
-            http="h11",
+            http=_Http,
             ws="websockets-sansio",
             ws_max_size=_MAX_MESSAGE,
             ws_per_message_deflate=False,  # JPEG does not shrink, and deflating cost three quarters of the rate

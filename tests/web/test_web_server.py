@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import struct
 from collections.abc import AsyncIterator
@@ -15,6 +16,8 @@ import websockets
 from appliance_double import DictAppliance
 
 from edge.core.errors import Unavailable
+from web import parts
+from web import server as web_server
 from web.app import create_app
 from web.server import WebServer
 
@@ -176,3 +179,81 @@ async def test_a_port_is_free_again_after_stop(service: DictAppliance) -> None:
     await again.start()
     assert again.port == port
     await again.stop()
+
+
+# --- clients that take their time
+
+_HEAD = b"POST /api/v1/check/retraining HTTP/1.1\r\nhost: box\r\ncontent-type: application/json\r\n"
+
+
+@pytest.mark.parametrize(
+    "said", [b"", b"GET /livez HTTP/1.1\r\nhost: b", b"GET /livez HTTP/1.1\r\nhost: box\r\n\r\nGET /l"]
+)
+async def test_a_connection_on_which_no_request_comes_is_closed(
+    server: WebServer, monkeypatch: pytest.MonkeyPatch, said: bytes
+) -> None:
+    monkeypatch.setattr(web_server, "_HEADERS_S", 0.2)
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    writer.write(said)
+    async with asyncio.timeout(20):
+        answered = await reader.read()
+    assert answered.startswith(b"HTTP/1.1 200") == said.endswith(b"/l")
+    writer.close()
+
+
+async def test_headers_drop_by_drop_gain_no_time(server: WebServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web_server, "_HEADERS_S", 0.5)
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+
+    async def drip() -> None:
+        writer.write(b"GET /livez HTTP/1.1\r\nx: ")
+        while True:
+            writer.write(b"a")
+            await asyncio.sleep(0.02)
+
+    dripping = asyncio.create_task(drip())
+    async with asyncio.timeout(20):
+        with contextlib.suppress(ConnectionError):
+            assert await reader.read() == b""
+    dripping.cancel()
+    writer.close()
+
+
+async def test_a_body_that_does_not_come_is_given_up(server: WebServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "_BODY_S", 0.2)
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    writer.write(_HEAD + b"content-length: 100\r\n\r\n{")
+    async with asyncio.timeout(20):
+        answered = await reader.read()
+    assert answered.startswith(b"HTTP/1.1 408")
+    writer.close()
+
+
+async def test_open_streams_and_sockets_outlast_the_time_for_headers(
+    server: WebServer, service: DictAppliance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(web_server, "_HEADERS_S", 0.1)
+    async with (
+        websockets.connect(f"ws://127.0.0.1:{server.port}/api/v1/live") as socket,
+        httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}") as client,
+        client.stream("GET", "/api/v1/events/stream") as stream,
+    ):
+        lines = stream.aiter_lines()
+        assert (await anext(lines)).startswith(":")
+        await asyncio.sleep(0.3)
+        await socket.send("{}")
+        assert isinstance(await socket.recv(), bytes)
+        service.note("model.promoted", "north")
+        async with asyncio.timeout(10):
+            while not (await anext(lines)).startswith("data:"):
+                pass
+
+
+async def test_what_is_no_http_leaves_the_log_alone(server: WebServer, caplog: pytest.LogCaptureFixture) -> None:
+    for said in (b"\x16\x03\x01 hello\r\n\r\n", b"nonsense\r\n\r\n"):
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(said)
+        async with asyncio.timeout(10):
+            assert b" 400 " in await reader.read()
+        writer.close()
+    assert caplog.records == []
