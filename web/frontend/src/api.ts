@@ -56,6 +56,8 @@ export interface Overview {
   jobs: Job[];
   complaints: Complaint[];
   losses: Record<string, unknown>;
+  /** Null where nothing is served. */
+  serving?: { front_share: number; share?: { reserved: number } } | null;
 }
 
 export interface Health {

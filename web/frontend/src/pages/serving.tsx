@@ -2,7 +2,6 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 
-import type { Overview } from "../api";
 import { percent } from "../format";
 import { useAsked } from "../parts/asking";
 import { Badge } from "../parts/badge";
@@ -36,8 +35,6 @@ const STATES: Record<ModelState, [string, Tone]> = {
 export function modelColour(names: string[], name: string): string {
   return `--camera-${Math.max(0, names.indexOf(name)) % 8}`;
 }
-
-export type ServingOverview = Overview & { serving?: { front_share: number } | null };
 
 export function rate(value: number): string {
   return value >= 100 ? String(Math.round(value)) : value.toFixed(1);
@@ -85,7 +82,7 @@ function usePast(serving: Serving | null, now_s: number): Past {
 }
 
 export function ServingPage({ known, me, now_s }: PageProps) {
-  const overview = known.overview as ServingOverview | null;
+  const overview = known.overview;
   const serves = Boolean(overview?.serving);
   const asked = useAsked<Serving>(serves ? "/serving" : null, null, EVERY_S);
   const [changed, setChanged] = useState<Serving | null>(null);

@@ -1,10 +1,10 @@
 /** Each device drawn to scale: the gpu-lets with what runs in them, and what is kept for cameras and others. */
 
+import type { Overview } from "../api";
 import { percent } from "../format";
 import { Badge } from "../parts/badge";
 import type { Executor, Pair, Serving } from "../parts/served";
 import { Table } from "../parts/table";
-import type { ServingOverview } from "./serving";
 import { milliseconds, modelColour } from "./serving";
 
 interface Part {
@@ -15,7 +15,7 @@ interface Part {
 }
 
 /** What is not a gpu-let; only the first device carries it. */
-function others(serving: Serving, overview: ServingOverview, limited: boolean): Part[] {
+function others(serving: Serving, overview: Overview, limited: boolean): Part[] {
   const lets = gpulets(serving, 0).reduce((sum, e) => sum + e.share, 0);
   const cameras = Object.values(overview.shares).reduce((sum, s) => sum + s.inference + s.retraining, 0);
   const parts = [
@@ -43,7 +43,7 @@ function inside(e: Executor): string {
 
 interface DevicesProps {
   serving: Serving;
-  overview: ServingOverview;
+  overview: Overview;
   /** Not every camera may be seen. */
   limited: boolean;
 }

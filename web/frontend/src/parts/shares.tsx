@@ -23,6 +23,11 @@ function parts(overview: Overview): Part[] {
   });
   out.push({ key: "golden", name: "Golden model", share: overview.golden_share, colour: "var(--golden)", training: false });
   out.push({ key: "profiling", name: "Profiling", share: overview.profiling_share, colour: "var(--profiling)", training: false });
+  if (overview.serving) {
+    const { share, front_share } = overview.serving;
+    out.push({ key: "serving", name: "Served models", share: share?.reserved ?? 0, colour: "var(--part-serving)", training: false });
+    out.push({ key: "front", name: "Front of served models", share: front_share, colour: "var(--part-front)", training: false });
+  }
   out.push({ key: "control", name: "Control", share: overview.control_share, colour: "var(--control)", training: false });
   return out;
 }
