@@ -33,6 +33,7 @@ T = TypeVar("T")
 MAX_DEAD = 1000
 _BATCH = 500
 _STEP = 500  # rows that are looked at, at a time, when a queue is cut
+_CLOCK_SET_S = 60.0  # UTC that goes ahead of the steady clock by more was set
 _MEMORY_MESSAGES = 10_000
 _MEMORY_BYTES = 16_000_000
 
@@ -232,6 +233,8 @@ class Outbox:
         self._failing = ""
         self._unsure = False  # a write failed half-way: what waits is counted anew
         self._tasks: set[asyncio.Future[Any]] = set()
+        self._ahead_s = clock.utc() - clock.monotonic()
+        self._clock_set: list[tuple[float, float]] = []  # when UTC was set forward (steady clock), and by how much
 
     # -- destinations
 
@@ -395,11 +398,19 @@ class Outbox:
         except MagpieError as error:
             log.warning("old messages are not deleted now: %s", error)
 
+    def _oldest_utc_s(self, age_s: float) -> float:
+        """When what is `age_s` old now was made, as it was dated then. A box without a clock of its own begins in the
+        past and is set right later: what waits has not become older by that."""
+        steady, now = self._clock.monotonic(), self._clock.utc()
+        ahead, self._ahead_s = now - steady - self._ahead_s, now - steady
+        if ahead > _CLOCK_SET_S:
+            self._clock_set = [*self._clock_set[-9:], (steady, ahead)]
+        return now - age_s - sum(by for at, by in self._clock_set if steady - at < age_s)
+
     async def _expire(self) -> None:
-        now = self._clock.utc()
         async with self._writing:
             for name, limits in list(self._limits.items()):
-                sizes = await asyncio.to_thread(self._table.expire, name, now - limits.age_s)
+                sizes = await asyncio.to_thread(self._table.expire, name, self._oldest_utc_s(limits.age_s))
                 self._gone(name, sizes)
                 self._lose(name, "age", len(sizes))
             self._tell_losses()

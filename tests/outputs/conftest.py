@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from joined_outputs import FakeSite, Joined
+from joined_outputs import FakeSite, Joined, Opener
 
 from edge.store.store import Store
 
@@ -24,9 +24,6 @@ def store(sqlite_template: Path, tmp_path: Path) -> Iterator[Store]:
     shutil.copy(sqlite_template, tmp_path / "magpie.db")
     with Store(None, tmp_path) as opened:
         yield opened
-
-
-Opener = Callable[..., Awaitable[Joined]]
 
 
 @pytest.fixture

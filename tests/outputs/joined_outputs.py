@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -83,3 +84,7 @@ class Joined:
         found = shown["mqtt"] if destination == "mqtt" else next(w for w in shown["webhooks"] if w["id"] == destination)
         state: dict[str, Any] = found["state"]
         return state
+
+
+#: Opens outputs for a test: the fixture `joined`.
+Opener = Callable[..., Awaitable[Joined]]

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Opener
-from joined_outputs import FakeSite, Joined
+from joined_outputs import FakeSite, Joined, Opener
 from outputs_kit import MOSQUITTO, Listener, Mosquitto, alarm, free_port, in_order, until
 
 from edge.core.errors import NotFound

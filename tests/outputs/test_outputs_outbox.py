@@ -184,6 +184,28 @@ async def test_while_the_database_is_away_messages_wait_in_bounded_memory(store:
     quick.close()
 
 
+async def test_a_clock_that_is_set_right_makes_nothing_old(store: Store) -> None:
+    box, _, clock = _outbox(store.database)
+    box.destination("d", Limits(100, 10_000_000, 1000.0))
+    box.put("d", "alarm", "north", {"n": 1})
+    await box.flush()
+    clock._utc_offset_s += 86_400.0 * 365
+    box.put("d", "alarm", "north", {"n": 2})
+    await box.flush()
+    await box.expire()
+    clock.advance(990.0)
+    await box.expire()
+    assert _numbers(await box.page("d", 10)) == [1, 2], "neither is 1000 s old"
+    clock._utc_offset_s -= 86_400.0
+    await box.expire()
+    assert _numbers(await box.page("d", 10)) == [1, 2]
+    clock._utc_offset_s += 86_400.0
+    await box.expire()
+    clock.advance(2001.0)
+    await box.expire()
+    assert box.counts("d").lost == {"age": 2}
+
+
 async def test_memory_is_bounded_by_bytes_too(store: Store) -> None:
     box, _, _ = _outbox(store.database, memory_bytes=20_000)
     box.destination("d", BIG)

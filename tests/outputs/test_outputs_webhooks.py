@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from conftest import Opener
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from joined_outputs import FakeSite, Joined
+from joined_outputs import FakeSite, Joined, Opener
 from outputs_kit import HttpReceiver, alarm, free_port, in_order, until
 
 from edge.core.errors import Conflict, InvalidValue, InvalidValues, NotFound
@@ -40,7 +39,12 @@ def _verified(secret: str, given: dict[str, str], body: bytes) -> bool:
 
 
 @settings(max_examples=40)
-@given(st.text(min_size=1).filter(lambda s: not s.startswith("whsec_")), st.text("0123456789abcdef", min_size=1), st.integers(0, 2**40), st.binary())
+@given(
+    st.text(min_size=1).filter(lambda s: not s.startswith("whsec_")),
+    st.text("0123456789abcdef", min_size=1),
+    st.integers(0, 2**40),
+    st.binary(),
+)
 def test_a_receiver_can_verify_any_signature_and_sees_any_change(
     secret: str, message: str, timestamp: int, body: bytes
 ) -> None:
