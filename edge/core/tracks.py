@@ -21,14 +21,16 @@ class TrackerLimits:
     """When an object begins, and when it is over. Times in seconds.
 
     An object is told of when `confirm_answers` answers have shown it over at least `confirm_after_s`, each within
-    `confirm_within_s` of the one before; it is over `end_after_s` after the last one. One that has stood still for
-    `still_after_s` is waited for `still_patience_s`: a parked car that is not seen for a while stays one object.
+    `confirm_within_s` of the one before, and their scores, less some for each answer between that did not show it, come
+    to `confirm_score` (with one answer: at once). It is over `end_after_s` after the last one. One that has stood still
+    for `still_after_s` is waited for `still_patience_s`: a parked car that is not seen for a while stays one object.
     `max_objects` per camera at once.
     """
 
     confirm_answers: int = 2
     confirm_after_s: float = 0.35
     confirm_within_s: float = 2.5
+    confirm_score: float = 1.0
     end_after_s: float = 3.0
     still_after_s: float = 5.0
     still_patience_s: float = 45.0
@@ -39,6 +41,7 @@ class TrackerLimits:
         checks.in_range("tracker.confirm_answers", self.confirm_answers, 1, 100)
         checks.in_range("tracker.confirm_after_s", self.confirm_after_s, 0.0, 3600)
         checks.in_range("tracker.confirm_within_s", self.confirm_within_s, 0.0, 3600, low_open=True)
+        checks.in_range("tracker.confirm_score", self.confirm_score, 0.0, 1000)
         checks.in_range("tracker.end_after_s", self.end_after_s, 0.0, 3600, low_open=True)
         checks.in_range("tracker.still_after_s", self.still_after_s, 0.0, 3600)
         checks.in_range("tracker.still_patience_s", self.still_patience_s, self.end_after_s, 86_400)

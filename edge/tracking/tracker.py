@@ -20,8 +20,9 @@ from scipy.optimize import linear_sum_assignment
 from edge.core.tracks import ObjectChange, ObjectPhase, Seen, TrackedObject, TrackerLimits
 from edge.core.zones import Box, Zone, zones_at
 
-#: Two boxes of one answer that overlap by more show one object, whatever their names.
-_SAME_OBJECT = 0.4
+#: Two boxes of one answer that overlap by more show one object, whatever their names; so do two of one name if so much
+#: of the smaller one lies within the other.
+_SAME_OBJECT, _WITHIN = 0.4, 0.8
 #: Overlap at which a box is a track's whatever its distance, and at which its class may be another.
 _OVERLAP, _OTHER_CLASS_OVERLAP = 0.25, 0.35
 #: Reach: sizes (root of the area) around the prediction; sizes a second while the velocity is not known; part of the
@@ -33,8 +34,11 @@ _SIZE_CHANGE, _SIZE_CHANGE_PER_S = 3.0, 1.0
 _EDGE = 0.01
 #: A box that overlaps the one it began with by so much has not moved.
 _STILL_OVERLAP = 0.65
-#: How much of the last velocity is kept, and of earlier votes.
-_KEEP_VELOCITY, _KEEP_VOTES = 0.4, 0.9
+#: What is known of the velocity fades with this time constant (boxes tremble: many answers a second say little each);
+#: how much of earlier votes is kept.
+_VELOCITY_S, _KEEP_VOTES = 0.6, 0.9
+#: What an answer without it takes from what speaks for an object not told of yet; less where answers are further apart.
+_MISSED, _MISSED_S = 0.3, 0.4
 #: Another class must lead by so much.
 _CLASS_LEAD = 1.3
 #: What it costs to leave a track and a box alone: the most that a pair may cost.
@@ -70,6 +74,7 @@ class _Track:
     stays: tuple[tuple[str, _Stay], ...] = ()
     object: int | None = None
     still: bool = False
+    evidence: float = 0.0
 
     def predicted(self, at_s: float) -> Box:
         if self.velocity is None or self.still:
@@ -122,9 +127,10 @@ def step(
     changes: list[ObjectChange] = []
     following: list[_Track] = []
     refused = state.refused
+    missed = _MISSED * min(1.0, _MISSED_S / (seen.at_s - state.at_s))
     for n, track in enumerate(tracks):
         if n not in found:
-            following.append(replace(track, missed=track.missed + 1))
+            following.append(replace(track, missed=track.missed + 1, evidence=track.evidence - missed))
             continue
         after = _seen_again(track, boxes[found[n]], votes[found[n]], seen, zones, limits)
         phase: ObjectPhase | None = None
@@ -174,9 +180,17 @@ def _one_per_object(seen: Seen) -> tuple[NDArray[np.float64], list[dict[str, flo
     kept: list[int] = []
     votes: list[dict[str, float]] = []
     if order:
-        overlap = _iou(given, given)
+        overlap, within = _iou(given, given), _within(given)
         for n in order:
-            same = next((k for k, other in enumerate(kept) if overlap[n, other] > _SAME_OBJECT), None)
+            same = next(
+                (
+                    k
+                    for k, other in enumerate(kept)
+                    if overlap[n, other] > _SAME_OBJECT
+                    or (within[n, other] > _WITHIN and seen.classes[n] == seen.classes[other])
+                ),
+                None,
+            )
             score = float(seen.scores[n])
             if same is None:
                 kept.append(n)
@@ -241,9 +255,8 @@ def _seen_again(
         ((here[k] + here[k + 2]) - (track.box[k] + track.box[k + 2])) / 2 / max(passed, 1e-6) for k in range(2)
     )
     if track.velocity is not None:
-        moved = tuple(
-            _KEEP_VELOCITY * old + (1 - _KEEP_VELOCITY) * new for old, new in zip(track.velocity, moved, strict=True)
-        )
+        keep = math.exp(-passed / _VELOCITY_S)
+        moved = tuple(keep * old + (1 - keep) * new for old, new in zip(track.velocity, moved, strict=True))
     counted = {name: _KEEP_VOTES * weight for name, weight in track.votes}
     for name, score in votes.items():
         counted[name] = counted.get(name, 0.0) + score
@@ -263,6 +276,7 @@ def _seen_again(
         score=max(track.score, *votes.values()),
         answers=track.answers + 1,
         missed=0,
+        evidence=track.evidence + max(votes.values()),
         velocity=(moved[0], moved[1]),
         anchor=anchor,
         anchor_s=anchor_s,
@@ -277,13 +291,15 @@ def _first_seen(box: NDArray[np.float64], votes: dict[str, float], seen: Seen, z
     name = ranked[0][0]
     return _Track(
         seen.at_s, seen.utc_s, seen.at_s, seen.utc_s, here, ranked, name, ranked[0][1], anchor=here,
-        anchor_s=seen.at_s, stays=_stays((), zones_at(zones, here, name), seen.at_s, 0.0),
+        anchor_s=seen.at_s, stays=_stays((), zones_at(zones, here, name), seen.at_s, 0.0), evidence=ranked[0][1],
     )  # fmt: skip
 
 
 def _confirmed(track: _Track, limits: TrackerLimits) -> bool:
-    lasted = track.seen_s - track.began_s >= limits.confirm_after_s or limits.confirm_answers == 1
-    return track.answers >= limits.confirm_answers and lasted
+    if limits.confirm_answers == 1:
+        return True
+    lasted = track.seen_s - track.began_s >= limits.confirm_after_s
+    return track.answers >= limits.confirm_answers and lasted and track.evidence >= limits.confirm_score
 
 
 def _stays(
@@ -363,6 +379,15 @@ def _centre(boxes: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _cut_off(boxes: NDArray[np.float64]) -> NDArray[np.bool_]:
     return np.asarray((boxes[:, :2] <= _EDGE).any(1) | (boxes[:, 2:] >= 1 - _EDGE).any(1))
+
+
+def _within(boxes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(N, N): how much of the smaller of two boxes lies in the other."""
+    low = np.maximum(boxes[:, None, :2], boxes[None, :, :2])
+    high = np.minimum(boxes[:, None, 2:], boxes[None, :, 2:])
+    both = np.prod(np.clip(high - low, 0.0, None), axis=2)
+    own = np.prod(boxes[:, 2:] - boxes[:, :2], axis=1)
+    return np.asarray(both / np.maximum(np.minimum(own[:, None], own[None]), 1e-12))
 
 
 def _iou(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -89,6 +89,38 @@ def test_one_that_is_seen_once_is_nothing() -> None:
     assert camera.state.tracks == ()
 
 
+def test_one_that_most_answers_do_not_show_is_nothing() -> None:
+    camera = Camera()
+    for n in range(60):
+        camera.answer(n * 0.2, *([(box(0.5), "car")] if n % 5 == 0 else []))
+    assert camera.changes == [], "twice in twelve answers says too little"
+    slow = Camera()
+    for n in range(4):
+        slow.answer(n * 1.0, *([(box(0.5), "car")] if n in (0, 2) else []))
+    assert [c.phase for c in slow.changes] == ["new"], "where answers are rare, two must do"
+
+
+def test_a_bar_of_scores() -> None:
+    unsure, sure = Camera(), Camera()
+    for n in range(3):
+        for camera, score in ((unsure, 0.3), (sure, 0.6)):
+            done = step(camera.state, seen(n * 0.4, (box(0.5), "car"), score=score), (), camera.limits)
+            camera.state, camera.changes = done.state, [*camera.changes, *done.changes]
+    assert unsure.changes == []
+    assert [c.phase for c in sure.changes] == ["new"]
+
+
+def test_a_part_of_an_object_is_no_other_object() -> None:
+    camera = Camera()
+    for n in range(5):
+        camera.answer(n * 0.4, (box(0.5, size=0.2), "car"), (box(0.5, size=0.1), "car"))
+    assert len(camera.now()) == 1
+    other = Camera()
+    for n in range(5):
+        other.answer(n * 0.4, (box(0.5, size=0.2), "bus"), (box(0.5, size=0.1), "person"))
+    assert len(other.now()) == 2, "somebody in front of a bus"
+
+
 def test_a_wrong_name_now_and_then_changes_nothing() -> None:
     camera = Camera()
     for n in range(20):
