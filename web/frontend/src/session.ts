@@ -60,6 +60,8 @@ export function useSession(): [Session, SessionActions] {
   }, []);
 
   const logOut = useCallback(async (): Promise<void> => {
+    // First of all nothing asks any more: what came after it would be refused.
+    setSession({ state: "asking", me: null });
     try {
       await ask("/logout", "POST");
     } finally {

@@ -1,6 +1,7 @@
 /** Who changed what. */
 
 import { moment } from "../format";
+import { Older } from "../parts/older";
 import { usePaged } from "../parts/paged";
 import { Empty, ErrorBox, Loading } from "../parts/states";
 import { Table } from "../parts/table";
@@ -68,13 +69,7 @@ export function AuditSection() {
           ]}
         />
       )}
-      {found.older && (
-        <div class="actions">
-          <button type="button" onClick={() => void found.older?.()}>
-            Older changes
-          </button>
-        </div>
-      )}
+      <Older of={found} words="Older changes" />
     </section>
   );
 }
