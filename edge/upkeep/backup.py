@@ -23,6 +23,7 @@ from edge.core.clock import Clock, SystemClock
 from edge.core.errors import Conflict, MagpieError, NotFound, StoreError
 from edge.logs import without_credentials
 from edge.store import database as db
+from edge.store import tables
 from edge.store.blobs import BlobStore
 from edge.store.database import Database
 from edge.store.store import default_url, take_folder
@@ -32,7 +33,9 @@ from edge.upkeep.archive import ArchiveReader, ArchiveWriter, Manifest, member_n
 SQLITE = "database.sqlite"
 SITE = "site.yaml"
 _ALWAYS = ("exemplars", "serving")
-_PICTURES = ("pictures", "windows")
+_PICTURES = ("pictures", "windows", "alarms", "objects")
+#: Who was logged in then, and links that were open then, do not come back: they may have been used or ended since.
+_NOT_BACK = ("sessions", "links")
 #: Retention may delete a model file between the database's snapshot and its turn: then another snapshot is taken.
 _ATTEMPTS = 3
 
@@ -117,8 +120,9 @@ def restore(
     """Put a back-up in place. Everything is read and compared with its hash before anything is changed; the database
     comes last and at once, so that an interruption leaves the old state or the new one.
 
-    Model files and exemplars that are there stay (models have their content's hash as their name; what nothing refers
-    to goes with the next retention). A SQLite database that is replaced is kept under another name.
+    Sessions and one-time links do not come back: everybody logs in again. Alarms and objects whose picture is not
+    there say so. Model files and exemplars that are there stay (models have their content's hash as their name; what
+    nothing refers to goes with the next retention). A SQLite database that is replaced is kept under another name.
 
     Raises Conflict (an appliance runs on the folder, or there is data and no `force`), StoreError (damaged, a newer
     schema), MagpieError (unreadable), DiskFull.
@@ -146,6 +150,7 @@ def restore(
                 if manifest.database == "sqlite":
                     archive.extract(SQLITE, staged)
                     _intact(staged, path)
+                    _clear(staged)
                 fresh = stage / "fresh.sqlite"
                 _put_files(archive, data_dir, stage)
                 kept = None
@@ -160,6 +165,7 @@ def restore(
                 else:
                     _load(archive, database, staged)
             db.upgrade(database)
+            _without_pictures(database, data_dir)
         finally:
             database.close()
             os.close(lock)
@@ -324,6 +330,36 @@ def _intact(path: Path, archive: Path) -> None:
         raise StoreError(f"{archive}: the database in it is damaged: {said}")
 
 
+def _clear(path: Path) -> None:
+    """Delete what does not come back from a SQLite file."""
+    database = Database(f"sqlite:///{path}")
+    try:
+        with database.write() as connection:
+            there = rows.reflected(connection).tables
+            for name in _NOT_BACK:
+                if name in there:
+                    connection.execute(sa.delete(there[name]))
+    finally:
+        database.close()
+    _checkpoint(path)
+
+
+def _without_pictures(database: Database, data_dir: Path) -> None:
+    """Alarms and objects whose picture is not in the folder have none."""
+    with database.write() as connection:
+        for table in (tables.alarms, tables.objects):
+            own = table.c
+            with_picture = sa.select(own.id, own.camera).where(own.picture_bytes > 0)
+            gone = [
+                row.id
+                for row in connection.execute(with_picture)
+                if not (data_dir / table.name / (row.camera or "") / f"{row.id}.jpg").is_file()
+            ]
+            for n in range(0, len(gone), 500):
+                chunk = own.id.in_(gone[n : n + 500])
+                connection.execute(sa.update(table).where(chunk).values(picture_bytes=0))
+
+
 def _load(archive: ArchiveReader, database: Database, sqlite_file: Path | None = None) -> None:
     """Rows of the back-up into a database: from its tables, or from the SQLite file in it."""
     schema = archive.manifest.schema
@@ -336,6 +372,7 @@ def _load(archive: ArchiveReader, database: Database, sqlite_file: Path | None =
             source.close()
         return
     names = [n.removeprefix("tables/").removesuffix(".jsonl") for n in archive.manifest.members if n[:7] == "tables/"]
+    names = [n for n in names if n not in _NOT_BACK]
 
     def of(name: str) -> Iterator[rows.Row]:
         with archive.open(f"tables/{name}.jsonl") as stream:

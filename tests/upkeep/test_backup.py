@@ -21,7 +21,9 @@ from hypothesis import strategies as st
 from store_helpers import add, chain, check_invariants
 
 from edge.cli import main
+from edge.core.alarms import Alarm
 from edge.core.errors import Conflict, MagpieError, NotFound, StoreError
+from edge.core.tracks import TrackedObject
 from edge.store import database as db
 from edge.store.store import Store
 from edge.store.tables import metadata
@@ -32,6 +34,7 @@ from edge.upkeep.backup import back_up, restore
 
 Place = Callable[..., str]
 KINDS = ("sqlite", "postgresql")
+NOT_BACK = ("sessions", "links")
 
 
 def fill(store: Store) -> None:
@@ -42,15 +45,36 @@ def fill(store: Store) -> None:
     add(store, "a-made-earlier", parent="third")
     store.open_window(1, 60.0, "relay", {})
     store.append_events([NewEvent(float(n), "camera.added", "gate", None, {"n": n}) for n in range(1300)])
+    store.put_settings("rules", {"rules": [{"id": "any", "kind": "object"}]}, "ann")
+    store.put_settings("outputs", {"mqtt": {"host": "broker", "password_from": "secret:mqtt"}}, "ann")
+    store.put_alarms([Alarm(7, "any", "Any", "object", "warning", "gate", "9", "new", 5.0, "car", object=9)])
+    store.put_alarms([Alarm(8, "disk", "Disk", "disk", "critical", None, "", "end", 6.0, "full", ended_utc_s=7.0)])
+    box = (0.1, 0.2, 0.3, 0.4)
+    store.put_objects([TrackedObject(9, "gate", "car", 0.9, box, 4.0, 5.0, 1.0, 6, ("drive",), {"drive": 0.5})])
+    message = {"destination": "mqtt", "lane": "gate", "kind": "alarm", "message": "m", "at_utc_s": 5.0, "bytes": 99}
+    of_ann = {"owner": "ann", "created_utc_s": 1.0, "expires_utc_s": 9e9}
+    some: dict[str, dict[str, Any]] = {
+        "users": {"name": "ann", "role": "admin", "password": "$argon2id$...", "cameras": ["gate"], "disabled": False,
+                  "must_change": False, "created_utc_s": 1.0, "changed_utc_s": 1.0},
+        "tokens": of_ann | {"id": "t1", "name": "scraper", "role": "viewer", "prefix": "mgp_ab", "hash": "a" * 64},
+        "sessions": of_ann | {"id": "s1", "hash": "b" * 64, "address": "::1", "agent": "x", "last_used_utc_s": 1.0},
+        "links": of_ann | {"hash": "c" * 64, "kind": "login"},
+        "outbox": message | {"body": {"phase": "new", "n": [1, None]}},
+        "dead_letters": message | {"body": {}, "died_utc_s": 6.0, "tries": 3, "reason": "410"},
+    }  # fmt: skip
+    with store.database.write() as c:
+        for name, row in some.items():
+            c.execute(sa.insert(metadata.tables[name]).values(**row))
 
 
 def state(url: str) -> dict[str, list[tuple[Any, ...]]]:
-    """Every row of every table, as plain values."""
+    """Every row of every table, as plain values, but for sessions and links, which do not come back."""
     database = db.Database(url)
     with database.read() as connection:
         found = {
             table.name: sorted(tuple(map(repr, row)) for row in connection.execute(sa.select(table)))
             for table in metadata.sorted_tables
+            if table.name not in NOT_BACK
         }
     database.close()
     return found
@@ -89,6 +113,12 @@ def test_what_was_saved_comes_back_on_either_database(
     done = restore(file, there, new)
     assert done.models == 4
     assert state(new) == before
+    assert all(before[name] for name in ("users", "tokens", "alarms", "objects", "outbox", "dead_letters"))
+    database = db.Database(new)
+    with database.read() as connection:
+        for name in NOT_BACK:
+            assert not connection.execute(sa.select(metadata.tables[name])).all(), "who was logged in logs in again"
+    database.close()
     assert (there / "exemplars" / "gate" / "old-1.jpg").read_bytes() == b"picture"
     assert not (there / "pictures").exists()
     with Store(new, there) as store:
@@ -107,6 +137,29 @@ def test_pictures_are_saved_where_asked_for(filled: tuple[str, Path], tmp_path: 
     back_up(file, folder, url, pictures=True)
     restore(file, there)
     assert (there / "pictures" / "gate" / "w1.jpg").read_bytes() == b"window"
+
+
+@pytest.mark.parametrize("pictures", [False, True])
+@pytest.mark.parametrize("filled", KINDS, indirect=True)
+def test_pictures_of_alarms_and_objects_are_there_or_are_not_said_to_be(
+    filled: tuple[str, Path], tmp_path: Path, pictures: bool, place: Place
+) -> None:
+    url, folder = filled
+    for name in ("alarms/gate/7.jpg", "objects/gate/9.jpg", "alarms/8.jpg"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(b"jpeg")
+    with Store(url, folder) as store:
+        assert all((store.set_picture("alarms", 7, 4), store.set_picture("objects", 9, 4)))
+        assert store.set_picture("alarms", 8, 4)
+    file, there = tmp_path / "magpie.tar", tmp_path / "there"
+    back_up(file, folder, url, pictures=pictures)
+    new = place("sqlite", there, empty=True)
+    restore(file, there, new)
+    with Store(new, there) as store:
+        said = [store.alarm(7).picture, store.alarm(8).picture, store.tracked_object(9).picture]
+        assert said == [pictures] * 3
+        assert store.alarm_picture_bytes() == (12 if pictures else 0)
+    assert (there / "alarms" / "8.jpg").exists() == pictures
 
 
 def test_a_running_store_is_saved_as_of_one_instant(filled: tuple[str, Path], tmp_path: Path) -> None:
