@@ -108,9 +108,16 @@ class AlarmState:
 
 
 def restore(alarms: Iterable[Alarm], next_id: int, now: Now) -> AlarmState:
-    """The state after a restart: alarms that were active go on, and end when their conditions do."""
-    active = {key_of(a): Active(a, now.at_s, None) for a in alarms if a.ended_utc_s is None}
-    return AlarmState(next_id=next_id, active=active)
+    """The state after a restart: of `alarms`, those that were active go on, and end when their conditions do; the
+    others tell when a rule last raised one, so that its interval holds over a restart. One that is dated in the future
+    (the clock was set) counts as raised now."""
+    known = tuple(alarms)
+    active = {key_of(a): Active(a, now.at_s, None) for a in known if a.ended_utc_s is None}
+    raised: dict[tuple[str, str], float] = {}
+    for a in known:
+        at_s, key = now.at_s - max(0.0, now.utc_s - a.began_utc_s), (a.rule, a.camera or "")
+        raised[key] = max(at_s, raised.get(key, at_s))
+    return AlarmState(next_id=next_id, active=active, raised_camera_s=raised)
 
 
 def key_of(alarm: Alarm) -> Key:

@@ -49,6 +49,8 @@ _EDGE: Final = 0.01
 _TICK_S, _SLOW_TICKS = 1.0, 10
 _WRITE_EVERY_S = 1.0
 _MAX_RULES = 200
+#: So many of the newest alarms tell after a start when rules last raised one.
+_LAST_ALARMS = 1000
 #: What the runtime calls a roll-back that no person asked for.
 _BY_ITSELF = "automatic roll-back"
 
@@ -116,11 +118,11 @@ class Alarms:
 
     async def open(self) -> None:
         """Read what an earlier run left and go on. Raises MagpieError."""
-        kept, active, numbers = await asyncio.to_thread(self._read)
+        kept, active, last, numbers = await asyncio.to_thread(self._read)
         if kept is not None:
             self._settings = {r.id: r for r in kept}
         self._rules = tuple(r.rule() for r in self._settings.values())
-        self._state = restore(active, numbers[0] + _ALARMS_UNWRITTEN if numbers[0] else 1, self._now())
+        self._state = restore((*last, *active), numbers[0] + _ALARMS_UNWRITTEN if numbers[0] else 1, self._now())
         self._next_object = numbers[1] + _OBJECTS_UNWRITTEN if numbers[1] else 1
         self._with_picture["alarms"] = {a.id for a in active if a.picture}
         # No object is followed over a restart; rules may have been changed in the site's file.
@@ -134,14 +136,15 @@ class Alarms:
         self._tasks.append(asyncio.create_task(self._ticking(), name="alarms"))
         self._tasks.append(asyncio.create_task(self._write_behind(), name="alarms-writer"))
 
-    def _read(self) -> tuple[list[RuleSettings] | None, tuple[Alarm, ...], tuple[int, int]]:
+    def _read(self) -> tuple[list[RuleSettings] | None, tuple[Alarm, ...], tuple[Alarm, ...], tuple[int, int]]:
+        """Rules that were changed, alarms that are active, the last ones, and the last numbers."""
         document = self._store.get_settings("rules")
         kept = None
         if document is not None:
             kept = [parse(RuleSettings, r, f"rules[{n}]") for n, r in enumerate(document.get("rules", ()))]
         active = self._store.alarms(limit=10_000, active=True)
         self._store.end_open_objects(self._clock.utc())
-        return kept, active, self._store.last_numbers()
+        return kept, active, self._store.alarms(limit=_LAST_ALARMS), self._store.last_numbers()
 
     async def close(self) -> None:
         """Objects end where they were seen last; everything is written. Safe to call twice."""
@@ -409,16 +412,25 @@ class Alarms:
         lost = 0
         for (kind, number), (camera, jpeg) in pictures.items():
             path = self._path(kind, number, camera)
+            temporary = path.with_suffix(".tmp")
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
-                temporary = path.with_suffix(".tmp")
+                first = not path.exists()
                 temporary.write_bytes(jpeg)
                 temporary.replace(path)
-                if not self._store.set_picture(kind, number, len(jpeg)):
-                    path.unlink(missing_ok=True)
-                    lost += 1
             except OSError:
+                with contextlib.suppress(OSError):
+                    temporary.unlink(missing_ok=True)  # half a picture would stay on a full disk
                 lost += 1
+                continue
+            there = False
+            try:
+                there = self._store.set_picture(kind, number, len(jpeg))
+            finally:
+                if first and not there:  # nothing would ever delete it
+                    with contextlib.suppress(OSError):
+                        path.unlink(missing_ok=True)
+            lost += not there
         return lost
 
     async def retain(self, settings: RetentionSettings) -> AlarmRetention:

@@ -14,7 +14,7 @@ import pytest
 from edge.appliance.alarms import Alarms
 from edge.core.camera import CameraStatus
 from edge.core.clock import ManualClock
-from edge.core.errors import Conflict, InvalidValue, InvalidValues, NotFound
+from edge.core.errors import Conflict, InvalidValue, InvalidValues, NotFound, Unavailable
 from edge.core.vision import Detections
 from edge.runtime import messages as m
 from edge.settings import CameraSettings, RetentionSettings, SiteSettings, parse
@@ -123,6 +123,54 @@ async def test_an_active_alarm_survives_being_killed_and_ends_once(start: Callab
     again.answer((0.2, 0.2))
     numbers = [body["id"] for kind, _, body in again.delivered if body["phase"] == "new" and kind == "object"]
     assert numbers[0] > 1000, "numbers that a killed run may have told are not given again"
+
+
+async def test_a_rules_interval_holds_over_a_restart(start: Callable[..., Any]) -> None:
+    site = {"rules": [{"id": "any", "kind": "object", "min_interval_s": 600}]}
+    box = await start(site)
+    box.answer((0.2, 0.2))
+    box.answer((0.2, 0.2))
+    assert box.phases("any") == ["alarm.new"]
+    await box.end()
+    again = await start(site)
+    again.clock.advance(300)
+    again.answer((0.2, 0.2))
+    again.answer((0.2, 0.2))
+    assert again.phases("any") == [], "300 s after the last one"
+    again.clock.advance(300)
+    again.answer((0.7, 0.7))
+    again.answer((0.7, 0.7))
+    assert again.phases("any") == ["alarm.new"]
+
+
+async def test_a_picture_that_cannot_be_kept_leaves_no_file(
+    start: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    box = await start()
+    box.answer((0.2, 0.2))
+    box.answer((0.2, 0.2), number=5)
+    key = box.asked[0].wanted[0].key
+    await box.alarms.flush()
+
+    def full(path: Path, data: bytes) -> int:
+        with path.open("wb") as stream:
+            stream.write(data[:3])
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    box.alarms.answered("gate", m.Picture(key, JPEG))
+    await box.alarms.flush()
+    monkeypatch.undo()
+
+    def locked(*_: object) -> bool:
+        raise Unavailable("the database is locked")
+
+    monkeypatch.setattr(box.store, "set_picture", locked)
+    box.alarms.answered("gate", m.Picture(key, JPEG))
+    await box.alarms.flush()
+    monkeypatch.undo()
+    assert box.alarms.counts()["lost"]["pictures_not_kept"] == 2
+    assert [p for p in (tmp_path / "data").rglob("*") if p.suffix in (".tmp", ".jpg")] == []
 
 
 async def test_everything_is_told_in_order_and_with_its_phase(start: Callable[..., Any]) -> None:
