@@ -14,7 +14,7 @@ from fastapi.dependencies.utils import get_flat_params
 from fastapi.params import Query
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
-from starlette.requests import HTTPConnection
+from starlette.requests import ClientDisconnect, HTTPConnection
 
 from edge.appliance.service import ApplianceService
 from edge.core.access import Asker, Principal
@@ -178,6 +178,8 @@ async def json_object(request: Request) -> dict[str, Any]:
     except TimeoutError:
         close = {"connection": "close"}
         raise HTTPException(408, f"the body did not come within {_BODY_S:g} seconds", close) from None
+    except ClientDisconnect:  # nobody hears the answer, and it is no fault of ours that the log should tell
+        raise HTTPException(400, "the client went away before its body was there") from None
     return parse_object(bytes(raw))
 
 

@@ -16,6 +16,7 @@ import websockets
 from appliance_double import DictAppliance
 
 from edge.core.errors import Unavailable
+from web import errors as web_errors
 from web import parts
 from web import server as web_server
 from web.app import create_app
@@ -257,3 +258,23 @@ async def test_what_is_no_http_leaves_the_log_alone(server: WebServer, caplog: p
             assert b" 400 " in await reader.read()
         writer.close()
     assert caplog.records == []
+
+
+async def test_a_client_that_goes_in_the_middle_leaves_the_log_alone(
+    server: WebServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Anybody can do that, without a login."""
+    gone, answer = asyncio.Event(), web_errors.Json.__call__
+
+    async def told(self: web_errors.Json, *args: Any) -> None:
+        gone.set()
+        await answer(self, *args)
+
+    monkeypatch.setattr(web_errors.Json, "__call__", told)
+    _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    writer.write(_HEAD + b"content-length: 100\r\n\r\n{")
+    await writer.drain()
+    writer.close()
+    async with asyncio.timeout(10):
+        await gone.wait()
+    assert [r.message for r in caplog.records if r.levelname == "ERROR"] == []
