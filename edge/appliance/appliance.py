@@ -21,14 +21,16 @@ from edge.appliance.live import LiveEvents, LivePictures, resized
 from edge.appliance.metrics import Tally, disk, expected_accuracy, front_statistics
 from edge.appliance.outputs import Outputs, Snapshot, World
 from edge.appliance.service import Json, LivePicture
+from edge.core.access import Asker
 from edge.core.clock import Clock, SystemClock
 from edge.core.errors import Conflict, InvalidValue, MagpieError, NotFound, Unavailable
+from edge.core.layout import RepositoryCommand
 from edge.core.models import ModelVersion
 from edge.core.shares import Partitioner
 from edge.ingest.probe import probe_camera
 from edge.ingest.secrets import resolve_secret
 from edge.logs import LogRing, entry_fields
-from edge.recording.recorder import window_folder
+from edge.recording.labelled_windows import drop_window
 from edge.runtime import messages as m
 from edge.runtime.camera import assumed_profile
 from edge.runtime.golden_worker import GoldenWorkerSpec, check_golden
@@ -166,6 +168,8 @@ class Appliance:
             del self.journal
         if self._partitioner is not None:
             await asyncio.to_thread(self._partitioner.close)
+        if hasattr(self, "keys"):
+            await self.keys.recorded()
         if hasattr(self, "store"):
             self.store.close()
         logging.getLogger().removeHandler(self._log)
@@ -277,8 +281,14 @@ class Appliance:
             self.note,
             runtime.complain,
             keys,
+            self._repository_changed,
         )
         await self.serving_runtime.open()
+
+    def _repository_changed(self, command: RepositoryCommand) -> None:
+        by = Asker(command.by, command.address)
+        self.note(f"serving.{command.action}ed", data={"model": command.model, "by": command.by})
+        self.keys.record(f"served model/{command.model}", f"{command.action}ed", by)
 
     def _new_alarms(self) -> Alarms:
         def served() -> Mapping[str, float]:
@@ -364,9 +374,7 @@ class Appliance:
 
     def _drop_pictures(self, row: CameraWindow) -> None:
         """Retention: delete the pictures and the manifest of a camera's window."""
-        data = Path(self.site.data_dir)
-        shutil.rmtree(window_folder(data / "pictures", row.camera, row.window), ignore_errors=True)
-        (data / "windows" / row.camera / f"{row.window}.json").unlink(missing_ok=True)
+        drop_window(Path(self.site.data_dir), row.camera, row.window)
 
     # -- journal and pictures
 

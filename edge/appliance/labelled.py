@@ -6,8 +6,6 @@ manifest which the appliance wrote.
 
 from __future__ import annotations
 
-import json
-import re
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,37 +14,19 @@ import numpy as np
 
 from edge.appliance.service import Json
 from edge.core.disagreements import Verdict, class_counts, compare
-from edge.core.errors import MagpieError, NotFound
+from edge.core.errors import NotFound
 from edge.core.labels import LabelledFrame, LabelledWindow
 from edge.core.vision import Detections
-from edge.recording.recorder import window_folder
+from edge.recording.labelled_windows import described_windows, picture_folder, read_manifest
 
 #: The recorder keeps pictures of a few windows only; so many manifests are read in search of them at most.
 _SEARCHED = 12
 
 
-def manifest_path(data_dir: Path, camera: str, window: int) -> Path:
-    """Where the labelled window of a camera is described."""
-    return data_dir / "windows" / camera / f"{window}.json"
-
-
-def read_window(data_dir: Path, camera: str, window: int) -> LabelledWindow | None:
-    """The labelled window; None if there is none (any more) or its file is damaged."""
-    try:
-        return LabelledWindow.from_json(json.loads(manifest_path(data_dir, camera, window).read_text(encoding="utf-8")))
-    except (OSError, ValueError, KeyError, TypeError, MagpieError):
-        return None
-
-
 def windows_newest_first(data_dir: Path, camera: str, limit: int) -> Iterator[LabelledWindow]:
     """The newest `limit` labelled windows of a camera that can be read."""
-    folder = data_dir / "windows" / camera
-    try:
-        names = [path.stem for path in folder.iterdir() if re.fullmatch(r"\d{1,16}\.json", path.name)]
-    except OSError:
-        return
-    for number in sorted(map(int, names), reverse=True)[:limit]:
-        found = read_window(data_dir, camera, number)
+    for number in described_windows(data_dir, camera)[:limit]:
+        found = read_manifest(data_dir, camera, number)
         if found is not None:
             yield found
 
@@ -82,7 +62,7 @@ def disagreements(data_dir: Path, camera: str, limit: int) -> list[Json]:
 
 def picture(data_dir: Path, camera: str, window: int, frame: int) -> bytes:
     """JPEG of a labelled frame. Raises NotFound: it was never there, or retention deleted it."""
-    found = read_window(data_dir, camera, window)
+    found = read_manifest(data_dir, camera, window)
     for labelled in found.all_sampled if found is not None else ():
         if labelled.frame.number == frame:
             try:
@@ -133,7 +113,7 @@ def jpeg_size(path: Path) -> tuple[int, int] | None:
 def _picture(data_dir: Path, labelled: LabelledFrame) -> Path:
     """Under the data folder of now, which a restored back-up may have moved."""
     frame = labelled.frame
-    return window_folder(data_dir / "pictures", frame.camera, frame.window) / Path(frame.path).name
+    return picture_folder(data_dir, frame.camera, frame.window) / Path(frame.path).name
 
 
 def _objects(found: Detections, names: tuple[str, ...], verdicts: tuple[Verdict, ...]) -> list[Json]:

@@ -80,6 +80,8 @@ class CameraRuntime:
     swap_gaps_s: list[float] = field(default_factory=list)
     frames_lost_in_swaps: int = 0
     announced: bool = False
+    #: Windows whose pictures are on disk, as of the last boundary.
+    pictured: frozenset[int] = frozenset()
 
     @property
     def id(self) -> str:

@@ -6,8 +6,8 @@ Everything here runs on the control process's event loop; blocking calls of the 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
-import json
 import logging
 import math
 import time
@@ -23,13 +23,20 @@ from edge.core import events as ev
 from edge.core.access import SECRETS_FILE
 from edge.core.accuracy import realised
 from edge.core.clock import Clock
-from edge.core.errors import MagpieError, NotFound, StoreError
+from edge.core.errors import MagpieError, NotFound
 from edge.core.labels import Accuracy, LabelledFrame, LabelledWindow
 from edge.core.models import ModelVersion
 from edge.core.profiles import RetrainingProfile
 from edge.core.shares import Partitioner, Role, ShareCaps, Usage
 from edge.core.window import WindowPlan, WindowProblem
 from edge.recording.exemplars import read_exemplars
+from edge.recording.labelled_windows import (
+    manifest_path,
+    pictured_windows,
+    read_manifest,
+    window_bytes,
+    write_manifest,
+)
 from edge.recording.split import build_labelled_window
 from edge.runtime import messages as m
 from edge.runtime.camera import CameraRuntime, assumed_profile
@@ -246,6 +253,7 @@ class Runtime:
         """Take a camera in; its worker starts if it is enabled."""
         self.start_labelling()
         camera = CameraRuntime(settings, version, frozen, assumed_profile(settings.inference, self.cores))
+        camera.pictured = pictured_windows(self._data, settings.id)
         self.cameras[settings.id] = camera
         self.labels.set_classes(settings.id, settings.classes, settings.class_map)
         if not settings.enabled:
@@ -580,7 +588,7 @@ class Runtime:
             problem = WindowProblem.from_json(found.plan.problem)
             plan = WindowPlan.from_json(found.plan.plan)
         for camera in self.cameras.values():
-            data = self._read_manifest(camera.id, record.id - 1)
+            data = read_manifest(self._data, camera.id, record.id - 1)
             if data is not None:
                 camera.closed = {record.id - 1: data}
             camera.profiles = {
@@ -591,16 +599,6 @@ class Runtime:
         finished = frozenset(j.camera for j in found.jobs if j.state in ("completed", "failed", "stopped"))
         for instruction in self.controller.restore(now_s, record.id, start_s, problem, plan, finished):
             self._carry_out(instruction)
-
-    def _manifest(self, camera: str, window: int) -> Path:
-        return self._data / "windows" / camera / f"{window}.json"
-
-    def _read_manifest(self, camera: str, window: int) -> LabelledWindow | None:
-        try:
-            value = json.loads(self._manifest(camera, window).read_text(encoding="utf-8"))
-            return LabelledWindow.from_json(value)
-        except (OSError, ValueError, KeyError):
-            return None
 
     def begin(self) -> None:
         """Open the first window now."""
@@ -737,11 +735,12 @@ class Runtime:
         if self.cameras.get(name) is not camera:
             return
         if data is None:
+            await self._weigh(camera, window)
             self._measured(window, name)
             self._labelled(camera, window, None, None)
             return
         camera.closed = {window: data}
-        await asyncio.to_thread(_write_json, self._manifest(name, window), data.to_json())
+        await asyncio.to_thread(write_manifest, self._data, data)
         measured = await asyncio.to_thread(realised, data.task, data.all_sampled, len(data.classes))
         self._labelled(camera, window, data, measured)
         # The students in shadow can wait: the plan does not need them.
@@ -754,6 +753,21 @@ class Runtime:
                 None if parent is None else self._student(parent),
             )
         )
+        await self._weigh(camera, window)
+
+    async def _weigh(self, camera: CameraRuntime, window: int) -> None:
+        """Tell the store what the window takes on disk, and what is left of those whose pictures the recorder dropped
+        since; retention goes by it."""
+        before = camera.pictured
+        camera.pictured = await asyncio.to_thread(pictured_windows, self._data, camera.id)
+        for number in {window} | (before - camera.pictured):
+            size = await asyncio.to_thread(window_bytes, self._data, camera.id, number)
+            self._write(self._put_weight, number, camera.id, size)
+
+    def _put_weight(self, window: int, camera: str, size: int) -> None:
+        path = manifest_path(self._data, camera, window).relative_to(self._data)
+        with contextlib.suppress(NotFound):  # retention has deleted the window
+            self.store.put_camera_window(window, camera, manifest=str(path), picture_bytes=size)
 
     async def _remember(self, camera: CameraRuntime) -> None:
         """Pick exemplars of the data that the camera was retrained on last; waits, at most a little."""
@@ -1234,18 +1248,6 @@ class Runtime:
                 self.complain("store", f"{getattr(call, '__name__', 'write')} failed: {error}")
 
         self._loop.run_in_executor(self._db, partial(call, *args, **kwargs)).add_done_callback(done)
-
-
-def _write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Whole or not at all; a full disk costs the resumption of this window after a restart, nothing else."""
-    temporary = path.with_suffix(".tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(json.dumps(value), encoding="utf-8")
-        temporary.replace(path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise StoreError(f"{path.name} could not be written: {error.strerror}") from None
 
 
 def _value(accuracy: Accuracy | None) -> float | None:

@@ -13,6 +13,7 @@ from edge.appliance import labelled
 from edge.core.errors import NotFound
 from edge.core.labels import LabelledFrame, LabelledWindow, SampledFrame
 from edge.core.vision import Detections
+from edge.recording.labelled_windows import manifest_path
 from edge.recording.recorder import window_folder
 
 CAR, PERSON = [0.1, 0.4, 0.3, 0.6], [0.6, 0.5, 0.65, 0.7]
@@ -34,7 +35,7 @@ def _frame(data: Path, window: int, number: int, answer: list[int], labels: list
 
 def _keep(data: Path, window: int, frames: tuple[LabelledFrame, ...]) -> None:
     value = LabelledWindow("north", window, "detection", ("car", "bus", "person"), frames[:1], frames[1:])
-    path = labelled.manifest_path(data, "north", window)
+    path = manifest_path(data, "north", window)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(value.to_json()))
 
@@ -79,7 +80,7 @@ def test_what_no_manifest_names_is_not_there(data: Path, window: int, frame: int
 def test_a_name_in_a_manifest_leads_nowhere_else(data: Path) -> None:
     secret = data / "secret.jpg"
     secret.write_bytes(b"not a picture")
-    path = labelled.manifest_path(data, "north", 1)
+    path = manifest_path(data, "north", 1)
     value = json.loads(path.read_text())
     value["train"][0]["frame"]["path"] = "../../../secret.jpg"
     path.write_text(json.dumps(value))
@@ -92,7 +93,7 @@ def test_pictures_deleted_by_retention_and_damaged_manifests_are_left_out(data: 
     assert [d["window"] for d in labelled.disagreements(data, "north", 10)] == [1]
     with pytest.raises(NotFound):
         labelled.picture(data, "north", 2, 7)
-    labelled.manifest_path(data, "north", 1).write_text('{"camera": "north"')
+    manifest_path(data, "north", 1).write_text('{"camera": "north"')
     assert labelled.disagreements(data, "north", 10) == []
     assert [c["window"] for c in labelled.classes(data, "north", 10)] == [2]
     assert labelled.classes(data, "south", 10) == []

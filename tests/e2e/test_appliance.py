@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from running_kit import running, until
 
 from edge.core.errors import InvalidValues, LabelError, NotFound, WeightsError
 from edge.settings import SiteSettings
+from edge.store.retention import RetentionLimits
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
 
@@ -27,6 +30,12 @@ async def test_windows_are_measured_planned_and_retrained(site: Callable[..., Si
             assert 0.0 <= rows[camera]["realised"]["value"] <= 1.0
             # The frozen student is the model in force in window 1: the same answers, or nearly (pictures are JPEG).
             assert first[camera]["frozen"]["value"] == pytest.approx(first[camera]["realised"]["value"], abs=0.15)
+        # What the window takes on disk is told to the store, so that retention finds it.
+        report = await asyncio.to_thread(appliance.store.retain, RetentionLimits(max_bytes=0), appliance._drop_pictures)
+        assert report.picture_sets >= 2
+        assert report.bytes_freed > 10_000
+        folder = Path(appliance.site.data_dir) / "windows" / "junction"
+        assert not (folder / "1.json").exists(), "a manifest goes with its window's pictures"
         assert detail["profiles"], "configurations were profiled"
         assert any(s["retrain_configs"] for p in detail["plans"] for s in p["problem"]["streams"])
         assert detail["jobs"], "something was retrained"
