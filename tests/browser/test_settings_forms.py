@@ -124,6 +124,12 @@ async def test_retraining_windows(visits: Visits, crossroads: Crossroads) -> Non
 async def test_rules(visits: Visits, crossroads: Crossroads) -> None:
     visit = await at(visits, crossroads, "rules/new")
     page, rest = visit.page, crossroads.admin.rest
+    await page.get_by_label("Id", exact=True).fill("left")
+    await page.get_by_role("link", name="All rules").click()
+    await page.get_by_role("dialog", name="Leave without saving?").get_by_role("button", name="Leave").click()
+    await page.get_by_role("link", name="Add a rule").click()
+    assert await page.get_by_label("Id", exact=True).input_value() == ""
+    assert rest.get("/rules/left").status_code == 404, "who leaves saves nothing"
     await page.get_by_label("Id", exact=True).fill("dim")
     await page.get_by_label("Name", exact=True).fill("Dim <b>light</b>")
     await page.get_by_label("When", exact=True).select_option("accuracy")

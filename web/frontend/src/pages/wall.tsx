@@ -147,7 +147,7 @@ export function WallPage({ known, me }: PageProps) {
       ) : shown.length === 0 ? (
         <Empty title={`None of the ${rows.length} cameras is “${FILTERS[filter][0]}”`} action={<button onClick={() => setFilter("all")}>Show all</button>} />
       ) : (
-        <ul class={shown.length > 4 ? "wall many" : shown.length === 1 ? "wall one" : "wall"}>
+        <ul class={shown.length > 4 ? "wall many" : shown.length === 4 ? "wall four" : shown.length === 1 ? "wall one" : "wall"}>
           {shown.map((row) => (
             <Tile key={row.camera.id} row={row} windows={known.windows} boxes={boxes === "yes"} />
           ))}

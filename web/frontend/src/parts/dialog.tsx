@@ -69,6 +69,7 @@ export function Confirm({ title, children, action, danger = false, reason, onCon
   const id = useId();
   const submit = async (event: Event): Promise<void> => {
     event.preventDefault();
+    event.stopPropagation(); // a form around the dialog is not sent with it
     setBusy(true);
     setFailure("");
     try {

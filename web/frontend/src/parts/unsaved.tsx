@@ -7,8 +7,8 @@ import { Confirm } from "./dialog";
 
 /** The part of an address that says which form is shown. */
 function place(url: string): string {
-  const { page, rest } = parseRoute(new URL(url).hash);
-  return JSON.stringify([page, rest]);
+  const { page, rest, query } = parseRoute(new URL(url).hash);
+  return JSON.stringify([page, rest, query.get("tab")]);
 }
 
 export function Unsaved({ when }: { when: boolean }) {
