@@ -29,15 +29,16 @@ _LOOK_S: Final = 1.0
 
 @dataclass(frozen=True)
 class FrontKey:
-    """What a token, known by its hash, may do, and until when (None: for ever)."""
+    """What a token, known by its hash, may do, and until when (None: for ever); `by`: whose it is."""
 
     role: Role
     expires_utc_s: float | None = None
+    by: str = ""
 
 
 def write_keys(path: Path, keys: Mapping[str, FrontKey]) -> None:
     """Put the file in place, whole. Blocks. Raises StoreError, DiskFull."""
-    tokens = {hashed: {"role": k.role, "expires_utc_s": k.expires_utc_s} for hashed, k in keys.items()}
+    tokens = {hashed: {"role": k.role, "expires_utc_s": k.expires_utc_s, "by": k.by} for hashed, k in keys.items()}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=".keys-", dir=path.parent)  # its owner's alone
@@ -61,8 +62,8 @@ class FrontKeys:
         self._seen: tuple[int, int, int] | None = None
         self._looked_at_s = -_LOOK_S
 
-    def check(self, token: str | None, least: Role) -> None:
-        """Raises NotLoggedIn (no token, unknown, over) or Forbidden (its role is less)."""
+    def check(self, token: str | None, least: Role) -> str:
+        """Whose token it is. Raises NotLoggedIn (no token, unknown, over) or Forbidden (its role is less)."""
         if self._clock.monotonic() - self._looked_at_s >= _LOOK_S:
             self._look()
         if token is None:
@@ -72,6 +73,7 @@ class FrontKeys:
             raise NotLoggedIn("the API token is not valid")
         if not at_least(key.role, least):
             raise Forbidden(f"the role {least} is needed; the token's is {key.role}")
+        return key.by
 
     def _look(self) -> None:
         self._looked_at_s = self._clock.monotonic()
@@ -91,6 +93,6 @@ def _parsed(value: Any) -> dict[str, FrontKey]:
     if value["format"] != FORMAT:
         raise ValueError(f"format {value['format']}")
     return {
-        str(hashed): FrontKey(checked_role("role", key["role"]), key["expires_utc_s"])
+        str(hashed): FrontKey(checked_role("role", key["role"]), key["expires_utc_s"], str(key["by"]))
         for hashed, key in value["tokens"].items()
     }

@@ -41,6 +41,17 @@ class Keys:
         self._store = store
         self._records = Records(store.database, clock)
         self._secrets = Secrets(data_dir)
+        self._recording: set[asyncio.Task[None]] = set()
+
+    def record(self, subject: str, action: str, by: str) -> None:
+        """Record a change that is kept elsewhere, soon. From the event loop; a failure is logged."""
+        task = asyncio.create_task(self._access.audit(subject, action, by), name=f"record {subject}")
+        self._recording.add(task)
+        task.add_done_callback(self._recording.discard)
+
+    async def recorded(self) -> None:
+        """Wait for what is being recorded."""
+        await asyncio.gather(*self._recording, return_exceptions=True)
 
     async def hand_over(self, path: Path) -> asyncio.Task[None]:
         """Write the API tokens of now to `path` for the front of served models, and again whenever they change, until
@@ -65,12 +76,12 @@ class Keys:
 
     async def _front_keys(self) -> dict[str, FrontKey]:
         everybody = await self._access.everybody()
-        keys = {digest(self.own_token): FrontKey("viewer")}
+        keys = {digest(self.own_token): FrontKey("viewer", by="appliance")}
         for hashed, token in everybody.tokens.items():
             user = everybody.users.get(token.owner)
             if user is not None and not user.disabled:
                 role, _ = narrowed(user.role, user.cameras, token.role, token.cameras)
-                keys[hashed] = FrontKey(role, token.expires_utc_s)
+                keys[hashed] = FrontKey(role, token.expires_utc_s, token.owner)
         return keys
 
     @property

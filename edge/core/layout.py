@@ -149,12 +149,15 @@ class ExecutorGone:
 
 @dataclass(frozen=True)
 class RepositoryCommand:
-    """From the front, on behalf of a client: "load", "unload" or "index"; answered with RepositoryAnswer."""
+    """From the front, on behalf of a client: "load", "unload" or "index"; answered with RepositoryAnswer. `by` and
+    `address`: who asks, and from where."""
 
     number: int
     action: str
     model: str = ""
     parameters: Mapping[str, object] = field(default_factory=dict)
+    by: str = ""
+    address: str | None = None
 
 
 @dataclass(frozen=True)

@@ -113,7 +113,8 @@ class ServingRuntime:
     """Owns front and executors. `front` is the main of the front process (the appliance knows it). `cameras` tells
     what cameras need; `reserve(share)` is called before executors take a share and after they gave it back: from then
     on cameras have the rest. `note(kind, data)` journals, `complain(code, message)` tells the operator. `keys`
-    is the file of the API tokens that clients need; None: they need none."""
+    is the file of the API tokens that clients need; None: they need none. `changed` is told of each model that a client
+    loaded or unloaded."""
 
     def __init__(
         self,
@@ -128,7 +129,9 @@ class ServingRuntime:
         note: Callable[..., None],
         complain: Callable[[str, str], None],
         keys: Path | None = None,
+        changed: Callable[[RepositoryCommand], None] = lambda _: None,
     ) -> None:
+        self._changed = changed
         self.settings, self.planning = settings, settings.planning
         self._keys = keys
         self.listening: FrontListening | None = None
@@ -435,9 +438,9 @@ class ServingRuntime:
                     times.append(found)
         self._drift, orders = drift_step(DriftRule(), self._drift, now, times)
         slower = [o for o in orders if isinstance(o, ScaleTable)]
-        for order in orders:
-            data = {"model": order.model, "share": order.share, "message": order.reason}
-            self._note("serving.drift", data=data)
+        # Scaling the table and measuring again may both follow from one thing that was seen.
+        for model, share, reason in dict.fromkeys((o.model, o.share, o.reason) for o in orders):
+            self._note("serving.drift", data={"model": model, "share": share, "message": reason})
         if slower and self.table is not None:
             self.table = scaled(self.table, slower)
             self._table_changed()
@@ -611,6 +614,8 @@ class ServingRuntime:
                 await self.unload(command.model)
             else:
                 raise InvalidValue("action", command.action, "index, load or unload")
+            if command.action != "index":
+                self._changed(command)
         except MagpieError as error:
             answer = replace(answer, error=str(error), code=error.code)
         except Exception:  # a client waits for an answer

@@ -81,11 +81,11 @@ def test_the_front_lets_in_whom_the_file_names(tmp_path: Path) -> None:
     with pytest.raises(NotLoggedIn):  # no file yet
         keys.check("mgp_a", "viewer")
     now = clock.utc()
-    write_keys(path, {digest("mgp_a"): FrontKey("viewer"), digest("mgp_b"): FrontKey("operator", now + 10)})
+    write_keys(path, {digest("mgp_a"): FrontKey("viewer", by="ann"), digest("mgp_b"): FrontKey("operator", now + 10)})
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert "mgp_" not in path.read_text()
     clock.advance(1.1)
-    keys.check("mgp_a", "viewer")
+    assert keys.check("mgp_a", "viewer") == "ann"
     keys.check("mgp_b", "operator")
     with pytest.raises(Forbidden):
         keys.check("mgp_a", "operator")

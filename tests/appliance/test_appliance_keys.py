@@ -71,7 +71,7 @@ async def test_the_front_is_handed_the_tokens_of_now(store: Store, tmp_path: Pat
     task = await keys.hand_over(path)
     try:
         front = FrontKeys(path, clock)
-        front.check(token, "operator")  # no more than ann herself
+        assert front.check(token, "operator") == "ann"  # no more than ann herself
         front.check(keys.own_token, "viewer")
         before = path.stat().st_mtime_ns
         await asyncio.to_thread(records.change_user, "ann", {"disabled": True}, "test")

@@ -62,6 +62,7 @@ async def test_a_site_without_cameras_serves_models_by_both_protocols(tmp_path: 
         tensor = http.InferInput("x", [1, 1, 28, 28], "FP32")
         tensor.set_data_from_numpy(np.ones((1, 1, 28, 28), np.float32))
         by_http = (await web.infer("digits", [tensor])).as_numpy("y")
+        await web.load_model("digits")
         await web.close()
         rpc = grpc.InferenceServerClient(f"127.0.0.1:{ports[1]}")
         other = grpc.InferInput("x", [1, 1, 28, 28], "FP32")
@@ -71,6 +72,10 @@ async def test_a_site_without_cameras_serves_models_by_both_protocols(tmp_path: 
         assert by_http.shape == (1, 10)
         np.testing.assert_array_equal(by_http, by_grpc)
         await until(lambda: box.serving()["models"][0]["total"]["answered"] >= 2, 10, "both are counted")
+        records = (await rest.get("/api/v1/audit")).json()
+        assert ("served model/digits", "loaded", "an inference client", "127.0.0.1") in {
+            (r["subject"], r["action"], r["by"], r["from"]) for r in records
+        }
         changed = await rest.patch("/api/v1/serving", json={"models": {"left": {"slo_ms": 250, "rate": 40}}})
         assert changed.status_code == 200
         await until(

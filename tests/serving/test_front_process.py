@@ -113,6 +113,8 @@ def test_the_unmodified_clients_are_answered(front: Running, tmp_path: Path) -> 
         client.load_model("m")
         with pytest.raises(InferenceServerException, match="no such model"):
             client.unload_model("absent")
+    # Both transports tell who asks, and from where.
+    assert {(c.by, c.address) for c in front.all(RepositoryCommand)} == {("an inference client", "127.0.0.1")}
     assert http.get_model_metadata("m")["inputs"] == [{"name": "x", "datatype": "FP32", "shape": [-1, 4]}]
     assert http.get_model_config("m")["input"][0]["data_type"] == "TYPE_FP32"
     assert http.get_inference_statistics("m")["model_stats"][0]["inference_stats"]["success"]["count"] == 2

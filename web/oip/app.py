@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from edge.core.errors import InvalidValue, MagpieError, NotFound, NotLoggedIn, Overloaded
 from edge.core.oip import InferenceService, ModelMetadata, TensorSpec
 from web.oip import inference, openapi
-from web.oip.gate import Gate, bearer, open_to_all
+from web.oip.gate import Gate, bearer, let_in, open_to_all
 from web.oip.inference import Body
 from web.oip.names import model_name, version_name
 from web.oip.statuses import http_status, unexpected
@@ -106,7 +106,9 @@ class _OipApp:
         if parts[1:3] != ["v2", "health"]:
             given = headers.get(b"authorization")
             changes = parts[1:3] == ["v2", "repository"] and parts[-1] in ("load", "unload")
-            self._gate(bearer(None if given is None else given.decode("latin-1")), "operator" if changes else "viewer")
+            token = bearer(None if given is None else given.decode("latin-1"))
+            client = scope.get("client")
+            let_in(self._gate, token, "operator" if changes else "viewer", str(client[0]) if client else None)
         # "", "v2", "models", model, ["versions", version,] "infer"
         if parts[-1] == "infer" and parts[1:3] == ["v2", "models"] and len(parts) in (5, 7):
             _method(scope, "POST")

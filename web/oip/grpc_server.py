@@ -6,6 +6,7 @@ import asyncio
 import base64
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, Final, TypeAlias
+from urllib.parse import unquote
 
 import grpc
 from google.protobuf import json_format
@@ -14,7 +15,7 @@ from google.protobuf.message import DecodeError
 from edge.core.errors import InvalidValue, MagpieError, NotLoggedIn, Unavailable
 from edge.core.oip import InferenceService, InferRequest, InferResponse, Tensor, TensorSpec
 from web.oip import codec, inference
-from web.oip.gate import Gate, bearer, open_to_all
+from web.oip.gate import Gate, bearer, let_in, open_to_all
 from web.oip.messages import Messages
 from web.oip.names import model_name, version_name
 from web.oip.statuses import grpc_status, unexpected
@@ -122,7 +123,7 @@ class OipGrpcServer:
         async def call(data: bytes, context: _Context) -> bytes:
             try:
                 if name not in _HEALTH:
-                    self._gate(_token(context), "operator" if name in _CHANGES else "viewer")
+                    let_in(self._gate, _token(context), "operator" if name in _CHANGES else "viewer", _peer(context))
                 answer = await handler(_parsed(kind, data), context)
             except MagpieError as error:
                 await context.abort(grpc.StatusCode[grpc_status(error)], str(error))
@@ -269,6 +270,12 @@ def _token(context: _Context) -> str | None:
     if len(given) > 1:
         raise NotLoggedIn("one authorization, not several")
     return bearer(str(given[0]) if given else None)
+
+
+def _peer(context: _Context) -> str | None:
+    """The address in "ipv4:192.0.2.7:50112" or "ipv6:%5B::1%5D:50112"."""
+    host = unquote(str(context.peer())).partition(":")[2].rpartition(":")[0]
+    return host.strip("[]")[:64] or None
 
 
 def _parsed(kind: Any, data: bytes) -> Any:
