@@ -64,11 +64,13 @@ class Deliver(Protocol):
 
 @dataclass
 class _Pictures:
-    """What pictures were asked of one object: how many, how good the best is, and when the last was asked for."""
+    """What pictures were asked of one object: how many, how good the best is, when the last was asked for, and whether
+    one came."""
 
     asked: int = 0
     best: float = 0.0
     asked_s: float = 0.0
+    came: bool = False
 
 
 class Alarms:
@@ -207,8 +209,8 @@ class Alarms:
             now_s = self._clock.monotonic()
             wanted = tuple(m.PictureWanted(f"alarms/{n}") for n in new if self._may_ask(f"{frame[0]}/alarms", now_s))
             self._lost["pictures_not_taken"] += len(new) - len(wanted)
-            if wanted:
-                self._ask_pictures(frame[0], frame[1], wanted)
+            if wanted and not self._ask_pictures(frame[0], frame[1], wanted):
+                self._lost["pictures_not_taken"] += len(wanted)
 
     def _say(self, alarm: Alarm) -> None:
         alarm = replace(alarm, picture=alarm.id in self._with_picture["alarms"])
@@ -293,7 +295,8 @@ class Alarms:
                 self._objects[thing.camera] += 1
                 self._of_object[thing.id] = _Pictures()
             elif change.phase == "end":
-                self._of_object.pop(thing.id, None)
+                pictures = self._of_object.pop(thing.id, None)
+                self._lost["pictures_not_taken"] += pictures is not None and not pictures.came
                 self._with_picture["objects"].discard(thing.id)
             if change.phase != "update":
                 self._tell(f"object.{change.phase}", thing.camera, body)
@@ -316,11 +319,7 @@ class Alarms:
         orders = []
         for quality, thing, known in wanted:
             if not self._may_ask(camera, now_s):
-                if not known.asked:
-                    # It may become better; until then it has none.
-                    known.asked, known.best = 1, quality
-                    self._lost["pictures_not_taken"] += 1
-                continue
+                break  # those that have none come first the next time, too
             known.asked, known.best, known.asked_s = known.asked + 1, quality, now_s
             orders.append(m.PictureWanted(f"objects/{thing.id}", thing.box))
         if orders:
@@ -334,17 +333,24 @@ class Alarms:
         self._tokens[whose] = (tokens - good, now_s)
         return good
 
-    def _ask_pictures(self, camera: str, frame: int, wanted: tuple[m.PictureWanted, ...]) -> None:
-        if self._free_bytes < _LOW_DISK_BYTES or not self._take_pictures(camera, m.TakePictures(frame, wanted)):
-            self._lost["pictures_not_taken"] += len(wanted)
+    def _ask_pictures(self, camera: str, frame: int, wanted: tuple[m.PictureWanted, ...]) -> bool:
+        return self._free_bytes >= _LOW_DISK_BYTES and self._take_pictures(camera, m.TakePictures(frame, wanted))
 
     def _pictured(self, camera: str, picture: m.Picture) -> None:
         found = re.fullmatch(r"(alarms|objects)/(\d{1,18})", picture.key)
-        if found is None or not picture.jpeg:
-            self._lost["pictures_not_taken"] += 1
+        if found is None:
             return
         kind: Kept = "alarms" if found[1] == "alarms" else "objects"
         number = int(found[2])
+        known = self._of_object.get(number) if kind == "objects" else None
+        if not picture.jpeg:
+            # The frame was gone already. Of an object another is asked for; what has none at its end is counted.
+            self._lost["pictures_not_taken"] += kind == "alarms"
+            if known is not None and not known.came:
+                known.best = 0.0
+            return
+        if known is not None:
+            known.came = True
         if len(self._pictures_waiting) >= _PICTURES_WAITING and (kind, number) not in self._pictures_waiting:
             self._lost["pictures_not_kept"] += 1
             return
