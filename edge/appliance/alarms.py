@@ -160,6 +160,8 @@ class Alarms:
         for camera in list(self._trackers):
             self._finish(camera)
         await self.flush()
+        if unwritten := len(self._alarms_waiting) + len(self._objects_waiting):
+            log.error("%d alarms and objects could not be kept", unwritten)
 
     async def _ticking(self) -> None:
         ticks = 0
@@ -378,7 +380,11 @@ class Alarms:
                 async with asyncio.timeout(_WRITE_EVERY_S):
                     await self._wake.wait()
             self._wake.clear()
-            await self.flush()
+            try:
+                await self.flush()
+            except Exception:  # whatever one record is, the next ones are written
+                log.exception("alarms: writing failed")
+                self._complain("alarms_not_written", "alarms and objects could not be written; the log tells more")
 
     async def flush(self) -> None:
         """Write what waits; if the database cannot be written it waits on."""
@@ -389,7 +395,9 @@ class Alarms:
             if not (alarms or objects or pictures):
                 return
             try:
-                self._lost["pictures_not_kept"] += await asyncio.to_thread(self._write, alarms, objects, pictures)
+                refused, not_kept = await asyncio.to_thread(self._write, alarms, objects, pictures)
+                self._lost["records"] += refused
+                self._lost["pictures_not_kept"] += not_kept
             except MagpieError as error:
                 self._complain("alarms_not_written", f"alarms and objects wait for the database: {error}")
                 self._alarms_waiting = self._kept_back(alarms, self._alarms_waiting)
@@ -409,12 +417,10 @@ class Alarms:
         alarms: dict[int, Alarm],
         objects: dict[int, TrackedObject],
         pictures: dict[tuple[Kept, int], tuple[str | None, bytes]],
-    ) -> int:
-        """Returns how many pictures could not be kept."""
-        if alarms:
-            self._store.put_alarms(list(alarms.values()))
-        if objects:
-            self._store.put_objects(list(objects.values()))
+    ) -> tuple[int, int]:
+        """Returns how many records the database can never take, and how many pictures could not be kept."""
+        refused = _put(self._store.put_alarms, list(alarms.values()))
+        refused += _put(self._store.put_objects, list(objects.values()))
         lost = 0
         for (kind, number), (camera, jpeg) in pictures.items():
             path = self._path(kind, number, camera)
@@ -437,7 +443,7 @@ class Alarms:
                     with contextlib.suppress(OSError):
                         path.unlink(missing_ok=True)
             lost += not there
-        return lost
+        return refused, lost
 
     async def retain(self, settings: RetentionSettings) -> AlarmRetention:
         """Delete what the site's limits do not keep. Raises MagpieError."""
@@ -607,6 +613,20 @@ class Alarms:
             except OSError:
                 log.info("picture of %s %s is gone", kind, number)
         raise NotFound(f"no picture of {kind.removesuffix('s')} {number} is kept")
+
+
+def _put(put: Callable[[list[Any]], None], records: list[Any]) -> int:
+    """Write records; returns how many the database can never take. Those hold up no others."""
+    if not records:
+        return 0
+    try:
+        put(records)
+    except InvalidValue as error:
+        if len(records) == 1:
+            log.warning("a record of alarms and objects is lost: %s", error)
+            return 1
+        return sum(_put(put, [record]) for record in records)
+    return 0
 
 
 def _quality(thing: TrackedObject) -> float:

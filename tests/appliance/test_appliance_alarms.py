@@ -268,6 +268,19 @@ async def test_records_wait_while_the_database_cannot_be_written(start: Callable
     assert box.alarms.counts()["lost"]["records"] == 0
 
 
+async def test_a_record_that_can_never_be_written_holds_up_no_others(start: Callable[..., Any]) -> None:
+    box = await start({"rules": []})
+    gate = box.cameras["gate"]
+    gate.settings = gate.settings.model_copy(update={"classes": ("ca\x00r", "person")})
+    for _ in range(3):
+        box.clock.advance(0.5)
+        found = Detections.build([(0.1, 0.1, 0.2, 0.2), (0.6, 0.6, 0.7, 0.7)], [0.8, 0.8], [0, 1])
+        box.alarms.answered("gate", m.Answered(1, box.clock.monotonic(), box.clock.utc(), found))
+    await box.alarms.flush()
+    assert [o["class"] for o in box.alarms.objects(10, None, None, None, None, None)] == ["person"]
+    assert box.alarms.counts()["lost"]["records"] == 1
+
+
 async def test_an_answer_of_another_list_of_classes_is_left_out(start: Callable[..., Any]) -> None:
     box = await start()
     box.answer((0.2, 0.2), label=5)
