@@ -60,7 +60,7 @@ async def test_a_camera_is_tried_added_changed_and_removed(visits: Visits, cross
     await page.get_by_label("Password reference").fill(like["password_from"])
     await press(visit, "Test the connection")
     await page.get_by_alt_text("The picture that the camera sent").wait_for()
-    await page.get_by_role("link", name="All cameras").click()
+    await page.get_by_role("link", name="All cameras", exact=True).click()
     asked = page.get_by_role("dialog", name="Leave without saving?")
     await asked.get_by_role("button", name="Cancel").click()
     await asked.wait_for(state="hidden")

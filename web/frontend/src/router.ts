@@ -38,10 +38,29 @@ export function go(hash: string, replace = false): void {
   else location.hash = hash;
 }
 
+/** Asked before another route is shown: true keeps the page where it is. */
+type Guard = (event: HashChangeEvent) => boolean;
+const guards = new Set<Guard>();
+const kept = new WeakSet<Event>();
+
+/** Ask `guard` before another route is shown; the answer takes that back. */
+export function addGuard(guard: Guard): () => void {
+  guards.add(guard);
+  return () => guards.delete(guard);
+}
+
+/** Whether the page stays; all who listen to the event are told the same. */
+function stays(event: HashChangeEvent): boolean {
+  if (!kept.has(event) && [...guards].some((guard) => guard(event))) kept.add(event);
+  return kept.has(event);
+}
+
 export function useRoute(): Route {
   const [route, setRoute] = useState(() => parseRoute(location.hash));
   useEffect(() => {
-    const changed = (): void => setRoute(parseRoute(location.hash));
+    const changed = (event: HashChangeEvent): void => {
+      if (!stays(event)) setRoute(parseRoute(location.hash));
+    };
     addEventListener("hashchange", changed);
     return () => removeEventListener("hashchange", changed);
   }, []);

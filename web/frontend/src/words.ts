@@ -119,7 +119,7 @@ const KNOWN: Record<string, (d: Data, e: JournalEntry) => string | Told> = {
   "window.closed": (_, e) => `Window ${e.window ?? ""} ended`,
   "window.resumed": (_, e) => `Window ${e.window ?? ""} goes on after a restart`,
   "exemplars.late": (_, e) =>
-    `the pictures kept against forgetting did not learn from window ${e.window ?? ""}: its labels came too late for the next`,
+    `the pictures kept against forgetting were not renewed after window ${e.window ?? ""}: that would have taken too long`,
   "window.no_labels": (_, e) => ({ text: `no labelled frames for window ${e.window ?? ""}`, tone: "bad" }),
   "sample.not_closed": (d) => ({ text: `its sample was not closed in time${because(d)}`, tone: "bad" }),
   "window.measured": (d, e) =>
@@ -134,7 +134,7 @@ const KNOWN: Record<string, (d: Data, e: JournalEntry) => string | Told> = {
   profiled: (d) => `${text(d["configs"])} ways to retrain were estimated`,
   "inference.changed": (d) => {
     const l = d["lambda"] as { frame_rate: number; resolution: number } | undefined;
-    return l ? `answers ${l.frame_rate} frames a second at ${percent(l.resolution)} size now` : "inference changed";
+    return l ? `answers ${l.frame_rate} ${l.frame_rate === 1 ? "frame" : "frames"} a second at ${percent(l.resolution)} size now` : "inference changed";
   },
   "retraining.started": (d) => `retraining began: ${config(text(d["config"]))}`,
   "retraining.stopped": (d) => `retraining ended early${because(d)}`,

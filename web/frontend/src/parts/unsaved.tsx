@@ -2,7 +2,7 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 
-import { parseRoute } from "../router";
+import { addGuard, parseRoute } from "../router";
 import { Confirm } from "./dialog";
 
 /** The part of an address that says which form is shown. */
@@ -18,20 +18,18 @@ export function Unsaved({ when }: { when: boolean }) {
   const leaving = useRef(false);
 
   useEffect(() => {
-    const go = (event: HashChangeEvent): void => {
-      if (!unsaved.current || leaving.current || place(event.oldURL) === place(event.newURL)) return;
-      // Before the page hears of it: nothing that was typed is taken away until somebody says so.
-      event.stopImmediatePropagation();
+    const forget = addGuard((event) => {
+      if (!unsaved.current || leaving.current || place(event.oldURL) === place(event.newURL)) return false;
       history.replaceState(null, "", event.oldURL);
       setWanted(new URL(event.newURL).hash);
-    };
+      return true;
+    });
     const close = (event: BeforeUnloadEvent): void => {
       if (unsaved.current) event.preventDefault();
     };
-    addEventListener("hashchange", go, true);
     addEventListener("beforeunload", close);
     return () => {
-      removeEventListener("hashchange", go, true);
+      forget();
       removeEventListener("beforeunload", close);
     };
   }, []);
