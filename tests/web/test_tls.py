@@ -60,6 +60,23 @@ def test_what_is_refused_before_anything_starts(tmp_path: Path) -> None:
         assert words in refused.value.allowed
 
 
+def test_files_that_go_while_they_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in the middle of a renewal: refused like others, so that looking at them goes on."""
+    one, read = made(tmp_path, "one"), Path.read_bytes
+
+    def last(path: Path) -> bytes:
+        text = read(path)
+        if str(path) == one.key:
+            path.unlink()
+        return text
+
+    tls = Tls(one)
+    os.utime(one.key, (1, 1))
+    monkeypatch.setattr(Path, "read_bytes", last)
+    with pytest.raises(InvalidValue, match="files that can be read"):
+        tls.reload()
+
+
 async def test_a_changed_certificate_is_taken_without_dropping_connections(tmp_path: Path) -> None:
     one, two = made(tmp_path, "one"), made(tmp_path, "two")
     now = TlsSettings(certificate=str(tmp_path / "now.pem"), key=str(tmp_path / "now.key"))
