@@ -69,13 +69,13 @@ def metrics(caller: Principal, whole: Json) -> Json:
     }
 
 
-def health(caller: Principal | None, whole: Json, cameras: Iterable[str]) -> Json:
+def health(caller: Principal | None, whole: Json, cameras: Iterable[str]) -> dict[str, Any]:
     """`ApplianceService.health`; to whoever is not logged in, code words only. `cameras`: the ids of all."""
     if caller is None:
         codes = sorted({str(reason["code"]) for reason in whole["reasons"]})
         return {"live": whole["live"], "ready": whole["ready"], "reasons": [{"code": code} for code in codes]}
     if caller.sees_all:
-        return whole
+        return dict(whole)
     return dict(whole) | {"reasons": told(caller, whole["reasons"], cameras)}
 
 
