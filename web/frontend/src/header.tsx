@@ -161,6 +161,8 @@ function UserMenu({ me, theme, onTheme, onLogOut }: MenuProps) {
               <button
                 type="button"
                 onClick={() => {
+                  // This button goes with the menu: the dialog gives the focus back to what stays.
+                  button.current?.focus();
                   setOpen(false);
                   setPassword(true);
                 }}

@@ -162,7 +162,7 @@ function Shown({ page, ...props }: { page: string | null } & PageProps) {
   }, [page, tries]);
   if (page === null) {
     return (
-      <Empty title="There is no such page" action={<a href={href("wall")}>To the cameras</a>} level={2}>
+      <Empty title="There is no such page" action={<a href={href("wall")}>To the cameras</a>} level={1}>
         The address may be from an older version, or mistyped.
       </Empty>
     );

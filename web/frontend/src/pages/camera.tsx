@@ -52,7 +52,7 @@ export function CameraPage({ known, me, now_s }: PageProps) {
 
   if (camera === undefined) {
     return (
-      <Empty title="There is no such camera" level={2} action={<a href={href("wall")}>To all cameras</a>}>
+      <Empty title="There is no such camera" level={1} action={<a href={href("wall")}>To all cameras</a>}>
         It was removed, or your account is not to see it.
       </Empty>
     );

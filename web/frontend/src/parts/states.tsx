@@ -19,7 +19,7 @@ interface EmptyProps {
   children?: ComponentChildren;
   /** A link or button that leads on. */
   action?: ComponentChildren;
-  level?: 2 | 3 | 4;
+  level?: 1 | 2 | 3 | 4;
 }
 
 /** Nothing there: says what would be there, and how it gets there. */
