@@ -106,8 +106,8 @@ def _clean(value: Any) -> Any:
 
 
 class TextFormatter(logging.Formatter):
-    """One line per record with UTC time; fields follow the message. A line feed in it is written as \\n, so that a
-    camera's or a client's text cannot look like a record."""
+    """One line per record with UTC time; fields follow the message. Control characters in it are written as \\n or
+    \\x1b, so that a camera's or a client's text cannot look like a record."""
 
     converter = staticmethod(time.gmtime)
 
@@ -123,8 +123,12 @@ class TextFormatter(logging.Formatter):
         return _one_line(" ".join([line, *(f"{name}={value}" for name, value in known.items())]))
 
 
+#: Also escape sequences: a terminal that shows the log obeys them.
+_CONTROL = re.compile(r"[\x00-\x08\n-\x1f\x7f-\x9f\u2028\u2029]")
+
+
 def _one_line(text: str) -> str:
-    return without_credentials(text).replace("\r", "\\r").replace("\n", "\\n")
+    return _CONTROL.sub(lambda c: c[0].encode("unicode_escape").decode(), without_credentials(text))
 
 
 #: Levels as `LogRing.records` knows them, the least first.

@@ -88,6 +88,8 @@ class Appliance:
         )
         self._sequence = 0
         self._disk_low = False
+        #: Cameras change one after another: a change starts from what the one before it left.
+        self._cameras_change = asyncio.Lock()
         self._tally = Tally()
         self._log = LogRing()
         self._found: Discovery | None = None
@@ -652,10 +654,11 @@ class Appliance:
 
     async def add_camera(self, settings: Mapping[str, Any], by: str) -> Json:
         camera = parse(CameraSettings, dict(settings))
-        if camera.id in self.runtime.cameras:
-            raise Conflict(f"camera {camera.id} exists already")
         self._check_classes(camera)
-        await self._take_in_recorded(camera, by)
+        async with self._cameras_change:
+            if camera.id in self.runtime.cameras:
+                raise Conflict(f"camera {camera.id} exists already")
+            await self._take_in_recorded(camera, by)
         return self.camera(camera.id)
 
     async def _take_in_recorded(self, camera: CameraSettings, by: str) -> None:
@@ -672,6 +675,10 @@ class Appliance:
         self.note("camera.added", camera=camera.id, data={"by": by})
 
     async def change_camera(self, camera: str, patch: Mapping[str, Any], by: str) -> Json:
+        async with self._cameras_change:
+            return await self._change_camera(camera, patch, by)
+
+    async def _change_camera(self, camera: str, patch: Mapping[str, Any], by: str) -> Json:
         found = self.runtime.camera(camera)
         if patch.get("id", camera) != camera:
             raise InvalidValue("id", patch["id"], f"{camera} (an id does not change)")
@@ -699,8 +706,9 @@ class Appliance:
         return self.camera(camera)
 
     async def remove_camera(self, camera: str, by: str) -> None:
-        await self.runtime.remove_camera(camera)
-        await asyncio.to_thread(self.store.delete_camera, camera, by)
+        async with self._cameras_change:
+            await self.runtime.remove_camera(camera)
+            await asyncio.to_thread(self.store.delete_camera, camera, by)
         self.live.forget(camera)
         self.alarms.camera_gone(camera)
         self.note("camera.removed", camera=camera, data={"by": by})

@@ -303,7 +303,8 @@ def upgrade(database: Database) -> tuple[str | None, str]:
     if database.sqlite:
         folder = Path(str(database.url.database)).parent
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            # Pictures, password hashes: no other account of this machine looks in here.
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise from_os_error(error, str(folder)) from error
     config = migrations()

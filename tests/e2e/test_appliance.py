@@ -92,7 +92,10 @@ async def test_cameras_come_and_go_and_bad_ones_are_refused(site: Callable[..., 
         assert len(appliance.cameras()) == 2, "a refused camera leaves nothing behind"
         await appliance.add_camera(good | {"id": "third"}, "test")
         await until(lambda: appliance.camera("third")["state"]["answers"] > 0, 30, "the new camera answers")
-        await appliance.change_camera("third", {"enabled": False}, "test")
+        patches = [{"name": "Third"}, {"enabled": False}, {"retraining": {"every_kth_window": 2}}]
+        await asyncio.gather(*(appliance.change_camera("third", patch, "test") for patch in patches))
+        settings = appliance.camera("third")["settings"]
+        assert (settings["name"], settings["retraining"]["every_kth_window"]) == ("Third", 2), "no change is lost"
         assert appliance.camera("third")["state"]["state"] == "stopped"
         await appliance.remove_camera("third", "test")
         with pytest.raises(NotFound):

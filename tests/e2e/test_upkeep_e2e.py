@@ -33,7 +33,10 @@ def samples(text: str) -> dict[tuple[str, ...], float]:
 
 
 async def test_an_appliance_is_scraped_saved_applied_and_restored(
-    site: Callable[..., SiteSettings], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    site: Callable[..., SiteSettings],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     echo(tmp_path / "models", "left")
     lenet(tmp_path / "models", "digits")
@@ -79,7 +82,9 @@ async def test_an_appliance_is_scraped_saved_applied_and_restored(
             "serving": {"folder": served.folder, "planning": {"max_share": 0.25}},
         }
         file.write_text(yaml.safe_dump(wanted), encoding="utf-8")
-        asked = ["apply", "-f", str(file), "--url", up.url, "--yes"]
+        made = await rest.post("/api/v1/tokens", json={"name": "upkeep", "role": "admin", "cameras": None})
+        monkeypatch.setenv("UPKEEP_TOKEN", made.json()["token"])
+        asked = ["apply", "-f", str(file), "--url", up.url, "--token-from", "env:UPKEEP_TOKEN", "--yes"]
         assert await asyncio.to_thread(main, asked) == 0
         said = capsys.readouterr().out
         assert "label_budget: 12 -> 16" in said

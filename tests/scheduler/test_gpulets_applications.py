@@ -102,7 +102,7 @@ def test_no_way_through_the_graph_takes_longer_than_the_objective(app: Applicati
     assert min(app.budget_ms(s.name) for s in app.stages) == pytest.approx(app.slo_ms / longest)
 
 
-@given(graphs(), st.floats(0, 1000))
+@given(graphs(), st.just(0.0) | st.floats(1e-6, 1000))
 def test_rates_add_up_and_scale(app: Application, rate: float) -> None:
     asked = expand(app, rate)
     assert sum(m.rate for m in asked) == pytest.approx(rate * sum(s.per_request for s in app.stages))
