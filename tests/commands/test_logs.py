@@ -57,7 +57,7 @@ def test_any_text_is_one_line_of_json(message: str, camera: str) -> None:
 def test_any_text_is_one_line_of_text(message: str, cause: str) -> None:
     """A camera's words cannot pretend to be a record of their own."""
     line = TextFormatter().format(record("%s", event="x", cause=cause + "\n2026-01-01T00:00:00Z INFO forged: yes"))
-    assert not any(c < " " and c != "\t" or "\x7f" <= c <= "\x9f" for c in line), "no terminal obeys it either"
+    assert not any((c < " " and c != "\t") or "\x7f" <= c <= "\x9f" for c in line), "no terminal obeys it either"
 
 
 @pytest.mark.parametrize("formatter", [JsonFormatter(), TextFormatter()])
