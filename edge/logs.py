@@ -15,13 +15,14 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal, TextIO
 
+from edge.core.secrecy import without_credentials
+
 LogFormat = Literal["text", "json"]
 
 #: What worker processes inherit: "LEVEL:FORMAT".
 _ENVIRONMENT = "MAGPIE_LOG"
 #: Fields of a record beside its message; the appliance gives them with each journal entry.
 _FIELDS = ("event", "camera", "window", "cause", "worker")
-_CREDENTIALS = re.compile(r"(\b[A-Za-z][A-Za-z0-9+.-]*://)[^/\s'\"@]*@")
 #: What programs write of a password, a token or a one-time link: `token=...`, `"password": "..."`, `Bearer ...`.
 _SECRETS = re.compile(
     r"((?:password|passwd|token|secret|link|api_?key|csrf)(?:\s*=\s*[\"']?|[\"']\s*:\s*[\"']?)|\bbearer\s+)[^\s&\"',;)}\]]+",
@@ -64,11 +65,6 @@ def _fields(record: logging.LogRecord, worker: str | None) -> dict[str, Any]:
     if found["worker"] is None:
         found["worker"] = worker
     return {name: value for name, value in found.items() if value is not None}
-
-
-def without_credentials(text: str) -> str:
-    """The text with user and password of every address in it replaced by ***."""
-    return _CREDENTIALS.sub(r"\1***@", text)
 
 
 class JsonFormatter(logging.Formatter):

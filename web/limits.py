@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from edge.core.access import Principal
 from edge.core.errors import Forbidden
+from edge.core.secrecy import without_credentials
 
 Json = Mapping[str, Any]
 
@@ -118,6 +119,14 @@ def event(caller: Principal, entry: Json) -> Json | None:
     if entry["camera"] is not None:
         return entry if caller.may_see(entry["camera"]) else None
     return entry if entry["kind"] == "events.lost" else dict(entry) | {"data": {}}
+
+
+def camera(caller: Principal, row: Json) -> Json:
+    """One of `ApplianceService.cameras`; who does not set where its stream comes from sees no password in it."""
+    if caller.may("admin"):
+        return row
+    settings = dict(row["settings"]) | {"url": without_credentials(row["settings"]["url"])}
+    return dict(row) | {"settings": settings}
 
 
 def camera_patch(caller: Principal, patch: Json, before: Json) -> None:

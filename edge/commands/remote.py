@@ -9,8 +9,8 @@ import urllib.request
 from typing import Any
 
 from edge.core.errors import InvalidValue, MagpieError, NotFound, Unavailable
+from edge.core.secrecy import without_credentials
 from edge.ingest.secrets import Secret
-from edge.logs import without_credentials
 
 _PATIENCE_S = 120.0
 _LARGEST = 64 << 20

@@ -10,9 +10,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from edge.core.errors import InvalidValue
-
-MASK = "***"
-_URL_CREDENTIALS = re.compile(r"(?P<scheme>\b[A-Za-z][A-Za-z0-9+.-]*://)[^/\s'\"]*@")
+from edge.core.secrecy import MASK, without_credentials
 
 
 class Secret:
@@ -42,8 +40,8 @@ class Secret:
 
 
 def redact(text: object, secrets: Iterable[str | Secret] = ()) -> str:
-    """`text` without credentials: `user:password@` in any URL, and every given secret (plain or percent-encoded)."""
-    out = _URL_CREDENTIALS.sub(rf"\g<scheme>{MASK}@", str(text))
+    """`text` without the passwords in its URLs and every given secret (plain or percent-encoded)."""
+    out = without_credentials(str(text))
     for secret in secrets:
         plain = secret.reveal() if isinstance(secret, Secret) else secret
         for form in {plain, quote(plain, safe="")}:

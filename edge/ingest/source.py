@@ -10,7 +10,8 @@ from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from edge.core import checks
 from edge.core.errors import InvalidValue
-from edge.ingest.secrets import MASK, Secret, redact, resolve_secret
+from edge.core.secrecy import MASK
+from edge.ingest.secrets import Secret, redact, resolve_secret
 
 __all__ = ["MASK", "CameraSource", "Secret", "redact", "resolve_secret"]
 

@@ -21,7 +21,7 @@ import sqlalchemy as sa
 
 from edge.core.clock import Clock, SystemClock
 from edge.core.errors import Conflict, MagpieError, NotFound, StoreError
-from edge.logs import without_credentials
+from edge.core.secrecy import without_credentials
 from edge.store import database as db
 from edge.store import tables
 from edge.store.blobs import BlobStore

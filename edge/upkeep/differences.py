@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from edge.logs import without_credentials
+from edge.core.secrecy import without_credentials
 from edge.settings import OutputsSettings, Settings, SiteSettings
 
 Json = dict[str, Any]

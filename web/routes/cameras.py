@@ -30,7 +30,7 @@ _MJPEG: dict[int | str, dict[str, Any]] = {
 @router.get("", responses=example([examples.CAMERA]))
 async def list_cameras(service: Service, caller: Caller) -> Any:
     """Every camera with its settings and its state."""
-    return Json(visible(caller, service.cameras(), "id"))
+    return Json([limits.camera(caller, row) for row in visible(caller, service.cameras(), "id")])
 
 
 @router.post(
@@ -56,9 +56,9 @@ async def test_camera(body: Body, service: Service) -> Any:
 
 
 @router.get("/{camera}", responses=example(examples.CAMERA))
-async def one_camera(camera: CameraId, service: Service) -> Any:
+async def one_camera(camera: CameraId, service: Service, caller: Caller) -> Any:
     """One camera with its settings and its state."""
-    return Json(service.camera(camera))
+    return Json(limits.camera(caller, service.camera(camera)))
 
 
 @router.patch(
@@ -70,7 +70,7 @@ async def change_camera(camera: CameraId, body: Body, service: Service, caller: 
     """Change settings by a JSON merge patch (RFC 7396); fields that are not named stay. Where the stream comes from and
     how to log in there is an admin's to change."""
     limits.camera_patch(caller, body, service.camera(camera)["settings"])
-    return Json(await service.change_camera(camera, body, by))
+    return Json(limits.camera(caller, await service.change_camera(camera, body, by)))
 
 
 @router.delete("/{camera}", status_code=204, response_class=Response)
