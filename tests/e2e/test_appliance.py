@@ -22,6 +22,11 @@ async def test_windows_are_measured_planned_and_retrained(site: Callable[..., Si
         both = {"overpass", "junction"}
         await until(lambda: both <= runtime.evaluated.get(2, set()), 110, "two windows are over and measured")
         appliance.journal.flush()
+
+        def written() -> bool:
+            return all(c["realised"] for c in appliance.window(2)["window"]["cameras"])
+
+        await until(written, 20, "what was measured is in the database, which is written behind")
         detail = appliance.window(2)
         rows = {c["camera"]: c for c in detail["window"]["cameras"]}
         first = {c["camera"]: c for c in appliance.window(1)["window"]["cameras"]}
