@@ -33,9 +33,14 @@ class Visit:
         page.on("console", lambda m: self._complain(m.text) if m.type in ("error", "warning") else None)
         page.on("pageerror", lambda e: self._complain(f"exception: {e}"))
         page.on("dialog", lambda d: self._complain(f"dialog: {d.message}"))
-        page.on("request", lambda r: self.hosts.add(urlsplit(r.url).netloc))
+        page.on("request", self._asked)
         page.on("requestfailed", self._failed)
         page.on("response", lambda r: self._complain(f"{r.status} {r.url}") if r.status >= 400 else None)
+
+    def _asked(self, request: Any) -> None:
+        where = urlsplit(request.url)
+        if where.scheme not in ("blob", "data"):  # these are in the page already
+            self.hosts.add(where.netloc)
 
     def _complain(self, text: str) -> None:
         self.complaints.append(text)
