@@ -8,11 +8,15 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from edge.core.detectors import Tiling
 from edge.core.errors import LabelError
 from edge.core.vision import Detections
-from golden.classes import ClassMap
-from golden.geometry import Fused, Tile, from_tile, fuse, iou_matrix, tiles
-from golden.spec import Tiling
+from edge.detectors.boxes import iou_matrix, suppress
+from edge.detectors.classes import ClassMap
+from golden.geometry import Fused, Tile, from_tile, fuse, tiles
+
+#: Answers of classes that become one are one object when they overlap more than this.
+MERGE_IOU = 0.6
 
 
 class Teacher(Protocol):
@@ -37,6 +41,14 @@ class JointTeacher(Teacher, Protocol):
 
     def label_jointly(self, picture: NDArray[np.uint8]) -> Fused:
         """As `label`, with the share of members that saw each object."""
+
+
+@runtime_checkable
+class MappableTeacher(Teacher, Protocol):
+    """A teacher that merges classes before it suppresses double answers."""
+
+    def mapped(self, classes: ClassMap) -> Teacher:
+        """The same models, answering in `classes.classes`."""
 
 
 class Namer(Protocol):
@@ -94,13 +106,24 @@ class EnsembleTeacher:
         max_objects: int = 100,
     ) -> None:
         self.name, self.members = name, len(members)
-        self.classes, self._maps = joint_classes([(m.name, m.classes) for m in members], groups)
-        self._members, self._weights = list(members), list(weights)
+        self._given, self._weights = list(members), list(weights)
         self._iou, self._min_score = iou, min_score
         self._min_agreement, self._max_objects = min_agreement, max_objects
+        self._answer_in(*joint_classes([(m.name, m.classes) for m in members], groups))
+
+    def _answer_in(self, classes: tuple[str, ...], maps: Sequence[ClassMap]) -> None:
+        self.classes, self._maps = classes, list(maps)
+        self._members = [in_classes(t, m) for t, m in zip(self._given, maps, strict=True)]
         # A member that does not know a class is no witness against it.
-        knows = np.array([[i in m.table for i in range(len(self.classes))] for m in self._maps])
-        self._witnesses = (np.asarray(weights)[:, None] * knows).sum(0) / float(sum(weights))
+        knows = np.array([[i in m.table for i in range(len(classes))] for m in maps])
+        self._witnesses = (np.asarray(self._weights)[:, None] * knows).sum(0) / float(sum(self._weights))
+
+    def mapped(self, classes: ClassMap) -> EnsembleTeacher:
+        """The same members, each answering in the camera's classes before its own suppression."""
+        other = object.__new__(EnsembleTeacher)
+        other.__dict__.update(self.__dict__)
+        other._answer_in(classes.classes, [m.then(classes) for m in self._maps])
+        return other
 
     def label(self, picture: NDArray[np.uint8]) -> Detections:
         """See `Teacher.label`. Scores are means over the members that know the class."""
@@ -108,7 +131,7 @@ class EnsembleTeacher:
 
     def label_jointly(self, picture: NDArray[np.uint8]) -> Fused:
         """See `JointTeacher.label_jointly`."""
-        answers = [m.apply(t.label(picture)) for t, m in zip(self._members, self._maps, strict=True)]
+        answers = [t.label(picture) for t in self._members]
         fused = fuse(answers, self._weights, self._iou)
         found = fused.detections
         possible = self._witnesses[found.classes]
@@ -148,6 +171,40 @@ class TiledTeacher:
         scores = np.concatenate([d.scores for d in found])
         classes = np.concatenate([d.classes for d in found])
         return _merge(Detections(boxes, scores, classes), np.concatenate(agreed), t.iou)
+
+    def mapped(self, classes: ClassMap) -> TiledTeacher:
+        """The same, in the camera's classes."""
+        return TiledTeacher(in_classes(self._inner, classes), self._tiling)
+
+
+class RenamedTeacher:
+    """A teacher whose answers are brought into other classes; what is merged by that is suppressed again."""
+
+    def __init__(self, inner: Teacher, classes: ClassMap, iou: float = MERGE_IOU) -> None:
+        self.name, self.classes, self.members = inner.name, classes.classes, member_count(inner)
+        self._inner, self._map, self._iou = inner, classes, iou
+        self._merges = classes.merges
+
+    def label(self, picture: NDArray[np.uint8]) -> Detections:
+        """See `Teacher.label`."""
+        return self.label_jointly(picture).detections
+
+    def label_jointly(self, picture: NDArray[np.uint8]) -> Fused:
+        """See `JointTeacher.label_jointly`."""
+        answer = answer_jointly(self._inner, picture)
+        kept = self._map.keep(answer.detections)
+        found, agreement = self._map.apply(answer.detections), answer.agreement[kept]
+        if self._merges:
+            rows = suppress(found.boxes, found.scores, found.classes, self._iou, len(found))
+            found, agreement = found.select(rows), agreement[rows]
+        return Fused(found, agreement)
+
+
+def in_classes(teacher: Teacher, classes: ClassMap) -> Teacher:
+    """`teacher` answering in `classes.classes`: merged before suppression where it can, else renamed after it."""
+    if isinstance(teacher, MappableTeacher):
+        return teacher.mapped(classes)
+    return RenamedTeacher(teacher, classes)
 
 
 class CombinedTeacher:

@@ -12,21 +12,20 @@ from numpy.typing import NDArray
 from edge.core import checks
 from edge.core.labels import LabelledFrame, SampledFrame
 from edge.core.vision import Detections
-from golden.classes import ClassMap
-from golden.ensemble import Teacher, answer_jointly, member_count
+from edge.detectors.classes import ClassMap
+from golden.ensemble import Teacher, answer_jointly, in_classes, member_count
 
 _JPEG_START, _JPEG_END = b"\xff\xd8", b"\xff\xd9"
 
 
 @dataclass
 class LabellerCounters:
-    """Since the labeller was made. `ambiguous`: objects under the label score; `foreign`: of no camera class."""
+    """Since the labeller was made. `ambiguous`: objects under the label score."""
 
     frames: int = 0
     unreadable: int = 0
     labels: int = 0
     ambiguous: int = 0
-    foreign: int = 0
 
     def to_json(self) -> dict[str, int]:
         """Plain numbers."""
@@ -38,7 +37,7 @@ class Labeller:
 
     def __init__(self, teacher: Teacher, class_map: ClassMap, label_score: float) -> None:
         checks.in_range("teacher.label_score", label_score, 0.0, 1.0)
-        self._teacher, self._map, self._label_score = teacher, class_map, label_score
+        self._teacher, self._label_score = in_classes(teacher, class_map), label_score
         self.counters = LabellerCounters()
 
     def label(self, frame: SampledFrame) -> LabelledFrame | None:
@@ -47,25 +46,25 @@ class Labeller:
         if picture is None:
             self.counters.unreadable += 1
             return None
-        labels, ambiguous, agreement = self.label_picture(picture)
-        return LabelledFrame(frame, labels, self._teacher.name, ambiguous=ambiguous, agreement=agreement)
+        labels, unsure, agreement = self.label_picture(picture)
+        return LabelledFrame(
+            frame, labels, self._teacher.name, ambiguous=len(unsure), agreement=agreement, unsure=unsure
+        )
 
-    def label_picture(self, picture: NDArray[np.uint8]) -> tuple[Detections, int, float | None]:
-        """Labels in the camera's classes on a uint8 RGB picture (H, W, 3), how many objects were ambiguous, and the
-        members' mean agreement on the labels (None for a teacher of one, or no label).
+    def label_picture(self, picture: NDArray[np.uint8]) -> tuple[Detections, Detections, float | None]:
+        """Labels in the camera's classes on a uint8 RGB picture (H, W, 3), the ambiguous objects, and the members' mean
+        agreement on the labels (None for a teacher of one, or no label).
         """
         answer = answer_jointly(self._teacher, picture)
-        ours = self._map.keep(answer.detections)
-        found, agreement = self._map.apply(answer.detections), answer.agreement[ours]
+        found, agreement = answer.detections, answer.agreement
         sure = found.scores >= self._label_score
         counters = self.counters
         counters.frames += 1
         counters.labels += int(sure.sum())
         counters.ambiguous += int((~sure).sum())
-        counters.foreign += int((~ours).sum())
         told = sure.any() and member_count(self._teacher) > 1
         mean = float(agreement[sure].mean()) if told else None
-        return found.select(sure), int((~sure).sum()), mean
+        return found.select(sure), found.select(~sure), mean
 
 
 def read_picture(path: Path) -> NDArray[np.uint8] | None:

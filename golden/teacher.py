@@ -10,11 +10,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from edge.core.detectors import OnnxSpec
 from edge.core.errors import WeightsError
 from edge.core.vision import Detections
+from edge.detectors.files import check_file
 from golden.ensemble import CombinedTeacher, EnsembleTeacher, Teacher, TiledTeacher, joint_classes
-from golden.files import check_file
-from golden.spec import CombinedSpec, DemoSpec, EnsembleSpec, OnnxSpec, TeacherSpec, TorchvisionSpec
+from golden.spec import CombinedSpec, DemoSpec, EnsembleSpec, TeacherSpec, TorchvisionSpec
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
@@ -18,8 +19,9 @@ from safetensors.torch import load_file
 from torch import nn
 
 from edge.core.errors import InvalidValue, LabelError, WeightsError
+from edge.core.model_files import models_folder
 from edge.core.vision import Detections
-from golden.files import check_file
+from edge.detectors.files import check_file
 from golden.spec import TorchvisionSpec
 
 _NOT_A_CLASS = ("__background__", "N/A")
@@ -34,9 +36,12 @@ def offered(spec: TorchvisionSpec) -> tuple[str, ...]:
 
 
 def published_file(spec: TorchvisionSpec) -> tuple[str, Path]:
-    """The download address of the published weights and the file they are kept in (torch's hub folder)."""
+    """The download address of the published weights and the file they are kept in: in the models folder where
+    `magpie models pull` put them, else in torch's hub folder."""
     url = str(_published(spec).url)
-    return url, Path(torch.hub.get_dir()) / "checkpoints" / url.rsplit("/", 1)[-1]
+    name = url.rsplit("/", 1)[-1]
+    pulled = models_folder(os.environ) / name
+    return url, pulled if pulled.is_file() else Path(torch.hub.get_dir()) / "checkpoints" / name
 
 
 def check_weights(spec: TorchvisionSpec, timeout_s: float = 10.0) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +71,8 @@ class SampledFrame:
 class LabelledFrame:
     """A sampled frame with the golden model's labels, in the camera's class list, with confidence as scores.
 
-    `weight`: how much it counts in training. `ambiguous`: objects left out because the teacher was not sure.
+    `weight`: how much it counts in training. `unsure`: objects that are no labels because the teacher was not sure, so
+    neither objects nor background for training; `ambiguous`: how many.
     `agreement`: mean share of a joint teacher's members that saw a label; None for a teacher of one, or no label.
     """
 
@@ -81,6 +82,7 @@ class LabelledFrame:
     weight: float = 1.0
     ambiguous: int = 0
     agreement: float | None = None
+    unsure: Detections = field(default_factory=Detections.empty)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -90,6 +92,7 @@ class LabelledFrame:
             "weight": self.weight,
             "ambiguous": self.ambiguous,
             "agreement": self.agreement,
+            "unsure": self.unsure.to_json(),
         }
 
     @staticmethod
@@ -101,6 +104,7 @@ class LabelledFrame:
             value["weight"],
             value.get("ambiguous", 0),
             value.get("agreement"),
+            Detections.from_json(value["unsure"]) if "unsure" in value else Detections.empty(),
         )
 
 
@@ -109,6 +113,7 @@ class LabelledWindow:
     """The labelled data of one camera at a window boundary: train and held-out split by time, plus exemplars.
 
     Held-out frames are the latest of the window; exemplars are older frames kept so that old scenes are not forgotten.
+    `kept_out` are held-out frames of earlier windows: no student of the camera was ever trained on them.
     """
 
     camera: str
@@ -118,6 +123,7 @@ class LabelledWindow:
     train: tuple[LabelledFrame, ...]
     held_out: tuple[LabelledFrame, ...]
     exemplars: tuple[LabelledFrame, ...] = ()
+    kept_out: tuple[LabelledFrame, ...] = ()
 
     def __post_init__(self) -> None:
         checks.not_empty("labelled_window.classes", self.classes)
@@ -136,6 +142,7 @@ class LabelledWindow:
             "train": [f.to_json() for f in self.train],
             "held_out": [f.to_json() for f in self.held_out],
             "exemplars": [f.to_json() for f in self.exemplars],
+            "kept_out": [f.to_json() for f in self.kept_out],
         }
 
     @staticmethod
@@ -151,6 +158,7 @@ class LabelledWindow:
             frames(value["train"]),
             frames(value["held_out"]),
             frames(value["exemplars"]),
+            frames(value.get("kept_out", ())),
         )
 
 

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edge.core.vision import Detections
-from golden.geometry import from_tile, fuse, iou_matrix, suppress, tiles
+from edge.detectors.boxes import iou_matrix, suppress
+from golden.geometry import from_tile, fuse, tiles
 
 
 def boxes_of(draw_count: int, seed: int) -> np.ndarray:

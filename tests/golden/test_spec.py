@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from edge.core.errors import InvalidValue, LabelError
-from golden.classes import COCO80, ClassMap
+from edge.detectors.classes import COCO80, ClassMap
 from golden.spec import CombinedSpec, EnsembleSpec, OnnxSpec, TorchvisionSpec, read_teacher
 from golden.torchvision_teacher import check_groups, offered
 

@@ -15,12 +15,13 @@ import torchvision
 from onnx import TensorProto, helper, numpy_helper
 from safetensors.torch import save_file
 
+from edge.core.detectors import InputSpec, OnnxSpec, OutputSpec, Tiling
 from edge.core.errors import LabelError, WeightsError
 from edge.core.vision import Detections
+from edge.detectors.decoding import decode
 from golden import torchvision_teacher
-from golden.decoding import OutputSpec, decode
 from golden.ensemble import CombinedTeacher, EnsembleTeacher, JointTeacher, TiledTeacher
-from golden.spec import CombinedSpec, DemoSpec, EnsembleSpec, InputSpec, Member, OnnxSpec, Tiling, TorchvisionSpec
+from golden.spec import CombinedSpec, DemoSpec, EnsembleSpec, Member, TorchvisionSpec
 from golden.teacher import check_teacher, open_teacher
 from golden.torchvision_teacher import TorchvisionClassifier, cut_out
 
@@ -80,7 +81,7 @@ def test_a_letterbox_is_taken_off_again(tmp_path: Path) -> None:
 
 
 def test_the_picture_becomes_the_tensor_that_was_described() -> None:
-    from golden.onnx_teacher import to_tensor
+    from edge.detectors.session import to_tensor
 
     picture = np.zeros((2, 4, 3), np.uint8)
     picture[..., 0] = 200
@@ -167,7 +168,7 @@ def test_files_are_checked_before_anything_starts(tmp_path: Path) -> None:
             check_teacher(replace(good, file=tmp_path / name))
     (tmp_path / "noise.onnx").write_bytes(b"\x01" * 999)
     for check in (check_teacher, open_teacher):
-        with pytest.raises(WeightsError, match=r"noise\.onnx: not a model"):
+        with pytest.raises(WeightsError, match=r"noise\.onnx: not an ONNX graph"):
             check(replace(good, file=tmp_path / "noise.onnx"))
     with pytest.raises(WeightsError, match=r"\[1, 3, 40, 80\].*\[1, 3, 64, 64\]"):
         check_teacher(detr(tmp_path, input=InputSpec(64, 64)))

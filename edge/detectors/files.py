@@ -15,12 +15,12 @@ def check_file(path: Path, sha256: str = "") -> None:
         WeightsError: naming the file and what to do.
     """
     if not path.is_file():
-        raise WeightsError(f"{path}: the teacher's model file is missing", "put it there or correct the YAML file")
+        raise WeightsError(f"{path}: the model file is missing", "put it there or correct the YAML file")
     try:
         with path.open("rb") as file:
             first = file.read(256)
             if not first:
-                raise WeightsError(f"{path}: the teacher's model file is empty", "copy it again")
+                raise WeightsError(f"{path}: the model file is empty", "copy it again")
             if first.startswith(b"version https://git-lfs"):
                 raise WeightsError(f"{path}: is a Git LFS pointer, not the model", "fetch it with git lfs pull")
             if sha256:
@@ -31,4 +31,4 @@ def check_file(path: Path, sha256: str = "") -> None:
                         f"{path}: its SHA-256 is {found}, but {sha256} is expected", "damaged, or another version"
                     )
     except OSError as error:
-        raise WeightsError(f"{path}: the teacher's model file cannot be read ({error.strerror})") from error
+        raise WeightsError(f"{path}: the model file cannot be read ({error.strerror})") from error

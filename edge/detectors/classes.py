@@ -1,4 +1,4 @@
-"""Class names: what a teacher offers, and how a camera's classes are made from it."""
+"""Class names: what a detector offers, and how a camera's classes are made from it."""
 
 from __future__ import annotations
 
@@ -9,19 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge.core import checks
+from edge.core.detectors import COCO80 as COCO80
 from edge.core.errors import InvalidValue, LabelError
 from edge.core.vision import BACKGROUND, Detections
-
-#: The 80 object classes of COCO 2017, in the order that nearly every detector uses.
-COCO80: tuple[str, ...] = tuple(
-    """person|bicycle|car|motorcycle|airplane|bus|train|truck|boat|traffic light|fire hydrant|stop sign
-    |parking meter|bench|bird|cat|dog|horse|sheep|cow|elephant|bear|zebra|giraffe|backpack|umbrella|handbag|tie
-    |suitcase|frisbee|skis|snowboard|sports ball|kite|baseball bat|baseball glove|skateboard|surfboard
-    |tennis racket|bottle|wine glass|cup|fork|knife|spoon|bowl|banana|apple|sandwich|orange|broccoli|carrot
-    |hot dog|pizza|donut|cake|chair|couch|potted plant|bed|dining table|toilet|tv|laptop|mouse|remote|keyboard
-    |cell phone|microwave|oven|toaster|sink|refrigerator|book|clock|vase|scissors|teddy bear|hair drier
-    |toothbrush""".replace("\n    ", "").split("|")
-)
 
 
 @dataclass(frozen=True)
@@ -38,8 +28,10 @@ class ClassMap:
         offered: Sequence[str],
         mapping: Mapping[str, Sequence[str]] | None = None,
         path: str = "teacher.classes",
+        who: str = "teacher",
     ) -> ClassMap:
-        """`classes`: the camera's; `offered`: the teacher's; `mapping`: camera class -> teacher classes.
+        """`classes`: the camera's; `offered`: the detector's; `mapping`: camera class -> the detector's classes. `path`
+        names the field in errors, `who` the detector.
 
         A camera class that `mapping` does not name is taken by its own name. BACKGROUND needs no teacher class.
 
@@ -60,7 +52,7 @@ class ClassMap:
             for wanted in mapping.get(name, (name,)):
                 if wanted not in offered:
                     raise LabelError(
-                        f"the teacher cannot produce class {name!r}: it knows no {wanted!r}",
+                        f"the {who} cannot produce class {name!r}: it knows no {wanted!r}",
                         f"it offers: {_short(offered)}; map the class with {path}.{name}",
                     )
                 t = offered.index(wanted)
@@ -68,8 +60,19 @@ class ClassMap:
                     raise InvalidValue(f"{path}.{name}", wanted, f"a class not yet used by {classes[table[t]]!r}")
                 table[t] = index
             if not mapping.get(name, (name,)):
-                raise LabelError(f"the teacher cannot produce class {name!r}: {path}.{name} is empty")
+                raise LabelError(f"the {who} cannot produce class {name!r}: {path}.{name} is empty")
         return ClassMap(tuple(classes), tuple(offered), tuple(table))
+
+    @property
+    def merges(self) -> bool:
+        """True where two of the detector's classes become one."""
+        named = [n for n in self.table if n >= 0]
+        return len(set(named)) < len(named)
+
+    def then(self, other: ClassMap) -> ClassMap:
+        """This map, then `other` (whose offered classes are this one's classes)."""
+        table = tuple(-1 if n < 0 else other.table[n] for n in self.table)
+        return ClassMap(other.classes, self.offered, table)
 
     def apply(self, found: Detections) -> Detections:
         """Detections in the teacher's classes -> in the camera's; objects of no camera class are left out."""
