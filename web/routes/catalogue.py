@@ -1,0 +1,22 @@
+"""Model files of others: what a camera's student and the teacher may be, and what of it is here."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict
+from typing import Any
+
+from fastapi import APIRouter
+
+from web import examples
+from web.errors import Json
+from web.parts import Service, example
+
+router = APIRouter(tags=["models"])
+
+
+@router.get("/models/catalogue", responses=example(examples.CATALOGUE))
+async def catalogue(service: Service) -> Any:
+    """Known model files and the shipped teachers and students that need them, with size, licence and whether they are
+    here. `magpie models pull NAME` on the box brings what is missing."""
+    return Json(asdict(await asyncio.to_thread(service.model_files.known)))
