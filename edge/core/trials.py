@@ -63,6 +63,7 @@ class TrialResult:
 class TrialRunner(Protocol):
     """Runs trials on one camera's labelled window. Frozen-prefix activations are computed once and shared by calls."""
 
-    def run(self, config: RetrainingConfig, data_fraction: float, epochs: int, seed: int) -> TrialResult:
+    def run(self, config: RetrainingConfig, data_fraction: float, epochs: int, seed: int) -> TrialResult | None:
         """Train a copy of the student with `config` for `epochs` on a uniform random sample of `data_fraction` of all
-        training frames (drawn with `seed`; `config.epochs` and `config.data_fraction` are not used)."""
+        training frames (drawn with `seed`; `config.epochs` and `config.data_fraction` are not used). One that has to
+        hand in early answers with the epochs that it has, or None if it has none."""

@@ -1,7 +1,8 @@
-"""Students: the small torchvision networks that watch the cameras. Imports edge.core only.
+"""Students: the small networks that watch the cameras. Imports edge.core and edge.detectors only.
 
-`build(spec)` makes a network, `Student` answers pictures with it, `save_weights` and `load_student` keep it on disk,
-`detection_loss` and `classification_loss` are what it is trained with.
+Two kinds: our own architectures (`build(spec)` makes a network, `Student` answers pictures with it, `detection_loss`
+and `classification_loss` are what it is trained with) and published detectors (edge.students.published).
+`load_student` reads either.
 """
 
 from edge.students.classifier import ClassificationNet, classification_loss
@@ -14,7 +15,7 @@ from edge.students.pictures import (
     resize_picture,
 )
 from edge.students.student import ANSWER_SCORE, Student
-from edge.students.weights import load_student, refill, save_weights, start_from, student_bytes
+from edge.students.weights import load_drawn, load_student, refill, save_weights, start_from, student_bytes
 
 __all__ = [
     "ANSWER_SCORE",
@@ -28,6 +29,7 @@ __all__ = [
     "cut_outs",
     "detection_loss",
     "input_size_at",
+    "load_drawn",
     "load_student",
     "match_targets",
     "pictures_to_tensor",

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from edge.core import checks
-from edge.core.configs import StudentSpec
+from edge.core.configs import WHOLE, Region, StudentSpec
+from edge.core.vision import Detections
 
 # Per-channel mean and deviation of ImageNet in 0-255 steps, as torchvision's published backbones expect.
 MEAN = (123.675, 116.28, 103.53)
@@ -40,6 +41,25 @@ def resize_picture(picture: NDArray[np.uint8], size: tuple[int, int]) -> NDArray
     shrinks = picture.shape[0] >= height and picture.shape[1] >= width
     how = cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
     return np.asarray(cv2.resize(picture, (width, height), interpolation=how), dtype=np.uint8)
+
+
+def cropped(picture: NDArray[np.uint8], region: Region) -> NDArray[np.uint8]:
+    """The part of a picture (H, W, 3) that `region` names (a view, no copy)."""
+    if region == WHOLE:
+        return picture
+    height, width = picture.shape[:2]
+    x0, y0 = int(region[0] * width), int(region[1] * height)
+    x1, y1 = max(x0 + 1, round(region[2] * width)), max(y0 + 1, round(region[3] * height))
+    return picture[y0:y1, x0:x1]
+
+
+def from_region(found: Detections, region: Region) -> Detections:
+    """Objects found in the part `region`, in fractions of the whole picture."""
+    if region == WHOLE:
+        return found
+    corner = np.array([region[0], region[1]] * 2, np.float32)
+    sides = np.array([region[2] - region[0], region[3] - region[1]] * 2, np.float32)
+    return Detections.build(corner + found.boxes * sides, found.scores, found.classes)
 
 
 def cut_outs(picture: NDArray[np.uint8], boxes: NDArray[np.float32], size: tuple[int, int]) -> NDArray[np.uint8]:

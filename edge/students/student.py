@@ -14,13 +14,20 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-from edge.core.configs import StudentSpec
+from edge.core.configs import WHOLE, InputShape, Region, StudentSpec
 from edge.core.errors import InvalidValue
 from edge.core.vision import Detections
 from edge.students.classifier import ClassificationNet
 from edge.students.detector import DetectionNet
 from edge.students.network import StudentNet, build
-from edge.students.pictures import cut_outs, input_size_at, pictures_to_tensor, resize_picture
+from edge.students.pictures import (
+    cropped,
+    cut_outs,
+    from_region,
+    input_size_at,
+    pictures_to_tensor,
+    resize_picture,
+)
 
 #: An object with at least this score is answered, unless a camera's settings say otherwise.
 ANSWER_SCORE = 0.4
@@ -76,11 +83,17 @@ class Student:
         return Student(self.spec, module.to(memory_format=torch.channels_last), self.info, folds)
 
     def detect(
-        self, pictures: Sequence[NDArray[np.uint8]], resolution: float = 1.0, score: float = ANSWER_SCORE
+        self,
+        pictures: Sequence[NDArray[np.uint8]],
+        resolution: float = 1.0,
+        score: float | None = None,
+        region: Region = WHOLE,
+        shape: InputShape = "camera",
     ) -> list[Detections]:
-        """Objects in each picture (uint8 RGB (H, W, 3), any sizes) with a score of at least `score`, best first.
+        """Objects in each picture (uint8 RGB (H, W, 3), any sizes) with a score of at least `score` (None: 0.4), best
+        first. Only `region` is looked at. `resolution` (0-1] scales the input size, whose shape is the student's own.
 
-        `resolution` (0-1] scales the input size. Raises InvalidValue if the student is not a detector.
+        Raises InvalidValue if the student is not a detector.
         """
         if not isinstance(self.module, DetectionNet):
             raise InvalidValue("student.task", self.spec.task, "detection, to find objects in a whole picture")
@@ -89,8 +102,9 @@ class Student:
         size = input_size_at(self.spec, resolution)
         self.module.eval()
         with torch.inference_mode():
-            x = pictures_to_tensor([resize_picture(p, size) for p in pictures], self.device)
-            return self.module.decode(self.module(x), size, score)
+            x = pictures_to_tensor([resize_picture(cropped(p, region), size) for p in pictures], self.device)
+            found = self.module.decode(self.module(x), size, ANSWER_SCORE if score is None else score)
+        return [from_region(f, region) for f in found]
 
     def name(
         self, picture: NDArray[np.uint8], boxes: NDArray[np.float32], resolution: float = 1.0

@@ -17,7 +17,11 @@ from torch import Tensor, nn
 from edge.core.configs import StudentSpec
 from edge.core.errors import DiskFull, InvalidValue, StoreError, WeightsError
 from edge.students.network import build
+from edge.students.published import PublishedStudent, is_published, read_published
 from edge.students.student import Fold, Student
+
+#: A student of either kind: both answer with `detect`.
+AnyStudent = Student | PublishedStudent
 
 FORMAT = "magpie-student/1"
 # Tensors handled between two breaths of `refill`.
@@ -75,8 +79,10 @@ def write_whole(path: Path, content: bytes) -> None:
         raise StoreError(f"cannot write {path}: {error.strerror or error}") from error
 
 
-def load_student(path: Path, device: str = "cpu") -> Student:
+def load_student(path: Path, device: str = "cpu") -> AnyStudent:
     """Read a student. Raises WeightsError if the file is missing, damaged, no student, or does not fit its own spec."""
+    if is_published(Path(path)):
+        return read_published(Path(path), device)
     spec, tensors, extra = _read(Path(path))
     module = build(spec)
     own = module.state_dict()
@@ -86,6 +92,23 @@ def load_student(path: Path, device: str = "cpu") -> Student:
     return Student(spec, module.to(device), extra)
 
 
+def load_drawn(path: Path, device: str = "cpu") -> Student:
+    """Read a student of our own architectures. Raises WeightsError as `load_student`, and for a published detector."""
+    student = load_student(path, device)
+    if not isinstance(student, Student):
+        raise WeightsError(f"weight file {path} holds a published detector ({student.detector.name})")
+    return student
+
+
+def save_student(path: Path, student: AnyStudent, extra: Mapping[str, Any] | None = None) -> None:
+    """Write a student of any kind, whole or not at all. `extra` replaces its info. Raises as `write_whole`."""
+    told = dict(student.info if extra is None else extra)
+    if isinstance(student, PublishedStudent):
+        write_whole(path, student.file_bytes(told))
+    else:
+        save_weights(path, student.module, student.spec, told)
+
+
 def refill(spare: Student, path: Path, breathe: Callable[[], None] = lambda: None) -> bool:
     """Read a student of the same spec into `spare`, an inference copy that nobody uses. False: it is of another spec.
 
@@ -93,6 +116,8 @@ def refill(spare: Student, path: Path, breathe: Callable[[], None] = lambda: Non
     another thread of this process that answers frames is not held up. Raises WeightsError like `load_student`; the
     spare is then unchanged.
     """
+    if is_published(Path(path)):
+        return False
     spec, tensors, extra = _read(Path(path))
     if spec != spare.spec or not spare.folds:
         return False

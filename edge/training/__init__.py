@@ -2,7 +2,8 @@
 
 from edge.training.cache import PrefixCache, WindowExamples
 from edge.training.evaluation import evaluate, evaluate_pairs
-from edge.training.retraining import Progress, Retraining, TrainingFailed, device_clock
+from edge.training.progress import Progress, TrainingFailed, device_clock
+from edge.training.retraining import Retraining
 from edge.training.trials import Trials
 
 __all__ = [

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from edge.core.accuracy import Pair, accuracy
 from edge.core.labels import Accuracy, LabelledFrame
 from edge.core.vision import Detections
-from edge.students import ANSWER_SCORE, Student
+from edge.students.weights import AnyStudent
 from edge.training.pictures import read_frame
 
 BATCH = 8
 
 
 def evaluate_pairs(
-    student: Student,
+    student: AnyStudent,
     frames: Sequence[LabelledFrame],
-    score: float = ANSWER_SCORE,
+    score: float | None = None,
     resolution: float = 1.0,
 ) -> list[Pair]:
     """(fresh answer, labels) of each frame whose picture can be read.
@@ -43,15 +43,15 @@ def evaluate_pairs(
     return pairs + _found(student, waiting, score, resolution)
 
 
-def _found(student: Student, batch: list, score: float, resolution: float) -> list[Pair]:  # type: ignore[type-arg]
+def _found(student: AnyStudent, batch: list, score: float | None, resolution: float) -> list[Pair]:  # type: ignore[type-arg]
     answers = student.detect([picture for _, picture in batch], resolution, score)
     return [(answer, frame.labels) for answer, (frame, _) in zip(answers, batch, strict=True)]
 
 
 def evaluate(
-    student: Student,
+    student: AnyStudent,
     frames: Sequence[LabelledFrame],
-    score: float = ANSWER_SCORE,
+    score: float | None = None,
     resolution: float = 1.0,
 ) -> Accuracy:
     """Accuracy of fresh answers on labelled frames: for the gate on held-out data and for the frozen student.

@@ -11,9 +11,7 @@ import hashlib
 import io
 import json
 import math
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +21,7 @@ from torch import Tensor, nn
 
 from edge.core.accuracy import accuracy
 from edge.core.configs import RetrainingConfig
-from edge.core.errors import InvalidValue, MagpieError
+from edge.core.errors import InvalidValue
 from edge.core.labels import Accuracy, LabelledWindow
 from edge.core.vision import Detections
 from edge.students import (
@@ -39,6 +37,8 @@ from edge.students import (
 from edge.students.network import Activations
 from edge.students.weights import write_whole
 from edge.training.cache import PrefixCache, WindowExamples
+from edge.training.progress import device_clock
+from edge.training.run import TrainingRun
 
 WARM_UP_STEPS = 6
 WEIGHT_DECAY = 1e-3
@@ -48,44 +48,10 @@ AVERAGING = 4.0
 # The backbone learns slower than the head: it has more to lose.
 BACKBONE_RATE = 0.5
 LARGEST_BRIGHTNESS, LARGEST_CONTRAST = 25.0, 0.25
-BAD_STEPS = 3
 CHECKPOINT_FORMAT = "magpie-checkpoint/1"
 
 
-class TrainingFailed(MagpieError):
-    """A retraining cannot go on: out of memory, or its numbers are not finite. The parent stays as it is."""
-
-    code = "training"
-
-
-@dataclass(frozen=True)
-class Progress:
-    """State after a step of `epoch` (from 0). `cpu_seconds` of computing at full share so far (over restarts; set-up,
-    prefix and held-out evaluations included); `loss` of the step; `held_out` accuracy [0, 1] where it was measured at
-    this step."""
-
-    step: int
-    total_steps: int
-    epoch: int
-    cpu_seconds: float
-    loss: float
-    held_out: float | None = None
-    epoch_over: bool = False
-
-
-def device_clock(device: str) -> Callable[[], float]:
-    """Seconds of computing on `device`: the process' CPU time, or on a GPU the time until its queue is empty."""
-    if not device.startswith("cuda"):
-        return time.process_time
-
-    def clock() -> float:
-        torch.cuda.synchronize(device)
-        return time.perf_counter()
-
-    return clock
-
-
-class Retraining:
+class Retraining(TrainingRun[Student]):
     """Retrains a copy of `parent` on a window with `config`; the parent is not touched.
 
     `cache` (of the same parent and window) may be shared with trials and other retrainings. With `checkpoint_path` the
@@ -109,15 +75,8 @@ class Retraining:
         score: float = ANSWER_SCORE,
         clock: Callable[[], float] | None = None,
     ) -> None:
-        self._clock = clock or device_clock(parent.device)
-        self._began = self._clock()
-        self.config = config
-        self.seed = seed
-        self.checkpoint_note = ""
-        self.resumed = False
-        self._path = checkpoint_path
+        super().__init__(config, seed, checkpoint_path, held_out_every, clock or device_clock(parent.device))
         self._score = score
-        self._held_out_every = held_out_every
         if cache is not None:
             self.examples = cache.examples
         else:
@@ -136,12 +95,7 @@ class Retraining:
         self._optimiser = self._make_optimiser()
         self._state = self._trained_tensors()
         self._average = {k: v.clone() for k, v in self._state.items()}
-        self._batches = math.ceil(len(self._chosen) / config.batch_size)
-        self.total_steps = self._batches * config.epochs
-        self.step = 0
-        self.skipped_steps = 0
-        self._earlier_seconds = self._seconds = 0.0
-        self._fingerprint = ""
+        self._plan_steps(len(self._chosen))
         if checkpoint_path is not None:
             self._fingerprint = self._identify(parent)
             self._resume(checkpoint_path)
@@ -175,58 +129,6 @@ class Retraining:
 
     # the run
 
-    def steps(self) -> Iterator[Progress]:
-        """Train, one step per item. Raises TrainingFailed when memory runs out or numbers stay not finite."""
-        bad = 0
-        while self.step < self.total_steps:
-            epoch = self.step // self._batches
-            try:
-                loss = self._one_step(epoch, self.step % self._batches)
-            except (MemoryError, RuntimeError) as error:
-                if not _out_of_memory(error):
-                    raise
-                raise TrainingFailed(
-                    f"retraining {self.config.id} ran out of memory",
-                    f"use a smaller batch size than {self.config.batch_size} or fewer layers",
-                ) from error
-            self.step += 1
-            if math.isfinite(loss):
-                bad = 0
-            else:
-                bad += 1
-                self.skipped_steps += 1
-                if bad == BAD_STEPS:
-                    raise TrainingFailed(
-                        f"retraining {self.config.id} diverged: {bad} losses in a row were not finite",
-                        "use a smaller learning rate",
-                    )
-            epoch_over = self.step % self._batches == 0
-            at_end = self.step == self.total_steps
-            held_out = None
-            if epoch_over and self._held_out_every and (at_end or (epoch + 1) % self._held_out_every == 0):
-                measured = self.held_out()
-                held_out = measured.value if measured.frames else None
-            self._seconds = self._clock() - self._began
-            if epoch_over and self._path is not None:
-                self._keep(self._path)
-            yield Progress(self.step, self.total_steps, epoch, self.cpu_seconds, loss, held_out, epoch_over)
-
-    @property
-    def cpu_seconds(self) -> float:
-        """Seconds of computing up to the last step, over restarts (the end of the run stops the count)."""
-        return self._earlier_seconds + self._seconds
-
-    @property
-    def epoch(self) -> float:
-        """Epochs done, in parts."""
-        return self.step / self._batches
-
-    def run(self) -> Student:
-        """All steps without a pause, then the result."""
-        for _ in self.steps():
-            pass
-        return self.result()
-
     def result(self) -> Student:
         """The student as it is now: averaged weights, in eval mode, independent of this object."""
         student = self.student.copy()
@@ -241,11 +143,6 @@ class Retraining:
         """Keep the state now, in the middle of an epoch: a later Retraining goes on with the next step."""
         if self._path is not None:
             self._keep(self._path)
-
-    def discard_checkpoint(self) -> None:
-        """The result is safe elsewhere: forget the checkpoint."""
-        if self._path is not None:
-            self._path.unlink(missing_ok=True)
 
     def held_out(self) -> Accuracy:
         """Accuracy of the present result on the held-out part (fresh answers; 0 frames: nothing held out)."""
@@ -404,10 +301,3 @@ def held_out_accuracy(
     if examples.spec.task == "classification":
         return Accuracy(measured.value, len(examples.held_out_frames) if pairs else 0, measured.objects)
     return measured
-
-
-def _out_of_memory(error: BaseException) -> bool:
-    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
-        return True
-    text = str(error).lower()
-    return "out of memory" in text or "can't allocate memory" in text or "not enough memory" in text

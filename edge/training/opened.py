@@ -1,0 +1,64 @@
+"""The retraining that fits a student's kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Protocol
+
+from edge.core.configs import WHOLE, Region, RetrainingConfig
+from edge.core.labels import Accuracy, LabelledWindow
+from edge.students import Student
+from edge.students.published import PublishedStudent
+from edge.students.weights import AnyStudent
+from edge.training.progress import Progress
+from edge.training.published import PublishedExamples, PublishedRetraining
+from edge.training.retraining import Retraining
+
+
+class RunningRetraining(Protocol):
+    """What both kinds can do; see `Retraining`."""
+
+    total_steps: int
+    resumed: bool
+
+    @property
+    def cpu_seconds(self) -> float: ...
+
+    @property
+    def train_frames(self) -> int: ...
+
+    def steps(self) -> Iterator[Progress]: ...
+
+    def result(self) -> AnyStudent: ...
+
+    def held_out(self) -> Accuracy: ...
+
+    def keep_checkpoint(self) -> None: ...
+
+    def discard_checkpoint(self) -> None: ...
+
+
+def open_retraining(
+    parent: AnyStudent,
+    data: LabelledWindow,
+    config: RetrainingConfig,
+    seed: int = 0,
+    checkpoint: Path | None = None,
+    *,
+    download: AnyStudent | None = None,
+    region: Region = WHOLE,
+    clock: Callable[[], float] | None = None,
+) -> RunningRetraining:
+    """A retraining of `parent`; `download` and `region` are for students that began as a published detector.
+
+    Raises as the retraining of its kind does.
+    """
+    if isinstance(parent, Student):
+        return Retraining(parent, data, config, seed, checkpoint, clock=clock)
+    kept = download if isinstance(download, PublishedStudent) else None
+    examples = PublishedExamples(data, parent, region)
+    # Each held-out measurement costs as much as dozens of steps: only at the end.
+    return PublishedRetraining(
+        parent, examples, config, seed, checkpoint, download=kept, held_out_every=0, clock=clock
+    )  # fmt: skip

@@ -1,0 +1,360 @@
+"""Retraining of a student that began as a published detector.
+
+The recipe: steps relative to each weight's size, a loss on decoded answers with soft targets, moved and scaled views, a
+running average as the result, and the least score that is answered chosen on held-out labels. Objects that the teacher
+was not sure of are neither objects nor background. The result keeps a part of the download: weights between those of a
+pretrained model and of its fine-tuned copy do better where the data drift (Wortsman et al. 2022, Robust fine-tuning of
+zero-shot models, section 3). The next retraining takes that part out again before it goes on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import cv2
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from edge.core.accuracy import Counts, Pair, accuracy, count
+from edge.core.configs import WHOLE, Region, RetrainingConfig
+from edge.core.errors import InvalidValue, LabelError
+from edge.core.labels import Accuracy, LabelledFrame, LabelledWindow
+from edge.core.thresholds import LOWEST, best_score
+from edge.students.detector_loss import Decoder, published_loss
+from edge.students.graph import GraphNet
+from edge.students.published import PublishedStudent, distance
+from edge.students.weights import write_whole
+from edge.training.pictures import read_frame
+from edge.training.progress import TrainingFailed, device_clock
+from edge.training.relative_adam import RelativeAdam
+from edge.training.run import TrainingRun
+from edge.training.views import LabelledPicture, view
+
+WARM_UP_STEPS = 10
+GRADIENT_LIMIT = 10.0
+AVERAGE = 0.95
+#: The part of the download in a result: with many labelled objects to learn from, and with none.
+KEPT_OF_DOWNLOAD, KEPT_WITHOUT_OBJECTS = 0.5, 0.85
+MANY_OBJECTS = 200
+#: Pictures are kept in memory a little larger than the input, so that a scaled view is not blurred.
+MARGIN = 1.25
+CHECKPOINT_FORMAT = "magpie-checkpoint/2"
+
+
+class PublishedExamples:
+    """A labelled window in memory: pictures to train on (exemplars included), and frames to judge by.
+
+    The student looks at `region` alone; what lies outside it is missed. Students are judged on the window's held-out
+    frames; the least score is chosen on those and on the held-out frames of earlier windows. Unreadable pictures are
+    left out and counted in `unreadable`. Raises LabelError if no frame with a readable picture is left to train on.
+    """
+
+    def __init__(self, data: LabelledWindow, parent: PublishedStudent, region: Region = WHOLE) -> None:
+        self.spec, self.region = parent.spec, region
+        #: Called between answers: a worker that judges for long tells that it lives.
+        self.breathe: Callable[[], object] = lambda: None
+        self.unreadable = 0
+        frames = (*data.train, *data.exemplars)
+        self.pictures: list[LabelledPicture] = []
+        self.train_frames: list[LabelledFrame] = []
+        self.size: tuple[int, int] = (0, 0)
+        for frame in frames:
+            picture = read_frame(frame)
+            if picture is None:
+                self.unreadable += 1
+                continue
+            if not self.train_frames:
+                self.size = parent.input_shape(picture.shape[:2], region=region)
+            largest = (math.ceil(self.size[0] * MARGIN), math.ceil(self.size[1] * MARGIN))
+            self.pictures.append(LabelledPicture.of(frame, picture, largest, region))
+            self.train_frames.append(frame)
+        if not self.train_frames:
+            raise LabelError(
+                f"camera {data.camera}, window {data.window}: no labelled frame to train on"
+                + (f" ({self.unreadable} pictures missing or damaged)" if self.unreadable else "")
+            )
+        # Kept as files in memory: the kept-out ones may be let go while the retraining runs, and all students shall be
+        # judged on the same pictures.
+        self._files: dict[Path, bytes] = {}
+        self.held_out_frames = self._readable(data.held_out)
+        self.kept_out_frames = self._readable(data.kept_out)
+
+    def _readable(self, frames: Sequence[LabelledFrame]) -> list[LabelledFrame]:
+        good = []
+        for frame in frames:
+            try:
+                content = frame.frame.path.read_bytes()
+            except OSError:
+                content = b""
+            if _decoded(content) is not None:
+                self._files[frame.frame.path] = content
+                good.append(frame)
+        self.unreadable += len(frames) - len(good)
+        return good
+
+    def answers(self, student: PublishedStudent, frames: Sequence[LabelledFrame]) -> list[Pair]:
+        """(every answer from the lowest score on, labels) of each frame whose picture can be read; of held-out and
+        kept-out frames all."""
+        pairs: list[Pair] = []
+        for frame in frames:
+            self.breathe()
+            content = self._files.get(frame.frame.path)
+            picture = read_frame(frame) if content is None else _decoded(content)
+            if picture is None:
+                continue
+            pairs.append((student.detect([picture], score=LOWEST, region=self.region)[0], frame.labels))
+        return pairs
+
+
+def _decoded(content: bytes) -> NDArray[np.uint8] | None:
+    """A JPEG or PNG as uint8 RGB (H, W, 3); None if it is damaged."""
+    picture = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR) if content else None
+    return None if picture is None else np.asarray(cv2.cvtColor(picture, cv2.COLOR_BGR2RGB), np.uint8)
+
+
+def with_best_score(student: PublishedStudent, examples: PublishedExamples) -> tuple[PublishedStudent, Accuracy]:
+    """The student with the least score that is best on held-out frames, and its accuracy on the window's own."""
+    own = examples.answers(student, examples.held_out_frames)
+    earlier = examples.answers(student, examples.kept_out_frames)
+    score = best_score([*own, *earlier], student.usual_score)
+    student.info["score"] = score
+    return student, judged(own, score, len(student.spec.classes))
+
+
+def judged(pairs: Sequence[Pair], score: float, classes: int) -> Accuracy:
+    """Accuracy with answers from `score` on."""
+    return accuracy("detection", [(a.select(a.scores >= score - 1e-6), labels) for a, labels in pairs], classes)
+
+
+def frame_counts(student: PublishedStudent, examples: PublishedExamples) -> tuple[Counts, ...]:
+    """What a student gets right on each held-out frame of the window and of earlier ones, at its own least score."""
+    pairs = examples.answers(student, [*examples.held_out_frames, *examples.kept_out_frames])
+    return tuple(count(answer, labels, 0.5, student.score - 1e-6) for answer, labels in pairs)
+
+
+class PublishedRetraining(TrainingRun[PublishedStudent]):
+    """Retrains a copy of `parent` on a window with `config`; the parent is not touched.
+
+    `config.learning_rate` is relative to the size of the weights; `config.layers` "head", "last_stage" (neck and heads)
+    or "all". With `checkpoint_path` the state is kept after each epoch and taken up by a later run of the same parent,
+    data, config and seed. `download` is the detector as published (None: nothing of it is kept in the result); `frames`
+    (indices) restrict what is trained on.
+
+    Raises LabelError if there is nothing to train on, WeightsError if the graph cannot be trained, TrainingFailed when
+    memory runs out or numbers stay not finite.
+    """
+
+    def __init__(
+        self,
+        parent: PublishedStudent,
+        data: LabelledWindow | PublishedExamples,
+        config: RetrainingConfig,
+        seed: int = 0,
+        checkpoint_path: Path | None = None,
+        *,
+        download: PublishedStudent | None = None,
+        frames: NDArray[np.int64] | None = None,
+        held_out_every: int = 1,
+        clock: Callable[[], float] | None = None,
+    ) -> None:
+        super().__init__(config, seed, checkpoint_path, held_out_every, clock or device_clock(parent.device))
+        self.parent = parent
+        self.examples = data if isinstance(data, PublishedExamples) else PublishedExamples(data, parent)
+        if self.examples.spec.classes != parent.spec.classes:
+            raise InvalidValue("labelled_window.classes", self.examples.spec.classes, f"{parent.spec.classes}")
+        if config.last_layer_width:
+            raise InvalidValue("retraining_config.last_layer_width", config.last_layer_width, "0 for this student")
+        self._chosen = self._choose(frames)
+        self._student = parent.copy()
+        self._net = self._student.network().to(parent.device).to(memory_format=torch.channels_last)
+        self._download = None if download is None else _weights(download.network(), parent)
+        self._take_download_out()
+        self._decoder = Decoder(parent.detector.output, parent.detector.table, len(parent.spec.classes))
+        self._trained = self._net.parts(config.layers)
+        if not self._trained:
+            raise InvalidValue("retraining_config.layers", config.layers, "parts that this student has (all)")
+        for parameter in self._net.weights:
+            parameter.requires_grad_(False)
+        for parameter in self._trained:
+            parameter.requires_grad_(True)
+        self._optimiser = RelativeAdam(self._trained)
+        self._average = [p.detach().clone() for p in self._trained]
+        self._plan_steps(len(self._chosen))
+        self._finished: tuple[int, PublishedStudent, Accuracy] | None = None
+        if checkpoint_path is not None:
+            self._fingerprint = self._identify()
+            self._resume(checkpoint_path)
+
+    @property
+    def train_frames(self) -> int:
+        """Labelled frames that are trained on."""
+        return len(self._chosen)
+
+    @property
+    def kept_of_download(self) -> float:
+        """The part of the download in the result: the fewer labelled objects were trained on, the more."""
+        objects = sum(len(self.examples.pictures[n].labels) for n in self._chosen)
+        part = max(0.0, 1.0 - objects / MANY_OBJECTS)
+        return KEPT_OF_DOWNLOAD + (KEPT_WITHOUT_OBJECTS - KEPT_OF_DOWNLOAD) * part
+
+    def _choose(self, frames: NDArray[np.int64] | None) -> NDArray[np.int64]:
+        if frames is not None:
+            return np.sort(frames)
+        count = len(self.examples.train_frames)
+        wanted = max(1, round(self.config.data_fraction * count))
+        return np.sort(np.random.default_rng(self.seed).permutation(count)[:wanted])
+
+    # the run
+
+    def result(self) -> PublishedStudent:
+        """The student as it is now: averaged weights, with the least score that is best on held-out frames."""
+        return self._judged()[0]
+
+    def held_out(self) -> Accuracy:
+        """Accuracy of the student as it is now on the window's held-out frames."""
+        return self._judged()[1]
+
+    def check_answers(self, tolerance: float) -> None:
+        """Torch and onnxruntime must give the same on a training picture, or the result is not put in force.
+
+        Raises TrainingFailed saying how far they are apart."""
+        student = self.result()
+        picture = self.examples.pictures[0]
+        tensor, _ = view(picture, self.parent.detector.input, self.examples.size, None)
+        theirs = student.raw(tensor.numpy(), self.examples.size)
+        with torch.inference_mode():
+            ours = student.network().to(self.parent.device)(tensor.to(self.parent.device))
+        apart = max(distance(ours[name].cpu().numpy(), value) for name, value in theirs.items())
+        if not apart <= tolerance:
+            raise TrainingFailed(
+                f"retraining {self.config.id}: torch and onnxruntime differ by {apart:.2g} (at most {tolerance:g})"
+            )
+
+    def _judged(self) -> tuple[PublishedStudent, Accuracy]:
+        if self._finished is None or self._finished[0] != self.step:
+            info = {"config": self.config.to_json(), "steps": self.step, "train_frames": self.train_frames}
+            kept = [p.detach().clone() for p in self._net.weights]
+            self._put(self._trained, self._average)
+            if self._download is not None:
+                info["kept_of_download"] = self.kept_of_download
+                self._mix(1.0 - self.kept_of_download)
+            student = self._student.with_weights(self._net, info)
+            self._put(list(self._net.weights), kept)
+            self._finished = (self.step, *with_best_score(student, self.examples))
+        return self._finished[1], self._finished[2]
+
+    @staticmethod
+    @torch.no_grad()
+    def _put(parameters: Sequence[Tensor], values: Sequence[Tensor]) -> None:
+        for parameter, value in zip(parameters, values, strict=True):
+            parameter.copy_(value)
+
+    @torch.no_grad()
+    def _mix(self, part: float) -> None:
+        """Weights become download + `part` * (weights - download)."""
+        assert self._download is not None
+        for parameter, start in zip(self._net.weights, self._download, strict=True):
+            parameter.copy_(start + part * (parameter - start))
+
+    def _take_download_out(self) -> None:
+        kept = float(self.parent.info.get("kept_of_download", 0.0))
+        if self._download is not None and 0.0 < kept < 1.0:
+            self._mix(1.0 / (1.0 - kept))
+
+    def _one_step(self, epoch: int, batch: int) -> float:
+        order = np.random.default_rng((self.seed, epoch)).permutation(len(self._chosen))
+        where = self._chosen[order[batch * self.config.batch_size : (batch + 1) * self.config.batch_size]]
+        rng = np.random.default_rng((self.seed, epoch, batch))
+        size, spec = self.examples.size, self.parent.detector.input
+        seen = [view(self.examples.pictures[i], spec, size, rng) for i in where]
+        x = torch.cat([v[0] for v in seen]).to(self.parent.device).contiguous(memory_format=torch.channels_last)
+        found = self._decoder(self._net(x), size)
+        loss = published_loss(found, [v[1].to(self.parent.device) for v in seen])
+        value = float(loss.detach())
+        self._optimiser.clear()
+        if not math.isfinite(value):
+            return value
+        if loss.requires_grad:
+            torch.autograd.backward(loss)
+            norm = float(nn.utils.clip_grad_norm_(self._trained, GRADIENT_LIMIT))
+            if not math.isfinite(norm):
+                return norm
+            self._optimiser.step(self.config.learning_rate * min(1.0, (self.step + 1) / WARM_UP_STEPS))
+        self._update_average()
+        return value
+
+    @torch.no_grad()
+    def _update_average(self) -> None:
+        # Early on the average looks back over as many steps as there were.
+        weight = max(1.0 - AVERAGE, 1.0 / (self.step + 1))
+        for average, parameter in zip(self._average, self._trained, strict=True):
+            average.lerp_(parameter, weight)
+
+    # checkpoints
+
+    def keep_checkpoint(self) -> None:
+        """Keep the state now, in the middle of an epoch: a later run goes on with the next step."""
+        if self._path is not None:
+            self._seconds = self._clock() - self._began
+            self._keep(self._path)
+
+    def _identify(self) -> str:
+        digest = hashlib.sha256(self.parent.content)
+        ids = [f.frame.id for f in (*self.examples.train_frames, *self.examples.held_out_frames)]
+        parts = [self.parent.spec.to_json(), self.config.to_json(), self.seed, ids, self._chosen.tolist()]
+        parts.append(list(self.examples.region))
+        if self._download is not None:
+            digest.update(b"".join(w.cpu().numpy().tobytes() for w in self._download))
+        digest.update(json.dumps(parts, sort_keys=True).encode())
+        return digest.hexdigest()
+
+    def _keep(self, path: Path) -> None:
+        state = {
+            "format": CHECKPOINT_FORMAT,
+            "fingerprint": self._fingerprint,
+            "step": self.step,
+            "seconds": self.cpu_seconds,
+            "skipped": self.skipped_steps,
+            "weights": [p.detach() for p in self._trained],
+            "average": self._average,
+            "optimiser": self._optimiser.state(),
+        }
+        buffer = io.BytesIO()
+        torch.save(state, buffer)
+        write_whole(path, buffer.getvalue())
+
+    def _resume(self, path: Path) -> None:
+        if not path.is_file():
+            return
+        try:
+            state = torch.load(path, map_location=self.parent.device, weights_only=True)
+            fits = state["format"] == CHECKPOINT_FORMAT and state["fingerprint"] == self._fingerprint
+        except Exception:  # whatever a damaged file makes torch raise: begin anew
+            self.checkpoint_note = "the checkpoint is damaged: begun anew"
+            return
+        if not fits:
+            self.checkpoint_note = "the checkpoint is of another retraining: begun anew"
+            return
+        self._put(self._trained, state["weights"])
+        self._average = list(state["average"])
+        self._optimiser.restore(state["optimiser"])
+        self.step, self.skipped_steps = int(state["step"]), int(state["skipped"])
+        self._earlier_seconds = float(state["seconds"])
+        self.resumed = True
+
+
+def _weights(network: GraphNet, parent: PublishedStudent) -> list[Tensor]:
+    """Raises InvalidValue if the download is another graph than the parent's."""
+    own = parent.network()
+    if network.weight_names != own.weight_names or any(
+        a.shape != b.shape for a, b in zip(network.weights, own.weights, strict=True)
+    ):
+        raise InvalidValue("download", network.name, f"the detector that the student began as, {own.name}")
+    return [p.detach().to(parent.device).clone() for p in network.weights]
