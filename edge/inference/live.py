@@ -9,11 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from edge.core import checks
+from edge.core.configs import WHOLE, InputShape, Region
 from edge.core.errors import InvalidValue, WeightsError
 from edge.core.vision import Detections, Frame, Observation
 from edge.inference.agreement import agreement
 from edge.inference.proposals import ProposalFinder
-from edge.students import ANSWER_SCORE, Student, load_student, refill
+from edge.students import Student, load_student, refill
+from edge.students.weights import AnyStudent
 
 WARM_UP_ANSWERS = 2
 PAUSE_S = 0.002
@@ -21,28 +23,36 @@ PAUSE_S = 0.002
 SAME_OBJECT_PART = 0.7
 
 
-def prepare(path: Path, device: str = "cpu", resolutions: Sequence[float] = (1.0,)) -> Student:
-    """Load a student and warm it up, ready to be put in force.
+def prepare(
+    path: Path,
+    device: str = "cpu",
+    resolutions: Sequence[float] = (1.0,),
+    picture: tuple[int, int] | None = None,
+    region: Region = WHOLE,
+    shape: InputShape = "camera",
+) -> AnyStudent:
+    """Load a student and warm it up, ready to be put in force; `picture` (height, width) is what it will see.
 
     Building a network holds up other threads of the process for some 50 ms of CPU time; while one of them answers
     frames, use `LiveStudent.prepare`. Raises WeightsError if the file is missing, damaged or does not fit.
     """
     student = load_student(path, device).for_inference()
-    picture = np.full((*student.spec.input_size, 3), 127, np.uint8)
+    seen = np.full((*(picture or student.spec.input_size), 3), 127, np.uint8)
     boxes = np.array([[0.2, 0.2, 0.6, 0.6]], np.float32)
     for resolution in resolutions:
         for _ in range(WARM_UP_ANSWERS):
             if student.spec.task == "detection":
-                student.detect([picture], resolution)
+                student.detect([seen], resolution, None, region, shape)
             else:
-                student.name(picture, boxes, resolution)
+                student.name(seen, boxes, resolution)
     return student
 
 
 class LiveStudent:
     """Answers the frames of one camera. All calls come from one thread; `swap` takes effect with the next answer.
 
-    `score` is the least score of an answered object. A classification student names what moves (ProposalFinder);
+    `score` is the least score of an answered object (None: the student's own). A classification student names what
+    moves (ProposalFinder);
     a proposal with a score below it still counts, as it has no better name. With `probe_resolutions` every
     `probe_every`-th answer is also given at one of them, and their agreement reported in the details: what
     ProfileMeter learns resolution factors from, without labels.
@@ -50,21 +60,24 @@ class LiveStudent:
 
     def __init__(
         self,
-        student: Student,
+        student: AnyStudent,
         version: str,
         camera: str,
-        score: float = ANSWER_SCORE,
+        score: float | None = None,
         probe_resolutions: Sequence[float] = (),
         probe_every: int = 40,
         cpu_clock: Callable[[], float] = time.thread_time,
     ) -> None:
-        checks.in_range("inference.score_threshold", score, 0.0, 1.0)
+        checks.in_range("inference.score_threshold", 0.5 if score is None else score, 0.0, 1.0)
         self.camera = camera
         self.task = student.spec.task
         self._force = (student, version)
         # The next student is written into the spare, and the one that it replaces becomes the spare.
-        self._spare: Student | None = student.copy() if student.folds else None
-        self._score = score
+        self._spare: Student | None = student.copy() if isinstance(student, Student) and student.folds else None
+        self._seen: tuple[int, int] | None = None
+        self._region: Region = WHOLE
+        self._shape: InputShape = "camera"
+        self._score = self._asked = score
         self._clock = cpu_clock
         self._finder = ProposalFinder()
         self._probes = tuple(r for r in probe_resolutions if r < 1.0)
@@ -83,7 +96,7 @@ class LiveStudent:
         """The last fresh answer."""
         return self._last
 
-    def prepare(self, path: Path, breathe: Callable[[], None] | None = None) -> Student:
+    def prepare(self, path: Path, breathe: Callable[[], None] | None = None) -> AnyStudent:
         """Load the next student beside the one in force, in another thread, without holding up its answers: it is
         written into the student that was in force before (a double buffer), a few tensors at a time, with `breathe()`
         in between (a pause of 2 ms by default). One call at a time; `swap` the result in, or drop it.
@@ -99,9 +112,16 @@ class LiveStudent:
             except WeightsError:
                 self._spare = spare
                 raise
-        return prepare(path, self._force[0].device)
+        return prepare(path, self._force[0].device, (1.0,), self._seen, self._region, self._shape)
 
-    def swap(self, student: Student, version: str) -> None:
+    def choose_score(self, version: str, score: float) -> None:
+        """The least score of an answered object from now on, as long as `version` is in force and no setting asks for
+        another."""
+        checks.in_range("inference.score_threshold", score, 0.0, 1.0)
+        if self._asked is None and version == self.version:
+            self._score = score
+
+    def swap(self, student: AnyStudent, version: str) -> None:
         """Put another student in force, between two frames. It must be warm (`prepare`) and of the same task and
         classes; otherwise InvalidValue, and the present one stays."""
         own = self._force[0].spec
@@ -110,16 +130,23 @@ class LiveStudent:
         if student.spec.classes != own.classes:
             raise InvalidValue("student.classes", student.spec.classes, str(own.classes))
         retired, self._force = self._force[0], (student, version)
-        if retired.folds and retired is not student:
+        self._score = self._asked
+        if isinstance(retired, Student) and retired.folds and retired is not student:
             self._spare = retired
 
-    def answer(self, frame: Frame, resolution: float = 1.0) -> Observation:
-        """The student's answer to a frame. `inference_s` is CPU time of this thread; `details["answered_at_s"]` the
+    def answer(
+        self, frame: Frame, resolution: float = 1.0, region: Region = WHOLE, shape: InputShape = "camera"
+    ) -> Observation:
+        """The student's answer to a frame at (a part of) lambda.
+
+        `inference_s` is CPU time of this thread; `details["answered_at_s"]` the
         time of the answered picture."""
         student, version = self._force
+        self._seen = (frame.picture.shape[0], frame.picture.shape[1])
+        self._region, self._shape = region, shape
         began = self._clock()
         if self.task == "detection":
-            found = student.detect([frame.picture], resolution, self._score)[0]
+            found = student.detect([frame.picture], resolution, self._score, region, shape)[0]
             recorded = found
         else:
             found, recorded = self._name(student, frame, resolution)
@@ -158,7 +185,7 @@ class LiveStudent:
         background (class one past the last), which are what a retraining learns backgrounds from."""
         return self._recorded
 
-    def _name(self, student: Student, frame: Frame, resolution: float) -> tuple[Detections, Detections]:
+    def _name(self, student: AnyStudent, frame: Frame, resolution: float) -> tuple[Detections, Detections]:
         boxes = self._finder.find(frame.picture, frame.monotonic_s)
         classes, scores = student.name(frame.picture, boxes, resolution)
         are_objects = classes != student.background
@@ -166,14 +193,14 @@ class LiveStudent:
         named = Detections(boxes, scores, classes)
         return _one_per_object(named.select(are_objects)), named
 
-    def _probe(self, student: Student, frame: Frame, resolution: float, recorded: Detections) -> dict[str, float]:
+    def _probe(self, student: AnyStudent, frame: Frame, resolution: float, recorded: Detections) -> dict[str, float]:
         """Answer the frame at another resolution too, and compare with the answer at full resolution."""
         other = self._probes[(self._answers // self._probe_every) % len(self._probes)]
 
         def at(scale: float) -> tuple[Detections, float]:
             began = self._clock()
             if self.task == "detection":
-                found = student.detect([frame.picture], scale, self._score)[0]
+                found = student.detect([frame.picture], scale, self._score, self._region, self._shape)[0]
             else:
                 classes, scores = student.name(frame.picture, recorded.boxes, scale)
                 found = Detections(recorded.boxes, scores, classes)

@@ -1,0 +1,102 @@
+"""Which of several students comes into force: the new one, the one in force, or the download left as published.
+
+All are judged on the same kept-out pictures. So few pictures carry some points of noise, and a gate that asks each new
+student to win on them loses more than it saves: the new one is preferred unless another is better beyond the noise, as
+told by a paired bootstrap over pictures (Efron and Tibshirani 1993, chapter 13), and better on the pictures of the
+latest window too: what was better only on scenes that are gone stays out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edge.core import checks
+from edge.core.accuracy import Counts
+
+Who = Literal["new", "in_force", "download"]
+WHO: tuple[Who, ...] = ("new", "in_force", "download")
+
+#: The new student stays out when another is better in this part of the resamples: where there are few objects to judge
+#: by in 70 % of them, with many only when it is nearly sure; with fewer than the first number it stays out anyway.
+SURE, DOUBTED = 0.9, 0.7
+FEWEST_OBJECTS, MANY_OBJECTS = 10, 60
+RESAMPLES = 400
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A student and what it got right on each kept-out picture, at its own best least score; the first `latest` of them
+    are of the latest window."""
+
+    who: Who
+    frames: tuple[Counts, ...]
+    latest: int = 0
+
+    @property
+    def f1(self) -> float:
+        """F1 over all pictures."""
+        return sum(self.frames, Counts()).f1
+
+    @property
+    def latest_f1(self) -> float:
+        """F1 over those of the latest window."""
+        return sum(self.frames[: self.latest], Counts()).f1
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`winner` comes into force. `f1` of each contender, in what part of the resamples each beat the new one (`sure` of
+    them keep it out), and how many pictures and objects they were judged on."""
+
+    winner: Who
+    f1: dict[Who, float]
+    beats_new: dict[Who, float]
+    frames: int
+    objects: int = 0
+    sure: float = SURE
+
+
+def choose(contenders: Sequence[Contender], seed: int = 0) -> Verdict:
+    """The contender to put in force. With fewer than 10 objects to judge by, the one in force stays.
+
+    Raises InvalidValue if there is none, one is there twice, or they were judged on different numbers of pictures.
+    """
+    checks.not_empty("contenders", contenders)
+    checks.unique("contenders[].who", [c.who for c in contenders])
+    frames = len(contenders[0].frames)
+    for c in contenders:
+        checks.one_of("contenders[].who", c.who, WHO)
+        checks.in_range(f"contenders[{c.who}].frames", len(c.frames), frames, frames)
+    f1 = {c.who: c.f1 for c in contenders}
+    known = {c.who: c for c in contenders}
+    objects = sum(c.right + c.missed for c in contenders[0].frames)
+    if objects < FEWEST_OBJECTS or "new" not in known:
+        ranked: list[Who] = [w for w in ("in_force", "download", "new") if w in known]
+        stays = ranked[0] if objects < FEWEST_OBJECTS else max(ranked, key=lambda w: f1[w])
+        return Verdict(stays, f1, {}, frames, objects)
+    part = min(1.0, (objects - FEWEST_OBJECTS) / (MANY_OBJECTS - FEWEST_OBJECTS))
+    sure = DOUBTED + (SURE - DOUBTED) * part
+    drawn = np.random.default_rng(seed).integers(0, frames, (RESAMPLES, frames))
+    values = {c.who: resampled_f1(c.frames, drawn) for c in contenders}
+    beats: dict[Who, float] = {w: float((values[w] > values["new"]).mean()) for w in values if w != "new"}
+    better = [
+        w for w in beats
+        if beats[w] >= sure and (not known[w].latest or known[w].latest_f1 > known["new"].latest_f1)
+    ]  # fmt: skip
+    # Equal ones in the order of WHO: the answer does not hang on the order in which they were given.
+    winner: Who = max(better, key=lambda w: (f1[w], -WHO.index(w))) if better else "new"
+    return Verdict(winner, f1, beats, frames, objects, sure)
+
+
+def resampled_f1(frames: Sequence[Counts], drawn: NDArray[np.int64]) -> NDArray[np.float64]:
+    """F1 (R,) over each resample of the pictures; `drawn` (R, N) are indices into `frames`."""
+    right = np.array([c.right for c in frames], np.float64)[drawn].sum(1)
+    other = np.array([c.wrong + c.missed for c in frames], np.float64)[drawn].sum(1)
+    total = 2 * right + other
+    out: NDArray[np.float64] = np.divide(2 * right, total, out=np.ones_like(total), where=total > 0)
+    return out

@@ -1,0 +1,78 @@
+"""The region of interest: learned from labels, taken only when it pays."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edge.core.baseline import Baseline, ScoreCounts
+from edge.core.configs import LEAST_SIDE, WHOLE, check_region
+from edge.core.thresholds import SCORES
+from edge.core.vision import Detections
+from scheduler.regions import FEWEST_LABELS, GIVEN_UP_AT, LEAST_SAVED, TAKEN_AT, learned_region, next_region
+
+side = st.floats(0.0, 0.9)
+
+
+def counts(f1: float) -> ScoreCounts:
+    """Counts of one window whose best F1 is `f1`: of 1000 objects, as many answers."""
+    right = round(1000 * f1)
+    return ScoreCounts((float(right),) * len(SCORES), (1000.0,) * len(SCORES), 1000.0)
+
+
+@given(st.lists(st.tuples(side, side, st.floats(0.01, 0.1), st.floats(0.01, 0.1)), min_size=0, max_size=60))
+def test_a_region_is_a_part_that_holds_nearly_all_labels(boxes: list[tuple[float, float, float, float]]) -> None:
+    given_boxes = np.array([(x, y, x + w, y + h) for x, y, w, h in boxes]).reshape(-1, 4)
+    region = learned_region(given_boxes)
+    check_region("region", region)
+    if len(boxes) < FEWEST_LABELS:
+        assert region == WHOLE
+    if region != WHOLE:
+        assert (region[2] - region[0]) * (region[3] - region[1]) <= 1 - LEAST_SAVED + 1e-6
+        inside = (given_boxes[:, 0] >= region[0] - 1e-6) & (given_boxes[:, 2] <= region[2] + 1e-6)
+        inside &= (given_boxes[:, 1] >= region[1] - 1e-6) & (given_boxes[:, 3] <= region[3] + 1e-6)
+        assert inside.mean() >= 0.9
+
+
+def test_a_row_of_objects_leaves_room_above_and_below() -> None:
+    boxes = [(0.1 + 0.02 * n, 0.5, 0.12 + 0.02 * n, 0.51) for n in range(40)] * 3
+    region = learned_region(boxes)
+    assert region[3] - region[1] >= LEAST_SIDE - 1e-9
+
+
+def test_labels_all_over_the_picture_need_all_of_it() -> None:
+    boxes = [(x / 10, y / 10, x / 10 + 0.1, y / 10 + 0.1) for x in range(10) for y in range(10)]
+    assert learned_region(boxes) == WHOLE
+
+
+def test_a_region_is_taken_when_the_download_did_better_on_it() -> None:
+    part = (0.0, 0.2, 0.8, 1.0)
+    baseline = Baseline(counts(0.60), counts(0.60 + TAKEN_AT + 0.01), part)
+    assert next_region(baseline, WHOLE) == part
+    assert next_region(replace(baseline, part=counts(0.60)), WHOLE) == WHOLE
+    assert next_region(replace(baseline, part=counts(0.60)), part) == part, "it stays while it is no worse"
+    assert next_region(replace(baseline, part=counts(0.60 + GIVEN_UP_AT - 0.01)), part) == WHOLE
+    assert next_region(Baseline(), part) == WHOLE, "nothing is known"
+
+
+def test_a_region_that_hardly_moved_stays_where_it_is() -> None:
+    baseline = Baseline(counts(0.5), counts(0.7), (0.0, 0.21, 0.81, 1.0))
+    assert next_region(baseline, (0.0, 0.2, 0.8, 1.0)) == (0.0, 0.2, 0.8, 1.0)
+    assert next_region(baseline, (0.0, 0.5, 0.8, 1.0)) == baseline.region
+
+
+def test_what_past_windows_taught_is_remembered_and_fades() -> None:
+    labels = Detections.build([(0.1, 0.1, 0.3, 0.3)], [1.0], [0])
+    sure = Detections.build([(0.1, 0.1, 0.3, 0.3)], [0.8], [0])
+    wrong = Detections.build([(0.1, 0.1, 0.3, 0.3), (0.6, 0.6, 0.8, 0.8)], [0.8, 0.3], [0, 0])
+    learned = ScoreCounts().after([(wrong, labels)] * 5)
+    assert 0.3 < learned.best_score(0.25) <= 0.8, "the wrong answers of 0.3 are left out"
+    assert learned.best_f1 == 1.0
+    later = learned.after([(sure, labels)])
+    assert later.objects < learned.objects + 1
+    assert ScoreCounts.from_json(later.to_json()) == later
+    assert ScoreCounts().best_score(0.25) == 0.25
+    assert Baseline.from_json(Baseline(learned, later, (0.0, 0.1, 1.0, 0.9)).to_json()).region == (0.0, 0.1, 1.0, 0.9)
