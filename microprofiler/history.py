@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from edge.core import checks
 from edge.core.errors import InvalidValue
-from edge.core.profiles import Estimate
+from edge.core.profiles import Estimate, RetrainingProfile
+from microprofiler.known import FROM_PROFILE, FROM_RETRAINING, Known, part_gained, seen
 from microprofiler.pareto import PruningState
 from microprofiler.scaling import ExponentWeights
 
@@ -28,13 +29,16 @@ _PRIOR_RATIOS = tuple(_TOO_NARROW * q for q in (0.098, 0.198, 0.301, 0.409, 0.52
 @dataclass(frozen=True)
 class Prediction:
     """What was said of a configuration before it ran; `raw` is the fit's value before any correction learnt here, and
-    `by_exponent` the same under each exponent of scaling.EXPONENTS."""
+    `by_exponent` the same under each exponent of scaling.EXPONENTS (none: nothing was tried, past windows told).
+    `start` is the student's own accuracy then, `frames` what it is trained on (0: not known)."""
 
     family: str
     raw: float
     half_width: float
     gpu_seconds: float
     by_exponent: tuple[float, ...]
+    start: float = 0.0
+    frames: int = 0
 
     def to_json(self) -> dict[str, Any]:
         return {k: getattr(self, k) for k in self.__dataclass_fields__} | {"by_exponent": list(self.by_exponent)}
@@ -59,13 +63,33 @@ class Outcome:
 @dataclass(frozen=True)
 class ProfilerHistory:
     """`pending` holds this window's predictions by configuration id; `trial_seconds` what a trial of each family cost
-    per frame last time; `outcomes` the latest completed retrainings."""
+    per frame last time; `outcomes` the latest completed retrainings; `known` what is known of each configuration."""
 
     pruning: PruningState = field(default_factory=PruningState)
     exponents: ExponentWeights = field(default_factory=ExponentWeights)
     outcomes: tuple[Outcome, ...] = ()
     pending: Mapping[str, Prediction] = field(default_factory=dict)
     trial_seconds: Mapping[str, float] = field(default_factory=dict)
+    known: Mapping[str, Known] = field(default_factory=dict)
+
+    def profiled(self, profiles: Sequence[RetrainingProfile], train_frames: int) -> ProfilerHistory:
+        """After these profiles were made by trials on a window of `train_frames` training frames."""
+        known = dict(self.known)
+        for p in profiles:
+            gain = part_gained(p.start_accuracy, p.end_accuracy.value)
+            cost = p.gpu_seconds.value / max(1, train_frames)
+            known[p.config.id] = seen(known.get(p.config.id), gain, cost, self.pruning.windows, FROM_PROFILE)
+        return replace(self, known=known)
+
+    def offered(self, profiles: Sequence[RetrainingProfile], train_frames: int) -> ProfilerHistory:
+        """After these profiles were made without a trial: what becomes of them is learned from all the same."""
+        pending = {
+            p.config.id: Prediction(
+                "", p.end_accuracy.value, 0.0, p.gpu_seconds.value, (), p.start_accuracy, train_frames
+            )
+            for p in profiles
+        }
+        return replace(self, pending=dict(self.pending) | pending)
 
     def learned(self, config_id: str, achieved: float, gpu_seconds: float) -> ProfilerHistory:
         """After the retraining `config_id` of this window ended with `achieved` held-out accuracy for `gpu_seconds` of
@@ -75,12 +99,20 @@ class ProfilerHistory:
         p = self.pending.get(config_id)
         if p is None:
             return self
+        known = dict(self.known)
+        if p.frames > 0:
+            gain, cost = part_gained(p.start, achieved), gpu_seconds / p.frames
+            known[config_id] = seen(known.get(config_id), gain, cost, self.pruning.windows, FROM_RETRAINING)
+        pending = {k: v for k, v in self.pending.items() if k != config_id}
+        if not p.by_exponent:
+            return replace(self, pending=pending, known=known)
         outcome = Outcome(p.family, p.raw, p.half_width, achieved, p.gpu_seconds, gpu_seconds)
         return replace(
             self,
             exponents=self.exponents.learned(p.by_exponent, achieved),
             outcomes=(*self.outcomes, outcome)[-MEMORY:],
-            pending={k: v for k, v in self.pending.items() if k != config_id},
+            pending=pending,
+            known=known,
         )
 
     def accuracy_bias(self, family: str) -> float:
@@ -125,6 +157,7 @@ class ProfilerHistory:
             "outcomes": [{k: getattr(o, k) for k in o.__dataclass_fields__} for o in self.outcomes],
             "pending": {k: p.to_json() for k, p in self.pending.items()},
             "trial_seconds": dict(self.trial_seconds),
+            "known": {k: v.to_json() for k, v in self.known.items()},
         }
 
     @staticmethod
@@ -134,7 +167,7 @@ class ProfilerHistory:
             raise InvalidValue("profiler_history", type(value).__name__, "a JSON object")
         checks.known_keys("profiler_history", value.keys(), ProfilerHistory.__dataclass_fields__.keys())
         for key in ProfilerHistory.__dataclass_fields__:
-            if key not in value:
+            if key not in value and key != "known":  # before there was such a thing
                 raise InvalidValue(f"profiler_history.{key}", None, "a value (the field is required)")
         return ProfilerHistory(
             PruningState.from_json(value["pruning"]),
@@ -142,6 +175,7 @@ class ProfilerHistory:
             tuple(Outcome(**o) for o in value["outcomes"]),
             {k: Prediction.from_json(p) for k, p in value["pending"].items()},
             dict(value["trial_seconds"]),
+            {k: Known(**v) for k, v in value.get("known", {}).items()},
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from edge.core.profiles import Estimate, RetrainingProfile
 from edge.core.trials import TrialResult, TrialRunner
 from microprofiler.curve import CurveFit, fit_curve
 from microprofiler.history import Prediction, ProfilerHistory
+from microprofiler.known import unprofiled
 from microprofiler.pareto import PruningSettings, begin_window, end_window
 from microprofiler.scaling import (
     EXPONENTS,
@@ -88,7 +89,9 @@ class ProfilerSettings:
 @dataclass(frozen=True)
 class MicroProfile:
     """The answer. `gpu_seconds` is what all `trials` cost together, each shared prefix once; `pruned` says of every
-    configuration that has no profile why; `complaint` says in words why there is none at all ("" otherwise)."""
+    configuration that has no profile why; `untried` are profiles of configurations that were not tried for lack of
+    time, from past windows, and not among `profiles`; `complaint` says in words why there is none at all ("" if there
+    are)."""
 
     camera: str
     window: int
@@ -99,6 +102,7 @@ class MicroProfile:
     history: ProfilerHistory
     start_accuracy: float | None = None
     complaint: str = ""
+    untried: tuple[RetrainingProfile, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """For the store and the page; the history is kept apart."""
@@ -106,6 +110,7 @@ class MicroProfile:
             "camera": self.camera,
             "window": self.window,
             "profiles": [p.to_json() for p in self.profiles],
+            "untried": [p.to_json() for p in self.untried],
             "gpu_seconds": self.gpu_seconds,
             "trials": [t.to_json() for t in self.trials],
             "pruned": dict(self.pruned),
@@ -124,12 +129,14 @@ def micro_profile(
     seed: int = 0,
     start_accuracy: float | None = None,
     throughput: tuple[tuple[float, float], ...] = ((1.0, 1.0),),
+    handed_in: Callable[[], bool] = lambda: False,
 ) -> MicroProfile:
     """Profile `space` on one camera's window; never raises for a lack of data, but says so in `complaint`.
 
     `start_accuracy` is the model's accuracy now where it is known (else the first trial tells); `throughput` are the
     measured (share, speed) points of this student's training. `history` is what the last call (and
-    `ProfilerHistory.learned`) gave. Raises InvalidValue if two configurations of `space` have one id.
+    `ProfilerHistory.learned`) gave. When `handed_in` says so no other trial begins: what is done
+    is handed in. Raises InvalidValue if two configurations of `space` have one id.
     """
     settings = settings or ProfilerSettings()
     history = history or ProfilerHistory()
@@ -148,14 +155,22 @@ def micro_profile(
 
     trials: dict[Family, TrialResult] = {}
     spent = 0.0
+    untried: list[RetrainingConfig] = []
     for family in order:
         expected = history.trial_seconds.get(family.id, 0.0) * frames
         limit = settings.max_gpu_seconds
         if trials and limit is not None and (spent >= limit or spent + expected > limit):
             text = f"not tried: {spent:.1f} of {limit:g} GPU-seconds for profiling were used"
             pruned.update({c.id: text for c in groups[family]})
+            untried += groups[family]
             continue
-        trial = runner.run(groups[family][0], frames / window.train_frames, settings.epochs, seed)
+        trial = None
+        if not handed_in():
+            trial = runner.run(groups[family][0], frames / window.train_frames, settings.epochs, seed)
+        if trial is None:
+            pruned.update({c.id: "not tried: the profiles were wanted before" for c in groups[family]})
+            untried += groups[family]
+            continue
         trials[family] = trial
         spent += trial.gpu_seconds
         if start_accuracy is None:
@@ -170,24 +185,45 @@ def micro_profile(
             profile, prediction = _profile(config, trial, fit, window, prefix, history, throughput)
             profiles.append(profile)
             pending[config.id] = prediction
-    points = {p.config.id: (p.gpu_seconds.value, p.end_accuracy.value) for p in profiles}
-    costs = {f.id: t.gpu_seconds / t.frames for f, t in trials.items()}
-    new_history = replace(
-        history,
-        pruning=end_window(pruning, settings.pruning, points, start_accuracy),
-        pending=pending,
-        trial_seconds=dict(history.trial_seconds) | costs,
-    )
     position = {c.id: n for n, c in enumerate(space)}
+    profiles.sort(key=lambda p: position[p.config.id])
+    new_history = _remembered(replace(history, pruning=pruning), settings, trials, profiles, pending, start_accuracy)
+    new_history = new_history.profiled(profiles, window.train_frames)
+    others: tuple[RetrainingProfile, ...] = ()
+    if start_accuracy is not None:
+        windows = new_history.pruning.windows
+        others = unprofiled(untried, history.known, window.train_frames, start_accuracy, windows, throughput)
     return MicroProfile(
         window.camera,
         window.window,
-        tuple(sorted(profiles, key=lambda p: position[p.config.id])),
+        tuple(profiles),
         spent,
         tuple(trials.values()),
         pruned,
-        new_history,
+        new_history.offered(others, window.train_frames),
         start_accuracy,
+        untried=others,
+    )
+
+
+def _remembered(
+    history: ProfilerHistory,
+    settings: ProfilerSettings,
+    trials: Mapping[Family, TrialResult],
+    profiles: Sequence[RetrainingProfile],
+    pending: Mapping[str, Prediction],
+    start_accuracy: float | None,
+) -> ProfilerHistory:
+    """The history after a window in which these trials ran; one in which none ran teaches nothing of the front."""
+    if not trials:
+        return replace(history, pending={})
+    points = {p.config.id: (p.gpu_seconds.value, p.end_accuracy.value) for p in profiles}
+    costs = {f.id: t.gpu_seconds / t.frames for f, t in trials.items()}
+    return replace(
+        history,
+        pruning=end_window(history.pruning, settings.pruning, points, start_accuracy),
+        pending=pending,
+        trial_seconds=dict(history.trial_seconds) | costs,
     )
 
 
@@ -227,6 +263,8 @@ def _profile(
         (raw.high - raw.low) / 2,
         computed.value,
         tuple(scaled(fit.median_over(((x, 1.0),))) for x, _ in worth(config.epochs, ExponentWeights())),
+        trial.start_accuracy,
+        window.train_frames,
     )
     assert len(prediction.by_exponent) == len(EXPONENTS)
     bias = end.value - raw.value

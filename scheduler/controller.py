@@ -2,7 +2,9 @@
 
 The live appliance and the trace-driven simulator drive this same controller. One window goes
 boundary -> samples closed and labelled -> micro-profiled -> planned -> run (replanned on every completed retraining,
-thesis section 2.4.2, and when measured progress departs from the profile) -> next boundary.
+thesis section 2.4.2, and when measured progress departs from the profile) -> next boundary. Profiles are handed in half
+done rather than waited for; those of a camera that is late all the same are planned with when they come. What a problem
+says of accuracies is corrected to what the window will show (scheduler.learning.promise).
 """
 
 from __future__ import annotations
@@ -12,14 +14,20 @@ from dataclasses import dataclass, field, replace
 from functools import singledispatchmethod
 
 from edge.core import events as ev
+from edge.core.learning import Correction, Promise
 from edge.core.profiles import InferenceProfile, RetrainingProfile
 from edge.core.window import RetrainingOption, StreamProblem, WindowPlan, WindowProblem
+from scheduler.learning.promise import corrected
 
 #: (policy name, problem, plan in force or None, seconds since it was made) -> the plan to follow
 PlanFunction = Callable[[str, WindowProblem, WindowPlan | None, float], WindowPlan]
 
-#: Labelling and profiling may take this part of a window; what is not profiled by then is not retrained in it.
+#: Labels and profiles shall be ready by this part of a window; a little before it profilers hand in what they have.
+READY_PART, HAND_IN_PART, LAST_PART = 0.15, 0.115, 0.14
+#: The plan waits for labels and profiles at most this part of a window; what comes later is planned with then.
 PREPARATION_LIMIT = 0.4
+#: While labels and profiles are awaited, inference has at most this part of the devices.
+WAITING_INFERENCE = 0.7
 #: A running retraining whose measured speed is off by more than this part of the expected one is replanned.
 PROGRESS_TOLERANCE = 0.3
 #: Seconds between two early replans, as a part of the window.
@@ -32,12 +40,19 @@ CARRY = 0.5
 
 @dataclass(frozen=True)
 class CameraView:
-    """What the controller knows of a camera. `accuracy` is that of the model in force, before the inference factor."""
+    """What the controller knows of a camera. `accuracy` is that of the model in force, before the inference factor;
+    `measured` that of the model that the window began with (None: as `accuracy`), from which `correction` counts."""
 
     accuracy: float
     inference: InferenceProfile
     every_kth_window: int = 1
     retraining: bool = True
+    measured: float | None = None
+    correction: Correction | None = None
+
+    def measured_anew(self, accuracy: float) -> CameraView:
+        """As measured at a boundary: before any retraining of the window."""
+        return replace(self, accuracy=accuracy, measured=accuracy)
 
 
 @dataclass(frozen=True)
@@ -68,6 +83,8 @@ class ControllerState:
     phase: str = "idle"  # idle | preparing | running
     awaiting_labels: set[str] = field(default_factory=set)
     awaiting_profiles: set[str] = field(default_factory=set)
+    handed_in: bool = False
+    late: set[str] = field(default_factory=set)
     options: dict[str, tuple[RetrainingOption, ...]] = field(default_factory=dict)
     jobs: dict[str, Job] = field(default_factory=dict)
     shares: dict[str, float] = field(default_factory=dict)
@@ -86,13 +103,13 @@ def option_from_profile(profile: RetrainingProfile) -> RetrainingOption:
         curve=profile.curve,
         throughput=profile.throughput if len(profile.throughput) > 1 else (),
         end_accuracy_low=profile.end_accuracy.low,
-        details=profile.config.to_json(),
+        details=profile.config.to_json() | ({} if profile.profiled else {"profiled": False}),
     )
 
 
 def waiting_shares(num_gpus: float, cameras: Mapping[str, InferenceProfile]) -> dict[str, float]:
     """Inference shares (devices) while labels and profiles are awaited; the rest is for profiling."""
-    fair = num_gpus / max(1, len(cameras))
+    fair = WAITING_INFERENCE * num_gpus / max(1, len(cameras))
     # A little more than the best configuration needs, so that a camera need not step down for the wait.
     return {c: round(min(1.2 * profile.max_gpu, fair, 1.0), 6) for c, profile in cameras.items()}
 
@@ -173,7 +190,14 @@ class WindowController:
     @_handle.register
     def _(self, event: ev.CameraJoined) -> list[ev.Instruction]:
         s = self.state
-        s.cameras[event.camera] = CameraView(event.accuracy, event.inference, event.every_kth_window, event.retraining)
+        known = s.cameras.get(event.camera)
+        s.cameras[event.camera] = CameraView(
+            event.accuracy,
+            event.inference,
+            event.every_kth_window,
+            event.retraining,
+            correction=None if known is None else known.correction,
+        )
         return self._replan(event.at_s, f"camera {event.camera} joined")
 
     @_handle.register
@@ -188,6 +212,7 @@ class WindowController:
         s.options.pop(event.camera, None)
         s.awaiting_labels.discard(event.camera)
         s.awaiting_profiles.discard(event.camera)
+        s.late.discard(event.camera)
         if s.phase == "preparing":
             return out + self._plan_if_ready(event.at_s)
         return out + self._replan(event.at_s, f"camera {event.camera} left")
@@ -207,6 +232,8 @@ class WindowController:
         s.window, s.window_start_s = closed + 1, event.at_s
         s.retraining_allowed = event.retraining_allowed and s.settings.retraining_enabled
         s.options.clear()
+        s.late.clear()
+        s.handed_in = False
         s.plan = None
         out.append(ev.ScheduleBoundary(event.at_s + s.settings.window_s, s.window))
         s.awaiting_profiles.clear()
@@ -216,8 +243,8 @@ class WindowController:
             return out + self._replan(event.at_s, "first window: nothing to retrain on yet")
         out += self._serve_only(event.at_s)
         out += [ev.CloseSample(camera, closed) for camera in sorted(s.awaiting_labels)]
-        deadline = event.at_s + PREPARATION_LIMIT * s.settings.window_s
-        out.append(ev.ScheduleDeadline(deadline, s.window))
+        out.append(ev.ScheduleHandIn(event.at_s + HAND_IN_PART * s.settings.window_s, s.window))
+        out.append(ev.ScheduleDeadline(event.at_s + PREPARATION_LIMIT * s.settings.window_s, s.window))
         return out
 
     @_handle.register
@@ -230,47 +257,66 @@ class WindowController:
             view = replace(view, inference=event.inference)
         if event.realised_accuracy is not None and event.held_out_frames + event.train_frames > 0:
             factor = max(view.inference.factor(s.shares.get(event.camera, 0.0)), 1e-6)
-            view = replace(view, accuracy=min(1.0, event.realised_accuracy / max(factor, 0.2)))
+            view = view.measured_anew(min(1.0, event.realised_accuracy / max(factor, 0.2)))
+        if event.correction is not None:
+            view = replace(view, correction=event.correction)
         s.cameras[event.camera] = view
-        if event.camera not in s.awaiting_labels or event.window != s.window - 1:
+        late = event.camera in s.late
+        if (event.camera not in s.awaiting_labels and not late) or event.window != s.window - 1:
             return []
         s.awaiting_labels.discard(event.camera)
         due = s.window % view.every_kth_window == 0
         wanted = s.retraining_allowed and view.retraining and due
         if wanted and event.train_frames > 0 and event.held_out_frames > 0:
-            s.awaiting_profiles.add(event.camera)
-            return [ev.StartProfiling(event.camera, event.window, self._spare_share())]
+            if not late:
+                s.awaiting_profiles.add(event.camera)
+            return [ev.StartProfiling(event.camera, event.window, self._spare_share(), late or s.handed_in)]
+        s.late.discard(event.camera)
         return self._plan_if_ready(event.at_s)
 
     @_handle.register
     def _(self, event: ev.Profiled) -> list[ev.Instruction]:
         s = self.state
-        if event.camera not in s.awaiting_profiles or event.window != s.window - 1:
+        late = event.camera in s.late
+        if (event.camera not in s.awaiting_profiles and not late) or event.window != s.window - 1:
             return []
         s.awaiting_profiles.discard(event.camera)
+        s.late.discard(event.camera)
         s.options[event.camera] = tuple(option_from_profile(p) for p in event.profiles)
         if event.start_accuracy is not None:
-            s.cameras[event.camera] = replace(s.cameras[event.camera], accuracy=event.start_accuracy)
-        return self._plan_if_ready(event.at_s)
+            s.cameras[event.camera] = s.cameras[event.camera].measured_anew(event.start_accuracy)
+        if not late:
+            return self._plan_if_ready(event.at_s)
+        return self._replan(event.at_s, f"{event.camera}: its profiles came late") if event.profiles else []
+
+    @_handle.register
+    def _(self, event: ev.HandInDue) -> list[ev.Instruction]:
+        s = self.state
+        if event.window != s.window or s.phase != "preparing":
+            return []
+        if s.handed_in:
+            return [ev.HandIn(s.window - 1, last=True)]
+        s.handed_in = True
+        again = ev.ScheduleHandIn(s.window_start_s + LAST_PART * s.settings.window_s, s.window)
+        return [ev.HandIn(s.window - 1), again]
 
     @_handle.register
     def _(self, event: ev.DeadlinePassed) -> list[ev.Instruction]:
         s = self.state
         if event.window != s.window or s.phase != "preparing":
             return []
-        late = sorted(s.awaiting_labels | s.awaiting_profiles)
+        s.late = s.awaiting_labels | s.awaiting_profiles
+        late = ", ".join(sorted(s.late))
         s.awaiting_labels.clear()
         s.awaiting_profiles.clear()
         spent = event.at_s - s.window_start_s
         message = (
             f"window {s.window}: labelling and profiling took {spent:.0f} s of {s.settings.window_s:.0f} s; "
-            f"not retrained in it: {', '.join(late)}. Lengthen the window or lower the label budget."
+            f"planned without {late}: retrained if labels and profiles still come. Lengthen the window or give "
+            "Magpie more of the machine."
         )
-        return [
-            ev.Complain("window_too_short", message),
-            ev.StopProfiling(s.window - 1),
-            *self._plan_if_ready(event.at_s),
-        ]
+        planned = self._plan_if_ready(event.at_s)
+        return [ev.Complain("window_too_short", message), *planned, ev.StopProfiling(s.window - 1)]
 
     @_handle.register
     def _(self, event: ev.RetrainingProgressed) -> list[ev.Instruction]:
@@ -389,7 +435,7 @@ class WindowController:
                 )
             )
         elapsed = min(max(0.0, at_s - s.window_start_s), 0.999 * window_s)
-        return WindowProblem(
+        problem = WindowProblem(
             name=f"window-{s.window}",
             num_gpus=s.num_gpus,
             window_s=window_s,
@@ -399,6 +445,14 @@ class WindowController:
             label_delay_s=round(elapsed, 3),
             carry_s=round(CARRY * window_s, 3),
         )
+        return corrected(problem, self._promises())
+
+    def _promises(self) -> dict[str, Promise]:
+        return {
+            camera: Promise(min(1.0, max(0.0, v.accuracy if v.measured is None else v.measured)), v.correction)
+            for camera, v in self.state.cameras.items()
+            if v.correction is not None
+        }
 
     def _replan(self, at_s: float, cause: str) -> list[ev.Instruction]:
         s = self.state

@@ -108,7 +108,10 @@ def _granted_segment(
         wish[s.id, "inference"] = a.inference_share
         if a.retrain_config is not None and a.retraining_share > 0:
             wish[s.id, "retraining"] = a.retraining_share
-    given: dict[_Key, float] = {k: caps.quantize(min(1.0, v)) for k, v in wish.items()}
+    # Down to the sixth digit: a share that was rounded up, times many cameras, is more than there is.
+    given: dict[_Key, float] = {
+        k: min(caps.quantize(min(1.0, v)), math.floor(min(1.0, v) * 1e6 + 1e-3) / 1e6) for k, v in wish.items()
+    }
     profiles = {s.id: s.inference_profile for s in problem.streams}
     floor = problem.a_min or 0.0
 

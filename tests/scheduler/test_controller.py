@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from edge.core import events as ev
 from edge.core.configs import RetrainingConfig
+from edge.core.learning import Correction
 from edge.core.profiles import Estimate, InferenceProfile, RetrainingProfile
-from scheduler.controller import PREPARATION_LIMIT, WindowController
+from scheduler.controller import HAND_IN_PART, LAST_PART, PREPARATION_LIMIT, READY_PART, WindowController
 from scheduler.policies import window_policy
 
 INFERENCE = InferenceProfile("subsampling", 0.2, (1.0, 2.0, 4.0), (1.0, 0.8, 0.5))
@@ -141,7 +142,68 @@ class TestOneWindow:
         assert of(ev.Complain, out)[0].code == "window_too_short"
         assert "b" in of(ev.Complain, out)[0].message
         assert [i.camera for i in of(ev.StartRetraining, out)] == ["a"]
-        assert c.handle(ev.Profiled(141.0, "b", 1, (profile(),), 0.5)) == []
+        assert of(ev.StopProfiling, out) == [ev.StopProfiling(1)]
+        out = c.handle(ev.Profiled(141.0, "b", 1, (profile(),), 0.5))
+        (record,) = of(ev.RecordPlan, out)
+        assert record.cause == "b: its profiles came late"
+        assert [len(s.options) for s in record.problem.streams] == [1, 1], "what came late is planned with all the same"
+        assert c.handle(ev.Profiled(142.0, "b", 1, (profile(),), 0.5)) == [], "once"
+
+    def test_profiles_are_handed_in_before_they_are_late(self) -> None:
+        c = controller()
+        joined(c, "a", "b")
+        c.handle(ev.BoundaryReached(0.0))
+        out = c.handle(ev.BoundaryReached(100.0))
+        (due,) = of(ev.ScheduleHandIn, out)
+        assert due.at_s == pytest.approx(100.0 + HAND_IN_PART * 100.0)
+        assert HAND_IN_PART < READY_PART
+        (start,) = of(ev.StartProfiling, c.handle(ev.SampleLabelled(101.0, "a", 1, 30, 10, 0.5)))
+        assert not start.hurry
+        again = ev.ScheduleHandIn(100.0 + LAST_PART * 100.0, 2)
+        assert c.handle(ev.HandInDue(due.at_s, 2)) == [ev.HandIn(1), again]
+        (start,) = of(ev.StartProfiling, c.handle(ev.SampleLabelled(112.0, "b", 1, 30, 10, 0.5)))
+        assert start.hurry, "whose labels come now has no time for trials"
+        assert c.handle(ev.HandInDue(again.at_s, 2)) == [ev.HandIn(1, last=True)]
+        c.handle(ev.Profiled(112.5, "a", 1, (profile(),), 0.5))
+        out = c.handle(ev.Profiled(113.0, "b", 1, (profile(),), 0.5))
+        assert of(ev.RecordPlan, out)
+        assert not of(ev.Complain, out)
+        assert c.handle(ev.HandInDue(114.0, 2)) == [], "nothing is waited for any more"
+
+    def test_labels_that_come_after_the_deadline_are_retrained_on_without_a_trial(self) -> None:
+        c = controller()
+        joined(c, "a", "b")
+        c.handle(ev.BoundaryReached(0.0))
+        c.handle(ev.BoundaryReached(100.0))
+        c.handle(ev.SampleLabelled(101.0, "a", 1, 30, 10, 0.5))
+        c.handle(ev.Profiled(110.0, "a", 1, (), 0.5))
+        c.handle(ev.DeadlinePassed(140.0, 2))
+        (start,) = of(ev.StartProfiling, c.handle(ev.SampleLabelled(150.0, "b", 1, 30, 10, 0.5)))
+        assert (start.camera, start.hurry) == ("b", True)
+        out = c.handle(ev.Profiled(150.1, "b", 1, (replace(profile(), profiled=False),), None))
+        (start,) = of(ev.StartRetraining, out)
+        assert start.camera == "b"
+        assert c.state.jobs["b"].option.details["profiled"] is False
+        c.check()
+
+    def test_a_plan_is_made_with_what_the_window_will_show(self) -> None:
+        c = controller()
+        joined(c, "a")
+        c.handle(ev.BoundaryReached(0.0))
+        c.handle(ev.BoundaryReached(100.0))
+        way = Correction(offset=-0.1, gain=0.5)
+        c.handle(ev.SampleLabelled(101.0, "a", 1, 30, 10, 0.5, correction=way))
+        out = c.handle(ev.Profiled(102.0, "a", 1, (profile(0.8),), 0.6))
+        (record,) = of(ev.RecordPlan, out)
+        (stream,) = record.problem.streams
+        assert stream.start_accuracy == pytest.approx(0.5)
+        assert stream.options[0].end_accuracy == pytest.approx(0.5 + 0.5 * 0.2)
+        assert stream.promise is not None
+        assert stream.promise.correction == way
+        (start,) = of(ev.StartRetraining, out)
+        out = c.handle(ev.RetrainingCompleted(130.0, "a", start.job, True, 0.8))
+        (stream,) = of(ev.RecordPlan, out)[0].problem.streams
+        assert stream.start_accuracy == pytest.approx(0.6), "what was gained counts as what it was promised to bring"
 
     def test_a_retraining_that_is_not_over_at_the_boundary_is_kept_as_it_is(self) -> None:
         c = controller()

@@ -1,0 +1,190 @@
+"""What a plan may promise: accuracies measured before a window, corrected to those that the window will show.
+
+A held-out accuracy is measured on the end of the window past; the scene then goes on (drift), the best of several noisy
+profiles was picked (winner's curse), candidates are refused by the gate, retrainings end later than profiled. What came
+of past windows tells how much of all that there is. Over a window, with F the mean inference factor,
+
+    realised / F = held-out + pull * (usual - held-out) - decay * T / 2 + offset + gain * (planned gain / F)
+
+(usual: what the camera's realised / F was in the windows past; a held-out score of a dozen frames is noise to a part)
+is fitted by ridge regression towards a prior: first on all cameras (towards what is usual), then on the camera's own
+windows (towards all cameras). Old windows fade; an outcome far off the others counts less (Huber's weights). The decay
+is what the same student lost between the halves of a window. Only plain numbers come in, so a plan can be made again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edge.core import checks
+from edge.core.learning import Correction, Promise, PromiseHistory, PromiseOutcome
+from edge.core.window import RetrainingOption, StreamProblem, WindowProblem
+
+FloatArray = NDArray[np.float64]
+
+#: (offset, gain, pull) before anything was learned, and their standard deviations.
+PRIOR = np.array([-0.01, 0.6, 0.3])
+PRIOR_SPREAD = np.array([0.06, 0.2, 0.1])
+#: How far one camera's numbers lie from those of all (standard deviations).
+CAMERA_SPREAD = np.array([0.025, 0.12, 0.1])
+#: Standard deviation of a realised accuracy around what is explained: few labelled frames, and a scene of its own mind.
+NOISE = 0.1
+#: Residuals beyond so many standard deviations count less.
+ROBUST = 1.5
+#: A window that is so many windows old counts half.
+HALF_LIFE = 8.0
+#: The same for what is usual of a camera, which follows its scene.
+USUAL_HALF_LIFE = 8.0
+#: Outcomes kept per camera.
+MEMORY = 32
+#: A decay is believed with the weight n / (n + DECAY_SHRINK) after n windows, and never beyond the limit (per window):
+#: half a window's frames say little of it.
+DECAY_SHRINK, MOST_DECAY = 40.0, 0.1
+GAIN_RANGE, PULL_RANGE, MOST_OFFSET = (0.1, 1.2), (0.0, 1.0), 0.3
+#: Factors under it say nothing about accuracy.
+LEAST_FACTOR = 0.2
+
+
+def level(accuracy: float, measured: float, correction: Correction, window_s: float) -> float:
+    """What a model of held-out `accuracy` will show over the window. `measured` is that of the model that the window
+    began with: what lies above it was or will be gained by retraining."""
+    base = measured + correction.offset - correction.decay_per_s * window_s / 2.0
+    if correction.usual is not None:
+        base += correction.pull * (correction.usual - measured)
+    gained = accuracy - measured
+    return min(1.0, max(0.0, base + (correction.gain * gained if gained > 0 else gained)))
+
+
+def corrected(problem: WindowProblem, promises: dict[str, Promise]) -> WindowProblem:
+    """`problem` with the accuracies that its window will show, and with what was done to them on record.
+
+    A stream without a promise stays as it is. `promises[].measured` is the held-out accuracy of the model that the
+    window began with; the stream's own `start_accuracy` may be above it already.
+    """
+    return replace(problem, streams=tuple(_stream(s, promises.get(s.id), problem.window_s) for s in problem.streams))
+
+
+def _stream(stream: StreamProblem, promise: Promise | None, window_s: float) -> StreamProblem:
+    if promise is None:
+        return stream
+
+    def shown(accuracy: float) -> float:
+        return round(level(accuracy, promise.measured, promise.correction, window_s), 6)
+
+    def option(o: RetrainingOption) -> RetrainingOption:
+        low = None if o.end_accuracy_low is None else shown(o.end_accuracy_low)
+        curve = tuple((x, shown(y)) for x, y in o.curve)
+        return replace(o, end_accuracy=shown(o.end_accuracy), end_accuracy_low=low, curve=curve)
+
+    options = tuple(option(o) for o in stream.options)
+    return replace(stream, start_accuracy=shown(stream.start_accuracy), options=options, promise=promise)
+
+
+# -- learning
+
+
+def remembered(history: PromiseHistory, camera: str, outcome: PromiseOutcome) -> PromiseHistory:
+    """`history` with one more outcome; one of the same window is replaced."""
+    checks.in_range("outcome.realised", outcome.realised, 0.0, 1.0)
+    before = tuple(o for o in history.cameras.get(camera, ()) if o.window != outcome.window)
+    return PromiseHistory(dict(history.cameras) | {camera: (*before, outcome)[-MEMORY:]})
+
+
+def correction(history: PromiseHistory, camera: str, window: int, window_s: float) -> Correction:
+    """What to do to `camera`'s numbers in `window` of `window_s` seconds."""
+    every = [
+        (c, o, o.measured)
+        for c, found in sorted(history.cameras.items())
+        for o in found
+        if o.factor >= LEAST_FACTOR and o.measured is not None
+    ]
+    decay = {c: decay_per_s(history, c, window_s) for c in {c for c, _, _ in every} | {camera}}
+    rows = [_row(o, measured, decay[c], window_s) for c, o, measured in every]
+    site = _ridge(rows, [o.window for _, o, _ in every], window, PRIOR, PRIOR_SPREAD)
+    own = [(r, o.window) for r, (c, o, _) in zip(rows, every, strict=True) if c == camera]
+    fitted = _ridge([r for r, _ in own], [w for _, w in own], window, site, CAMERA_SPREAD)
+    return Correction(
+        round(float(np.clip(fitted[0], -MOST_OFFSET, MOST_OFFSET)), 6),
+        round(float(np.clip(fitted[1], *GAIN_RANGE)), 6),
+        round(float(np.clip(fitted[2], *PULL_RANGE)), 6),
+        usual_level(history, camera),
+        round(decay[camera], 9),
+    )
+
+
+def usual_level(history: PromiseHistory, camera: str) -> float | None:
+    """What `camera` showed over its past windows before the inference factor, the latest counting most; None: nothing
+    is known."""
+    found = [o for o in history.cameras.get(camera, ()) if o.factor >= LEAST_FACTOR]
+    if not found:
+        return None
+    weights = [0.5 ** ((found[-1].window - o.window) / USUAL_HALF_LIFE) for o in found]
+    mean = sum(w * o.realised / o.factor for w, o in zip(weights, found, strict=True)) / sum(weights)
+    return round(min(1.0, float(mean)), 6)
+
+
+def decay_per_s(history: PromiseHistory, camera: str | None, window_s: float) -> float:
+    """What a student loses per second inside a window: the median of the site shrunk to 0, that of the camera shrunk to
+    the site's (`camera` None: the site's). Negative where scenes became easier."""
+    limit = MOST_DECAY / window_s
+    every = [o.drift_per_s for found in history.cameras.values() for o in found if o.drift_per_s is not None]
+    site = _shrunken_median(every, 0.0)
+    if camera is None:
+        return float(np.clip(site, -limit, limit))
+    own = [o.drift_per_s for o in history.cameras.get(camera, ()) if o.drift_per_s is not None]
+    return float(np.clip(_shrunken_median(own, site), -limit, limit))
+
+
+def _shrunken_median(values: Sequence[float], towards: float) -> float:
+    if not values:
+        return towards
+    n = len(values)
+    return (n * float(np.median(values)) + DECAY_SHRINK * towards) / (n + DECAY_SHRINK)
+
+
+def _row(o: PromiseOutcome, measured: float, decay: float, window_s: float) -> tuple[FloatArray, float]:
+    """Regressors (1, planned gain, usual - held-out) and what they shall explain."""
+    known = measured - decay * window_s / 2.0
+    apart = 0.0 if o.usual is None else o.usual - measured
+    return np.array([1.0, o.planned_gain / o.factor, apart]), o.realised / o.factor - known
+
+
+def _ridge(
+    rows: Sequence[tuple[FloatArray, float]],
+    windows: Sequence[int],
+    now: int,
+    prior: FloatArray,
+    spread: FloatArray,
+) -> FloatArray:
+    """Weighted least squares with a normal prior, reweighted twice by Huber's rule."""
+    if not rows:
+        return prior
+    x = np.stack([r[0] for r in rows])
+    y = np.array([r[1] for r in rows]) - x @ prior
+    age = np.maximum(0.0, now - np.array(windows, np.float64))
+    faded = 0.5 ** (age / HALF_LIFE)
+    weight: FloatArray = faded
+    beta: FloatArray = np.zeros(3)
+    for _ in range(3):
+        scaled = x * (weight / NOISE**2)[:, None]
+        beta = np.asarray(np.linalg.solve(scaled.T @ x + np.diag(1.0 / spread**2), scaled.T @ y), np.float64)
+        off = np.abs(y - x @ beta) / (ROBUST * NOISE)
+        weight = faded / np.maximum(1.0, off)
+    return np.asarray(prior + beta)
+
+
+def kept_promises(history: PromiseHistory, since: int = 3) -> tuple[float, float, int]:
+    """(mean of predicted - realised, mean of its absolute value, outcomes) over windows from number `since` on."""
+    off = [
+        o.predicted - o.realised
+        for found in history.cameras.values()
+        for o in found
+        if o.window >= since and o.predicted is not None
+    ]
+    if not off:
+        return 0.0, 0.0, 0
+    return sum(off) / len(off), sum(map(abs, off)) / len(off), len(off)

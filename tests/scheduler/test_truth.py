@@ -1,0 +1,317 @@
+"""True accuracy: the choice of questions, the estimate and its interval, and people who contradict each other."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edge.core.errors import InvalidValue
+from edge.core.truth import Agreed, Answer, AskableFrame, Candidate, FrameKey, Marked, Question, Verdict
+from scheduler.truth.choice import Population, next_questions, order, population, probabilities
+from scheduler.truth.estimate import LEAST_ANSWERS, true_accuracy
+from scheduler.truth.people import agreed
+from scheduler.truth.predictions import Predictor, learned
+from scheduler.truth.students_t import quantile
+from scheduler.truth.windows import ENOUGH, window_to_ask
+
+BOX = (0.2, 0.5, 0.3, 0.6)
+Truth = dict[Question, Agreed]
+
+
+def town(seed: int, frames: int = 24, real: float = 0.6, missed: float = 1.0) -> tuple[list[AskableFrame], Truth]:
+    """Frames with candidates, and what a perfect person says: scores tell a little, as they do."""
+    rng = np.random.default_rng(seed)
+    out: list[AskableFrame] = []
+    truth: Truth = {}
+    for number in range(frames):
+        key, found = FrameKey(1, number), []
+        for index in range(int(rng.poisson(9))):
+            score = float(rng.uniform(0.3, 0.95))
+            group = int(rng.integers(0, 3))
+            there = rng.random() < np.clip(real + 0.5 * (score - 0.6) + (0.15, -0.25, 0.0)[group], 0.02, 0.98)
+            place = (0.1 + 0.7 * rng.random(), 0.1 + 0.7 * rng.random())
+            box = (place[0], place[1], place[0] + 0.05, place[1] + 0.05)
+            student, teacher = (box, box) if group == 0 else (box, None) if group == 1 else (None, box)
+            found.append(Candidate(index, 0, student, teacher, score * (group != 2), score * (group != 1)))
+            verdict: Verdict = "yes" if there else "no"
+            truth[Question(key, "box", index)] = Agreed(verdict, None, 1, False)
+        out.append(AskableFrame(key, tuple(found)))
+        truth[Question(key, "missed")] = Agreed("counted", int(rng.poisson(missed)), 1, False)
+    return out, truth
+
+
+def true_f1(asked: Population, truth: Truth) -> tuple[float, float]:
+    """Of student and teacher, counted from every answer."""
+    objects = sum(a.missed if a.missed is not None else a.verdict != "no" for a in truth.values())
+    right = [
+        sum(truth[q].verdict == "yes" for q, s in zip(asked.questions, asked.strata, strict=True) if s in ("both", who))
+        for who in ("student", "teacher")
+    ]
+    return 2 * right[0] / (asked.student_boxes + objects), 2 * right[1] / (asked.teacher_boxes + objects)
+
+
+def sitting(asked: Population, truth: Truth, seed: int, count: int) -> Truth:
+    return {n.question: truth[n.question] for n in next_questions(asked, seed, (), (), count)}
+
+
+# -- choice
+
+
+@given(st.lists(st.floats(0.05, 20.0), min_size=1, max_size=60), st.integers(0, 70))
+def test_probabilities_add_up_to_the_number_asked(sizes: list[float], count: int) -> None:
+    found = probabilities(np.array(sizes), count)
+    assert np.all((found >= 0) & (found <= 1))
+    assert found.sum() == pytest.approx(min(count, len(sizes)))
+
+
+def test_each_question_is_asked_as_often_as_its_probability_says() -> None:
+    size = np.array([0.5, 0.5, 1.0, 1.0, 1.5, 2.0, 3.0, 0.7, 0.9, 1.1] * 3)
+    asked = np.zeros(len(size))
+    for seed in range(3000):
+        asked[order(size, seed)[:9]] += 1
+    assert np.abs(asked / 3000 - probabilities(size, 9)).max() < 0.045
+
+
+def test_the_weighted_answers_are_unbiased_whatever_was_predicted() -> None:
+    frames, truth = town(3)
+    asked = population(frames, Predictor.prior())
+    value = np.array([float(truth[q].verdict == "yes") for q in asked.questions])
+    sums = []
+    for seed in range(1500):
+        chosen = order(asked.size, seed)[:30]
+        sums.append((value[chosen] / probabilities(asked.size, 30)[chosen]).sum())
+    assert np.mean(sums) == pytest.approx(value.sum(), rel=0.03)
+
+
+def test_questions_go_on_where_they_stopped_and_none_is_asked_twice() -> None:
+    frames, _ = town(1)
+    asked = population(frames, Predictor.prior())
+    whole = [n.question for n in next_questions(asked, 7, (), (), 20)]
+    first = [n.question for n in next_questions(asked, 7, (), (), 8)]
+    rest = [n.question for n in next_questions(asked, 7, first, (), 12)]
+    assert first + rest == whole
+    known = set(whole[:3])
+    assert [n.question for n in next_questions(asked, 7, (), known, 17)] == whole[3:]
+    assert next_questions(asked, 7, asked.questions, (), 5) == []
+
+
+def test_a_window_that_was_begun_is_finished_before_a_newer_one() -> None:
+    assert window_to_ask([5, 4, 3], {}) == 5
+    assert window_to_ask([5, 4, 3], {4: 12}) == 4
+    assert window_to_ask([5, 4, 3], {4: ENOUGH}) == 5
+    assert window_to_ask([5], {5: ENOUGH}) == 5
+    assert window_to_ask([], {5: 3}) is None
+
+
+# -- estimate
+
+
+def test_every_question_answered_is_the_truth_itself() -> None:
+    frames, truth = town(5)
+    asked = population(frames, Predictor.prior())
+    found = true_accuracy(asked, len(frames), truth)
+    assert found is not None
+    for interval, f1 in zip((found.student, found.teacher), true_f1(asked, truth), strict=True):
+        assert (interval.low, interval.high, interval.more_to_halve) == (interval.value, interval.value, 0)
+        assert interval.value == pytest.approx(f1)
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_the_interval_covers_whether_predictions_are_good_or_bad(wrong: bool) -> None:
+    """200 towns, 30 answers each; with `wrong`, what the predictor expects is far off."""
+    inside, errors = [], []
+    for seed in range(200):
+        frames, truth = town(seed, real=0.25 if wrong else 0.6, missed=3.0 if wrong else 0.8)
+        asked = population(frames, Predictor.prior())
+        found = true_accuracy(asked, len(frames), sitting(asked, truth, seed, 30))
+        assert found is not None
+        for interval, f1 in zip((found.student, found.teacher), true_f1(asked, truth), strict=True):
+            inside.append(interval.low <= f1 <= interval.high)
+            errors.append(interval.value - f1)
+    assert 0.84 <= np.mean(inside) <= 0.97
+    assert abs(np.mean(errors)) < 0.02
+
+
+def test_more_answers_are_never_wider_in_the_mean() -> None:
+    widths = []
+    for count in (8, 15, 30, 60, 120):
+        mine = []
+        for seed in range(25):
+            frames, truth = town(seed)
+            asked = population(frames, Predictor.prior())
+            found = true_accuracy(asked, len(frames), sitting(asked, truth, seed, count))
+            assert found is not None
+            mine.append(found.student.width + found.teacher.width)
+        widths.append(np.mean(mine))
+    assert widths == sorted(widths, reverse=True)
+
+
+def test_as_many_answers_more_as_promised_halve_the_interval() -> None:
+    ratios = []
+    for seed in range(25):
+        frames, truth = town(seed)
+        asked = population(frames, Predictor.prior())
+        now = true_accuracy(asked, len(frames), sitting(asked, truth, seed, 30))
+        assert now is not None
+        assert now.teacher.more_to_halve
+        then = true_accuracy(asked, len(frames), sitting(asked, truth, seed, 30 + now.teacher.more_to_halve))
+        assert then is not None
+        ratios.append(then.teacher.width / now.teacher.width)
+    assert 0.4 <= np.mean(ratios) <= 0.6
+
+
+def test_few_answers_say_nothing_and_equal_answers_are_not_certain() -> None:
+    frames, truth = town(2)
+    asked = population(frames, Predictor.prior())
+    few = dict(list(sitting(asked, truth, 1, 30).items())[: LEAST_ANSWERS - 1])
+    assert true_accuracy(asked, len(frames), few) is None
+    yes = {n.question: Agreed("yes", None, 1, False) for n in next_questions(asked, 1, (), (), 60)
+           if n.question.kind == "box"}  # fmt: skip
+    found = true_accuracy(asked, len(frames), dict(list(yes.items())[:6]))
+    assert found is not None
+    assert found.teacher.width > 0.15, "six answers that agree prove little"
+
+
+def test_imported_answers_stand_for_themselves_only() -> None:
+    """Labels of some pictures that somebody picked: the rest is not taken to be like them."""
+    inside = []
+    for seed in range(100):
+        frames, truth = town(seed)
+        asked = population(frames, Predictor.prior())
+        known = {q for q in asked.questions if q.key.frame < 6}
+        drawn = [n.question for n in next_questions(asked, seed, (), known, 30)]
+        found = true_accuracy(asked, len(frames), {q: truth[q] for q in (*known, *drawn)}, known)
+        assert found is not None
+        f1 = true_f1(asked, truth)[1]
+        inside.append(found.teacher.low <= f1 <= found.teacher.high)
+    assert np.mean(inside) >= 0.82
+    alone = true_accuracy(asked, len(frames), {q: truth[q] for q in known}, known)
+    assert alone is not None
+    assert alone.teacher.width > 0.95, "pictures that somebody picked say nothing about the others"
+
+
+def test_a_teacher_worse_than_its_student_is_found() -> None:
+    rng = np.random.default_rng(0)
+    frames, truth = [], {}
+    for number in range(20):
+        key = FrameKey(1, number)
+        found = []
+        for index in range(8):
+            box = (0.1 * index, 0.1, 0.1 * index + 0.05, 0.3)
+            own = index < 5
+            found.append(Candidate(index, 0, box if own else None, None if own else box, 0.8 * own, 0.8 * (not own)))
+            said = rng.random() < (0.9 if own else 0.1)
+            truth[Question(key, "box", index)] = Agreed("yes" if said else "no", None, 1, False)
+        frames.append(AskableFrame(key, tuple(found)))
+        truth[Question(key, "missed")] = Agreed("counted", 0, 1, False)
+    asked = population(frames, Predictor.prior())
+    told = true_accuracy(asked, 20, sitting(asked, truth, 4, 30))
+    assert told is not None
+    assert told.teacher_worse
+    assert told.difference.low > 0.0
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10_000), st.integers(0, 40), st.floats(0, 1), st.integers(0, 12))
+def test_an_estimate_is_ordered_and_within_bounds(seed: int, count: int, real: float, frames: int) -> None:
+    street, truth = town(seed, frames, real)
+    asked = population(street, Predictor.prior())
+    found = true_accuracy(asked, frames, sitting(asked, truth, seed, count))
+    if found is None:
+        assert count < LEAST_ANSWERS or not street
+        return
+    for interval in (found.student, found.teacher):
+        assert 0.0 <= interval.low <= interval.value <= interval.high <= 1.0
+    assert -1.0 <= found.difference.low <= found.difference.value <= found.difference.high <= 1.0
+    assert found.answers == min(count, len(asked))
+
+
+def test_predictions_learn_from_another_window_and_narrow_the_interval() -> None:
+    narrow, wide = [], []
+    for seed in range(20):
+        frames, truth = town(seed, real=0.2, missed=4.0)
+        now, said = town(seed + 500, real=0.2, missed=4.0)
+        for predictor, widths in ((learned(frames, truth), narrow), (Predictor.prior(), wide)):
+            asked = population(now, predictor)
+            found = true_accuracy(asked, len(now), sitting(asked, said, seed, 20))
+            assert found is not None
+            widths.append(found.teacher.width)
+    assert np.mean(narrow) < np.mean(wide)
+    assert learned([], {}).weights == Predictor.prior().weights
+
+
+def test_t_quantiles_are_those_of_the_tables() -> None:
+    table = {1: 6.314, 2: 2.920, 3: 2.353, 4: 2.132, 5: 2.015, 10: 1.812, 30: 1.697, 1000: 1.646}
+    for freedom, value in table.items():
+        assert quantile(0.9, freedom) == pytest.approx(value, abs=2e-3)
+
+
+# -- people
+
+
+def _said(verdict: Verdict, by: str, at: float = 0.0) -> Answer:
+    return Answer(Question(FrameKey(1, 1), "box", 0), verdict, by, at)
+
+
+@pytest.mark.parametrize(
+    ("answers", "verdict", "contradicted"),
+    [([_said("yes", "ann")], "yes", False), ([_said("yes", "ann"), _said("yes", "bob")], "yes", False),
+     ([_said("yes", "ann"), _said("no", "bob")], "unsure", True),
+     ([_said("yes", "ann"), _said("no", "bob"), _said("yes", "cy")], "yes", True),
+     ([_said("unsure", "ann"), _said("no", "bob")], "no", False), ([_said("unsure", "ann")], "unsure", False),
+     ([_said("yes", "ann", 1.0), _said("no", "ann", 2.0)], "no", False),
+     ([_said("no", "ann", 2.0), _said("yes", "ann", 1.0), _said("no", "bob")], "no", False)],
+)  # fmt: skip
+def test_the_majority_counts_and_a_tie_counts_for_nothing(
+    answers: list[Answer], verdict: Verdict, contradicted: bool
+) -> None:
+    (found,) = agreed(answers).values()
+    assert (found.verdict, found.contradicted) == (verdict, contradicted)
+
+
+def test_contradictions_are_counted_and_widen_the_interval() -> None:
+    wider = []
+    for seed in range(20):
+        frames, truth = town(seed)
+        asked = population(frames, Predictor.prior())
+        said = sitting(asked, truth, seed, 30)
+        tied = {q: Agreed("unsure", None, 2, True) for q in list(said)[::3]}
+        one, two = true_accuracy(asked, 24, said), true_accuracy(asked, 24, said | tied)
+        assert one is not None
+        assert two is not None
+        assert (two.contradicted, two.unsure, two.answers) == (10, 10, 20)
+        wider.append(two.teacher.width - one.teacher.width)
+    assert np.mean(wider) > 0
+
+
+# -- values
+
+
+def test_values_that_make_no_sense_are_refused() -> None:
+    question = Question(FrameKey(1, 1), "missed")
+    with pytest.raises(InvalidValue, match=r"question\.candidate"):
+        Question(FrameKey(1, 1), "box")
+    with pytest.raises(InvalidValue, match=r"answer\.verdict"):
+        Answer(question, "yes", "ann", 0.0)
+    with pytest.raises(InvalidValue, match=r"answer\.missed"):
+        Answer(question, "counted", "ann", 0.0, 100)
+    with pytest.raises(InvalidValue, match=r"answer\.missed"):
+        Answer(question, "counted", "ann", 0.0, 0, (Marked(BOX, 0),))
+    with pytest.raises(InvalidValue, match=r"marked\.box"):
+        Marked((0.5, 0.1, 0.4, 0.2), 0)
+    with pytest.raises(InvalidValue, match="candidate"):
+        replace(Candidate(0, 0, BOX, None), student=None)
+
+
+def test_the_decisions_import_no_part_that_touches_the_world() -> None:
+    heavy = "('torch', 'cv2', 'fastapi', 'sqlalchemy')"
+    code = f"import sys, scheduler.truth.estimate; print([m for m in {heavy} if m in sys.modules])"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    )
