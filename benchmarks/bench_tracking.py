@@ -1,43 +1,37 @@
 """The tracker on the demo's drawn streets, where it is known which object is which.
 
-    python -m benchmarks.bench_tracking [--seconds 120] [--seeds 3] [--no-student]
+    python -m benchmarks.bench_tracking [--seconds 60] [--seeds 3] [--no-student] [--no-retrained] [--keep FOLDER]
 
-Two kinds of answers: the truth made worse (some objects missed, boxes jittered, wrong names, false boxes), by seed; and
-those of the demo's own first student on the drawn pictures. The tracker's numbers were chosen on some streets;
-"held_out" are others, which nobody looked at while choosing. For each rate of answers it tells, of the objects that
-were answered often enough to be found: how many were found, how many objects each of them became (1 is right), how many
-objects of the tracker mixed several true ones, objects without a true one, changes of identity per 1000 answers of an
-object, and what a step costs in CPU milliseconds.
+Three kinds of answers: the truth made worse (some objects missed, boxes jittered, wrong names, false boxes), by seed;
+those of the demo's own first student on the drawn pictures; and those of that student after it was retrained on this
+street as the demo would (benchmarks/tracked_streets.py), in the window after: with the sure answers only, with the
+looks that may be sent beside them, and with the unsure answers, too. The tracker's numbers were chosen on some streets;
+"held_out" are others, which nobody looked at while choosing. What is told of each run: `measure` in
+benchmarks/tracked_streets.py. `--keep` keeps the retrained students' answers for the next time (they cost a quarter of
+an hour of a core).
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import os
 import platform
 import statistics
 import sys
-import time
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from edge.core.tracks import Seen
-from edge.core.vision import Detections
-from edge.demo.scene import CHARACTERS, CLASSES, Scene, SceneObject, SceneSpec
+from benchmarks.tracked_streets import FPS, Picture, answered, measure, retrained_answers, things
+from edge.demo.scene import CHARACTERS, CLASSES, Scene, SceneSpec
 from edge.demo.site import first_weights
 from edge.inference import prepare
-from edge.tracking import TrackerState, live, step
 
 RESULTS = Path(__file__).resolve().parent / "results" / "tracking.json"
-FPS = 5.0
 #: Answers taken of those at FPS, for each rate.
 EVERY = {5.0: 1, 2.5: 2, 1.0: 5}
 #: Of the truth: part of answers in which an object is missed, boxes shifted by part of their size, wrong names, false
@@ -45,20 +39,10 @@ EVERY = {5.0: 1, 2.5: 2, 1.0: 5}
 MISSED, JITTER, WRONG_NAME, FALSE = 0.15, 0.06, 0.05, 0.15
 #: First seeds of the streets that the tracker's numbers were chosen on, and of those that were held out.
 STREETS = {"": 300, "_held_out": 900}
-#: An object counts if it was answered so often at this rate, over so many seconds.
-LEAST_ANSWERS, LEAST_S = 3, 0.7
-
-
-@dataclass
-class Picture:
-    """What is on one picture, and what was answered; `source` of each answered box is the true object's id or None."""
-
-    at_s: float
-    truth: list[SceneObject]
-    boxes: list[tuple[float, ...]] = field(default_factory=list)
-    scores: list[float] = field(default_factory=list)
-    names: list[str] = field(default_factory=list)
-    source: list[int | None] = field(default_factory=list)
+#: Of the retrained ones: a score from which answers are sure, as cameras are set by default, and from which unsure.
+SURE, UNSURE = 0.4, 0.2
+#: First seeds of the streets with a retrained student that the numbers were chosen on, and that were held out.
+RETRAINED = {"": (300, 600), "_held_out": (900,)}
 
 
 def worse(pictures: Sequence[Picture], seed: int) -> list[Picture]:
@@ -79,7 +63,7 @@ def worse(pictures: Sequence[Picture], seed: int) -> list[Picture]:
             made.scores.append(float(rng.uniform(0.45, 0.95)))
             other = CLASSES[int(rng.integers(len(CLASSES)))]
             made.names.append(other if rng.random() < WRONG_NAME else thing.class_name)
-            made.source.append(thing.track_id)
+            made.source.append(thing.number)
         for _ in range(int(rng.poisson(FALSE))):
             x, y = rng.uniform(0, 0.9), rng.uniform(0.3, 0.85)
             w, h = rng.uniform(0.03, 0.15), rng.uniform(0.04, 0.2)
@@ -89,73 +73,6 @@ def worse(pictures: Sequence[Picture], seed: int) -> list[Picture]:
             made.source.append(None)
         out.append(made)
     return out
-
-
-def answered(picture: Picture, found: Detections) -> Picture:
-    """A student's answer; each box is of the true object that it overlaps most (at least 0.4)."""
-    made = Picture(picture.at_s, picture.truth)
-    for box, score, label in zip(found.boxes, found.scores, found.classes, strict=True):
-        best = max(picture.truth, key=lambda t: overlap(t.box, box), default=None)
-        source = best.track_id if best is not None and overlap(best.box, box) >= 0.4 else None
-        made.boxes.append(tuple(float(v) for v in box))
-        made.scores.append(float(score))
-        made.names.append(CLASSES[int(label)])
-        made.source.append(source)
-    return made
-
-
-def overlap(a: Sequence[float], b: Any) -> float:
-    """Intersection over union."""
-    w, h = min(a[2], b[2]) - max(a[0], b[0]), min(a[3], b[3]) - max(a[1], b[1])
-    if w <= 0 or h <= 0:
-        return 0.0
-    return float(w * h / ((a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1]) - w * h))
-
-
-def measure(pictures: Iterable[Picture]) -> dict[str, float]:
-    """Run the tracker over answers in order."""
-    state, number = TrackerState("bench"), 1
-    given: dict[int, list[tuple[float, int | None]]] = defaultdict(list)
-    mixed: dict[int, dict[int | None, int]] = defaultdict(lambda: defaultdict(int))
-    costs, boxes = [], 0
-    for p in pictures:
-        seen = Seen(
-            p.at_s, p.at_s, np.array(p.boxes, np.float32).reshape(-1, 4), np.array(p.scores, np.float32), tuple(p.names)
-        )
-        boxes += len(p.boxes)
-        began = time.thread_time()
-        done = step(state, seen, next_id=number)
-        costs.append(1000 * (time.thread_time() - began))
-        state, number = done.state, done.next_id
-        now = [t for t in live(state) if t.seen_utc_s == p.at_s]
-        for box, source in zip(p.boxes, p.source, strict=True):
-            mine = next((t.id for t in now if max(abs(a - b) for a, b in zip(t.box, box, strict=True)) < 1e-5), None)
-            if source is not None:
-                given[source].append((p.at_s, mine))
-            if mine is not None:
-                mixed[mine][source] += 1
-    counted = {
-        who: [mine for _, mine in seen]
-        for who, seen in given.items()
-        if len(seen) >= LEAST_ANSWERS and seen[-1][0] - seen[0][0] >= LEAST_S
-    }
-    told = {who: [m for m in mine if m is not None] for who, mine in counted.items()}
-    found = {who: mine for who, mine in told.items() if mine}
-    switches = sum(a != b for mine in found.values() for a, b in itertools.pairwise(mine))
-    answers = sum(len(mine) for mine in found.values())
-    several = sum(sum(n >= 2 for who, n in of.items() if who is not None) > 1 for of in mixed.values())
-    nobody = sum(set(of) == {None} for of in mixed.values())
-    return {
-        "true_objects": len(counted),
-        "found_part": len(found) / max(1, len(counted)),
-        "objects_per_true_object": sum(len(set(mine)) for mine in found.values()) / max(1, len(found)),
-        "mixed_part": several / max(1, len(mixed)),
-        "false_objects_part": nobody / max(1, len(mixed)),
-        "switches_per_1000_answers": 1000 * switches / max(1, answers),
-        "boxes_per_answer": boxes / max(1, len(costs)),
-        "step_ms_median": statistics.median(costs),
-        "step_ms_p95": sorted(costs)[int(0.95 * len(costs))],
-    }
 
 
 def spread(runs: Sequence[dict[str, float]]) -> dict[str, Any]:
@@ -170,12 +87,31 @@ def spread(runs: Sequence[dict[str, float]]) -> dict[str, Any]:
     }
 
 
+def _retrained(
+    seeds: Sequence[int], seconds: float, keep: Path | None
+) -> list[tuple[float, str, list[dict[str, float]]]]:
+    """Rate, kind of answers, a run per street and seed."""
+    streets = [pictures for seed in seeds for pictures in retrained_answers(seed, seconds, keep).values()]
+    kinds = {
+        "retrained": (SURE, SURE, False),
+        "retrained_looks": (SURE, SURE, True),
+        "retrained_looks_unsure": (SURE, UNSURE, True),
+    }
+    return [
+        (rate, kind, [measure(pictures[::every], *how) for pictures in streets])
+        for rate, every in EVERY.items()
+        for kind, how in kinds.items()
+    ]
+
+
 def main() -> int:
     """Writes benchmarks/results/tracking.json."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=120.0)
+    parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--no-student", action="store_true", help="the worsened truth only")
+    parser.add_argument("--no-retrained", action="store_true", help="no retrained students")
+    parser.add_argument("--keep", type=Path, help="keep the retrained students' answers in this folder, or take them")
     args = parser.parse_args()
     student = None if args.no_student else prepare(first_weights("detection")[0])
     kinds: dict[str, dict[str, Any]] = {}
@@ -187,8 +123,8 @@ def main() -> int:
             scene = Scene(spec)
             truth[name], by_student[name] = [], []
             for n in range(int(args.seconds * FPS)):
-                rgb, things = scene.render(n / FPS)
-                picture = Picture(n / FPS, things)
+                rgb, objects = scene.render(n / FPS)
+                picture = Picture(n / FPS, things(objects))
                 truth[name].append(picture)
                 if student is not None:
                     by_student[name].append(answered(picture, student.detect([rgb], 1.0, 0.4)[0]))
@@ -202,6 +138,9 @@ def main() -> int:
             if student is not None:
                 runs = [measure(pictures[::every]) for pictures in by_student.values()]
                 kinds.setdefault(f"first_student{which}", {})[f"{rate:g}"] = spread(runs)
+        if not args.no_retrained:
+            for rate, kind, runs in _retrained(RETRAINED[which], args.seconds, args.keep):
+                kinds.setdefault(f"{kind}{which}", {})[f"{rate:g}"] = spread(runs)
     result = {
         "utc": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": {"processor": platform.processor() or platform.machine(), "cores": os.cpu_count()},
@@ -209,6 +148,7 @@ def main() -> int:
         "seeds": args.seeds,
         "streets": list(CHARACTERS),
         "first_seeds": {which.strip("_") or "chosen_on": seed for which, seed in STREETS.items()},
+        "first_seeds_retrained": {which.strip("_") or "chosen_on": seeds for which, seeds in RETRAINED.items()},
         "worsened_by": {"missed": MISSED, "jitter": JITTER, "wrong_name": WRONG_NAME, "false_per_answer": FALSE},
         "answers_per_s": kinds,
     }

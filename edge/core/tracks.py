@@ -23,7 +23,9 @@ class TrackerLimits:
     An object is told of when `confirm_answers` answers have shown it over at least `confirm_after_s`, each within
     `confirm_within_s` of the one before, and their scores, less some for each answer between that did not show it, come
     to `confirm_score` (with one answer: at once). It is over `end_after_s` after the last one. One that has stood still
-    for `still_after_s` is waited for `still_patience_s`: a parked car that is not seen for a while stays one object.
+    for `still_after_s` is waited for up to `still_patience_s`: a parked car that is not seen for a while stays one
+    object. One that vanished in mid-picture is waited for up to `lost_patience_s`: who turns up where it would be by
+    then is the same object.
     `max_objects` per camera at once.
     """
 
@@ -32,6 +34,7 @@ class TrackerLimits:
     confirm_within_s: float = 2.5
     confirm_score: float = 1.0
     end_after_s: float = 3.0
+    lost_patience_s: float = 8.0
     still_after_s: float = 5.0
     still_patience_s: float = 45.0
     leave_zone_after_s: float = 1.5
@@ -43,6 +46,7 @@ class TrackerLimits:
         checks.in_range("tracker.confirm_within_s", self.confirm_within_s, 0.0, 3600, low_open=True)
         checks.in_range("tracker.confirm_score", self.confirm_score, 0.0, 1000)
         checks.in_range("tracker.end_after_s", self.end_after_s, 0.0, 3600, low_open=True)
+        checks.in_range("tracker.lost_patience_s", self.lost_patience_s, self.end_after_s, 3600)
         checks.in_range("tracker.still_after_s", self.still_after_s, 0.0, 3600)
         checks.in_range("tracker.still_patience_s", self.still_patience_s, self.end_after_s, 86_400)
         checks.in_range("tracker.leave_zone_after_s", self.leave_zone_after_s, 0.0, 3600)
@@ -52,18 +56,23 @@ class TrackerLimits:
 @dataclass(frozen=True)
 class Seen:
     """One answer: N objects in a picture taken at `at_s` (monotonic, seconds) and `utc_s`. `boxes` (N, 4) xyxy in
-    fractions of the picture, `scores` (N,) 0-1, `classes` N names. Raises InvalidValue."""
+    fractions of the picture, `scores` (N,) 0-1, `classes` N names. Boxes with a score below `sure` only go on with what
+    is known already. `looks` (N, any number): how each looks, where the worker says it. Raises InvalidValue."""
 
     at_s: float
     utc_s: float
     boxes: NDArray[np.float32]
     scores: NDArray[np.float32]
     classes: tuple[str, ...]
+    sure: float = 0.0
+    looks: NDArray[np.float32] | None = None
 
     def __post_init__(self) -> None:
         count = len(self.classes)
         if self.boxes.shape != (count, 4) or self.scores.shape != (count,):
             raise InvalidValue("seen", (self.boxes.shape, self.scores.shape, count), "N boxes, scores and classes")
+        if self.looks is not None and (self.looks.ndim != 2 or len(self.looks) != count):
+            raise InvalidValue("seen.looks", self.looks.shape, f"({count}, any number)")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,97 @@
+"""Before a new object is told of: is it one that vanished in mid-picture, or a part of one that is there?
+
+A detector that is not sure loses somebody who walks on for seconds. A single box does not tell him from the next one;
+a new track does, since it has a velocity of its own, too: the place where it began must lie where the mean of both
+velocities leads from where the other was seen last.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from edge.core.tracks import TrackerLimits
+from edge.tracking import boxes as bx
+from edge.tracking.matching import unlike
+from edge.tracking.track import Track, joined
+
+#: A box is a part of an object seen within so many seconds that it overlaps by so much, or of which so much is common.
+_PART_S, _PART_OVERLAP, _PART_WITHIN = 1.0, 0.2, 0.7
+#: Its place may be off by so many sizes, more a second, and part of the way.
+_PLACE, _PLACE_PER_S, _PLACE_OF_WAY = 0.8, 0.3, 0.5
+#: Logarithm of sizes, more a second; velocity in sizes a second, and of itself.
+_GROWS, _GROWS_PER_S, _TURNS, _TURNS_OF_SPEED = 0.7, 0.1, 0.8, 0.7
+#: What another class and another look add.
+_OTHER_CLASS, _OTHER_LOOK = 0.3, 0.26
+#: Up to here it is what vanished; up to here it may be, and so many times the evidence is asked for a new object.
+_IS, _PERHAPS, _MORE_EVIDENCE = 1.0, 2.0, 4.0
+
+
+def tell(
+    tracks: Sequence[Track], at_s: float, limits: TrackerLimits, numbers: Iterator[int]
+) -> tuple[list[Track], list[Track]]:
+    """Those that may be told of now: each goes on with an object that vanished, or is a new one, or waits. Returns all
+    tracks as they are then, and the new objects."""
+    ready = [n for n, t in enumerate(tracks) if t.object is None and t.seen_s == at_s and confirmed(t, limits)]
+    if not ready:
+        return list(tracks), []
+    known = [n for n, t in enumerate(tracks) if t.object is not None]
+    waits = _parts(tracks, ready, known, at_s)
+    pairs = sorted(
+        (_goes_on(tracks[k], tracks[r]), r, k)
+        for r in ready
+        if r not in waits
+        for k in known
+        if tracks[k].seen_s < tracks[r].began_s
+    )
+    heirs: dict[int, int] = {}
+    for cost, r, k in pairs:
+        if cost < _IS and r not in heirs and k not in heirs.values():
+            heirs[r] = k
+        elif cost < _PERHAPS and tracks[r].evidence < _MORE_EVIDENCE * limits.confirm_score:
+            waits.add(r)  # more answers will show
+    out, new = list(tracks), []
+    for r in ready:
+        if r in heirs:
+            out[r] = joined(tracks[heirs[r]], tracks[r])
+        elif r not in waits:
+            out[r] = replace(tracks[r], object=next(numbers))
+            new.append(out[r])
+    gone = set(heirs.values())
+    return [t for n, t in enumerate(out) if n not in gone], new
+
+
+def confirmed(track: Track, limits: TrackerLimits) -> bool:
+    """Whether answers enough speak for an object."""
+    if limits.confirm_answers == 1:
+        return True
+    lasted = track.seen_s - track.began_s >= limits.confirm_after_s
+    return track.answers >= limits.confirm_answers and lasted and track.evidence >= limits.confirm_score
+
+
+def _parts(tracks: Sequence[Track], ready: Sequence[int], known: Sequence[int], at_s: float) -> set[int]:
+    """Of `ready`, those that lie on an object that is there."""
+    there = [k for k in known if at_s - tracks[k].seen_s <= _PART_S]
+    if not there:
+        return set()
+    boxes, others = np.array([tracks[r].box for r in ready]), np.array([tracks[k].predicted(at_s) for k in there])
+    on = (bx.iou(boxes, others) > _PART_OVERLAP) | (bx.within(boxes, others) > _PART_WITHIN)
+    return {r for n, r in enumerate(ready) if on[n].any()}
+
+
+def _goes_on(lost: Track, found: Track) -> float:
+    """How unlike it is that `found` is what `lost` was."""
+    gap_s = found.began_s - lost.seen_s
+    size = math.sqrt(lost.size * found.size)
+    velocity = [(a + b) / 2 for a, b in zip(lost.motion.velocity, found.motion.velocity, strict=True)]
+    speed = math.hypot(*velocity)
+    off = [found.began_at[k] - lost.motion.centre[k] - velocity[k] * gap_s for k in range(2)]
+    place = math.hypot(*off) / (size * (_PLACE + _PLACE_PER_S * gap_s) + _PLACE_OF_WAY * speed * gap_s)
+    grown = abs(math.log(found.size / lost.size)) / (_GROWS + _GROWS_PER_S * gap_s)
+    turn = math.hypot(*(a - b for a, b in zip(lost.motion.velocity, found.motion.velocity, strict=True)))
+    turned = turn / (_TURNS * size + _TURNS_OF_SPEED * speed)
+    other = 0.0 if lost.class_name == found.class_name else _OTHER_CLASS
+    return math.hypot(place, grown, turned) + other + _OTHER_LOOK * float(unlike([lost.look], [found.look])[0, 0])

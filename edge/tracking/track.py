@@ -1,0 +1,262 @@
+"""One object as it is followed: a frozen value, and what becomes of it with the next box."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edge.core.tracks import Seen, TrackedObject, TrackerLimits
+from edge.core.zones import Box, Zone, zones_at
+from edge.tracking import boxes as bx
+from edge.tracking import motion as mo
+
+#: A box that overlaps the one it began with by so much has not moved.
+_STILL_OVERLAP = 0.65
+#: How much of earlier votes is kept. Another class must lead by so much.
+_KEEP_VOTES, _CLASS_LEAD = 0.9, 1.3
+#: How much of a box's sides and look is taken over at once.
+_NEW_SIDES, _NEW_LOOK = 0.6, 0.3
+#: One that stands is expected as one of which so many seconds nothing was seen, however long it was.
+_STANDS_S = 0.4
+
+Votes = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Stay:
+    """In a zone: since when, until when it was seen inside, and since when outside (None: it is inside)."""
+
+    entered_s: float
+    inside_s: float
+    outside_s: float | None = None
+    left: bool = False
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One box of an answer with the scores of the names given to it; `look` empty where none was sent."""
+
+    box: Box
+    votes: Votes
+    look: tuple[float, ...]
+    sure: bool
+
+    @property
+    def score(self) -> float:
+        return max(self.votes.values())
+
+    @property
+    def centre(self) -> mo.Point:
+        return (self.box[0] + self.box[2]) / 2, (self.box[1] + self.box[3]) / 2
+
+    @property
+    def sides(self) -> tuple[float, float]:
+        return self.box[2] - self.box[0], self.box[3] - self.box[1]
+
+    @property
+    def size(self) -> float:
+        """Root of its area."""
+        return math.sqrt(self.sides[0] * self.sides[1])
+
+
+@dataclass(frozen=True)
+class Track:
+    """What is known of what may be an object; `object` is its number once it was told of. `box` was seen last;
+    `sides` are smoothed; `anchor` is the box that it has not left since `anchor_s`."""
+
+    began_s: float
+    began_utc_s: float
+    began_at: mo.Point
+    seen_s: float
+    seen_utc_s: float
+    box: Box
+    votes: tuple[tuple[str, float], ...]
+    class_name: str
+    score: float
+    evidence: float
+    motion: mo.Motion
+    sides: tuple[float, float]
+    look: tuple[float, ...]
+    anchor: Box
+    anchor_s: float
+    answers: int = 1
+    missed: int = 0
+    stays: tuple[tuple[str, Stay], ...] = ()
+    object: int | None = None
+    still: bool = False
+
+    @property
+    def size(self) -> float:
+        """Root of its area."""
+        return math.sqrt(self.sides[0] * self.sides[1])
+
+    @property
+    def stood_s(self) -> float:
+        """How long it has been where it is."""
+        return self.seen_s - self.anchor_s
+
+    def expected(self, at_s: float) -> mo.Motion:
+        """Where it is at `at_s`; one that stands does not go on."""
+        passed = at_s - self.seen_s
+        if self.still:
+            return replace(self.motion, velocity=(0.0, 0.0)).after(min(passed, _STANDS_S), self.size)
+        return self.motion.after(passed, self.size)
+
+    def predicted(self, at_s: float) -> Box:
+        """Its box at `at_s`."""
+        (x, y), (w, h) = self.expected(at_s).centre, self.sides
+        return x - w / 2, y - h / 2, x + w / 2, y + h / 2
+
+    def zones(self) -> tuple[str, ...]:
+        """Those it is in."""
+        return tuple(sorted(zone for zone, stay in self.stays if not stay.left))
+
+    def told(self, camera: str) -> TrackedObject:
+        """As others see it."""
+        return TrackedObject(
+            id=self.object or 0,
+            camera=camera,
+            class_name=self.class_name,
+            score=self.score,
+            box=self.box,
+            began_utc_s=self.began_utc_s,
+            seen_utc_s=self.seen_utc_s,
+            age_s=self.seen_s - self.began_s,
+            answers=self.answers,
+            zones=self.zones(),
+            zone_s={zone: stay.inside_s - stay.entered_s for zone, stay in self.stays},
+            still=self.still,
+        )
+
+
+def first_seen(answer: Answer, seen: Seen, zones: Sequence[Zone]) -> Track:
+    """What may be a new object."""
+    ranked = _ranked(answer.votes)
+    name = ranked[0][0]
+    return Track(
+        began_s=seen.at_s,
+        began_utc_s=seen.utc_s,
+        began_at=answer.centre,
+        seen_s=seen.at_s,
+        seen_utc_s=seen.utc_s,
+        box=answer.box,
+        votes=ranked,
+        class_name=name,
+        score=answer.score,
+        evidence=answer.score,
+        motion=mo.first(answer.centre, answer.size),
+        sides=answer.sides,
+        look=answer.look,
+        anchor=answer.box,
+        anchor_s=seen.at_s,
+        stays=_stays((), zones_at(zones, answer.box, name), seen.at_s, 0.0),
+    )
+
+
+def seen_again(track: Track, answer: Answer, seen: Seen, zones: Sequence[Zone], limits: TrackerLimits) -> Track:
+    """The track after a box that is its own."""
+    here = np.array([answer.box])
+    variance = mo.measured(answer.size, bool(bx.cut_off(here)[0]))
+    sides = [old ** (1 - _NEW_SIDES) * new**_NEW_SIDES for old, new in zip(track.sides, answer.sides, strict=True)]
+    counted = {name: _KEEP_VOTES * weight for name, weight in track.votes}
+    for name, score in answer.votes.items():
+        counted[name] = counted.get(name, 0.0) + score
+    ranked = _ranked(counted)
+    name = leading(ranked, track.class_name)
+    stands = float(bx.iou(np.array([track.anchor]), here)[0, 0]) >= _STILL_OVERLAP
+    anchor, anchor_s = (track.anchor, track.anchor_s) if stands else (answer.box, seen.at_s)
+    return replace(
+        track,
+        seen_s=seen.at_s,
+        seen_utc_s=seen.utc_s,
+        box=answer.box,
+        votes=ranked,
+        class_name=name,
+        score=max(track.score, answer.score),
+        answers=track.answers + 1,
+        missed=0,
+        evidence=track.evidence + answer.score,
+        motion=track.expected(seen.at_s).seen(answer.centre, variance),
+        sides=(sides[0], sides[1]),
+        look=_mixed(track.look, answer.look),
+        anchor=anchor,
+        anchor_s=anchor_s,
+        still=seen.at_s - anchor_s >= limits.still_after_s,
+        stays=_stays(track.stays, zones_at(zones, answer.box, name), seen.at_s, limits.leave_zone_after_s),
+    )
+
+
+def joined(lost: Track, found: Track) -> Track:
+    """`found` as the object that `lost` was."""
+    votes = dict(lost.votes)
+    for name, weight in found.votes:
+        votes[name] = votes.get(name, 0.0) + weight
+    ranked = _ranked(votes)
+    stays = dict(lost.stays)
+    for zone, stay in found.stays:
+        before = stays.get(zone)
+        stays[zone] = stay if before is None or before.left else replace(stay, entered_s=before.entered_s)
+    return replace(
+        found,
+        object=lost.object,
+        began_s=lost.began_s,
+        began_utc_s=lost.began_utc_s,
+        began_at=lost.began_at,
+        votes=ranked,
+        class_name=leading(ranked, lost.class_name),
+        score=max(lost.score, found.score),
+        answers=lost.answers + found.answers,
+        stays=tuple(stays.items()),
+    )
+
+
+def leading(ranked: Sequence[tuple[str, float]], now: str) -> str:
+    """The class after votes; another one must lead clearly."""
+    best, weight = ranked[0]
+    return best if weight > _CLASS_LEAD * dict(ranked).get(now, 0.0) else now
+
+
+def _ranked(votes: Votes) -> tuple[tuple[str, float], ...]:
+    """The order of names says nothing; the first of equals is always the same one."""
+    return tuple(sorted(votes.items(), key=lambda item: (-item[1], item[0]))[:8])
+
+
+def _mixed(old: tuple[float, ...], new: tuple[float, ...]) -> tuple[float, ...]:
+    if len(old) != len(new):
+        return new or old
+    return tuple((1 - _NEW_LOOK) * a + _NEW_LOOK * b for a, b in zip(old, new, strict=True))
+
+
+def _stays(
+    before: tuple[tuple[str, Stay], ...], inside: Sequence[str], at_s: float, leave_after_s: float
+) -> tuple[tuple[str, Stay], ...]:
+    """A zone is left when the object was seen outside for a while; one that is not seen at all has not left."""
+    stays = dict(before)
+    for zone, stay in before:
+        if zone in inside:
+            stays[zone] = Stay(at_s, at_s) if stay.left else Stay(stay.entered_s, at_s)
+        elif not stay.left:
+            outside = at_s if stay.outside_s is None else stay.outside_s
+            stays[zone] = replace(stay, outside_s=outside, left=at_s - outside >= leave_after_s)
+    for zone in inside:
+        if zone not in stays:
+            stays[zone] = Stay(at_s, at_s)
+    return tuple(stays.items())
+
+
+def apart(a: Sequence[tuple[float, ...]], b: Sequence[tuple[float, ...]]) -> NDArray[np.float64]:
+    """(len(a), len(b)) mean squared difference of two looks; not a number where one of them is not known."""
+    length = max((len(look) for look in (*a, *b)), default=0)
+    if not length:
+        return np.full((len(a), len(b)), math.nan)
+    one, other = (
+        np.array([look if len(look) == length else (math.nan,) * length for look in looks], np.float64).reshape(
+            -1, length
+        )
+        for looks in (a, b)
+    )
+    return np.asarray(((one[:, None] - other[None]) ** 2).mean(2))
