@@ -78,6 +78,28 @@ def split_by_time(
     return Split(tuple(ordered[:end]), tuple(ordered[cut:]), tuple(ordered[end:cut]))
 
 
+def split_interleaved(frames: Sequence[LabelledFrame], every: int = 4, min_train: int = 2) -> Split:
+    """Every `every`-th frame in order of time is held out: the least score of a student that began as a published
+    detector is chosen on them, and they shall show what the whole window was like.
+
+    Raises:
+        InvalidValue: `every` is below 2.
+        LabelError: too few labelled frames, or none shows an object; says what there is.
+    """
+    checks.in_range("held_out.every", every, 2, 1000)
+    ordered = sorted(frames, key=lambda f: (f.frame.utc_s, f.frame.number))
+    held_out = tuple(f for n, f in enumerate(ordered) if n % every == every - 1)
+    train = tuple(f for n, f in enumerate(ordered) if n % every != every - 1)
+    if len(train) < min_train or not held_out:
+        raise LabelError(
+            f"{len(ordered)} labelled frames are too few: {max(every, min_train + 1)} are needed",
+            "raise the label budget or lengthen the window",
+        )
+    if not _classes(ordered):
+        raise LabelError(f"none of the {len(ordered)} labelled frames shows an object of the camera's classes")
+    return Split(train, held_out)
+
+
 def build_labelled_window(
     camera: str,
     window: int,
@@ -87,8 +109,11 @@ def build_labelled_window(
     held_out_share: float = 0.3,
     exemplars: Sequence[LabelledFrame] = (),
     gap_s: float = 0.0,
+    kept_out: Sequence[LabelledFrame] | None = None,
 ) -> LabelledWindow:
     """The data of one camera's window. Exemplars of this very window are left out (they are in it already).
+
+    `kept_out`: held-out frames of earlier windows; with it (may be empty) frames are held out all over the window.
 
     Raises:
         LabelError, InvalidValue: as `split_by_time`; a frame of another camera.
@@ -96,9 +121,13 @@ def build_labelled_window(
     for f in frames:
         if f.frame.camera != camera:
             raise InvalidValue("frames[].camera", f.frame.camera, f"frames of camera {camera!r}")
-    split = split_by_time(frames, held_out_share, gap_s=gap_s)
     older = tuple(e for e in exemplars if e.frame.window != window)
-    return LabelledWindow(camera, window, task, tuple(classes), split.train, split.held_out, older)
+    if kept_out is None:
+        split = split_by_time(frames, held_out_share, gap_s=gap_s)
+        return LabelledWindow(camera, window, task, tuple(classes), split.train, split.held_out, older)
+    split = split_interleaved(frames, max(2, round(1 / held_out_share)))
+    earlier = tuple(f for f in kept_out if f.frame.window != window)
+    return LabelledWindow(camera, window, task, tuple(classes), split.train, split.held_out, older, earlier)
 
 
 def _classes(frames: Sequence[LabelledFrame]) -> set[int]:

@@ -248,6 +248,14 @@ def _protected(c: Connection, now: float) -> set[str]:
             kept.add(row.id)
         if row.parent is None:
             first.add(row.camera)
+    # The root of a lineage in use is the first student that runs in shadow: a camera whose student was changed has two.
+    by_id = {row.id: row for row in rows}
+    for row in rows:
+        if row.state == "promoted" or row.pinned:
+            root = row
+            while root.parent in by_id:
+                root = by_id[root.parent]
+            kept.add(root.id)
     kept.update(_targets(c))
     return kept
 

@@ -22,6 +22,7 @@ from edge.core.models import ModelVersion
 from edge.store import database as db
 from edge.store import tables as t
 from edge.store.alarms import AlarmsPart
+from edge.store.answers import AnswersPart
 from edge.store.blobs import BlobStore
 from edge.store.database import Database, from_os_error, retried
 from edge.store.journal import JournalPart
@@ -32,7 +33,7 @@ from edge.store.versions import checked_version
 from edge.store.windows import WindowsPart
 
 
-class Store(SettingsPart, WindowsPart, JournalPart, RetentionPart, AlarmsPart):
+class Store(SettingsPart, WindowsPart, JournalPart, RetentionPart, AlarmsPart, AnswersPart):
     """Opens (and upgrades) the database at `url`, by default SQLite in `data_dir`; blobs are in `data_dir`/models.
 
     With `owner` the folder is taken for this process alone (by a lock that dies with it), because an appliance that

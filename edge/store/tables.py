@@ -407,3 +407,29 @@ dead_letters = sa.Table(
     sa.Index("ix_dead_letters_destination_id", "destination", "id"),
     sqlite_autoincrement=True,
 )
+
+# Answers of people to questions about labelled pictures: rows are only ever added. Boxes and names stand in them, so
+# that they outlive the pictures. `camera` is no key: a camera may be gone, its answers stay.
+answers = sa.Table(
+    "answers",
+    metadata,
+    sa.Column("id", _serial, primary_key=True, autoincrement=True),
+    sa.Column("camera", sa.Text, nullable=False),
+    sa.Column("window", sa.BigInteger, nullable=False),
+    sa.Column("frame", sa.BigInteger, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("candidate", sa.Integer),
+    sa.Column("verdict", sa.Text, nullable=False),
+    sa.Column("missed", sa.Integer),
+    sa.Column("marked", sa.JSON, nullable=False),
+    sa.Column("class_name", sa.Text),
+    sa.Column("student_box", sa.JSON(none_as_null=True)),
+    sa.Column("teacher_box", sa.JSON(none_as_null=True)),
+    sa.Column("width", sa.Integer, nullable=False),
+    sa.Column("height", sa.Integer, nullable=False),
+    sa.Column("answered_by", sa.Text, nullable=False),
+    sa.Column("at_utc_s", sa.Double, nullable=False),
+    sa.Column("source", sa.Text, nullable=False),
+    sa.Index("ix_answers_camera_window", "camera", "window"),
+    sqlite_autoincrement=True,
+)

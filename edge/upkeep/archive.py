@@ -29,7 +29,7 @@ _CHUNK = 1 << 20
 _MAX_MANIFEST = 256 << 20
 _NAMES = re.compile(
     r"database\.sqlite|site\.yaml|tables/[a-z_][a-z0-9_]{0,62}\.jsonl|models/[0-9a-f]{64}\.(safetensors|json)"
-    r"|(alarms|exemplars|objects|pictures|serving|windows)(/[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,200}){1,8}"
+    r"|(alarms|answers|exemplars|kept-out|objects|pictures|serving|windows)(/[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,200}){1,8}"
 )
 
 

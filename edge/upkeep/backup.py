@@ -32,8 +32,8 @@ from edge.upkeep.archive import ArchiveReader, ArchiveWriter, Manifest, member_n
 
 SQLITE = "database.sqlite"
 SITE = "site.yaml"
-_ALWAYS = ("exemplars", "serving")
-_PICTURES = ("pictures", "windows", "alarms", "objects")
+_ALWAYS = ("exemplars", "kept-out", "serving")
+_PICTURES = ("pictures", "windows", "alarms", "objects", "answers")
 #: Who was logged in then, and links that were open then, do not come back: they may have been used or ended since.
 _NOT_BACK = ("sessions", "links")
 #: Retention may delete a model file between the database's snapshot and its turn: then another snapshot is taken.

@@ -18,7 +18,9 @@ from store_helpers import JumpClock, add, chain, check_invariants, plan, problem
 from edge.core.errors import Conflict, InvalidValue, NotFound, StoreError
 from edge.core.labels import Accuracy
 from edge.core.shares import Usage
+from edge.core.truth import Answer, FrameKey, Marked, Question
 from edge.store import database as db
+from edge.store.answers import AnswerRecord
 from edge.store.store import Store, default_url
 from edge.store.values import NewEvent
 
@@ -505,3 +507,32 @@ def test_of_two_changes_for_the_same_revision_one_wins(store: Store) -> None:
 def test_two_boundaries_at_once_open_two_windows_one_after_the_other(store: Store) -> None:
     assert _together(*[lambda: store.open_window(1000.0, 60.0, "relay") and None] * 3) == []
     assert [(w.id, w.open) for w in store.windows()] == [(2, True), (1, False), (0, False)]
+
+
+# --- answers of people ----------------------------------------------------------------------------------------------
+
+
+def test_answers_of_people_are_only_ever_added(open_store: Callable[[], Store]) -> None:
+    store = open_store()
+    box = Question(FrameKey(3, 7), "box", 0)
+    records = [
+        AnswerRecord("gate", Answer(box, "yes", "ann", 1000.0), (), "car", None, (0.25, 0.5, 0.375, 0.75), 640, 360),
+        AnswerRecord("gate", Answer(box, "no", "bob", 1001.0), (), "car", None, (0.25, 0.5, 0.375, 0.75), 640, 360),
+        AnswerRecord(
+            "gate",
+            Answer(Question(FrameKey(2**40, 9), "missed"), "counted", "ann", 1002.0, 1, (Marked((0, 0, 0.5, 1), 0),)),
+            ("bus",),
+        ),
+    ]
+    assert store.add_answers([]) == ()
+    ids = store.add_answers(records)
+    store = open_store()
+    kept = store.answers("gate")
+    assert tuple(k.id for k in kept) == ids == tuple(sorted(set(ids)))
+    assert [k.answer for k in kept] == [r.answer for r in records]
+    assert (kept[0].teacher_box, kept[0].student_box) == ((0.25, 0.5, 0.375, 0.75), None)
+    assert kept[2].to_json()["marked"] == [{"box": [0.0, 0.0, 0.5, 1.0], "class": "bus"}]
+    assert [k.id for k in store.answers("gate", window=3)] == list(ids[:2])
+    assert store.last_answers() == {"gate": ids[2]}
+    with pytest.raises(InvalidValue, match="limit"):
+        store.answers(limit=0)

@@ -24,7 +24,9 @@ from edge.cli import main
 from edge.core.alarms import Alarm
 from edge.core.errors import Conflict, MagpieError, NotFound, StoreError
 from edge.core.tracks import TrackedObject
+from edge.core.truth import Answer, FrameKey, Question
 from edge.store import database as db
+from edge.store.answers import AnswerRecord
 from edge.store.store import Store
 from edge.store.tables import metadata
 from edge.store.values import NewEvent
@@ -48,6 +50,8 @@ def fill(store: Store) -> None:
     store.put_settings("rules", {"rules": [{"id": "any", "kind": "object"}]}, "ann")
     store.put_settings("outputs", {"mqtt": {"host": "broker", "password_from": "secret:mqtt"}}, "ann")
     store.put_alarms([Alarm(7, "any", "Any", "object", "warning", "gate", "9", "new", 5.0, "car", object=9)])
+    said = Answer(Question(FrameKey(1, 2), "box", 0), "yes", "ann", 1000.0)
+    store.add_answers([AnswerRecord("gate", said, (), "car", None, (0.1, 0.1, 0.2, 0.2), 640, 360)])
     store.put_alarms([Alarm(8, "disk", "Disk", "disk", "critical", None, "", "end", 6.0, "full", ended_utc_s=7.0)])
     box = (0.1, 0.2, 0.3, 0.4)
     store.put_objects([TrackedObject(9, "gate", "car", 0.9, box, 4.0, 5.0, 1.0, 6, ("drive",), {"drive": 0.5})])
@@ -113,7 +117,7 @@ def test_what_was_saved_comes_back_on_either_database(
     done = restore(file, there, new)
     assert done.models == 4
     assert state(new) == before
-    assert all(before[name] for name in ("users", "tokens", "alarms", "objects", "outbox", "dead_letters"))
+    assert all(before[name] for name in ("users", "tokens", "alarms", "answers", "objects", "outbox", "dead_letters"))
     database = db.Database(new)
     with database.read() as connection:
         for name in NOT_BACK:
@@ -145,7 +149,7 @@ def test_pictures_of_alarms_and_objects_are_there_or_are_not_said_to_be(
     filled: tuple[str, Path], tmp_path: Path, pictures: bool, place: Place
 ) -> None:
     url, folder = filled
-    for name in ("alarms/gate/7.jpg", "objects/gate/9.jpg", "alarms/8.jpg"):
+    for name in ("alarms/gate/7.jpg", "objects/gate/9.jpg", "alarms/8.jpg", "answers/gate/00000001-00000002.jpg"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(b"jpeg")
     with Store(url, folder) as store:
@@ -160,6 +164,7 @@ def test_pictures_of_alarms_and_objects_are_there_or_are_not_said_to_be(
         assert said == [pictures] * 3
         assert store.alarm_picture_bytes() == (12 if pictures else 0)
     assert (there / "alarms" / "8.jpg").exists() == pictures
+    assert (there / "answers" / "gate" / "00000001-00000002.jpg").exists() == pictures
 
 
 def test_a_running_store_is_saved_as_of_one_instant(filled: tuple[str, Path], tmp_path: Path) -> None:

@@ -1,0 +1,143 @@
+"""Which questions to ask next, with known probabilities.
+
+Each question has a size: what not knowing its answer costs the two estimates. Questions are asked in the order of
+(random number / size), which is sequential Poisson sampling (Ohlsson, J. Off. Stat. 14, 1998): after n questions each
+has been asked with probability min(1, n size / sum of sizes), whenever the operator stops. The random numbers come from
+a seed, so that the order stays the same from one visit to the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edge.core.truth import AskableFrame, NextQuestion, Question
+from scheduler.truth.predictions import Floats, Predictor
+
+#: How much more a number of missed objects scatters than its expectation (a Poisson number: 1).
+MISSED_SCATTER = 1.0
+#: The least size of a question, as a part of the mean: no answer may get an enormous weight.
+_LEAST_SIZE = 0.5
+
+
+@dataclass(frozen=True)
+class Population:
+    """Every question of some frames (Q), with what is expected of it. `student`, `teacher`, `object`: of a box
+    question the probabilities that the student's box fits, the teacher's, that there is an object; of a missed
+    question the number of objects nobody saw is `object`. `variance` is that of the answer's `object`.
+
+    `student_boxes`, `teacher_boxes`: all boxes in the frames. `size` is relative; its sum has no meaning.
+    """
+
+    questions: tuple[Question, ...]
+    strata: tuple[str, ...]
+    missed: NDArray[np.bool_]
+    student: Floats
+    teacher: Floats
+    object: Floats
+    variance: Floats
+    size: Floats
+    student_boxes: int
+    teacher_boxes: int
+
+    def __len__(self) -> int:
+        return len(self.questions)
+
+
+def population(frames: Sequence[AskableFrame], predictor: Predictor) -> Population:
+    """All questions of the frames, box questions of a frame before its missed question."""
+    questions: list[Question] = []
+    strata: list[str] = []
+    parts: list[tuple[Floats, Floats, Floats]] = []
+    boxes = np.zeros(2, np.int64)
+    for frame in frames:
+        expected = predictor.expect(frame)
+        for candidate in frame.candidates:
+            questions.append(Question(frame.key, "box", candidate.index))
+            strata.append(candidate.group)
+            boxes += (candidate.student is not None, candidate.teacher is not None)
+        parts.append((expected.student, expected.teacher, expected.object))
+        questions.append(Question(frame.key, "missed"))
+        strata.append("missed")
+        parts.append((np.zeros(1), np.zeros(1), np.array([expected.missed])))
+    student, teacher, found = (np.concatenate([np.zeros(0), *(p[n] for p in parts)]) for n in range(3))
+    missed = np.array([s == "missed" for s in strata], bool)
+    variance = np.where(missed, MISSED_SCATTER * np.maximum(found, 0.25), found * (1 - found))
+    size = _sizes(missed, student, teacher, found, variance, boxes)
+    return Population(
+        tuple(questions), tuple(strata), missed, student, teacher, found, variance, size, int(boxes[0]), int(boxes[1])
+    )
+
+
+def _sizes(
+    missed: NDArray[np.bool_],
+    student: Floats,
+    teacher: Floats,
+    found: Floats,
+    variance: Floats,
+    boxes: NDArray[np.int64],
+) -> Floats:
+    """Standard deviation of what an answer changes in student's and teacher's F1 together."""
+    if len(missed) == 0:
+        return np.zeros(0)
+    objects = float(found.sum())
+    total = np.zeros(len(missed))
+    for own, count in ((student, boxes[0]), (teacher, boxes[1])):
+        scale = max(float(count) + objects, 1.0)
+        f1 = 2 * float(own.sum()) / scale
+        # An answer counts 2 of its fitting box less f1 of its object; they go together but for a box that fits badly.
+        gain = np.where(missed, f1, np.where(own > 0, 2.0 - f1, f1)) / scale
+        badly = (2.0 / scale) ** 2 * np.where(found > 0, own * (1 - own / np.maximum(found, 1e-9)), 0.0)
+        total += gain**2 * variance + np.where(missed, 0.0, badly)
+    size = np.sqrt(total)
+    out: Floats = np.maximum(size, _LEAST_SIZE * float(size.mean()))
+    return out / float(out.mean())
+
+
+def probabilities(size: Floats, count: int) -> Floats:
+    """Probability that each of some questions is among the first `count` asked: proportional to size, at most 1."""
+    if count >= len(size):
+        return np.ones(len(size))
+    out = np.zeros(len(size))
+    sure = np.zeros(len(size), bool)
+    while True:
+        rest = count - int(sure.sum())
+        out = np.where(sure, 1.0, rest * size / max(float(size[~sure].sum()), 1e-300))
+        over = (out >= 1.0) & ~sure
+        if not over.any():
+            return out
+        sure |= over
+
+
+def order(size: Floats, seed: int) -> NDArray[np.int64]:
+    """Indices of the questions in the order in which they are asked."""
+    # 1 - u: never 0, so that a size decides between any two numbers.
+    draw = (1.0 - np.random.default_rng(seed).random(len(size))) / np.maximum(size, 1e-12)
+    return np.argsort(draw, kind="stable")
+
+
+def next_questions(
+    people: Population, seed: int, answered: Collection[Question], known: Collection[Question], limit: int
+) -> list[NextQuestion]:
+    """At most `limit` questions that are in neither of the two, in the order of asking.
+
+    `answered`: through the page (their number sets the probabilities); `known`: by labels that were imported.
+    """
+    free = np.array([q not in known for q in people.questions], bool)
+    indices = np.flatnonzero(free)
+    count = sum(q in answered for q in (people.questions[i] for i in indices))
+    sizes = {s: people.strata.count(s) for s in set(people.strata)}
+    out: list[NextQuestion] = []
+    for index in order(people.size, seed):
+        if len(out) >= limit:
+            break
+        question = people.questions[index]
+        if not free[index] or question in answered:
+            continue
+        chance = probabilities(people.size[indices], count + len(out) + 1)[np.searchsorted(indices, index)]
+        stratum = people.strata[index]
+        out.append(NextQuestion(question, stratum, sizes[stratum], float(chance)))
+    return out

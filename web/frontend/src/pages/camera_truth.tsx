@@ -1,0 +1,217 @@
+/** How true the labels are: people answer a few questions, and student and teacher get their true accuracy from them. */
+
+import { useEffect, useRef, useState } from "preact/hooks";
+
+import type { Camera, Me } from "../api";
+import { ask, pictureUrl, words } from "../api";
+import { useAsked } from "../parts/asking";
+import { Icon } from "../parts/icon";
+import { Empty, ErrorBox, Loading } from "../parts/states";
+import { Asking } from "./camera_truth_asking";
+
+export interface Interval {
+  value: number;
+  low: number;
+  high: number;
+  more_to_halve: number | null;
+}
+
+export interface Estimate {
+  student: Interval;
+  teacher: Interval;
+  difference: Interval;
+  frames: number;
+  answers: number;
+  unsure: number;
+  contradicted: number;
+  questions: number;
+  teacher_worse: boolean;
+}
+
+interface Finding {
+  kind: "teacher_worse" | "people_contradict";
+  window: number;
+  value: number;
+  message: string;
+}
+
+export interface Truth {
+  detection: boolean;
+  window: number | null;
+  estimate: Estimate | null;
+  asking: number | null;
+  answers: number;
+  answers_needed: number;
+  findings: Finding[];
+  history: { window: number; estimate: Estimate }[];
+}
+
+interface Props {
+  camera: Camera;
+  me: Me;
+  /** Newest measured window: with a new one there may be new pictures. */
+  latest: number | null;
+}
+
+const whole = (value: number): string => (100 * value).toFixed(0);
+
+/** "Student 71 % (64 to 78)". */
+function said(name: string, { value, low, high }: Interval): string {
+  return `${name} ${whole(value)} % (${whole(low)} to ${whole(high)})`;
+}
+
+function halve(estimate: Estimate): string {
+  const more = Math.max(estimate.student.more_to_halve ?? 0, estimate.teacher.more_to_halve ?? 0);
+  if (more === 0) return "Every question was answered.";
+  return `${more} more ${more === 1 ? "answer" : "answers"} would halve both intervals.`;
+}
+
+/** The finding in the words of the page. */
+function finding({ kind, value, window }: Finding): string {
+  if (kind === "teacher_worse")
+    return `The teacher is worse than its student: ${whole(value)} points below it in window ${window}. Retraining on its labels may make the student worse; take another teacher.`;
+  return `People contradict each other on ${value} ${value === 1 ? "question" : "questions"} of window ${window}. The majority counts; at a tie a question counts as unanswered, and the intervals are wider.`;
+}
+
+export function TruthTab({ camera, me, latest }: Props) {
+  const path = `/cameras/${encodeURIComponent(camera.id)}/truth`;
+  const asked = useAsked<Truth>(path, latest);
+  const [newer, setNewer] = useState<Truth | null>(null);
+  useEffect(() => setNewer(null), [asked.value]);
+  const truth = newer ?? asked.value;
+  const operator = me.role !== "viewer";
+  if (truth === null) {
+    if (asked.error === null) return <Loading />;
+    return <ErrorBox what="True accuracy could not be loaded" error={asked.error} onRetry={asked.again} />;
+  }
+  if (!truth.detection) {
+    return (
+      <Empty title="This camera classifies">True accuracy is stated for cameras whose model detects objects.</Empty>
+    );
+  }
+  return (
+    <section class="truth" aria-labelledby="truth-title">
+      <div class="card-head">
+        <h2 id="truth-title">True accuracy</h2>
+        {truth.history.length > 0 && (
+          <span class="truth-files">
+            <a href={pictureUrl(`${path}/export?format=coco`)} download>
+              Labels as COCO
+            </a>{" "}
+            <a href={pictureUrl(`${path}/export?format=yolo`)} download>
+              as YOLO
+            </a>
+            {operator && <ImportFile path={path} onDone={asked.again} />}
+          </span>
+        )}
+      </div>
+      <div aria-live="polite">
+        {truth.estimate === null ? (
+          <p class="quiet">
+            Other figures on this page compare the camera's model with its teacher, and the teacher errs too. Answer a few
+            questions about pictures, and this panel says how right both really are.{" "}
+            {truth.asking !== null && `${truth.answers_needed} answers are needed for a first estimate.`}
+          </p>
+        ) : (
+          <Told truth={truth} estimate={truth.estimate} />
+        )}
+      </div>
+      {truth.findings.map((f) => (
+        <p key={f.kind} class={`truth-finding ${f.kind === "teacher_worse" ? "bad" : ""}`} role="note">
+          <Icon name="bad" size={16} /> {finding(f)}
+        </p>
+      ))}
+      {truth.asking === null ? (
+        <Empty title="No pictures to ask about yet">
+          The teacher labels a sample of pictures of each window. Questions about them can be answered here once a window is over.
+        </Empty>
+      ) : operator ? (
+        <Asking key={`${camera.id}/${truth.asking}`} path={path} onAnswered={setNewer} />
+      ) : (
+        <p class="quiet">Operators can answer questions here.</p>
+      )}
+    </section>
+  );
+}
+
+function Told({ truth, estimate }: { truth: Truth; estimate: Estimate }) {
+  const older = truth.history.filter((h) => h.window !== truth.window);
+  return (
+    <>
+      <p class="truth-told">
+        <strong>
+          {said("Student", estimate.student)}, {said("teacher", estimate.teacher)}.
+        </strong>{" "}
+        {halve(estimate)}
+      </p>
+      <Range name="Student" of={estimate.student} side="student" />
+      <Range name="Teacher" of={estimate.teacher} side="teacher" />
+      <p class="quiet">
+        F1 against what people see in window {truth.window}, with the interval that holds the truth in nine of ten such cases;
+        from {estimate.answers} {estimate.answers === 1 ? "answer" : "answers"} and the labels of {estimate.frames} pictures.
+        {estimate.unsure > 0 && ` ${estimate.unsure} ${estimate.unsure === 1 ? "question has" : "questions have"} no sure answer.`}
+      </p>
+      {older.length > 0 && (
+        <details>
+          <summary>Earlier windows</summary>
+          <ul>
+            {older.map((h) => (
+              <li key={h.window}>
+                Window {h.window}: {said("student", h.estimate.student)}, {said("teacher", h.estimate.teacher)}
+              </li>
+            ))}
+          </ul>
+        </details>
+      )}
+    </>
+  );
+}
+
+/** The interval on a line from 0 to 100 %; in words it stands above. */
+function Range({ name, of, side }: { name: string; of: Interval; side: string }) {
+  return (
+    <div class="truth-range" aria-hidden="true">
+      <span>{name}</span>
+      <span class={`truth-line ${side}`}>
+        <span class="span" style={{ left: `${100 * of.low}%`, width: `${Math.max(0.5, 100 * (of.high - of.low))}%` }} />
+        <span class="at" style={{ left: `${100 * of.value}%` }} />
+      </span>
+    </div>
+  );
+}
+
+interface Imported {
+  pictures: number;
+  answers: number;
+  incomplete: number;
+  unknown: number;
+}
+
+/** A COCO file from disk. */
+function ImportFile({ path, onDone }: { path: string; onDone: () => void }) {
+  const field = useRef<HTMLInputElement>(null);
+  const [told, setTold] = useState("");
+  const read = async (): Promise<void> => {
+    const file = field.current?.files?.[0];
+    if (file === undefined) return;
+    try {
+      const document = JSON.parse(await file.text()) as unknown;
+      const done = await ask<Imported>(`${path}/import`, "POST", { format: "coco", document });
+      const left = done.incomplete + done.unknown;
+      setTold(`${done.answers} answers were added${left > 0 ? `; ${left} of ${done.pictures} pictures were left out` : ""}.`);
+      onDone();
+    } catch (error) {
+      setTold(`The file was not imported: ${words(error)}`);
+    }
+    if (field.current !== null) field.current.value = "";
+  };
+  return (
+    <>
+      <label class="truth-import">
+        <span>Import COCO</span>
+        <input ref={field} type="file" accept=".json,application/json" onChange={() => void read()} />
+      </label>
+      <span role="status">{told}</span>
+    </>
+  );
+}

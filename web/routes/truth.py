@@ -1,0 +1,98 @@
+"""How true the labels are: questions to people, their answers, true accuracy, label files."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Path, Query, Response
+
+from edge.appliance.truth_service import TruthService
+from web import truth_examples as examples
+from web.errors import Json
+from web.parts import Body, Caller, CameraId, Service, Who, WindowNumber, example, seen, takes
+
+router = APIRouter(prefix="/cameras/{camera}/truth", tags=["cameras"])
+
+_JPEG: dict[int | str, dict[str, Any]] = {
+    200: {"description": "one JPEG", "content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}}}
+}
+_FILE: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "a COCO file, or a ZIP archive of YOLO text files",
+        "content": {
+            "application/json": {"schema": {"type": "object"}},
+            "application/zip": {"schema": {"type": "string", "format": "binary"}},
+        },
+    }
+}
+
+
+async def _truth(service: Service) -> TruthService:
+    return service.truth
+
+
+Truth = Annotated[TruthService, Depends(_truth)]
+
+
+@router.get("", responses=example(examples.TRUTH))
+async def estimate(camera: CameraId, caller: Caller, service: Truth) -> Any:
+    """True accuracy (F1 at IoU 0.5 against what people see) of student and teacher in the newest window with enough
+    answers, each with its 90 % interval, and findings: "teacher_worse", "people_contradict"."""
+    return Json(await asyncio.to_thread(service.estimate, seen(caller, camera)))
+
+
+@router.get("/questions", responses=example(examples.QUESTIONS))
+async def questions(
+    camera: CameraId,
+    caller: Caller,
+    service: Truth,
+    by: Who,
+    limit: Annotated[int, Query(ge=1, le=100, description="how many at most")] = 10,
+    second: Annotated[bool, Query(description="those that others have answered, for a second opinion")] = False,
+) -> Any:
+    """The next questions in the order of asking. Answer them in this order: `probability` holds only then."""
+    return Json(await asyncio.to_thread(service.questions, seen(caller, camera), limit, by, second))
+
+
+@router.get("/pictures/{window}/{frame}.jpg", response_class=Response, responses=_JPEG)
+async def picture(
+    camera: CameraId,
+    window: WindowNumber,
+    frame: Annotated[int, Path(ge=0, le=2**53, description="number of a labelled frame", examples=[1834])],
+    caller: Caller,
+    service: Truth,
+) -> Response:
+    """A picture that a question is about. 404 when retention has deleted it."""
+    found = await asyncio.to_thread(service.picture, seen(caller, camera), window, frame)
+    return Response(found, media_type="image/jpeg", headers={"cache-control": "private, max-age=3600"})
+
+
+@router.post("/answers", responses=example(examples.TRUTH), openapi_extra=takes("TruthAnswers", examples.ANSWERS))
+async def answer(camera: CameraId, body: Body, caller: Caller, service: Truth, by: Who) -> Any:
+    """Keep answers, all or none; the estimate that follows. An answer is never changed: a second one to the same
+    question is kept beside it, and of each person the latest counts."""
+    return Json(await asyncio.to_thread(service.answer, seen(caller, camera), body, by))
+
+
+@router.get("/export", response_class=Response, responses=_FILE)
+async def export(
+    camera: CameraId,
+    caller: Caller,
+    service: Truth,
+    format: Annotated[Literal["coco", "yolo"], Query(description="of the file")] = "coco",
+) -> Response:
+    """What people said is in the pictures, as a label file."""
+    found = await asyncio.to_thread(service.export, seen(caller, camera), format)
+    return Response(
+        found.content,
+        media_type=found.media_type,
+        headers={"content-disposition": f'attachment; filename="{found.name}"', "cache-control": "no-store"},
+    )
+
+
+@router.post("/import", responses=example(examples.IMPORTED), openapi_extra=takes("TruthImport", examples.LABEL_FILE))
+async def import_labels(camera: CameraId, body: Body, caller: Caller, service: Truth, by: Who) -> Any:
+    """Add the labels of a COCO or YOLO file as answers. Pictures that the file does not call complete answer nothing,
+    unless `complete` says that all are."""
+    return Json(await asyncio.to_thread(service.import_labels, seen(caller, camera), body, by))
