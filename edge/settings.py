@@ -20,9 +20,12 @@ from edge.core.alarms import Rule, RuleKind, Severity
 from edge.core.configs import (
     CLASSIFICATION_ARCHITECTURES,
     DETECTION_ARCHITECTURES,
+    WHOLE,
     InferenceConfig,
+    Region,
     RetrainingConfig,
     StudentSpec,
+    check_region,
 )
 from edge.core.errors import InvalidValue, InvalidValues, MagpieError
 from edge.core.hours import SPAN_PATTERN, inside
@@ -47,6 +50,9 @@ def _reference(value: str) -> str:
 SecretReference = Annotated[str, Field(max_length=1000), AfterValidator(_reference)]
 
 
+Fraction = Annotated[float, Field(ge=0, le=1)]
+
+
 class StudentSettings(Settings):
     """The camera's small model."""
 
@@ -55,20 +61,54 @@ class StudentSettings(Settings):
     input_width: int = Field(0, ge=0, le=1920, description="pixels; 0: the architecture's usual size")
     width: float = Field(0.5, ge=0.1, le=4.0, description="channel multiplier where the architecture allows it")
     last_layer_width: int = Field(0, ge=0, le=4096, description="hidden layer before the output; 0: none")
-    weights: str = Field("", description="safetensors file to start from; empty: random weights")
+    weights: str = Field("", description="file of a student to start from; empty: as published, or random weights")
+    model: str = Field("", description="a shipped name (yolox_nano) or a YAML file; empty: the site's student")
+    class_map: dict[str, tuple[str, ...]] = Field(
+        default_factory=dict,
+        description="camera class -> classes of the published detector; not named: as in the camera's class_map",
+    )
 
 
 class InferenceSettings(Settings):
-    """The space of inference configurations lambda = (frame rate, resolution)."""
+    """The space of inference configurations lambda = (frame rate, resolution, region, shape)."""
 
     frame_rates: tuple[Annotated[float, Field(gt=0, le=60)], ...] = Field((5.0, 2.5, 1.0), min_length=1)
     resolutions: tuple[Annotated[float, Field(ge=0.25, le=1)], ...] = Field((1.0,), min_length=1)
-    score_threshold: float = Field(0.4, gt=0, lt=1, description="detections below it are not answered")
+    score_threshold: float | None = Field(
+        None, gt=0, lt=1, description="detections below it are not answered; empty: chosen on past labels"
+    )
+    region: str = Field(
+        "auto",
+        max_length=60,
+        description="the part of the picture that is looked at: auto (learned from labels), off (all of it), or "
+        "left,top,right,bottom in fractions, e.g. 0,0.2,1,1; published detectors only",
+    )
+    shape: Literal["camera", "model"] = Field(
+        "camera", description="proportions of the input: the camera's, or those that the model was published with"
+    )
 
-    def space(self) -> tuple[InferenceConfig, ...]:
-        """All combinations, the dearest first."""
+    @field_validator("region")
+    @classmethod
+    def _holds_something(cls, value: str) -> str:
+        if value not in ("auto", "off"):
+            try:
+                check_region("region", [float(v) for v in value.split(",")])
+            except InvalidValue as error:
+                raise ValueError(f"auto, off, or left,top,right,bottom: {error.allowed} (here: {value})") from None
+            except ValueError:
+                raise ValueError("auto, off, or left,top,right,bottom in fractions, e.g. 0,0.2,1,1") from None
+        return value
+
+    def fixed_region(self) -> Region | None:
+        """The region that is asked for; None where it is learned."""
+        if self.region == "auto":
+            return None
+        return WHOLE if self.region == "off" else check_region("region", [float(v) for v in self.region.split(",")])
+
+    def space(self, region: Region = WHOLE) -> tuple[InferenceConfig, ...]:
+        """All combinations for one region, the dearest first."""
         return tuple(
-            InferenceConfig(f, r)
+            InferenceConfig(f, r, region, self.shape)
             for r in sorted(set(self.resolutions), reverse=True)
             for f in sorted(set(self.frame_rates), reverse=True)
         )
@@ -82,7 +122,6 @@ class CameraRetraining(Settings):
     label_budget: int | None = Field(None, ge=4, le=5000, description="labelled frames per window; empty: the site's")
 
 
-Fraction = Annotated[float, Field(ge=0, le=1)]
 QuietHours = tuple[Annotated[str, Field(pattern=SPAN_PATTERN)], ...]
 
 
@@ -161,13 +200,18 @@ class CameraSettings(Settings):
                     raise ValueError(
                         f"zones[{number}].classes: {name!r} is none of the camera's classes {', '.join(self.classes)}"
                     )
+        if self.student.model and self.task != "detection":
+            raise ValueError("student.model: a published detector needs task detection")
+        for name in self.student.class_map:
+            if name not in self.classes:
+                raise ValueError(f"student.class_map.{name}: one of the camera's classes {', '.join(self.classes)}")
         allowed = DETECTION_ARCHITECTURES if self.task == "detection" else CLASSIFICATION_ARCHITECTURES
         if self.student.architecture is not None and self.student.architecture not in allowed:
             raise ValueError(f"student.architecture: one of {', '.join(allowed)} for task {self.task}")
         return self
 
-    def student_spec(self) -> StudentSpec:
-        """The student's specification with the architecture's usual sizes filled in."""
+    def drawn_spec(self) -> StudentSpec:
+        """The specification of a student of our own architectures, with their usual sizes filled in."""
         s = self.student
         if self.task == "detection":
             architecture, size = s.architecture or "ssdlite_mobilenet_v3", (192, 320)
@@ -209,15 +253,31 @@ class RetrainingSettings(Settings):
     a_min: float | None = Field(None, ge=0, le=1, description="floor of the momentary inference accuracy")
     delta: float = Field(0.05, gt=0, le=1, description="quantum of shares")
     space: ConfigurationSpace = ConfigurationSpace()
-    label_budget: int = Field(48, ge=4, le=5000, description="frames per camera and window that the teacher labels")
+    published_space: ConfigurationSpace = Field(
+        ConfigurationSpace(
+            epochs=(3, 6), batch_sizes=(4,), layers=("last_stage", "all"), data_fractions=(1.0,), learning_rates=(1e-3,)
+        ),
+        description="the same for students that began as a published detector; learning rates are relative",
+    )
+    label_budget: int | None = Field(
+        None, ge=4, le=5000, description="frames per camera and window that the teacher labels; empty: finds itself"
+    )
     held_out: float = Field(0.3, ge=0.1, le=0.5, description="latest part of the labelled frames, kept for the gate")
-    golden_share: float = Field(0.15, ge=0.01, le=0.9, description="share of the device that labelling may use")
+    golden_share: float | None = Field(
+        None, ge=0.01, le=0.9, description="share of the device that labelling may use; empty: finds itself"
+    )
     evaluation_share: float = Field(0.05, ge=0.01, le=0.5, description="share for measuring windows and exemplars")
-    profiling_budget: float = Field(0.15, gt=0, le=0.5, description="part of a window's device time for profiling")
+    profiling_budget: float | None = Field(
+        None, gt=0, le=0.5, description="part of a window's device time for profiling; empty: finds itself"
+    )
     exemplars: int = Field(64, ge=0, le=5000, description="older frames kept per camera so that nothing is forgotten")
     gate_tolerance: float = Field(0.0, ge=0, le=0.2, description="a candidate may be so much worse and still pass")
     rollback_margin: float = Field(0.05, ge=0, le=1, description="live accuracy so far under its parent rolls back")
     quiet_hours: QuietHours = Field((), description="HH:MM-HH:MM in the box's time zone: nothing is retrained then")
+
+    def configs(self, published: bool) -> tuple[RetrainingConfig, ...]:
+        """The space of a camera's student: one that began as a published detector, or one of our own architectures."""
+        return (self.published_space if published else self.space).configs()
 
     def retraining_allowed(self, minute_of_day: int) -> bool:
         """False inside quiet hours. `minute_of_day` 0-1439 in the box's time zone."""
@@ -511,7 +571,13 @@ class SiteSettings(Settings):
     site: Identifier = "site"
     data_dir: str = Field("data", min_length=1)
     database_url: str = Field("", description="empty: SQLite in data_dir; else postgresql+psycopg://...")
-    teacher: str = Field("", description="YAML file of the golden model; empty: the demo's own")
+    teacher: str = Field(
+        "", description="the golden model: a shipped name (traffic_ensemble) or a YAML file; empty: the demo's own"
+    )
+    student: str = Field(
+        "", description="what cameras start from: a shipped name (yolox_nano) or a YAML file; empty: the demo's own"
+    )
+    demo: bool = Field(False, description="the demo's drawn streets: there the demo's own models are right")
     device: str = Field("auto", description="auto, cpu, or a GPU's UUID")
     cores: float | None = Field(None, gt=0, le=1024, description="CPU cores Magpie may use; empty: all")
     share_kind: Literal["auto", "cgroup", "coop", "mps", "mps+green"] = "auto"
@@ -653,9 +719,19 @@ def read_site(path: Path) -> SiteSettings:
         text = os.path.expandvars(text)
         return text if not text or "://" in text or os.path.isabs(text) else str(folder / text)
 
-    for key in ("data_dir", "teacher"):
+    def file_or_name(text: str) -> str:
+        # A bare name is that of a shipped description.
+        return absolute(text) if "/" in text or text.endswith((".yaml", ".yml")) or "$" in text else text
+
+    if isinstance(value.get("data_dir"), str):
+        value["data_dir"] = absolute(value["data_dir"])
+    for key in ("teacher", "student"):
         if isinstance(value.get(key), str):
-            value[key] = absolute(value[key])
+            value[key] = file_or_name(value[key])
+    for camera in value["cameras"] if isinstance(value.get("cameras"), list) else ():
+        student = camera.get("student") if isinstance(camera, dict) else None
+        if isinstance(student, dict) and isinstance(student.get("model"), str):
+            student["model"] = file_or_name(student["model"])
     site = parse(SiteSettings, value)
     if site.web.tls is not None:
         tls = TlsSettings(certificate=absolute(site.web.tls.certificate), key=absolute(site.web.tls.key))

@@ -110,6 +110,19 @@ class WeightsError(MagpieError):
     code = "weights"
 
 
+class LicenceRefused(MagpieError):
+    """A model's licence is one that Magpie takes only if the operator says so: `name` of the model, `licence`."""
+
+    code = "licence"
+
+    def __init__(self, name: str, licence: str, why: str, hint: str = "") -> None:
+        super().__init__(f"{name}: its licence is {licence}: {why}", hint)
+        self.name, self.licence, self.why = name, licence, why
+
+    def __reduce__(self) -> tuple[type[LicenceRefused], tuple[str, str, str, str]]:
+        return type(self), (self.name, self.licence, self.why, self.hint)
+
+
 class LabelError(MagpieError):
     """Labels cannot be produced (a class the teacher does not know, no labelled frame, ...)."""
 

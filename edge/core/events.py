@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from edge.core.learning import Correction
 from edge.core.profiles import InferenceProfile, RetrainingProfile
 from edge.core.window import WindowPlan, WindowProblem
 
@@ -64,8 +65,16 @@ class DeadlinePassed(Event):
 
 
 @dataclass(frozen=True)
+class HandInDue(Event):
+    """Profiles of `window` are wanted now: what is half done is taken as it is."""
+
+    window: int
+
+
+@dataclass(frozen=True)
 class SampleLabelled(Event):
-    """The closed sample of a camera is labelled: frames in train and held-out, realised accuracy of the window past."""
+    """The closed sample of a camera is labelled: frames in train and held-out, realised accuracy of the window past,
+    and how its accuracies are corrected in the window that runs."""
 
     camera: str
     window: int
@@ -73,6 +82,7 @@ class SampleLabelled(Event):
     held_out_frames: int
     realised_accuracy: float | None
     inference: InferenceProfile | None = None
+    correction: Correction | None = None
 
 
 @dataclass(frozen=True)
@@ -140,11 +150,13 @@ class CloseSample(Instruction):
 
 @dataclass(frozen=True)
 class StartProfiling(Instruction):
-    """Micro-profile the named configurations (ids in the camera's space, already pruned) and report Profiled."""
+    """Micro-profile the camera's space and report Profiled. `hurry`: no time is left for trials, so at once, from what
+    past windows taught."""
 
     camera: str
     window: int
     share: float
+    hurry: bool = False
 
 
 @dataclass(frozen=True)
@@ -178,9 +190,19 @@ class StopRetraining(Instruction):
 
 @dataclass(frozen=True)
 class StopProfiling(Instruction):
-    """End profiling that is still going on for `window`; what is known is reported already."""
+    """The plan waits no longer for profiles of `window`: what is not being tried yet is reported from what past windows
+    taught, at once; what is being tried is reported when it is handed in, and may still be used."""
 
     window: int
+
+
+@dataclass(frozen=True)
+class HandIn(Instruction):
+    """Have the profilers hand in what they have of `window`, and report what is not begun from what past windows
+    taught. `last`: what is not handed in yet is reported from there too, where anything is known."""
+
+    window: int
+    last: bool = False
 
 
 @dataclass(frozen=True)
@@ -205,6 +227,14 @@ class ScheduleBoundary(Instruction):
 @dataclass(frozen=True)
 class ScheduleDeadline(Instruction):
     """Send DeadlinePassed at `at_s`."""
+
+    at_s: float
+    window: int
+
+
+@dataclass(frozen=True)
+class ScheduleHandIn(Instruction):
+    """Send HandInDue at `at_s`."""
 
     at_s: float
     window: int

@@ -38,6 +38,7 @@ class RetrainingProfile:
     `end_accuracy` is held-out accuracy [0, 1] after all epochs; `gpu_seconds` the work at 100 % of one device,
     set-up included; `curve` are (gpu_seconds, accuracy) points of the fitted accuracy curve, the first at 0 work.
     `throughput` are (share, speed) points: speed relative to the full device at that share (measured, not linear).
+    `profiled` is False where no trial ran in this window: the numbers are what past windows taught.
     """
 
     config: RetrainingConfig
@@ -46,6 +47,7 @@ class RetrainingProfile:
     gpu_seconds: Estimate
     curve: tuple[tuple[float, float], ...] = ()
     throughput: tuple[tuple[float, float], ...] = ((1.0, 1.0),)
+    profiled: bool = True
 
     def __post_init__(self) -> None:
         checks.in_range("retraining_profile.start_accuracy", self.start_accuracy, 0.0, 1.0)
@@ -60,6 +62,7 @@ class RetrainingProfile:
             "gpu_seconds": self.gpu_seconds.to_json(),
             "curve": [list(p) for p in self.curve],
             "throughput": [list(p) for p in self.throughput],
+            "profiled": self.profiled,
         }
 
     @staticmethod
@@ -72,6 +75,7 @@ class RetrainingProfile:
             Estimate(**value["gpu_seconds"]),
             tuple((p[0], p[1]) for p in value["curve"]),
             tuple((p[0], p[1]) for p in value["throughput"]),
+            value.get("profiled", True),
         )
 
 
@@ -99,8 +103,7 @@ class InferencePoint:
         config = value["config"]
         if not isinstance(config, dict) or "frame_rate" not in config:
             raise InvalidValue(f"{path}.config", config, "an object with frame_rate and resolution")
-        checks.known_keys(f"{path}.config", config.keys(), ("frame_rate", "resolution"))
-        return InferencePoint(InferenceConfig(**config), value["share"], value["factor"])
+        return InferencePoint(InferenceConfig.from_json(config, f"{path}.config"), value["share"], value["factor"])
 
 
 @dataclass(frozen=True)

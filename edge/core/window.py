@@ -13,6 +13,7 @@ from typing import Any
 from edge.core import checks
 from edge.core.errors import InvalidValue
 from edge.core.fields import number, points, required
+from edge.core.learning import Promise
 from edge.core.profiles import InferenceProfile
 
 PROBLEM_FORMAT = "retrain-infer-window/1"
@@ -68,7 +69,11 @@ class RetrainingOption:
 
 @dataclass(frozen=True)
 class StreamProblem:
-    """One camera in a window problem. `start_accuracy` is that of the model in force, before the inference factor."""
+    """One camera in a window problem. `start_accuracy` is that of the model in force, before the inference factor.
+
+    `promise` says how this stream's accuracies were corrected already to what the window will show; planning does not
+    look at it.
+    """
 
     id: str
     start_accuracy: float
@@ -77,6 +82,7 @@ class StreamProblem:
     model: str = ""
     running: str | None = None  # option already being trained (replanning inside a window)
     work_done: float = 0.0  # GPU-seconds already done on `running`
+    promise: Promise | None = None
 
     def __post_init__(self) -> None:
         checks.in_range(f"streams[{self.id}].start_accuracy", self.start_accuracy, 0.0, 1.0)
@@ -143,6 +149,8 @@ class WindowProblem:
             }
             if s.running is not None:
                 stream["running"], stream["work_done"] = s.running, s.work_done
+            if s.promise is not None:
+                stream["promise"] = s.promise.to_json()
             streams.append(stream)
         return {
             "format": PROBLEM_FORMAT,
@@ -195,6 +203,7 @@ def _stream_from_json(value: Any, path: str) -> StreamProblem:
         "retrain_configs",
         "running",
         "work_done",
+        "promise",
     }
     checks.known_keys(path, value.keys(), allowed)
     options = []
@@ -228,6 +237,7 @@ def _stream_from_json(value: Any, path: str) -> StreamProblem:
         model=str(value.get("model") or ""),
         running=value.get("running"),
         work_done=number(value, "work_done", path, 0.0),
+        promise=None if value.get("promise") is None else Promise.from_json(value["promise"], f"{path}.promise"),
     )
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from edge.core.baseline import Baseline
 from edge.core.camera import CameraStatus
-from edge.core.configs import InferenceConfig
+from edge.core.configs import WHOLE, InferenceConfig, Region
 from edge.core.labels import Accuracy, LabelledWindow
 from edge.core.models import ModelVersion
 from edge.core.profiles import InferencePoint, InferenceProfile, RetrainingProfile
@@ -30,6 +31,12 @@ def assumed_profile(inference: InferenceSettings, cores: float) -> InferenceProf
         for c in space
     )
     return profile_from_points(points)
+
+
+def looking_at(profile: InferenceProfile, region: Region) -> InferenceProfile:
+    """The same profile for a student that looks at `region`."""
+    points = tuple(replace(p, config=replace(p.config, region=region)) for p in profile.points)
+    return replace(profile, points=points)
 
 
 def profile_from_points(points: tuple[InferencePoint, ...], name: str = "assumed") -> InferenceProfile:
@@ -82,10 +89,38 @@ class CameraRuntime:
     announced: bool = False
     #: Windows whose pictures are on disk, as of the last boundary.
     pictured: frozenset[int] = frozenset()
+    #: Of a student that began as a published detector: the download in shadow, what is known of it, and the part of the
+    #: picture that is looked at, now and from the next window on.
+    download: Accuracy | None = None
+    baseline: Baseline | None = None
+    region: Region = WHOLE
+    next_region: Region = WHOLE
+    #: The least score that was chosen last, and the version that it is for.
+    score: tuple[str, float] | None = None
 
     @property
     def id(self) -> str:
         return self.settings.id
+
+    @property
+    def published(self) -> bool:
+        """Whether its student began as a published detector: then the frozen one is the download."""
+        return self.version.spec.detector is not None
+
+    def score_of(self, version: str) -> float | None:
+        """The least score that was chosen for a version; None: the one that it came with."""
+        return self.score[1] if self.score is not None and self.score[0] == version else None
+
+    def take_region(self, region: Region) -> None:
+        """Look at `region` from now on: lambda and every point of the profile say so."""
+        self.region = self.next_region = region
+        self.profile = looking_at(self.profile, region)
+        if self.inference is not None:
+            self.inference = replace(self.inference, region=region)
+
+    def fixed_region(self) -> Region | None:
+        """The region that settings ask for; None where it is learned."""
+        return self.settings.inference.fixed_region() if self.published else WHOLE
 
     @property
     def worker(self) -> str:
@@ -116,6 +151,8 @@ class CameraRuntime:
             "lambda": None if self.inference is None else self.inference.to_json(),
             "accuracy": None if self.realised is None else self.realised.value,
             "frozen_accuracy": None if self.frozen_accuracy is None else self.frozen_accuracy.value,
+            "download_accuracy": None if self.download is None else self.download.value,
+            "student": self.version.spec.name,
             "answers": 0 if report is None else report.answers,
             "stale_answers": 0 if report is None else report.stale_answers,
             "answers_per_s": 0.0 if report is None else report.answers_per_s,

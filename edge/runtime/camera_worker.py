@@ -20,12 +20,13 @@ from numpy.typing import NDArray
 from edge.core.errors import MagpieError
 from edge.core.vision import Frame, Observation
 from edge.inference import LiveStudent, Pacer, ProfileMeter, prepare
+from edge.inference.looks import looks
 from edge.ingest.reader import CameraReader, RawFrame
 from edge.recording.recorder import Recorder
 from edge.runtime import messages as m
 from edge.runtime.device import open_bucket
 from edge.runtime.process import Channel, Retire, Stop, TakeOver
-from edge.students import Student
+from edge.students.weights import AnyStudent
 
 #: Recorded pictures are at most so wide: more than any teacher here looks at.
 _RECORD_WIDTH = 1280
@@ -68,6 +69,7 @@ class _CameraWorker:
             probe_resolutions=s.inference.resolutions,
             cpu_clock=time.thread_time if self._device == "cpu" else self._share.used_s,
         )
+        self._take_score(spec)
         self._config = spec.inference
         self._pacer = Pacer(spec.inference.frame_rate)
         self._reader = CameraReader(m.camera_source(s, spec.secrets), seed=sum(map(ord, s.id)))
@@ -76,8 +78,8 @@ class _CameraWorker:
         self._standing_by = channel.standby
         self._ready_by = time.monotonic() + _STANDBY_S
         self._retiring = False
-        self._meter = ProfileMeter(s.inference.space(), spec.cores, self._profile_clock())
-        self._pending_swap: tuple[str, Student] | None = None
+        self._meter = ProfileMeter(s.inference.space(spec.inference.region), spec.cores, self._profile_clock())
+        self._pending_swap: tuple[str, AnyStudent] | None = None
         self._swap_failed: tuple[str, str] | None = None
         self._swap_watch: _SwapWatch | None = None
         self._answers = self._stale = self._unanswered = self._recorded = 0
@@ -146,12 +148,18 @@ class _CameraWorker:
             self._ready_by = 0.0
             self._channel.ready()
 
+    def _take_score(self, spec: m.CameraWorkerSpec) -> None:
+        """The least score that past windows chose outlives the process that learned of it."""
+        if spec.score is not None:
+            self._live.choose_score(spec.student.version, spec.score)
+
     def _take_over(self, spec: m.CameraWorkerSpec) -> None:
         """The process before has stopped: record, report and show from now on, as things stand now."""
         self._standing_by = False
         self._config = spec.inference
         self._pacer = Pacer(spec.inference.frame_rate)
         self._watch_fps = spec.watch_fps
+        self._take_score(spec)
         self._recorder = self._open_recorder(spec)
         self._tell_kept(spec.window)
         if spec.student.version != self._live.version:
@@ -174,7 +182,8 @@ class _CameraWorker:
             frame = self._convert(raw)
             converted = time.process_time() - began if self._device == "cpu" else 0.0
             if answer_due:
-                observation = self._live.answer(frame, self._config.resolution)
+                look = self._config
+                observation = self._live.answer(frame, look.resolution, look.region, look.shape)
                 self._answered_frame = frame
                 self._answered(observation, converted)
                 self._tell_answer(frame, observation)
@@ -212,7 +221,9 @@ class _CameraWorker:
             return
         self._told_at = frame.monotonic_s
         self._answered_frames.append(frame)
-        self._channel.send(m.Answered(frame.number, frame.monotonic_s, frame.utc_s, observation.detections))
+        found = observation.detections
+        look = looks(frame.picture, found.boxes)
+        self._channel.send(m.Answered(frame.number, frame.monotonic_s, frame.utc_s, found, look))
 
     def _take_pictures(self, order: m.TakePictures) -> None:
         frame = next((f for f in self._answered_frames if f.number == order.number), None)
@@ -281,7 +292,12 @@ class _CameraWorker:
         if self._pending_swap is None:
             return
         (version, student), self._pending_swap = self._pending_swap, None
-        self._live.swap(student, version)
+        try:
+            self._live.swap(student, version)
+        except MagpieError as error:
+            self._swap_watch = None
+            self._channel.send(m.SwapFailed(version, str(error)))
+            return
         status = self._reader.status()
         if status.state != "live" and self._swap_watch is not None:
             # No frames come: there is no gap to measure, the new student simply is in force.
@@ -303,6 +319,8 @@ class _CameraWorker:
                 self._pacer = Pacer(order.config.frame_rate)
             elif isinstance(order, m.Swap):
                 self._begin_swap(order)
+            elif isinstance(order, m.SetScore):
+                self._live.choose_score(order.version, order.score)
             elif isinstance(order, m.Watch):
                 self._watch_fps, self._watch_width = order.fps, order.width
             elif isinstance(order, m.TakePictures):

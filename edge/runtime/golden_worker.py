@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edge.core.labels import LabelledFrame
+from edge.detectors.classes import ClassMap
 from edge.runtime import messages as m
 from edge.runtime.device import open_bucket
 from edge.runtime.labelling import label_path
 from edge.runtime.process import Channel, Retire, Stop
 from edge.runtime.students import run_once
-from golden.classes import ClassMap
 from golden.labelling import Labeller
 from golden.spec import read_teacher
 from golden.teacher import check_teacher, open_teacher

@@ -1,4 +1,8 @@
-"""Feeds the golden model: frames are labelled as they come, older windows first, and nothing waits for ever."""
+"""Feeds the golden model: frames are labelled as they come, older windows first, and nothing waits for ever.
+
+What was not labelled by the time its window was planned is labelled when there is nothing else to do: those labels are
+used in the next window.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +23,8 @@ from golden.budget import choose, hints
 _AHEAD = 2
 #: A frame that was with the golden worker when it died so often is not tried again.
 _TRIES = 2
+#: Frames of past windows that may still wait for their labels; beyond, the oldest are given up.
+_MOST_LATE = 200
 
 
 def label_path(picture: Path) -> Path:
@@ -28,12 +34,15 @@ def label_path(picture: Path) -> Path:
 
 @dataclass
 class LabelCounters:
-    """Counted since the appliance started."""
+    """Counted since the appliance started. `missed`: not labelled in time for their window; of these `late` were
+    labelled after it all the same, and `late_dropped` given up."""
 
     labelled: int = 0
     unreadable: int = 0
     given_up: int = 0
     missed: int = 0
+    late: int = 0
+    late_dropped: int = 0
     seconds: float = 0.0
 
     def to_json(self) -> dict[str, float]:
@@ -62,6 +71,8 @@ class LabelQueue:
         self._samples: dict[tuple[str, int], _Sample] = {}
         self._classes: dict[str, tuple[tuple[str, ...], dict[str, tuple[str, ...]]]] = {}
         self._pending: deque[SampledFrame] = deque()
+        self._late: deque[SampledFrame] = deque()
+        self._late_labels: dict[str, list[LabelledFrame]] = {}
         self._with_worker: dict[str, SampledFrame] = {}
         self._tries: dict[str, int] = {}
         self._answered_s: float | None = None
@@ -78,6 +89,8 @@ class LabelQueue:
         """Drop everything of a camera that is gone."""
         self._classes.pop(camera, None)
         self._pending = deque(f for f in self._pending if f.camera != camera)
+        self._late = deque(f for f in self._late if f.camera != camera)
+        self._late_labels.pop(camera, None)
         for key in [k for k in self._samples if k[0] == camera]:
             sample = self._samples.pop(key)
             sample.changed.set()
@@ -97,8 +110,17 @@ class LabelQueue:
         self._feed()
 
     def waiting(self) -> int:
-        """Frames not labelled yet."""
+        """Frames not labelled yet, of windows that are waited for."""
         return len(self._pending) + len(self._with_worker)
+
+    @property
+    def seconds_per_frame(self) -> float:
+        """Wall time of one label while there is always more to do: what the share really brings; 0: not known."""
+        return self._seconds_per_frame
+
+    def take_late(self, camera: str) -> tuple[LabelledFrame, ...]:
+        """Labels of earlier windows that came too late for them; each is handed out once."""
+        return tuple(self._late_labels.pop(camera, ()))
 
     # -- the worker
 
@@ -157,7 +179,7 @@ class LabelQueue:
         if sample.waiting:
             late = {f for f in sample.frames if f not in sample.finished}
             self.counters.missed += len(late)
-            self._pending = deque(f for f in self._pending if f.id not in late)
+            self._too_late([f for f in self._pending if f.id in late])
         self._samples.pop((camera, window), None)
         for frame_id in sample.frames:
             self._tries.pop(frame_id, None)
@@ -174,15 +196,27 @@ class LabelQueue:
         if budget >= len(waiting):
             return
         chosen = {c.id for c in choose(hints(waiting), budget, 0.5, base_share=1.0)}
-        dropped = {f.id: f for f in waiting if f.id not in chosen}
-        self._pending = deque(f for f in self._pending if f.id not in dropped)
+        dropped = [f for f in waiting if f.id not in chosen]
         self.counters.missed += len(dropped)
-        for frame in dropped.values():
+        for frame in dropped:
             self._finish(frame, None)
+        self._too_late(dropped)
+
+    def _too_late(self, frames: list[SampledFrame]) -> None:
+        """Frames that their window no longer waits for: labelled when there is nothing else to do."""
+        gone = {f.id for f in frames}
+        self._pending = deque(f for f in self._pending if f.id not in gone)
+        self._late.extend(frames)
+        while len(self._late) > _MOST_LATE:
+            self._late.popleft()
+            self.counters.late_dropped += 1
 
     def _finish(self, frame: SampledFrame, labelled: LabelledFrame | None) -> None:
         sample = self._samples.get((frame.camera, frame.window))
         if sample is None:
+            if labelled is not None and frame.camera in self._classes:
+                self.counters.late += 1
+                self._late_labels.setdefault(frame.camera, []).append(labelled)
             return
         if labelled is not None:
             sample.labels[frame.id] = labelled
@@ -190,15 +224,18 @@ class LabelQueue:
         sample.changed.set()
 
     def _feed(self) -> None:
-        while self._pending and len(self._with_worker) < _AHEAD:
-            frame = self._pending[0]
+        while len(self._with_worker) < _AHEAD:
+            queue = self._pending or self._late
+            if not queue:
+                return
+            frame = queue[0]
             classes = self._classes.get(frame.camera)
             if classes is None:
-                self._pending.popleft()
+                queue.popleft()
                 continue
             if not self._send(Label(frame.camera, classes[0], classes[1], (frame,))):
                 return
-            self._pending.popleft()
+            queue.popleft()
             self._with_worker[frame.id] = frame
 
 

@@ -6,13 +6,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from edge.core.baseline import Baseline
 from edge.core.camera import CameraStatus
-from edge.core.configs import InferenceConfig, RetrainingConfig, StudentSpec
+from edge.core.camera_look import CameraLook
+from edge.core.configs import WHOLE, InferenceConfig, Region, RetrainingConfig, StudentSpec
 from edge.core.labels import Accuracy, LabelledFrame, LabelledWindow, SampledFrame
 from edge.core.profiles import InferenceProfile
 from edge.core.vision import Detections
 from edge.ingest.source import CameraSource
 from edge.settings import CameraSettings, RecordingSettings
+from scheduler.contenders import Contender
 
 # camera worker: commands
 
@@ -30,6 +36,14 @@ class Swap:
 
     version: str
     path: Path
+
+
+@dataclass(frozen=True)
+class SetScore:
+    """Answer what has at least this score while `version` is in force: chosen anew on the labels of each window."""
+
+    version: str
+    score: float
 
 
 @dataclass(frozen=True)
@@ -144,12 +158,14 @@ class Preview:
 
 @dataclass(frozen=True)
 class Answered:
-    """A fresh answer for whoever follows objects; at most ten a second, others are counted (`answers_not_told`)."""
+    """A fresh answer for whoever follows objects; at most ten a second, others are counted (`answers_not_told`).
+    `looks` (N, LENGTH): how each object looks (edge.inference.looks)."""
 
     number: int
     at_s: float
     utc_s: float
     answer: Detections
+    looks: NDArray[np.float32] | None = None
 
 
 @dataclass(frozen=True)
@@ -197,12 +213,19 @@ class Student:
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Measure the window past: recorded answers, the frozen student in shadow, and the parent of the model in force."""
+    """Measure the window past: recorded answers, the frozen student in shadow, and the parent of the model in force.
+
+    For a student that began as a published detector `frozen` is the download: with `baseline`, what past windows taught
+    of it, it is measured at its best past least score too. Students in shadow look as `inference` says."""
 
     data: LabelledWindow
     frozen: Student | None
     current: Student
     parent: Student | None
+    cores: float = 1.0
+    inference: InferenceConfig | None = None
+    baseline: Baseline | None = None
+    learn_region: bool = False
 
 
 @dataclass(frozen=True)
@@ -210,7 +233,7 @@ class Evaluated:
     """Accuracies on the labelled frames of the window; None where there was nothing to measure on.
 
     `current_live` and `parent_live` are of the frames that `version`, in force when it was asked, had answered: what
-    roll-back looks at.
+    roll-back looks at. Measuring `frames` frames took `seconds` device seconds.
     """
 
     camera: str
@@ -220,8 +243,14 @@ class Evaluated:
     frozen: Accuracy | None
     current_live: Accuracy | None
     parent_live: Accuracy | None
+    download: Accuracy | None = None
+    baseline: Baseline | None = None
+    score: float | None = None
+    look: CameraLook | None = None
     quality: dict[str, float] = field(default_factory=dict)
     class_counts: dict[str, int] = field(default_factory=dict)
+    frames: int = 0
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -235,11 +264,22 @@ class Profile:
     history: dict[str, Any] | None
     cores: float
     seed: int
+    download: Student | None = None
+    region: Region = WHOLE
+
+
+@dataclass(frozen=True)
+class HandIn:
+    """Answer the m.Profile of this camera's window now, with the trials and epochs that are done."""
+
+    camera: str
+    window: int
 
 
 @dataclass(frozen=True)
 class ProfileDone:
-    """Profiles of one camera, and the pruning and error history to go on with."""
+    """Profiles of one camera, and the pruning and error history to go on with. `trials` ran, for `gpu_seconds` less
+    `setup_s` device seconds; `handed_in`: before all that should have been tried was."""
 
     camera: str
     window: int
@@ -249,25 +289,57 @@ class ProfileDone:
     history: dict[str, Any]
     pruned: dict[str, str]
     note: str = ""
+    trials: int = 0
+    setup_s: float = 0.0
+    handed_in: bool = False
 
 
 @dataclass(frozen=True)
 class Remember:
-    """Update the exemplar memory of a camera with the window's labelled frames."""
+    """Update the exemplar memory of a camera with the window's labelled frames, and what is kept out of training."""
 
     data: LabelledWindow
     student: Student
     root: Path
     max_frames: int
+    cores: float = 1.0
+    kept_out_root: Path | None = None
 
 
 @dataclass(frozen=True)
 class Remembered:
-    """The exemplar memory holds `frames` frames now."""
+    """The exemplar memory holds `frames` frames now; picking them took `seconds` device seconds."""
 
     camera: str
     window: int
     frames: int
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The first pictures of a new camera."""
+
+    camera: str
+    window: int
+    frames: tuple[SampledFrame, ...]
+
+
+@dataclass(frozen=True)
+class Look:
+    """Say what a new camera looks like, to the download."""
+
+    data: Seen
+    download: Student
+
+
+@dataclass(frozen=True)
+class Looked:
+    """How a new camera looks; None: none of its pictures could be read."""
+
+    camera: str
+    window: int
+    look: CameraLook | None
 
 
 @dataclass(frozen=True)
@@ -285,7 +357,8 @@ class JobFailed:
 
 @dataclass(frozen=True)
 class RetrainingJob:
-    """Everything a retraining worker needs. `cores` turns CPU seconds into device seconds."""
+    """Everything a retraining worker needs. `cores` turns CPU seconds into device seconds. It begins with `parent`, or
+    with the download or one of `siblings`, where that is better on kept-out pictures."""
 
     job: str
     camera: str
@@ -297,6 +370,9 @@ class RetrainingJob:
     checkpoint: Path
     output: Path
     cores: float
+    download: Student | None = None
+    region: Region = WHOLE
+    siblings: tuple[Student, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -321,7 +397,12 @@ class TrainingProgress:
 
 @dataclass(frozen=True)
 class TrainingDone:
-    """The candidate's file, and held-out accuracies of it and of its parent on the same frames."""
+    """The candidate's file, and held-out accuracies of it and of its parent on the same frames.
+
+    `contenders`: of a student that began as a published detector, what it, its parent and the download got right on
+    each kept-out picture; `download_path` the download with its best least score, should it come into force again.
+    `start`: the version that the retraining began with, where that is not its parent.
+    """
 
     job: str
     path: Path
@@ -331,6 +412,9 @@ class TrainingDone:
     fraction: float
     train_frames: int
     spec: StudentSpec
+    contenders: tuple[Contender, ...] = ()
+    download_path: Path | None = None
+    start: str = ""
 
 
 @dataclass(frozen=True)
@@ -370,3 +454,4 @@ class CameraWorkerSpec:
     cores: float
     watch_fps: float
     secrets: Path | None = None
+    score: float | None = None

@@ -2,44 +2,61 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from edge.core.accuracy import accuracy, realised
-from edge.core.configs import RetrainingConfig
+from edge.core.accuracy import Pair, accuracy, realised
+from edge.core.baseline import Baseline, ScoreCounts
+from edge.core.camera_look import CameraLook
+from edge.core.configs import WHOLE, InferenceConfig, RetrainingConfig
 from edge.core.errors import MagpieError
 from edge.core.labels import Accuracy, LabelledFrame
-from edge.core.trials import TrialResult
+from edge.core.thresholds import LOWEST, best_score
+from edge.core.trials import TrialResult, TrialRunner
 from edge.core.vision import Detections
 from edge.recording.exemplars import ExemplarMemory
+from edge.recording.kept_out import keep_out
 from edge.runtime import messages as m
 from edge.runtime.device import WorkerShare, open_bucket
+from edge.runtime.looking import look, look_at
 from edge.runtime.process import Channel, Retire, Stop
-from edge.students import Student, load_student
+from edge.students import load_student
+from edge.students.published import PublishedStudent
+from edge.students.weights import AnyStudent
 from edge.training import Trials
 from edge.training.pictures import read_frame, read_picture
+from edge.training.published import PublishedExamples, judged
+from edge.training.published_trials import PublishedTrials
 from golden.quality import label_quality
 from microprofiler.history import ProfilerHistory
 from microprofiler.profile import ProfilerSettings, WindowSize, micro_profile
+from scheduler.regions import learned_region
 
 _BATCH = 4
+#: Held-out pictures that are kept however few exemplars are: students are judged on them.
+LEAST_KEPT_OUT = 64
 
 
 def profiler_worker(channel: Channel, cores: float) -> None:
-    """Takes m.Evaluate, m.Profile and m.Remember; answers each with its result or m.JobFailed."""
+    """Takes m.Evaluate, m.Profile, m.Remember and m.Look; answers each with its result or m.JobFailed. m.HandIn ends a
+    m.Profile early, with what it has."""
     share = open_bucket()
+    orders = _Orders(channel)
     work: dict[type, Callable[[Any, WorkerShare, Channel], Any]] = {
         m.Evaluate: _evaluate,
-        m.Profile: _profile,
+        m.Profile: lambda job, own, to: _profile(job, own, to, partial(orders.handed_in, job)),
         m.Remember: _remember,
+        m.Look: look,
     }
     channel.ready()
     while True:
         channel.beat()
-        job = channel.receive(0.25)
+        job = orders.next(0.25)
         if isinstance(job, Stop):
             return
         if isinstance(job, Retire):  # the job in hand is done
@@ -53,20 +70,49 @@ def profiler_worker(channel: Channel, cores: float) -> None:
             channel.send(m.JobFailed(job.data.camera, job.data.window, type(job).__name__.lower(), str(error)))
 
 
+class _Orders:
+    """The channel's commands; those that come while a profile is made wait, but for those that end it."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._waiting: deque[Any] = deque()
+        self._wanted: m.HandIn | None = None
+
+    def next(self, timeout_s: float) -> Any | None:
+        """The next command that is no m.HandIn, or None."""
+        order = self._waiting.popleft() if self._waiting else self._channel.receive(timeout_s)
+        return None if isinstance(order, m.HandIn) else order
+
+    def handed_in(self, job: m.Profile) -> bool:
+        """True once `job` shall be handed in, or the worker shall end."""
+        while (order := self._channel.receive()) is not None:
+            if isinstance(order, m.HandIn):
+                self._wanted = order
+            else:
+                self._waiting.append(order)
+        wanted = self._wanted
+        if wanted is not None and (wanted.camera, wanted.window) == (job.data.camera, job.data.window):
+            return True
+        return any(isinstance(order, Stop | Retire) for order in self._waiting)
+
+
 def _evaluate(job: m.Evaluate, share: WorkerShare, channel: Channel) -> m.Evaluated:
-    data = job.data
+    data, began = job.data, share.used_s()
     frames = data.all_sampled
     classes = len(data.classes)
     live = tuple(f for f in frames if f.frame.answer_version == job.current.version)
     measured: dict[str, Accuracy | None] = {}
     measured["realised"] = realised(data.task, frames, classes) if frames else None
+    download, baseline = _download(job, frames, share, channel)
     wanted: list[tuple[str, m.Student | None, tuple[LabelledFrame, ...]]] = [("frozen", job.frozen, frames)]
     if job.parent is not None and live:
         wanted += [("current_live", job.current, live), ("parent_live", job.parent, live)]
     for name, student, on in wanted:
         measured[name] = None
         if student is not None and on:
-            measured[name] = _in_shadow(load_student(student.path, share.device).for_inference(), on, share, channel)
+            shadow = load_student(student.path, share.device).for_inference()
+            measured[name] = _in_shadow(shadow, on, share, channel, job.inference)
+    score = _best_score(job, baseline, share, channel)
     counts = Counter(data.classes[int(c)] for f in frames for c in f.labels.classes)
     return m.Evaluated(
         camera=data.camera,
@@ -76,12 +122,92 @@ def _evaluate(job: m.Evaluate, share: WorkerShare, channel: Channel) -> m.Evalua
         frozen=measured["frozen"],
         current_live=measured.get("current_live"),
         parent_live=measured.get("parent_live"),
+        download=download,
+        baseline=baseline,
+        score=score,
+        look=_look(job, share, channel),
         quality=label_quality(frames),
         class_counts=dict(counts),
+        frames=len(frames),
+        seconds=(share.used_s() - began) / job.cores,
     )
 
 
-def _in_shadow(student: Student, frames: tuple[LabelledFrame, ...], share: WorkerShare, channel: Channel) -> Accuracy:
+def _download(
+    job: m.Evaluate, frames: tuple[LabelledFrame, ...], share: WorkerShare, channel: Channel
+) -> tuple[Accuracy | None, Baseline | None]:
+    """The download in shadow, at its best past least score and looking as the student in force does; and what this
+    window teaches of it: which least score is best, and whether a part of the picture is worth more than the whole."""
+    if job.baseline is None or job.frozen is None or not frames:
+        return None, job.baseline
+    student = load_student(job.frozen.path, share.device)
+    if not isinstance(student, PublishedStudent):
+        return None, None
+    look = job.inference or InferenceConfig(1.0)
+    pairs = _answers(student, frames, share, channel, look, LOWEST)
+    shown = judged(pairs, job.baseline.score(look.region, student.score), len(student.spec.classes))
+    whole = (
+        pairs
+        if look.region == WHOLE
+        else _answers(student, frames, share, channel, replace(look, region=WHOLE), LOWEST)
+    )
+    baseline = replace(job.baseline, whole=job.baseline.whole.after(whole))
+    if not job.learn_region and look.region != WHOLE:
+        old = baseline.part if baseline.region == look.region else ScoreCounts()
+        baseline = replace(baseline, part=old.after(pairs), region=look.region)
+    if job.learn_region:
+        past = (*frames, *job.data.exemplars, *job.data.kept_out)
+        region = learned_region(np.concatenate([f.labels.boxes for f in past]))
+        if region != WHOLE:
+            part = pairs if look.region == region else None
+            part = part or _answers(student, frames, share, channel, replace(look, region=region), LOWEST)
+            baseline = replace(baseline, part=baseline.part.after(part), region=region)
+        else:
+            baseline = replace(baseline, part=ScoreCounts(), region=WHOLE)
+    return shown, baseline
+
+
+def _best_score(job: m.Evaluate, baseline: Baseline | None, share: WorkerShare, channel: Channel) -> float | None:
+    """The least score for the student in force, chosen on what it was not trained on."""
+    if baseline is None or job.baseline is None or job.frozen is None:
+        return None
+    student = load_student(job.current.path, share.device)
+    if not isinstance(student, PublishedStudent):
+        return None
+    look = job.inference or InferenceConfig(1.0)
+    if job.current.version == job.frozen.version:
+        return baseline.score(look.region, student.usual_score)
+    frames = (*job.data.held_out, *job.data.kept_out)
+    return best_score(_answers(student, frames, share, channel, look, LOWEST), student.usual_score)
+
+
+def _look(job: m.Evaluate, share: WorkerShare, channel: Channel) -> CameraLook | None:
+    """How the camera looked in this window; of students that began as a published detector alone."""
+    if job.baseline is None or job.frozen is None:
+        return None
+    return look_at(job.frozen, [f.frame.path for f in job.data.all_sampled], share, channel)
+
+
+def _in_shadow(
+    student: AnyStudent,
+    frames: tuple[LabelledFrame, ...],
+    share: WorkerShare,
+    channel: Channel,
+    look: InferenceConfig | None = None,
+) -> Accuracy:
+    """Accuracy of what another student would have answered at the same instants."""
+    pairs = _answers(student, frames, share, channel, look or InferenceConfig(1.0), None)
+    return accuracy(student.spec.task, pairs, len(student.spec.classes))
+
+
+def _answers(
+    student: AnyStudent,
+    frames: tuple[LabelledFrame, ...],
+    share: WorkerShare,
+    channel: Channel,
+    look: InferenceConfig,
+    score: float | None,
+) -> list[Pair]:
     """What another student would have answered at the same instants. Detection: fresh answers on the same pictures.
     Classification: the same cut-outs as were answered live, named by that student. A stale answer is
     met with the picture that it was about, so that both stand-ins are equally old."""
@@ -95,11 +221,11 @@ def _in_shadow(student: Student, frames: tuple[LabelledFrame, ...], share: Worke
             if not seen:
                 continue
             if student.spec.task == "detection":
-                answers = student.detect([p for _, p in seen])
+                answers = student.detect([p for _, p in seen], look.resolution, score, look.region, look.shape)
             else:
                 answers = [_named(student, f, p) for f, p in seen]
         pairs += [(a, f.labels) for a, (f, _) in zip(answers, seen, strict=True)]
-    return accuracy(student.spec.task, pairs, len(student.spec.classes))
+    return pairs
 
 
 def _answered_picture(frame: LabelledFrame) -> Any:
@@ -107,7 +233,7 @@ def _answered_picture(frame: LabelledFrame) -> Any:
     return read_picture(frame.frame.answered_path) if frame.frame.answered_path.is_file() else read_frame(frame)
 
 
-def _named(student: Student, frame: LabelledFrame, picture: Any) -> Detections:
+def _named(student: AnyStudent, frame: LabelledFrame, picture: Any) -> Detections:
     boxes = frame.frame.answer.boxes
     names, scores = student.name(picture, boxes)
     return Detections(boxes, scores, names)
@@ -116,20 +242,38 @@ def _named(student: Student, frame: LabelledFrame, picture: Any) -> Detections:
 class _Paced:
     """The trials, each under the worker's share."""
 
-    def __init__(self, trials: Trials, share: WorkerShare, channel: Channel) -> None:
-        self._trials, self._share, self._channel = trials, share, channel
+    def __init__(
+        self, trials: TrialRunner, share: WorkerShare, channel: Channel, handed_in: Callable[[], bool]
+    ) -> None:
+        self._trials, self._share, self._channel, self._handed_in = trials, share, channel, handed_in
 
-    def run(self, config: RetrainingConfig, data_fraction: float, epochs: int, seed: int) -> TrialResult:
-        self._channel.beat()
-        with self._share.batch(stop=self._channel.beating):
-            return self._trials.run(config, data_fraction, epochs, seed)
+    def run(self, config: RetrainingConfig, data_fraction: float, epochs: int, seed: int) -> TrialResult | None:
+        with self._share.batch(stop=lambda: self._channel.beating() or self._handed_in()) as go:
+            return self._trials.run(config, data_fraction, epochs, seed) if go else None
 
 
-def _profile(job: m.Profile, share: WorkerShare, channel: Channel) -> m.ProfileDone:
+def _trials(job: m.Profile, share: WorkerShare, handed_in: Callable[[], bool]) -> Trials | PublishedTrials:
+    parent = load_student(job.student.path, share.device)
+    if not isinstance(parent, PublishedStudent):
+        return Trials(parent, job.data, job.cores, handed_in=handed_in)
+    download = None if job.download is None else load_student(job.download.path, share.device)
+    kept = download if isinstance(download, PublishedStudent) else None
+    examples = PublishedExamples(job.data, parent, job.region)
+    return PublishedTrials(parent, examples, job.cores, kept, handed_in=handed_in)
+
+
+def _profile(job: m.Profile, share: WorkerShare, channel: Channel, handed_in: Callable[[], bool]) -> m.ProfileDone:
     history = ProfilerHistory() if job.history is None else ProfilerHistory.from_json(job.history)
-    with share.batch(stop=channel.beating):
-        trials = Trials(load_student(job.student.path, share.device), job.data, job.cores)
+
+    def between_epochs() -> bool:
+        channel.beat()
+        return handed_in()
+
+    with share.batch(stop=lambda: channel.beating() or handed_in()):
+        began = share.used_s()
+        trials = _trials(job, share, between_epochs)
         start = trials.start_accuracy()
+        setup_s = (share.used_s() - began) / job.cores
     # Windows of a few dozen frames: the thesis' tenth of them would not hold every class, so at least 12.
     settings = ProfilerSettings(min_frames=12, max_gpu_seconds=job.budget_s)
     # A retraining is one thread: beyond one core a larger share brings nothing.
@@ -138,26 +282,31 @@ def _profile(job: m.Profile, share: WorkerShare, channel: Channel) -> m.ProfileD
     done = micro_profile(
         WindowSize.of(job.data),
         job.space,
-        _Paced(trials, share, channel),
+        _Paced(trials, share, channel, handed_in),
         settings,
         history,
         seed=job.seed,
         start_accuracy=start,
         throughput=throughput,
+        handed_in=handed_in,
     )
     return m.ProfileDone(
         job.data.camera,
         job.data.window,
-        done.profiles,
+        done.profiles + done.untried,
         done.start_accuracy,
-        done.gpu_seconds + trials.load_seconds,
+        done.gpu_seconds + setup_s,
         done.history.to_json(),
         dict(done.pruned),
         done.complaint,
+        len(done.trials),
+        setup_s,
+        handed_in(),
     )
 
 
 def _remember(job: m.Remember, share: WorkerShare, channel: Channel) -> m.Remembered:
+    began = share.used_s()
     student = load_student(job.student.path, share.device)
     frames, features = [], []
     for start in range(0, len(job.data.train), _BATCH):
@@ -169,6 +318,9 @@ def _remember(job: m.Remember, share: WorkerShare, channel: Channel) -> m.Rememb
             if seen:
                 frames += [f for f, _ in seen]
                 features.append(student.features([p for _, p in seen]))
+    if job.kept_out_root is not None:
+        keep_out(job.kept_out_root, job.data.held_out, max(job.max_frames, LEAST_KEPT_OUT))
     memory = ExemplarMemory(job.root, job.max_frames)
     kept = memory.update(tuple(frames), np.concatenate(features)) if frames else memory.frames()
-    return m.Remembered(job.data.camera, job.data.window, len(kept))
+    seconds = (share.used_s() - began) / job.cores
+    return m.Remembered(job.data.camera, job.data.window, len(kept), seconds)

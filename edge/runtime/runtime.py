@@ -22,14 +22,18 @@ from typing import Any, TypeVar
 from edge.core import events as ev
 from edge.core.access import SECRETS_FILE
 from edge.core.accuracy import realised
+from edge.core.baseline import Baseline
 from edge.core.clock import Clock
-from edge.core.errors import MagpieError, NotFound
+from edge.core.configs import WHOLE
+from edge.core.errors import Conflict, MagpieError, NotFound
 from edge.core.labels import Accuracy, LabelledFrame, LabelledWindow
+from edge.core.learning import LEARNED_DOCUMENT
 from edge.core.models import ModelVersion
 from edge.core.profiles import RetrainingProfile
 from edge.core.shares import Partitioner, Role, ShareCaps, Usage
 from edge.core.window import WindowPlan, WindowProblem
 from edge.recording.exemplars import read_exemplars
+from edge.recording.kept_out import read_kept_out
 from edge.recording.labelled_windows import (
     manifest_path,
     pictured_windows,
@@ -39,30 +43,34 @@ from edge.recording.labelled_windows import (
 )
 from edge.recording.split import build_labelled_window
 from edge.runtime import messages as m
-from edge.runtime.camera import CameraRuntime, assumed_profile
+from edge.runtime.camera import CameraRuntime, assumed_profile, looking_at
 from edge.runtime.golden_worker import GoldenWorkerSpec, golden_worker
 from edge.runtime.labelling import LabelQueue
+from edge.runtime.learning import Learning, drift_per_s, history_of, with_late_labels
 from edge.runtime.mains import camera_worker, profiler_worker, training_worker
+from edge.runtime.preparation import Preparation
+from edge.runtime.promotion import decide, unlink
+from edge.runtime.siblings import Hands, Siblings
 from edge.runtime.supervisor import Supervisor
 from edge.runtime.tasks import BackgroundTasks
 from edge.settings import CameraSettings, RetrainingSettings, SiteSettings
 from edge.store.journal import JournalBuffer
 from edge.store.store import Store
 from edge.store.values import OpenWindow, ShareUsage
-from microprofiler.history import ProfilerHistory
 from scheduler.bounded import BoundedPolicy, Limits
 from scheduler.controller import PlanFunction, WindowController
 from scheduler.degrade import choose_inference
 from scheduler.granted import grant
 from scheduler.policies import WindowPolicy, window_policy
-from scheduler.promotion import gate, roll_back
+from scheduler.promotion import roll_back
+from scheduler.regions import next_region
 from scheduler.serving_floor import keep_serving
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-#: Waiting for the last labels of a closed sample may take this part of a window.
-LABEL_WAIT = 0.2
+#: Waiting for the last labels of a closed sample, and for its exemplars, may take these parts of a window.
+LABEL_WAIT, MEMORY_WAIT = 0.08, 0.05
 #: Shares under which a worker would hardly move.
 MIN_SHARE = 0.02
 _MAX_COMPLAINTS = 50
@@ -155,6 +163,8 @@ class Runtime:
         self._loop = asyncio.get_running_loop()
         self.supervisor = Supervisor(partitioner, clock, self._worker_event)
         self.labels = LabelQueue(lambda label: self.supervisor.send("golden", label))
+        self.preparation = Preparation(self, note, self._write, self._share_profilers)
+        self.learning = Learning(partial(self._keep_document, LEARNED_DOCUMENT))
         self.controller = WindowController(
             self._window_settings(site.retraining), self.camera_capacity(), planner(partitioner.caps)
         )
@@ -172,6 +182,12 @@ class Runtime:
         self._boundary_utc_s = 0.0
         self._closing = False
         self._predicted: dict[tuple[str, str], float] = {}
+        self.siblings = Siblings(
+            Hands(
+                store, clock, lambda: self.cameras, self._student, self._ask, self._write, self._ask_profiler,
+                self._put_in_force, self._rejoin, self._tasks.spawn, note, self.complain,
+            )
+        )  # fmt: skip
 
     # -- shares of the box
 
@@ -179,15 +195,25 @@ class Runtime:
         """The part of the device that cameras, their retraining and served models have together: all, less the control
         process, the front, and with cameras the golden model and evaluation."""
         s = self.site.retraining
-        labels = s.golden_share + s.evaluation_share if self.labelling else 0.0
+        labels = self.golden_share + s.evaluation_share if self.labelling else 0.0
         return round(max(0.0, 1.0 - self.site.control_share - self.front_share - labels), 6)
 
     def camera_capacity(self) -> float:
         """Devices left to cameras and their retraining: `shared_capacity` less what served models hold."""
         s = self.site.retraining
         # Cameras are planned for before labelling begins: with all that they will cost.
-        labels = 0.0 if self.labelling else s.golden_share + s.evaluation_share
+        labels = 0.0 if self.labelling else self.golden_share + s.evaluation_share
         return round(max(0.05, self.shared_capacity() - labels - self.serving_share), 6)
+
+    @property
+    def golden_share(self) -> float:
+        """Of the device, kept for labelling now."""
+        return self.learning.golden_share(self.retraining)
+
+    @property
+    def profilers(self) -> int:
+        """Profilers that run side by side."""
+        return len(self._profilers)
 
     def set_serving_share(self, share: float) -> None:
         """Served models hold `share` of the device from now on: cameras and retrainings yield, or get it back, at once.
@@ -200,8 +226,7 @@ class Runtime:
         self.dispatch(ev.CapacityChanged(self.clock.monotonic(), self.camera_capacity()))
         state = self.controller.state
         if state.phase == "preparing":
-            spare = max(0.0, state.num_gpus - sum(state.shares.values()))
-            self._share_profilers(spare + self.retraining.evaluation_share)
+            self.preparation.share()
 
     @staticmethod
     def _window_settings(s: RetrainingSettings) -> ev.WindowSettingsChanged:
@@ -221,7 +246,7 @@ class Runtime:
         self.supervisor.start(
             "golden",
             "golden",
-            self.retraining.golden_share,
+            self.golden_share,
             golden_worker,
             self._teacher,
             self._golden_message,
@@ -249,10 +274,16 @@ class Runtime:
         await self._loop.run_in_executor(self._db, lambda: None)
         self._db.shutdown(wait=True)
 
-    def add_camera(self, settings: CameraSettings, version: ModelVersion, frozen: ModelVersion) -> None:
-        """Take a camera in; its worker starts if it is enabled."""
+    def add_camera(
+        self, settings: CameraSettings, version: ModelVersion, frozen: ModelVersion, baseline: Baseline | None = None
+    ) -> None:
+        """Take a camera in, with what earlier windows taught of its download; its worker starts if it is enabled."""
         self.start_labelling()
         camera = CameraRuntime(settings, version, frozen, assumed_profile(settings.inference, self.cores))
+        camera.baseline = baseline if camera.published else None
+        fixed = camera.fixed_region()
+        learned = WHOLE if camera.baseline is None else next_region(camera.baseline, camera.baseline.region)
+        camera.take_region(learned if fixed is None else fixed)
         camera.pictured = pictured_windows(self._data, settings.id)
         self.cameras[settings.id] = camera
         self.labels.set_classes(settings.id, settings.classes, settings.class_map)
@@ -260,7 +291,7 @@ class Runtime:
             return
         fair = self.camera_capacity() / max(1, self.expected_cameras, len(self.cameras))
         camera.share = self.partitioner.caps.quantize(max(self.partitioner.caps.min_share, min(1.0, fair)))
-        camera.inference = settings.inference.space()[0]
+        camera.inference = settings.inference.space(camera.region)[0]
         self.supervisor.start(
             camera.worker,
             "inference",
@@ -288,6 +319,8 @@ class Runtime:
         del self.cameras[camera]
         self.dispatch(ev.CameraLeft(self.clock.monotonic(), camera))
         self.labels.forget_camera(camera)
+        self.learning.forget(camera)
+        self.siblings.forget(camera)
         await asyncio.gather(
             self.supervisor.stop(found.trainer, 1.0, m.FinishNow(keep=False)), self.supervisor.stop(found.worker)
         )
@@ -325,7 +358,7 @@ class Runtime:
         return m.CameraWorkerSpec(
             settings=c.settings,
             student=m.Student(c.version.id, self.store.blobs.path(c.version.blob)),
-            inference=c.inference or c.settings.inference.space()[0],
+            inference=c.inference or c.settings.inference.space(c.region)[0],
             record_root=self._data / "pictures",
             recording=self.site.recording,
             # Before the first boundary it is not known which window goes on.
@@ -336,10 +369,11 @@ class Runtime:
             cores=self.cores,
             watch_fps=self._watching.get(camera, 0.0),
             secrets=self._data / SECRETS_FILE,
+            score=c.score_of(c.version.id),
         )
 
     def _label_budget(self, camera: CameraRuntime) -> int:
-        return camera.settings.retraining.label_budget or self.retraining.label_budget
+        return self.learning.labels(self.retraining, camera.settings)
 
     # -- events in, instructions out
 
@@ -376,12 +410,13 @@ class Runtime:
                 going_on = m.NextWindow(0, order.window, spec.window_left_s, spec.target_frames)
                 self.supervisor.send(camera.worker, going_on)
             return
+        self.preparation.open_window(order.window)
         self._write(
             self.store.open_window,
             self.window_start_utc_s,
             s.window_s,
             s.policy,
-            s.model_dump(mode="json"),
+            s.model_dump(mode="json") | {"golden_share": self.golden_share},
             number=order.window,
         )
         self._note("window.opened", window=order.window, data={"length_s": s.window_s, "policy": s.policy})
@@ -394,6 +429,10 @@ class Runtime:
     @_do.register
     def _(self, order: ev.ScheduleDeadline) -> None:
         self._later(order.at_s, lambda: self.dispatch(ev.DeadlinePassed(self.clock.monotonic(), order.window)))
+
+    @_do.register
+    def _(self, order: ev.ScheduleHandIn) -> None:
+        self._later(order.at_s, lambda: self.dispatch(ev.HandInDue(self.clock.monotonic(), order.window)))
 
     @_do.register
     def _(self, order: ev.ScheduleReplan) -> None:
@@ -412,9 +451,7 @@ class Runtime:
 
     @_do.register
     def _(self, order: ev.CloseSample) -> None:
-        state = self.controller.state
-        spare = max(0.0, state.num_gpus - sum(state.shares.values()))
-        self._share_profilers(spare + self.retraining.evaluation_share)
+        self.preparation.share()
         self._tasks.spawn(self._close_sample(order.camera, order.window), f"close {order.camera}/{order.window}")
 
     @_do.register
@@ -424,27 +461,45 @@ class Runtime:
         if camera is None or data is None:
             self.dispatch(ev.Profiled(self.clock.monotonic(), order.camera, order.window, ()))
             return
-        count = max(1, sum(c.settings.enabled for c in self.cameras.values()))
-        budget = self.retraining.profiling_budget * self.retraining.window_s * self.controller.state.num_gpus / count
+        if (order.hurry and self.preparation.knows()) or not self.preparation.tries(camera):
+            self._loop.call_soon(self.preparation.from_history, data)
+            return
         seed = sum(map(ord, order.camera)) * 1000 + order.window
         message = m.Profile(
             data,
             self._student(camera.version),
-            self.retraining.space.configs(),
-            budget,
+            self.retraining.configs(camera.published),
+            self.learning.profiling_s(),
             camera.history,
             self.cores,
             seed,
+            self._download(camera),
+            camera.region,
         )
-        self._share_profilers(order.share + self.retraining.evaluation_share)
+        self.preparation.share(order.share)
         self._ask_profiler(message)
 
     @_do.register
+    def _(self, order: ev.HandIn) -> None:
+        self._hand_in(order.last)
+
+    @_do.register
     def _(self, order: ev.StopProfiling) -> None:
-        self._profiler_queue = [j for j in self._profiler_queue if not isinstance(j, m.Profile)]
-        for name, job in list(self._profiler_with.items()):
+        self._hand_in()
+
+    def _hand_in(self, last: bool = False) -> None:
+        """Profilers answer with what they have; what is not begun (or, at last, not handed in) is answered from what
+        past windows taught. While no camera knows anything, what is not begun waits for the first that does."""
+        knows = self.preparation.knows()
+        unbegun = [j for j in self._profiler_queue if isinstance(j, m.Profile) and knows]
+        self._profiler_queue = [j for j in self._profiler_queue if not (isinstance(j, m.Profile) and knows)]
+        for name, job in self._profiler_with.items():
             if isinstance(job, m.Profile):
-                self.supervisor.kill(name, "profiling took longer than the window allows")
+                self.supervisor.send(name, m.HandIn(job.data.camera, job.data.window))
+                if last and knows:
+                    unbegun.append(job)
+        for job in unbegun:
+            self._loop.call_soon(self.preparation.from_history, job.data)
 
     @_do.register
     def _(self, order: ev.SetShares) -> None:
@@ -459,6 +514,7 @@ class Runtime:
         wanted += [(self.cameras[c].trainer, s) for c, s in order.retraining.items() if c in self.cameras]
         if self.controller.state.phase != "preparing":
             wanted += [(name, self.retraining.evaluation_share / len(self._profilers)) for name in self._profilers]
+            wanted += [("golden", self.golden_share)]
         # Those that give go first, so that at no instant more is granted than there is.
         now = {u["name"]: u["share"] for u in self.supervisor.workers()}
         for name, share in sorted(wanted, key=lambda w: w[1] - now.get(w[0], 0.0)):
@@ -490,7 +546,11 @@ class Runtime:
             checkpoint=folder / f"{order.camera}-{order.window}-{profile.config.id}.ckpt",
             output=folder / f"{order.job}.safetensors",
             cores=self.cores,
+            download=self._download(camera),
+            region=camera.region,
+            siblings=self.siblings.starts(camera),
         )
+        self.learning.unprofiled_retrainings += not profile.profiled
         self.jobs[order.camera] = RunningJob(
             order.job,
             order.camera,
@@ -521,6 +581,7 @@ class Runtime:
                 "share": order.share,
                 "expected_accuracy": profile.end_accuracy.to_json(),
                 "expected_gpu_s": profile.gpu_seconds.to_json(),
+                "profiled": profile.profiled,
             },
         )
         self.supervisor.start(
@@ -550,6 +611,7 @@ class Runtime:
     @_do.register
     def _(self, order: ev.RecordPlan) -> None:
         self._write(self.store.add_plan, order.window, order.problem, order.plan, order.cause)
+        self.preparation.planned(order)
         self._note(
             "plan",
             window=order.window,
@@ -644,6 +706,7 @@ class Runtime:
             self._on_answer(name, message)
         elif isinstance(message, m.Sampled):
             self.labels.add(message.frame)
+            self.siblings.sampled(camera, message.frame)
         elif isinstance(message, m.SampleClosed):
             for frame in message.frames:
                 self.labels.add(frame)
@@ -651,7 +714,7 @@ class Runtime:
             if waiting is not None and not waiting.done():
                 waiting.set_result(message.frames)
         elif isinstance(message, m.Measured):
-            camera.profile = message.profile
+            camera.profile = looking_at(message.profile, camera.region)
             if not camera.announced:
                 camera.announced = True
                 self.dispatch(
@@ -659,7 +722,7 @@ class Runtime:
                         self.clock.monotonic(),
                         name,
                         self.controller.state.cameras[name].accuracy,
-                        message.profile,
+                        camera.profile,
                         camera.settings.retraining.every_kth_window,
                         camera.version.id,
                         camera.settings.retraining.enabled and not camera.version.pinned,
@@ -702,6 +765,7 @@ class Runtime:
     async def _close_sample(self, name: str, window: int) -> None:
         began = self.clock.monotonic()
         camera = self.camera(name)
+        looked = camera.inference
         future: asyncio.Future[tuple[Any, ...]] = self._loop.create_future()
         self._waiting_close[(name, window)] = future
         s = self.retraining
@@ -717,9 +781,13 @@ class Runtime:
                     "sample.not_closed", camera=name, window=window, data={"reason": "the worker did not answer"}
                 )
         self._waiting_close.pop((name, window), None)
+        self._look(camera)
+        camera.profiles = {}
         # Only now, between two windows: no retraining reads the pictures that the memory lets go.
-        await self._remember(camera)
-        frames = await self.labels.complete(name, window, LABEL_WAIT * s.window_s)
+        _, frames = await asyncio.gather(
+            self._remember(camera), self.labels.complete(name, window, LABEL_WAIT * s.window_s)
+        )
+        self.preparation.share()
         data = await self._labelled_window(camera, window, frames)
         delay = self.clock.monotonic() - began
         objects = sum(len(f.labels) for f in frames)
@@ -742,6 +810,7 @@ class Runtime:
         camera.closed = {window: data}
         await asyncio.to_thread(write_manifest, self._data, data)
         measured = await asyncio.to_thread(realised, data.task, data.all_sampled, len(data.classes))
+        self.learning.seen(name, window, measured.value, await asyncio.to_thread(drift_per_s, data))
         self._labelled(camera, window, data, measured)
         # The students in shadow can wait: the plan does not need them.
         parent = await self._parent(camera.version)
@@ -751,6 +820,10 @@ class Runtime:
                 self._student(camera.frozen),
                 self._student(camera.version),
                 None if parent is None else self._student(parent),
+                self.cores,
+                looked,
+                (camera.baseline or Baseline()) if camera.published else None,
+                camera.published and camera.fixed_region() is None,
             )
         )
         await self._weigh(camera, window)
@@ -771,21 +844,27 @@ class Runtime:
 
     async def _remember(self, camera: CameraRuntime) -> None:
         """Pick exemplars of the data that the camera was retrained on last; waits, at most a little."""
-        if not self.retraining.exemplars or not camera.closed:
+        if not camera.closed or not (self.retraining.exemplars or camera.published):
             return
         data = camera.closed[max(camera.closed)]
         done: asyncio.Future[None] = self._loop.create_future()
         self._remembering[camera.id] = done
         student = self._student(camera.version)
-        self._ask_profiler(m.Remember(data, student, self._exemplar_root(camera.id), self.retraining.exemplars))
+        kept_out = self._kept_out_root(camera.id) if camera.published else None
+        root, most = self._exemplar_root(camera.id), self.retraining.exemplars
+        self._ask_profiler(m.Remember(data, student, root, most, self.cores, kept_out))
         try:
-            async with asyncio.timeout(0.1 * self.retraining.window_s):
-                await done
+            async with asyncio.timeout(MEMORY_WAIT * self.retraining.window_s):
+                await asyncio.shield(done)
         except TimeoutError:
+            before = len(self._profiler_queue)
             self._profiler_queue = [
                 j for j in self._profiler_queue if not (isinstance(j, m.Remember) and j.data.camera == camera.id)
             ]
             self._note("exemplars.late", camera=camera.id, window=data.window)
+            if len(self._profiler_queue) == before:
+                # It has begun, and lets pictures go: what is trained on next must not name them.
+                await self._remembering[camera.id]
         finally:
             self._remembering.pop(camera.id, None)
 
@@ -803,7 +882,7 @@ class Runtime:
         s = camera.settings
         root = self._exemplar_root(camera.id)
         try:
-            return await asyncio.to_thread(
+            data = await asyncio.to_thread(
                 build_labelled_window,
                 s.id,
                 window,
@@ -812,13 +891,33 @@ class Runtime:
                 frames,
                 self.retraining.held_out,
                 read_exemplars(root),
+                0.0,
+                read_kept_out(self._kept_out_root(s.id)) if camera.published else None,
             )
         except MagpieError as error:
             self.complain(error.code, str(error), camera.id)
             return None
+        with_late = with_late_labels(data, self.labels.take_late(camera.id))
+        self.learning.late_labels_used += len(with_late.exemplars) - len(data.exemplars)
+        return with_late
 
     def _exemplar_root(self, camera: str) -> Path:
         return self._data / "exemplars" / camera
+
+    def _kept_out_root(self, camera: str) -> Path:
+        return self._data / "kept-out" / camera
+
+    def _download(self, camera: CameraRuntime) -> m.Student | None:
+        return self._student(camera.frozen) if camera.published else None
+
+    def _look(self, camera: CameraRuntime) -> None:
+        """A window ends: look at another part of the picture from here on, where that was learned."""
+        if camera.next_region == camera.region:
+            return
+        camera.take_region(camera.next_region)
+        if camera.inference is not None:
+            self.supervisor.send(camera.worker, m.SetInference(camera.inference))
+        self._note("region.changed", camera=camera.id, data={"region": list(camera.region)})
 
     async def _parent(self, version: ModelVersion) -> ModelVersion | None:
         if version.parent is None:
@@ -840,6 +939,7 @@ class Runtime:
                 0 if data is None else len(data.held_out),
                 None if measured is None else measured.value,
                 camera.profile,
+                self.learning.correction(camera.id, window + 1, self.retraining),
             )
         )
 
@@ -854,7 +954,19 @@ class Runtime:
         if camera is None:
             return
         camera.realised, camera.frozen_accuracy = result.realised, result.frozen
-        details = {"quality": result.quality, "class_counts": result.class_counts}
+        details: dict[str, Any] = {"quality": result.quality, "class_counts": result.class_counts}
+        if result.download is not None:
+            details["download"] = result.download.to_json()
+        camera.download = result.download
+        if result.baseline is not None:
+            self._learned_baseline(camera, result.baseline)
+        if result.score is not None:
+            camera.score = (result.version, result.score)
+            self.supervisor.send(camera.worker, m.SetScore(result.version, result.score))
+        promise = self.learning.kept(result.camera, result.window)
+        if promise is not None:
+            details["promise"] = promise
+        self.siblings.learned(camera.id, result.look)
         if result.current_live is not None:
             details["current_fresh"] = result.current_live.to_json()
         self._write(
@@ -869,7 +981,11 @@ class Runtime:
             "window.measured",
             camera=camera.id,
             window=result.window,
-            data={"realised": _value(result.realised), "frozen": _value(result.frozen)},
+            data={
+                "realised": _value(result.realised),
+                "frozen": _value(result.frozen),
+                "download": _value(result.download),
+            },
         )
         judged = result.version == camera.version.id and not camera.version.pinned
         if judged and result.current_live is not None and result.parent_live is not None:
@@ -883,6 +999,13 @@ class Runtime:
                 self._tasks.spawn(self._roll_back_auto(camera, decision.reason), f"roll back {camera.id}")
         self._measured(result.window, camera.id)
 
+    def _learned_baseline(self, camera: CameraRuntime, baseline: Baseline) -> None:
+        camera.baseline = baseline
+        if camera.fixed_region() is None:
+            camera.next_region = next_region(baseline, camera.region)
+        put = partial(self.store.put_settings, audited=False)
+        self._write(put, f"baseline/{camera.id}", baseline.to_json(), "baseline")
+
     async def _roll_back_auto(self, camera: CameraRuntime, reason: str) -> None:
         await self.roll_back(camera.id, None, "automatic roll-back", reason)
 
@@ -891,6 +1014,7 @@ class Runtime:
     def _golden_message(self, message: Any) -> None:
         if isinstance(message, m.Labelled):
             self.labels.received(message)
+            self.preparation.labelled(message)
         if not self.golden_ready:
             self.golden_ready = True
             self._note("golden.ready")
@@ -903,10 +1027,10 @@ class Runtime:
     # -- profilers
 
     def _ask_profiler(self, message: Any) -> None:
-        """What the plan waits for goes first: exemplars, then profiles; evaluations have time."""
-        order = (m.Remember, m.Profile, m.Evaluate)
+        """What the plan waits for goes first: exemplars, then looks and profiles; evaluations have time."""
+        rank = self.learning.urgency
         at = next(
-            (n for n, j in enumerate(self._profiler_queue) if order.index(type(j)) > order.index(type(message))),
+            (n for n, j in enumerate(self._profiler_queue) if rank(j) > rank(message)),
             len(self._profiler_queue),
         )
         self._profiler_queue.insert(at, message)
@@ -926,16 +1050,23 @@ class Runtime:
         job = self._profiler_with.get(name)
         if isinstance(message, m.Evaluated):
             self._profiler_with.pop(name, None)
+            self.learning.evaluated(message.seconds, message.frames)
             self._evaluated(message)
         elif isinstance(message, m.ProfileDone):
             self._profiler_with.pop(name, None)
             self._profiled(message)
+            if self.controller.state.handed_in:
+                self._hand_in()
+        elif isinstance(message, m.Looked):
+            self._profiler_with.pop(name, None)
+            self.siblings.looked(message)
         elif isinstance(message, m.JobFailed):
             self._profiler_with.pop(name, None)
             self.complain("profiling_failed", f"{message.camera}: {message.what}: {message.reason}", message.camera)
             self._profiler_job_failed(job)
         elif isinstance(message, m.Remembered):
             self._profiler_with.pop(name, None)
+            self.learning.memorised(message.seconds)
             self._remembered(message.camera)
         self._feed_profilers()
 
@@ -946,7 +1077,7 @@ class Runtime:
     def _profiler_job_failed(self, job: Any) -> None:
         """A job that its worker could not do is answered without a result, so that nothing waits for it."""
         if isinstance(job, m.Profile):
-            self.dispatch(ev.Profiled(self.clock.monotonic(), job.data.camera, job.data.window, ()))
+            self.preparation.from_history(job.data)
         elif isinstance(job, m.Evaluate):
             self._measured(job.data.window, job.data.camera)
         elif isinstance(job, m.Remember):
@@ -956,17 +1087,25 @@ class Runtime:
         camera = self.cameras.get(done.camera)
         if camera is None:
             return
+        self.learning.profiled(done, history_of(camera.history))
         camera.history = done.history
-        camera.profiles = {p.config.id: p for p in done.profiles}
+        camera.profiles |= {p.config.id: p for p in done.profiles}
         window = self.controller.state.window
-        self._keep_history(done.camera, done.history)
+        self._keep_document(f"profiler/{done.camera}", done.history)
         self._write(self.store.add_profiles, window, done.camera, done.profiles)
         self._write(self.store.add_cost, window, "profiling", camera=done.camera, gpu_seconds=done.gpu_seconds)
         self._note(
             "profiled",
             camera=done.camera,
             window=window,
-            data={"configs": len(done.profiles), "pruned": done.pruned, "gpu_s": done.gpu_seconds, "note": done.note},
+            data={
+                "configs": len(done.profiles),
+                "trials": done.trials,
+                "handed_in": done.handed_in,
+                "pruned": done.pruned,
+                "gpu_s": done.gpu_seconds,
+                "note": done.note,
+            },
         )
         self.dispatch(
             ev.Profiled(
@@ -1016,11 +1155,22 @@ class Runtime:
         if camera is None:
             return
         window = self.controller.state.window
-        scores = {
-            "held_out": done.candidate.value,
-            "parent_held_out": done.parent.value,
-            "frames": float(done.candidate.frames),
-        }
+        try:
+            decision = decide(done, camera.version, self.retraining.gate_tolerance, job.window)
+        except MagpieError as error:
+            unlink(done.path, done.download_path)
+            self._training_given_up(name, job.job, str(error))
+            return
+        scores, reason = decision.scores, decision.reason
+        promoted, learned = decision.outcome != "in_force", decision.outcome == "new"
+        # Of what comes into force: the download's own accuracy where it comes back.
+        accuracy = (
+            scores.get("kept_out_download", done.parent.value) if promoted and not learned else done.candidate.value
+        )
+        if promoted:
+            scores["held_out"] = accuracy
+        # What was trained is recorded, unless the download comes back in its place.
+        path = done.download_path if decision.outcome == "download" and done.download_path else done.path
         candidate = ModelVersion(
             id=f"{name}-w{window}-{job.job.rsplit('-', 1)[-1]}-{int(self.clock.utc())}",
             camera=name,
@@ -1029,17 +1179,13 @@ class Runtime:
             created_utc_s=self.clock.utc(),
             parent=camera.version.id,
             window=job.window,
-            config=job.config,
+            config=job.config if path == done.path else "download",
             scores=scores,
             frames=done.train_frames,
             gpu_seconds=done.device_seconds,
         )
-        decision = gate(done.candidate.value, done.parent.value, done.candidate.frames, self.retraining.gate_tolerance)
-        promoted, reason = decision.yes, decision.reason
-        if camera.version.pinned:
-            promoted, reason = False, f"{camera.version.id} is pinned"
         try:
-            candidate = await self._ask(self.store.add_model, candidate, done.path)
+            candidate = await self._ask(self.store.add_model, candidate, path)
             if promoted:
                 await self._put_in_force(camera, candidate, "gate", reason, scores)
             else:
@@ -1047,20 +1193,20 @@ class Runtime:
         except MagpieError as error:
             promoted, reason = False, str(error)
             self.complain(error.code, f"{name}: the retrained model could not be put in force: {error}", name)
-        done.path.unlink(missing_ok=True)
+        unlink(done.path, done.download_path)
         self._write(self.store.add_cost, window, "retraining", camera=name, gpu_seconds=done.device_seconds)
         self._write(
             self.store.end_job,
             job.job,
             "completed",
             gpu_seconds=done.device_seconds,
-            accuracy_after=done.candidate.value,
+            accuracy_after=accuracy,
             promoted=promoted,
             reason=reason,
             model_version=candidate.id,
         )
         self.jobs.pop(name, None)
-        self._learn(camera, job, done)
+        self.preparation.retrained(camera, job, done, promoted and learned)
         self._note(
             "model.promoted" if promoted else "model.rejected",
             camera=name,
@@ -1075,22 +1221,12 @@ class Runtime:
             },
         )
         self.dispatch(
-            ev.RetrainingCompleted(
-                self.clock.monotonic(), name, job.job, promoted, done.candidate.value, candidate.id, reason
-            )
+            ev.RetrainingCompleted(self.clock.monotonic(), name, job.job, promoted, accuracy, candidate.id, reason)
         )
 
-    def _learn(self, camera: CameraRuntime, job: RunningJob, done: m.TrainingDone) -> None:
-        """Tell the micro-profiler what came of its prediction; a retraining that was cut short tells nothing."""
-        if camera.history is None or done.fraction < 1.0:
-            return
-        history = ProfilerHistory.from_json(camera.history)
-        camera.history = history.learned(job.config, done.candidate.value, done.device_seconds).to_json()
-        self._keep_history(camera.id, camera.history)
-
-    def _keep_history(self, camera: str, history: dict[str, Any]) -> None:
+    def _keep_document(self, name: str, document: dict[str, Any]) -> None:
         put = partial(self.store.put_settings, audited=False)
-        self._write(put, f"profiler/{camera}", history, "micro-profiler")
+        self._write(put, name, document, "micro-profiler")
 
     async def _put_in_force(
         self, camera: CameraRuntime, version: ModelVersion, by: str, reason: str, scores: Mapping[str, float]
@@ -1138,6 +1274,8 @@ class Runtime:
     async def roll_back(self, name: str, to: str | None, by: str, reason: str) -> ModelVersion:
         """Put an earlier version in force now. Raises NotFound, Conflict, MagpieError."""
         camera = self.camera(name)
+        if to is not None and (await self._ask(self.store.version, to)).spec != camera.version.spec:
+            raise Conflict(f"{to} is another kind of student than the camera's settings ask for")
         camera.version = await self._ask(self.store.roll_back, name, by, reason, to=to)
         await self._swap(camera, camera.version)
         self._note(

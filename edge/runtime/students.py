@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import queue
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from edge.core.configs import StudentSpec
+from edge.core.detectors import OnnxSpec
 from edge.core.errors import MagpieError, Unavailable, WeightsError
 from edge.core.shares import LaunchSpec
-from edge.runtime.process import Channel, WorkerError, WorkerProcess, describe_exit
+from edge.detectors.description import needs_torch, published_spec, read_detector
+from edge.detectors.files import check_file
+from edge.models.descriptions import described
+from edge.runtime.process import Beat, Channel, WorkerError, WorkerProcess, describe_exit
+from edge.settings import CameraSettings
 
 _PATIENCE_S = 120.0
 
 
 @dataclass(frozen=True)
 class FirstStudent:
-    """Make a student of `spec` from `source` (None: random weights) and write it to `target`."""
+    """Make a student of `spec` from `source` (None: random weights, or as published) and write it to `target`.
+    `detector` is there for a student that begins as a published detector."""
 
     spec: StudentSpec
     source: Path | None
     target: Path
+    detector: OnnxSpec | None = None
 
 
 @dataclass(frozen=True)
@@ -33,6 +41,9 @@ class Made:
 
 def make_first_student(channel: Channel, order: FirstStudent) -> None:
     """Worker main."""
+    if order.detector is not None:
+        channel.send(Made(_published(order, order.detector)))
+        return
     import torch
 
     from edge.students import Student, load_student, save_weights, start_from
@@ -47,6 +58,8 @@ def make_first_student(channel: Channel, order: FirstStudent) -> None:
         words = f"published weights {order.source.name} ({taken} tensors of the backbone)"
     else:
         given = load_student(order.source)
+        if not isinstance(given, Student):
+            raise WeightsError(f"weight file {order.source} holds a published detector", "name it with student.model")
         if replace(given.spec, classes=order.spec.classes, input_size=order.spec.input_size) != order.spec:
             raise WeightsError(
                 f"weight file {order.source} holds a {given.spec.architecture} of width {given.spec.width:g} for "
@@ -59,6 +72,36 @@ def make_first_student(channel: Channel, order: FirstStudent) -> None:
         words = f"weights of {order.source.name}" + (f"; new to it: {', '.join(new)}" if new else "")
     save_weights(order.target, student.module, order.spec, {"origin": words})
     channel.send(Made(words))
+
+
+def _published(order: FirstStudent, detector: OnnxSpec) -> str:
+    """The download as it was published, or a student that was retrained from it elsewhere."""
+    import numpy as np
+
+    from edge.students.published import PublishedStudent, check_trainable, is_published, read_published
+    from edge.students.weights import save_student
+
+    check_file(detector.file, detector.sha256)
+    student = PublishedStudent(order.spec, detector.file.read_bytes())
+    # At the exported shape first: what does not fit its description shall be told as that.
+    student.detect([np.full((*order.spec.input_size, 3), 127, np.uint8)], shape="model")
+    check_trainable(student)
+    words = f"{detector.name} as published"
+    if order.source is not None:
+        if not order.source.is_file() or not is_published(order.source):
+            raise WeightsError(
+                f"weight file {order.source} holds no student of {detector.name}", "check student.weights"
+            )
+        given = read_published(order.source)
+        if given.spec != order.spec:
+            raise WeightsError(
+                f"weight file {order.source} began as {given.detector.name} for {', '.join(given.spec.classes)}; the "
+                f"camera wants {detector.name} for {', '.join(order.spec.classes)}",
+                "check student.weights",
+            )
+        student, words = given, f"weights of {order.source.name}"
+    save_student(order.target, student, student.info | {"origin": words})
+    return words
 
 
 def _is_student(path: Path) -> bool:
@@ -77,8 +120,11 @@ def run_once(name: str, main: Any, argument: Any) -> Any:
     """Run a worker to its first message and return it. Blocks; raises MagpieError with the worker's own words."""
     said: queue.Queue[Any] = queue.Queue()
     process = WorkerProcess(name, main, argument, LaunchSpec(), said.put, lambda code: said.put(("exit", code)))
+    deadline = time.monotonic() + _PATIENCE_S
     try:
         message = said.get(timeout=_PATIENCE_S)
+        while isinstance(message, Beat):
+            message = said.get(timeout=max(0.1, deadline - time.monotonic()))
     except queue.Empty:
         raise Unavailable(f"{name} did not finish within {_PATIENCE_S:.0f} s") from None
     finally:
@@ -91,11 +137,36 @@ def run_once(name: str, main: Any, argument: Any) -> Any:
     return message
 
 
-def first_student(spec: StudentSpec, source: Path | None, target: Path) -> tuple[StudentSpec, str]:
+def student_of(settings: CameraSettings, default: str) -> tuple[StudentSpec, OnnxSpec | None]:
+    """What a camera's student is, and the published detector that it begins as (None: one of our own architectures).
+
+    `default` is the site's student. Raises InvalidValue or LabelError if its description cannot be read, or the
+    detector lacks one of the camera's classes.
+    """
+    own = settings.student.architecture is not None or settings.task != "detection"
+    named = settings.student.model or ("" if own else default)
+    if not named:
+        return settings.drawn_spec(), None
+    path, root = described(named, "student"), f"cameras.{settings.id}.student.model"
+    if needs_torch(path, root):
+        detector = run_once(f"read-{path.stem}", _read, (path, root))
+    else:
+        detector = read_detector(path, root=root)
+    return published_spec(detector, settings.classes, settings.class_map | settings.student.class_map), detector
+
+
+def _read(channel: Channel, named: tuple[Path, str]) -> None:
+    """Worker main: a description whose graph is made with torch, which the control process never loads."""
+    channel.send(read_detector(named[0], root=named[1]))
+
+
+def first_student(settings: CameraSettings, default: str, target: Path) -> tuple[StudentSpec, str]:
     """Write a camera's first student to `target`; returns its specification and where it came from, in words.
 
-    Raises WeightsError (missing, damaged, does not fit), Unavailable.
+    Raises WeightsError (missing, damaged, does not fit, cannot be trained), InvalidValue, LabelError, Unavailable.
     """
+    spec, detector = student_of(settings, default)
+    source = Path(settings.student.weights) if settings.student.weights else None
     target.parent.mkdir(parents=True, exist_ok=True)
-    made = run_once(f"first-student-{target.stem}", make_first_student, FirstStudent(spec, source, target))
+    made = run_once(f"first-student-{target.stem}", make_first_student, FirstStudent(spec, source, target, detector))
     return spec, made.words

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
-from edge.core.configs import StudentSpec
 from edge.runtime import messages as m
 from edge.runtime.device import open_bucket
 from edge.runtime.process import Channel, Retire, Stop
-from edge.students import load_student, save_weights
+from edge.runtime.starts import best_start
+from edge.students import load_student
+from edge.students.published import SAME, PublishedStudent
+from edge.students.weights import AnyStudent, save_student
 from edge.training import Retraining
+from edge.training.opened import RunningRetraining, open_retraining
+from edge.training.published import PublishedRetraining, frame_counts, with_best_score
 from edge.training.retraining import held_out_accuracy
+from scheduler.contenders import Contender
 
 #: Progress goes out at most so often, in seconds.
 _REPORT_S = 0.5
@@ -23,7 +29,11 @@ def training_worker(channel: Channel, job: m.RetrainingJob) -> None:
     parent = load_student(job.parent.path, share.device)
     job.checkpoint.parent.mkdir(parents=True, exist_ok=True)
     with share.batch(stop=channel.beating):
-        run = Retraining(parent, job.data, job.config, job.seed, job.checkpoint)
+        download = None if job.download is None else load_student(job.download.path, share.device)
+        start, begun = best_start(job, parent, download)
+        run = open_retraining(
+            begun, job.data, job.config, job.seed, job.checkpoint, download=download, region=job.region
+        )
     held_out: float | None = None
     fraction = 0.0
     last = 0.0
@@ -61,17 +71,46 @@ def training_worker(channel: Channel, job: m.RetrainingJob) -> None:
         run.discard_checkpoint()
         channel.send(m.TrainingDropped(job.job))
         return
-    with share.batch(stop=channel.beating):
-        student = run.result()
-        candidate = run.held_out()
-        before = held_out_accuracy(parent, run.cache, job.config)
-    spec: StudentSpec = student.spec
     job.output.parent.mkdir(parents=True, exist_ok=True)
-    save_weights(job.output, student.module, spec, student.info)
-    channel.send(
-        m.TrainingDone(
-            job.job, job.output, candidate, before, run.cpu_seconds / job.cores, fraction, run.train_frames, spec
-        )
-    )
+    with share.batch(stop=channel.beating):
+        if isinstance(run, PublishedRetraining):
+            run.examples.breathe = channel.beat
+        done = _judged(job, run, parent, download, fraction)
+    if start != job.parent.version:
+        done = replace(done, start=start)
+    channel.send(done)
     # Only now: a death before this line goes on from the checkpoint.
     run.discard_checkpoint()
+
+
+def _judged(
+    job: m.RetrainingJob, run: RunningRetraining, parent: AnyStudent, download: AnyStudent | None, fraction: float
+) -> m.TrainingDone:
+    """The candidate on disk, judged beside its parent, and beside the download where it began as one."""
+    student, candidate = run.result(), run.held_out()
+    contenders: list[Contender] = []
+    back = None
+    if isinstance(run, Retraining):
+        assert not isinstance(parent, PublishedStudent)
+        before = held_out_accuracy(parent, run.cache, job.config)
+    else:
+        assert isinstance(run, PublishedRetraining)
+        assert isinstance(student, PublishedStudent)
+        assert isinstance(parent, PublishedStudent)
+        run.check_answers(SAME)
+        own, before = with_best_score(parent.copy(), run.examples)
+        latest = len(run.examples.held_out_frames)
+        contenders = [
+            Contender("new", frame_counts(student, run.examples), latest),
+            Contender("in_force", frame_counts(own, run.examples), latest),
+        ]
+        if isinstance(download, PublishedStudent) and download.content != parent.content:
+            best, _ = with_best_score(download, run.examples)
+            contenders.append(Contender("download", frame_counts(best, run.examples), latest))
+            back = job.output.with_name(f"{job.output.stem}-download{job.output.suffix}")
+            save_student(back, best)
+    save_student(job.output, student)
+    return m.TrainingDone(
+        job.job, job.output, candidate, before, run.cpu_seconds / job.cores, fraction, run.train_frames, student.spec,
+        tuple(contenders), back,
+    )  # fmt: skip

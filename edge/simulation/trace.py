@@ -217,7 +217,7 @@ def _window(value: Any, path: str) -> RecordedWindow:
 def _profile(value: Any, path: str) -> RetrainingProfile:
     value = _object(value, path)
     fields = set(RetrainingProfile.__dataclass_fields__)
-    _keys(path, value, fields, fields)
+    _keys(path, value, fields, fields - {"profiled"})  # which older traces do not have
     try:
         return RetrainingProfile.from_json(value)
     except (TypeError, KeyError, IndexError) as error:

@@ -9,6 +9,7 @@ import resource
 import signal
 import time
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from edge.core import events as ev
 from edge.demo.cameras import serve_cameras
 from edge.runtime.camera import CameraRuntime
 
-pytestmark = [pytest.mark.e2e, pytest.mark.faults, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.e2e, pytest.mark.faults, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(480)]
 HANG_S = 4.0
 #: Long enough to be killed in the middle, whatever the machine's speed.
 SPACE = {"epochs": [70], "batch_sizes": [4], "layers": ["head"], "data_fractions": [1.0], "learning_rates": [0.002]}
@@ -129,19 +130,25 @@ async def test_a_retraining_that_is_killed_goes_on_from_its_checkpoint(running: 
 
 
 async def test_a_retraining_without_memory_is_reported_and_the_model_in_force_stays(running: Watched) -> None:
-    camera = await trainer_of(running)
     runtime = running.appliance.runtime
-    pid = running.pid(f"retrain-{camera}")
-    version, mark = runtime.cameras[camera].version.id, len(running.events)
-    # From now on the kernel gives this process no page more.
-    size = psutil.Process(pid).memory_info().vms
-    resource.prlimit(pid, resource.RLIMIT_AS, (size, size))  # type: ignore[attr-defined]
-    resource.prlimit(pid, resource.RLIMIT_DATA, (1, 1))  # type: ignore[attr-defined]
-    await running.until(lambda: running.of("worker.worker_error", mark), "it says so")
+    for _ in range(4):
+        camera = await trainer_of(running)
+        pid = running.pid(f"retrain-{camera}")
+        version, mark = runtime.cameras[camera].version.id, len(running.events)
+        # From now on the kernel gives this process no page more. One that has all the pages it needs goes on to its
+        # end: then the next one is tried.
+        size = psutil.Process(pid).memory_info().vms
+        resource.prlimit(pid, resource.RLIMIT_AS, (size, size))  # type: ignore[attr-defined]
+        resource.prlimit(pid, resource.RLIMIT_DATA, (1, 1))  # type: ignore[attr-defined]
+        said = partial(running.of, "worker.worker_error", mark)
+        over = partial(ended, running, camera, mark)
+        await running.until(lambda said=said, over=over: said() or over(), "it says so, or has what it needs", 90)
+        if said():
+            break
     assert "memory" in running.of("worker.worker_error", mark)[0]["data"]["message"]
     assert running.state(camera) == "live"
     assert runtime.cameras[camera].version.id == version, "the model in force stays"
-    await running.until(lambda: ended(running, camera, mark), "it goes on with memory again, or is given up")
+    await running.until(lambda: ended(running, camera, mark), "it goes on with memory again, or is given up", 120)
 
 
 async def test_nothing_is_left_of_all_this(running: Watched) -> None:
@@ -149,5 +156,10 @@ async def test_nothing_is_left_of_all_this(running: Watched) -> None:
     names = [w["name"] for w in running.appliance.overview()["workers"]]
     assert len(names) == len(set(names))
     assert not [c for c in running.appliance.runtime.complaints if c["code"] == "internal"]
-    workers = {w["pid"] for w in running.appliance.overview()["workers"] if w["pid"]}
-    assert not [pid for pid in workers if pid not in gone(list(workers))], "each has one live process"
+
+    def without_process() -> list[int]:
+        workers = [w["pid"] for w in running.appliance.overview()["workers"] if w["pid"]]
+        return [pid for pid in workers if pid not in gone(workers)]
+
+    # A retraining that is just ending has none for an instant.
+    await running.until(lambda: not without_process(), "each worker has one live process")

@@ -132,11 +132,32 @@ async def test_what_is_not_labelled_in_time_is_missed_and_counted(
     done = await queue.complete("a", 1, 0.05)
     assert [d.frame.number for d in done] == [0]
     assert queue.counters.missed == 4
-    late = frame(tmp_path, 9, window=2)
-    queue.add(late)
-    queue.received(answer(frames[1]))  # too late: nobody waits for it
+    now = frame(tmp_path, 9, window=2)
+    queue.add(now)
+    queue.received(answer(frames[1]))  # too late for its window
+    assert golden.ids()[-1] == now.id, "what a window waits for goes before what was missed"
     queue.received(answer(frames[2]))
-    assert golden.ids()[-1] == late.id, "what was missed is not labelled any more"
+    assert golden.ids()[-1] == frames[3].id, "what was missed is labelled when there is nothing else to do"
+    queue.received(answer(now))
+    queue.received(answer(frames[3]))
+    queue.received(answer(frames[4]))
+    assert [f.frame.number for f in queue.take_late("a")] == [1, 2, 3, 4]
+    assert (queue.counters.missed, queue.counters.late) == (4, 4)
+    assert queue.take_late("a") == (), "each is handed out once"
+    assert [f.frame.number for f in await queue.complete("a", 2, 0.05)] == [9]
+
+
+async def test_only_so_many_late_frames_wait(queue: LabelQueue, golden: Golden, tmp_path: Path) -> None:
+    golden.there = False
+    for n in range(205):
+        queue.add(frame(tmp_path, n))
+    await queue.complete("a", 1, 0.01)
+    assert queue.counters.missed == 205
+    assert queue.counters.late_dropped == 5
+    queue.forget_camera("a")
+    golden.there = True
+    queue.worker_ready()
+    assert golden.ids() == [], "nothing is labelled for a camera that is gone"
 
 
 async def test_complete_waits_for_the_last_label(queue: LabelQueue, golden: Golden, tmp_path: Path) -> None:

@@ -120,6 +120,34 @@ async def test_the_profiler_evaluates_profiles_and_remembers(
     assert b.lost == [], "a job that fails costs no worker"
 
 
+async def test_a_profiler_hands_in_what_it_has(bench: Make, window: LabelledWindow, student: m.Student) -> None:
+    """The share is so small that the trials would take minutes: nobody could wait for them."""
+    b = bench()
+    b.start("profiler-0", profiler_worker, 2.0, share=1.0)
+    await until(lambda: of(b, Ready))
+    space = tuple(RetrainingConfig(2, 4, "all", learning_rate=rate) for rate in (1e-3, 2e-3, 3e-3, 4e-3, 5e-3, 6e-3))
+    first = m.Profile(window, student, space[:1], 30.0, None, 2.0, 1)
+    b.supervisor.send("profiler-0", first)
+    await until(lambda: of(b, m.ProfileDone))
+    known = of(b, m.ProfileDone)[0]
+    assert (known.trials, known.handed_in) == (1, False)
+    assert known.history["known"][space[0].id]["seconds_per_frame"] > 0
+    b.supervisor.send("profiler-0", m.HandIn("a", 7))  # of another window: nothing is meant by it any more
+    b.supervisor.resize("profiler-0", 0.01)
+    b.supervisor.send("profiler-0", m.Profile(window, student, space, 300.0, known.history, 2.0, 2))
+    b.supervisor.send("profiler-0", m.HandIn("a", 1))
+    b.supervisor.send("profiler-0", m.Evaluate(window, None, student, None))
+    await until(lambda: len(of(b, m.ProfileDone)) == 2)
+    done = of(b, m.ProfileDone)[1]
+    assert done.handed_in
+    assert done.trials < len(space)
+    by_id = {p.config.id: p for p in done.profiles}
+    assert set(done.history["known"]) >= {space[0].id}
+    assert all(by_id[p].profiled or p == space[0].id for p in by_id), "only what was known is offered without a trial"
+    await until(lambda: of(b, m.Evaluated))
+    assert b.lost == [], "no profiler is ended, and orders that came meanwhile are carried out"
+
+
 def job_of(window: LabelledWindow, student: m.Student, folder: Path, epochs: int = 3) -> m.RetrainingJob:
     config = RetrainingConfig(epochs, 4, "head")
     return m.RetrainingJob(

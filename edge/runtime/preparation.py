@@ -1,0 +1,169 @@
+"""Carries out what was decided about learning: the golden share that follows, the time until labels and profiles are
+ready, and profiles without a trial. One object beside the runtime, on its event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from edge.core import events as ev
+from edge.core.labels import LabelledWindow
+from edge.runtime import messages as m
+from edge.runtime.camera import CameraRuntime
+from edge.runtime.learning import Box, history_of
+
+if TYPE_CHECKING:
+    from edge.runtime.runtime import RunningJob, Runtime
+
+
+class Preparation:
+    """The runtime's hands for `edge.runtime.learning`."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        note: Callable[..., None],
+        write: Callable[..., None],
+        share_profilers: Callable[[float], None],
+    ) -> None:
+        """`note` journals, `write` calls the store behind, `share_profilers` gives all profilers together a share."""
+        self._r, self._note, self._write, self._share_profilers = runtime, note, write, share_profilers
+
+    def box(self) -> Box:
+        """What the learning budget is decided from."""
+        r = self._r
+        enabled = [c for c in r.cameras.values() if c.settings.enabled]
+        capacity = max(0.05, 1.0 - r.site.control_share - r.front_share - r.serving_share)
+        need = sum(c.profile.max_gpu for c in enabled)
+        unknown = any(not history_of(c.history).known for c in enabled)
+        published = 2 * sum(c.published for c in enabled) > len(enabled)
+        return Box(capacity, need, len(enabled), self.thread, r.profilers, 1 if unknown else 0, published)
+
+    @property
+    def thread(self) -> float:
+        """The most of the device that one training thread can use."""
+        return min(1.0, 1.0 / self._r.cores)
+
+    # -- the golden share
+
+    def open_window(self, number: int) -> None:
+        """Decide the budget of a window that begins, and give the golden model its share."""
+        r = self._r
+        budget = r.learning.decide(r.retraining, self.box())
+        if r.labelling:
+            self._note("learning.budget", window=number, data=budget.to_json())
+            # Not inside the boundary's own orders, which would undo it.
+            asyncio.get_running_loop().call_soon(self._set_golden, r.golden_share)
+
+    def labelled(self, message: m.Labelled) -> None:
+        """The golden share follows what a label is measured to cost and how many are still to come."""
+        r = self._r
+        s, now = r.retraining, r.clock.monotonic()
+        r.learning.labelled(message.seconds / r.cores, r.labels.seconds_per_frame * self._golden_now())
+        left = r.next_boundary_utc_s - r.clock.utc()
+        if r.controller.state.phase != "running":
+            return
+        budgets = sum(r.learning.labels(s, c.settings) for c in r.cameras.values() if c.settings.enabled)
+        share = r.learning.follow(s, r.labels.waiting() + budgets * left / s.window_s, left, now)
+        if share is not None:
+            self._set_golden(share)
+
+    def _set_golden(self, share: float) -> None:
+        """Those that give go first, so that at no instant more is granted than there is."""
+        r = self._r
+        share, rises = r.partitioner.caps.quantize(share), share > self._golden_now()
+        if not rises:
+            r.supervisor.resize("golden", share)
+        r.dispatch(ev.CapacityChanged(r.clock.monotonic(), r.camera_capacity()))
+        if rises:
+            r.supervisor.resize("golden", share)
+
+    def _golden_now(self) -> float:
+        return next((w["share"] for w in self._r.supervisor.workers() if w["name"] == "golden"), 0.0)
+
+    # -- until labels and profiles are ready
+
+    def share(self, spare: float | None = None) -> None:
+        """While labels and profiles are awaited, the golden model and the profilers share what inference leaves
+        (`spare` devices)."""
+        r = self._r
+        state, caps = r.controller.state, r.partitioner.caps
+        if state.phase != "preparing":
+            return
+        spare = max(0.0, state.num_gpus - sum(state.shares.values())) if spare is None else spare
+        live = caps.resize == "live" and r.retraining.golden_share is None
+        lent = spare / 2 if live and r.labels.waiting() > 0 else 0.0
+        golden = caps.quantize(min(1.0, r.golden_share + lent))
+        rises = golden > self._golden_now()
+        if not rises:
+            r.supervisor.resize("golden", golden)
+        self._share_profilers(spare - lent + r.retraining.evaluation_share)
+        if rises:
+            r.supervisor.resize("golden", golden)
+
+    def tries(self, camera: CameraRuntime) -> bool:
+        """Whether there is time in this window to try a camera's configurations."""
+        enabled = [c.id for c in self._r.cameras.values() if c.settings.enabled]
+        return self._r.learning.wants_trial(camera.id, history_of(camera.history), enabled)
+
+    def knows(self) -> bool:
+        """Whether past windows taught anything that a camera could be retrained on without a trial: its own windows, or
+        those of another camera."""
+        return any(history_of(c.history).known for c in self._r.cameras.values())
+
+    def from_history(self, data: LabelledWindow) -> None:
+        """No trial runs for a camera: its best-known configurations are offered as they are."""
+        r = self._r
+        state = r.controller.state
+        camera = r.cameras.get(data.camera)
+        if camera is None or data.camera not in state.awaiting_profiles | state.late:
+            return  # gone, or its profiles came meanwhile
+        history = history_of(camera.history)
+        others = [history_of(c.history) for c in r.cameras.values() if c is not camera]
+        view = state.cameras.get(data.camera)
+        start = 0.5 if view is None else view.accuracy
+        profiles = r.learning.known_profiles(
+            r.retraining.configs(camera.published), data, history, others, start, self.thread
+        )
+        camera.profiles = {p.config.id: p for p in profiles}
+        if profiles:
+            frames = len(data.train) + len(data.exemplars)
+            camera.history = dataclasses.replace(history, pending={}).offered(profiles, frames).to_json()
+            self._write(r.store.add_profiles, r.controller.state.window, data.camera, profiles)
+        facts = {"configs": len(profiles), "pruned": {}, "gpu_s": 0.0, "note": "no trial: from past windows"}
+        self._note("profiled", camera=data.camera, window=r.controller.state.window, data=facts)
+        r.dispatch(ev.Profiled(r.clock.monotonic(), data.camera, data.window, profiles))
+
+    def planned(self, order: ev.RecordPlan) -> None:
+        """Note what is promised; the first plan of a window says when labels and profiles were ready."""
+        r = self._r
+        first = not r.learning.has_plan(order.window)
+        r.learning.planned(order.window, order.problem, order.plan)
+        if not first or order.window < 2:
+            return
+        seconds = r.clock.monotonic() - r.controller.state.window_start_s
+        r.learning.ready(seconds)
+        untried = sum(any(not p.profiled for p in c.profiles.values()) for c in r.cameras.values())
+        part = seconds / r.retraining.window_s
+        facts = {"ready_s": round(seconds, 3), "part": round(part, 4), "cameras_with_untried": untried}
+        self._note("learning.ready", window=order.window, data=facts)
+
+    # -- what retrainings teach
+
+    def retrained(self, camera: CameraRuntime, job: RunningJob, done: m.TrainingDone, promoted: bool) -> None:
+        """Tell the micro-profiler what came of its prediction; one that was cut short tells what a step costs."""
+        r = self._r
+        profile = camera.profiles.get(job.config)
+        if profile is not None:
+            gained = done.candidate.value - done.parent.value
+            labels = len(camera.closed[max(camera.closed)].all_sampled) if camera.closed else 0
+            r.learning.retrained(done, profile.config, labels, gained if promoted else 0.0)
+        if camera.history is None or done.fraction < 1.0:
+            return
+        history = history_of(camera.history)
+        camera.history = history.learned(job.config, done.candidate.value, done.device_seconds).to_json()
+        put = partial(r.store.put_settings, audited=False)
+        self._write(put, f"profiler/{camera.id}", camera.history, "micro-profiler")

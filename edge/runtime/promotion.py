@@ -1,0 +1,66 @@
+"""What becomes of a finished retraining: which student comes into force, and why, in words for the lineage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from edge.core.models import ModelVersion
+from edge.runtime import messages as m
+from scheduler.contenders import FEWEST_OBJECTS, Verdict, choose
+from scheduler.promotion import gate
+
+Outcome = Literal["new", "in_force", "download"]
+
+
+@dataclass(frozen=True)
+class Promotion:
+    """`outcome` is in force from now on; `scores` are held-out accuracies by name, `reason` says why."""
+
+    outcome: Outcome
+    reason: str
+    scores: dict[str, float]
+
+
+def decide(done: m.TrainingDone, in_force: ModelVersion, tolerance: float, seed: int) -> Promotion:
+    """By the gate, or where the download is a contender by what each gets right on kept-out pictures."""
+    scores = {
+        "held_out": done.candidate.value,
+        "parent_held_out": done.parent.value,
+        "frames": float(done.candidate.frames),
+    }
+    if in_force.pinned:
+        return Promotion("in_force", f"{in_force.id} is pinned", scores)
+    if not done.contenders:
+        decision = gate(done.candidate.value, done.parent.value, done.candidate.frames, tolerance)
+        return Promotion("new" if decision.yes else "in_force", decision.reason, scores)
+    verdict = choose(done.contenders, seed)
+    scores |= {f"kept_out_{who}": value for who, value in verdict.f1.items()}
+    outcome: Outcome = verdict.winner
+    if outcome == "download" and done.download_path is None:
+        outcome = "in_force"
+    begun = f"; it began with {done.start}, the best on kept-out pictures" if done.start else ""
+    return Promotion(outcome, in_words(verdict) + begun, scores)
+
+
+def unlink(*files: Path | None) -> None:
+    """Candidates' files that were recorded, or never will be."""
+    for file in files:
+        if file is not None:
+            file.unlink(missing_ok=True)
+
+
+def in_words(verdict: Verdict) -> str:
+    """The verdict for people."""
+    names = {"new": "the new student", "in_force": "the one in force", "download": "the download"}
+    told = ", ".join(f"{names[who]} {100 * value:.1f} %" for who, value in verdict.f1.items())
+    if verdict.objects < FEWEST_OBJECTS:
+        return f"{verdict.objects} objects on kept-out pictures are too few to judge by (at least {FEWEST_OBJECTS})"
+    if verdict.winner == "new":
+        return f"{told} on {verdict.frames} kept-out pictures: no other is better beyond the noise"
+    sure = verdict.beats_new.get(verdict.winner, 0.0)
+    return (
+        f"{told} on {verdict.frames} kept-out pictures: {names[verdict.winner]} is better in {100 * sure:.0f} % of "
+        f"resamples (at least {100 * verdict.sure:.0f} % are asked for)"
+    )

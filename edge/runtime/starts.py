@@ -1,0 +1,60 @@
+"""Which student a retraining begins with: the one in force, the download, or a sibling camera's, whichever is best on
+kept-out pictures. A sibling's student has learned of scenes that this camera may only just be coming to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from edge.core.accuracy import Pair, count
+from edge.core.configs import Region
+from edge.core.errors import WeightsError
+from edge.core.labels import LabelledWindow
+from edge.core.thresholds import LOWEST, best_score
+from edge.core.vision import Detections
+from edge.runtime import messages as m
+from edge.students import load_student
+from edge.students.published import Picture, PublishedStudent
+from edge.students.weights import AnyStudent
+from edge.training.pictures import read_frame
+from scheduler.siblings import Start, choose_start
+
+#: Kept-out pictures that starts are judged on at most, those of the latest window first: each is answered once by each
+#: student, which costs as much as a few picture visits of the retraining.
+PICTURES = 24
+
+
+def best_start(job: m.RetrainingJob, parent: AnyStudent, download: AnyStudent | None) -> tuple[str, AnyStudent]:
+    """The version and the student to begin with. A sibling of another specification, or whose file cannot be read, is
+    passed over: it is an offer, and the retraining goes on without it."""
+    if not job.siblings or not isinstance(parent, PublishedStudent):
+        return job.parent.version, parent
+    known: dict[str, PublishedStudent] = {}
+    if job.download is not None and isinstance(download, PublishedStudent) and download.content != parent.content:
+        known[job.download.version] = download
+    for sibling in job.siblings:
+        try:
+            student = load_student(sibling.path, parent.device)
+        except WeightsError:
+            continue
+        if isinstance(student, PublishedStudent) and student.spec == parent.spec:
+            known[sibling.version] = student
+    pictures = _pictures(job.data)
+    own = _start(job.parent.version, parent, pictures, job.region)
+    others = [_start(version, student, pictures, job.region) for version, student in known.items()]
+    chosen = choose_start(own, others, job.seed).version
+    return chosen, known.get(chosen, parent)
+
+
+def _pictures(data: LabelledWindow) -> list[tuple[Picture, Detections]]:
+    frames = [*data.held_out, *reversed(data.kept_out)][:PICTURES]
+    seen = [(read_frame(f), f.labels) for f in frames]
+    return [(picture, labels) for picture, labels in seen if picture is not None]
+
+
+def _start(
+    version: str, student: PublishedStudent, pictures: Sequence[tuple[Picture, Detections]], region: Region
+) -> Start:
+    """Judged at its own best least score on these pictures, as the gate judges."""
+    pairs: list[Pair] = [(student.detect([p], score=LOWEST, region=region)[0], labels) for p, labels in pictures]
+    least = best_score(pairs, student.score)
+    return Start(version, tuple(count(answer, labels, 0.5, least - 1e-6) for answer, labels in pairs))

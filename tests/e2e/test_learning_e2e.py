@@ -1,0 +1,45 @@
+"""Learning where time is short: a camera is retrained on what past windows taught, without a trial."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+from running_kit import running, until
+
+from edge.core.learning import LEARNED_DOCUMENT, LearningFacts, PromiseHistory
+from edge.settings import SiteSettings
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
+
+
+async def test_without_time_for_trials_the_best_known_is_retrained(site: Callable[..., SiteSettings]) -> None:
+    free = {"label_budget": None, "golden_share": None}
+    async with running(site(window_s=20.0, task="detection", **free)) as appliance:
+        runtime = appliance.runtime
+        assert runtime.retraining.golden_share is None
+        await until(lambda: all(c.history for c in runtime.cameras.values()), 90, "every camera was profiled once")
+        runtime.preparation.tries = lambda camera: False  # type: ignore[method-assign]
+
+        def untried() -> bool:
+            appliance.journal.flush()
+            return any(e["data"]["profiled"] is False for e in appliance.events(200, None, None, "retraining.started"))
+
+        await until(untried, 90, "a retraining without a trial began")
+        await until(lambda: runtime.learning.facts.visit_s, 60, "what a retraining's step costs was measured")
+        told = appliance.learning()
+        json.dumps(told)
+        assert told["unprofiled_retrainings"] >= 1
+        assert told["budget"]["known"], "the cost of a label was measured"
+        assert told["fixed"] == {"golden_share": False, "label_budget": False, "profiling_budget": False}
+        assert told["facts"]["label_s"]["samples"] > 3
+        assert runtime.supervisor.has("golden")
+        assert all(w["losses"] == 0 for w in runtime.supervisor.workers() if w["role"] == "profiling" and "losses" in w)
+        kept = appliance.store.get_settings(LEARNED_DOCUMENT)
+        assert kept is not None
+        assert LearningFacts.from_json(kept["facts"]).label_s is not None
+        promised = PromiseHistory.from_json(kept["promises"])
+        assert {o.window for found in promised.cameras.values() for o in found} >= {1}, "promises outlive a restart"
+        problem = appliance.window(2)["plans"][-1]["problem"]
+        assert all("promise" in s for s in problem["streams"]), "the correction is on record with the problem"

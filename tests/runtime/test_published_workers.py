@@ -1,0 +1,196 @@
+"""Students that began as a published detector, in the real workers: first student, shadow, retraining, gate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from detectors.tiny_detectors import describe, in_file, street_frames, tiny_distribution, tiny_grid
+from runtime_kit import Bench, until
+
+from edge.core.baseline import Baseline
+from edge.core.configs import WHOLE, InferenceConfig, RetrainingConfig
+from edge.core.errors import InvalidValue, LabelError, WeightsError
+from edge.core.labels import LabelledWindow
+from edge.core.models import ModelVersion
+from edge.recording.kept_out import read_kept_out
+from edge.runtime import messages as m
+from edge.runtime.process import Ready
+from edge.runtime.profiler_worker import profiler_worker
+from edge.runtime.promotion import decide
+from edge.runtime.students import first_student, student_of
+from edge.runtime.training_worker import training_worker
+from edge.settings import CameraSettings
+from edge.students import load_student
+from edge.students.published import PublishedStudent
+from scheduler.contenders import WHO
+
+Make = Callable[..., Bench]
+CLASSES = ("car", "person")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def described(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    content, spec = tiny_grid()
+    return describe(tmp_path_factory.mktemp("models"), spec, content)
+
+
+def settings(model: Path | str, **more: Any) -> CameraSettings:
+    return CameraSettings.model_validate(
+        {"id": "cam", "url": "rtsp://192.0.2.1/a", "classes": list(CLASSES), "student": {"model": str(model)}} | more
+    )
+
+
+@pytest.fixture(scope="module")
+def download(described: Path, tmp_path_factory: pytest.TempPathFactory) -> m.Student:
+    path = tmp_path_factory.mktemp("first") / "first.onnx"
+    spec, words = first_student(settings(described), "", path)
+    assert spec.detector is not None
+    assert "as published" in words
+    return m.Student("first", path)
+
+
+@pytest.fixture(scope="module")
+def window(tmp_path_factory: pytest.TempPathFactory) -> LabelledWindow:
+    folder = tmp_path_factory.mktemp("pictures")
+    train, held = street_frames(folder, range(70)), street_frames(folder, range(100, 112))
+    return LabelledWindow("cam", 1, "detection", CLASSES, train, held, (), street_frames(folder, range(120, 123), 0))
+
+
+def of(b: Bench, kind: type) -> list[Any]:
+    return [s for s in b.said if isinstance(s, kind)]
+
+
+def test_the_first_student_answers_as_the_download(described: Path, download: m.Student) -> None:
+    student = load_student(download.path)
+    assert isinstance(student, PublishedStudent)
+    assert student.spec == student_of(settings(described), "")[0]
+    assert student.spec.classes == CLASSES
+    assert student.spec.name == "tiny_grid"
+
+
+def test_a_camera_takes_the_sites_student_unless_it_names_its_own(described: Path) -> None:
+    own = settings(described)
+    plain = own.model_copy(update={"student": own.student.model_copy(update={"model": ""})})
+    assert student_of(plain, str(described))[0].detector is not None
+    assert student_of(plain, "")[0].architecture == "ssdlite_mobilenet_v3"
+    drawn = plain.model_copy(
+        update={"student": plain.student.model_copy(update={"architecture": "ssdlite_mobilenet_v3"})}
+    )
+    assert student_of(drawn, str(described))[1] is None
+
+
+def test_a_class_that_the_detector_lacks_is_named(described: Path) -> None:
+    with pytest.raises(LabelError, match=r"student cannot produce class 'zebra'.*tiny|'zebra'"):
+        student_of(settings(described, classes=["zebra"]), "")
+    mapped = settings(described, classes=["mover"], class_map={"mover": ["car", "truck", "person"]})
+    spec = student_of(mapped, "")[0]
+    assert spec.detector is not None
+    assert [n for n, k in enumerate(spec.detector.table) if k == 0] == [0, 2, 3]
+
+
+def test_a_file_that_is_gone_or_swapped_is_refused_before_the_camera_starts(described: Path, tmp_path: Path) -> None:
+    content, spec = tiny_grid()
+    path = describe(tmp_path, spec, content)
+    in_file(spec, tmp_path).file.unlink()
+    with pytest.raises(WeightsError, match="missing"):
+        first_student(settings(path), "", tmp_path / "out.onnx")
+    other = describe(tmp_path, spec, tiny_distribution()[0])
+    with pytest.raises(WeightsError, match="outputs do not fit"):
+        first_student(settings(other), "", tmp_path / "out.onnx")
+    with pytest.raises(InvalidValue, match="readable YAML"):
+        first_student(settings(tmp_path / "no.yaml"), "", tmp_path / "out.onnx")
+    assert not (tmp_path / "out.onnx").exists()
+
+
+async def test_the_download_is_measured_in_shadow_and_a_region_is_learned(
+    bench: Make, window: LabelledWindow, download: m.Student
+) -> None:
+    b = bench()
+    b.start("profiler-0", profiler_worker, 2.0, share=1.0)
+    await until(lambda: of(b, Ready))
+    look = InferenceConfig(5.0)
+    b.supervisor.send("profiler-0", m.Evaluate(window, download, download, None, 2.0, look, Baseline(), True))
+    await until(lambda: of(b, m.Evaluated))
+    (evaluated,) = of(b, m.Evaluated)
+    assert evaluated.download is not None
+    assert evaluated.download.frames == len(window.all_sampled)
+    baseline = evaluated.baseline
+    assert baseline.whole.objects == sum(len(f.labels) for f in window.all_sampled)
+    assert baseline.region == WHOLE or baseline.part.objects == baseline.whole.objects
+    # What was learned is the least score of the next window, and adds up.
+    b.said.clear()
+    b.supervisor.send("profiler-0", m.Evaluate(window, download, download, None, 2.0, look, baseline, False))
+    await until(lambda: of(b, m.Evaluated))
+    again = of(b, m.Evaluated)[0]
+    assert again.baseline.whole.objects > baseline.whole.objects
+    assert again.download.value >= evaluated.download.value - 1e-9, "the best score on these very frames"
+
+
+async def test_profiles_exemplars_and_kept_out_frames(
+    bench: Make, window: LabelledWindow, download: m.Student, tmp_path: Path
+) -> None:
+    b = bench()
+    b.start("profiler-0", profiler_worker, 2.0, share=1.0)
+    await until(lambda: of(b, Ready))
+    space = (RetrainingConfig(2, 4, "all", 1.0, 1e-2), RetrainingConfig(4, 4, "all", 1.0, 1e-2))
+    b.supervisor.send("profiler-0", m.Profile(window, download, space, 60.0, None, 2.0, 1, download))
+    await until(lambda: of(b, m.ProfileDone))
+    profiles = of(b, m.ProfileDone)[0].profiles
+    assert {p.config for p in profiles} <= set(space)
+    assert profiles
+    b.supervisor.send("profiler-0", m.Remember(window, download, tmp_path / "ex", 4, 2.0, tmp_path / "kept"))
+    await until(lambda: of(b, m.Remembered))
+    assert of(b, m.Remembered)[0].frames == 4
+    kept = read_kept_out(tmp_path / "kept")
+    assert [f.frame.number for f in kept] == [f.frame.number for f in window.held_out], "however few exemplars are kept"
+    assert b.lost == []
+
+
+async def test_a_retraining_is_judged_beside_its_parent_and_the_download(
+    bench: Make, window: LabelledWindow, download: m.Student, tmp_path: Path
+) -> None:
+    b = bench()
+    parent = load_student(download.path)
+    assert isinstance(parent, PublishedStudent)
+    job = m.RetrainingJob(
+        "w2-cam", "cam", window, download, RetrainingConfig(4, 4, "all", 1.0, 2e-2), parent.spec, 1,
+        tmp_path / "a.ckpt", tmp_path / "a.onnx", 2.0, download,
+    )  # fmt: skip
+    b.start("retrain-cam", training_worker, job, role="retraining", share=1.0, finishes=True)
+    await until(lambda: of(b, m.TrainingDone))
+    (done,) = of(b, m.TrainingDone)
+    student = load_student(done.path)
+    assert isinstance(student, PublishedStudent)
+    assert student.content != parent.content
+    assert student.info["kept_of_download"] == pytest.approx(0.605)
+    assert 0.05 <= student.score <= 0.9
+    who = [c.who for c in done.contenders]
+    assert who == ["new", "in_force"], "the parent is the download here: it is no third contender"
+    assert set(who) <= set(WHO)
+    assert {len(c.frames) for c in done.contenders} == {15}
+    assert {c.latest for c in done.contenders} == {12}
+    in_force = ModelVersion("first", "cam", "", parent.spec, 0.0)
+    assert done.candidate.value > done.parent.value, "it learned the drawn street"
+    assert decide(done, in_force, 0.0, 1).outcome == "new"
+    assert decide(done, replace(in_force, pinned=True), 0.0, 1).outcome == "in_force"
+    # The next retraining starts from it: now the download is a contender of its own.
+    b.said.clear()
+    again = replace(job, job="w3-cam", parent=m.Student("second", done.path), output=tmp_path / "b.onnx",
+                    config=RetrainingConfig(1, 4, "all", 1.0, 1e-3))  # fmt: skip
+    b.start("retrain-cam-2", training_worker, again, role="retraining", share=1.0, finishes=True)
+    await until(lambda: of(b, m.TrainingDone))
+    (third,) = of(b, m.TrainingDone)
+    assert [c.who for c in third.contenders] == ["new", "in_force", "download"]
+    assert third.download_path is not None
+    assert isinstance(load_student(third.download_path), PublishedStudent)
+    assert b.lost == []
