@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 
@@ -16,12 +17,14 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "plan": ("plan", "answer a planning problem in a file"),
     "profile": ("profile", "measure what served models cost on this device"),
     "simulate": ("simulate", "replay recorded windows under another policy"),
+    "models": ("models", "list, fetch, check and add the model files that teachers and students need"),
     "admit": ("admit", "say whether a camera or a model would fit, before it is added"),
     "load": ("load", "send load to served models; report latencies and violations"),
     "doctor": ("doctor", "say what this machine can enforce, and why not more"),
     "db": ("db", "create or upgrade the database"),
     "user": ("user", "add and change who may come in; set-up and log-in links; API tokens"),
     "apply": ("apply", "make a running appliance like a site configuration; shows the difference first"),
+    "labels": ("labels", "people's labels into and out of files (COCO, YOLO)"),
     "backup": ("backup", "save everything the appliance remembers in one file"),
     "restore": ("restore", "put a back-up in place"),
     "import": ("import_", "make a site configuration of another system's cameras"),
@@ -56,6 +59,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:  # whoever read the output went away; nothing more can be said to them
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
 
 
 if __name__ == "__main__":

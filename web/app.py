@@ -23,6 +23,7 @@ from web.routes import access as doors
 from web.routes import (
     alarms,
     cameras,
+    catalogue,
     check,
     events,
     live,
@@ -35,6 +36,7 @@ from web.routes import (
     serving,
     state,
     system,
+    truth,
     windows,
 )
 
@@ -48,7 +50,7 @@ _TAGS = [
     {"name": "cameras", "description": "Cameras and their settings."},
     {"name": "retraining", "description": "Settings of the retraining windows; in force from the next boundary on."},
     {"name": "windows", "description": "What was planned, done and measured."},
-    {"name": "models", "description": "Versions of the cameras' students."},
+    {"name": "models", "description": "Versions of the cameras' students; model files of others."},
     {"name": "serving", "description": "Models served to clients beside the cameras, and what more would fit."},
     {"name": "events", "description": "The journal."},
     {"name": "alarms", "description": "Rules, alarms, and the objects that were followed."},
@@ -98,9 +100,11 @@ def create_app(service: ApplianceService, static: Path = STATIC, access: Access 
         state,
         cameras,
         pictures,
+        truth,
         retraining,
         windows,
         models,
+        catalogue,
         serving,
         events,
         alarms,

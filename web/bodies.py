@@ -17,7 +17,7 @@ from edge.settings import (
     Settings,
     WebhookSettings,
 )
-from web import access_bodies
+from web import access_bodies, truth_bodies
 
 
 class RollBack(Settings):
@@ -66,7 +66,7 @@ def schemas() -> dict[str, Any]:
         MqttSettings,
         WebhookSettings,
     )
-    for model in (*models, *access_bodies.ALL):
+    for model in (*models, *access_bodies.ALL, *truth_bodies.ALL):
         schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
         found |= schema.pop("$defs", {})
         found[model.__name__] = schema

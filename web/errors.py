@@ -27,6 +27,7 @@ STATUS: tuple[tuple[type[e.MagpieError], int], ...] = (
     (e.InvalidValues, 422),
     (e.LabelError, 422),
     (e.WeightsError, 422),
+    (e.LicenceRefused, 422),
     (e.WindowTooShort, 422),
     (e.FloorUnreachable, 422),
     (e.NotSchedulable, 422),

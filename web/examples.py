@@ -78,9 +78,11 @@ _STATE: Final[Example] = {
     "model_version": "junction-north-w3-2-1790000000",
     "frozen_version": "junction-north-first-1789999000",
     "share": 0.15,
-    "lambda": {"frame_rate": 5.0, "resolution": 1.0},
+    "lambda": {"frame_rate": 5.0, "resolution": 1.0, "region": [0.0, 0.2, 1.0, 1.0], "shape": "camera"},
     "accuracy": 0.71,
     "frozen_accuracy": 0.52,
+    "download_accuracy": 0.62,
+    "student": "yolox_nano",
     "answers": 4060,
     "stale_answers": 3,
     "answers_per_s": 5.0,
@@ -97,6 +99,36 @@ CAMERA_TEST: Final[Example] = {
     "codec": "h264",
     "message": "a picture came",
     "picture": "/9j/4AAQSkZJRgABAQAAAQABAAD...",
+}
+CATALOGUE: Final[Example] = {
+    "folder": "/home/magpie/.local/share/magpie/models",
+    "models": [
+        {
+            "name": "yolox_nano",
+            "file": "yolox_nano.onnx",
+            "what": "YOLOX-nano 416x416, COCO-80, 0.90 M weights: few false alarms",
+            "licence": "Apache-2.0",
+            "attribution": "YOLOX by Megvii (Apache-2.0)",
+            "bytes": 3660092,
+            "state": "here",
+            "refused": False,
+            "added": False,
+            "teachers": ["coco_ensemble", "traffic_ensemble", "yolox_nano"],
+            "students": ["yolox_nano"],
+        }
+    ],
+    "descriptions": [
+        {
+            "kind": "student",
+            "name": "yolox_nano",
+            "path": "/opt/magpie/lib/python3.11/site-packages/configs/students/yolox_nano.yaml",
+            "models": ["yolox_nano"],
+            "licences": ["Apache-2.0"],
+            "bytes": 3660092,
+            "here": True,
+            "answer_ms": 210.0,
+        }
+    ],
 }
 DISAGREEMENT: Final[Example] = {
     "window": 3,
@@ -125,8 +157,38 @@ _RETRAINING: Final[Example] = {
     "window_s": 200.0,
     "policy": "relay",
     "a_min": None,
-    "label_budget": 48,
+    "label_budget": None,
+    "golden_share": None,
+    "profiling_budget": None,
     "quiet_hours": [],
+}
+_BUDGET: Final[Example] = {
+    "golden_share": 0.05,
+    "labels": 48,
+    "trials": 1,
+    "profiling_s": 0.7,
+    "ready_s": 9.4,
+    "retraining_s": 13.2,
+    "retrainings": 4.0,
+    "value": 0.078,
+    "known": True,
+    "late": False,
+    "reason": "48 labels per camera at 0.018 device seconds each, 1 of 2 trials",
+}
+LEARNING: Final[Example] = {
+    "window_s": 90.0,
+    "cameras": 4,
+    "budget": _BUDGET,
+    "golden_share": 0.05,
+    "fixed": {"golden_share": False, "label_budget": False, "profiling_budget": False},
+    "facts": {"label_s": {"value": 0.018, "spread": 0.001, "samples": 812}, "trial_s": None},
+    "choice": {"window_s": 180.0, "budget": _BUDGET, "reason": "retraining is expected to bring 7.8 points over 180 s"},
+    "bias": 0.004,
+    "mean_error": 0.031,
+    "camera_windows": 16,
+    "late_labels_used": 3,
+    "unprofiled_retrainings": 1,
+    "handed_in": 2,
 }
 RETRAINING: Final[Example] = {
     "current": _RETRAINING,
@@ -152,6 +214,7 @@ WINDOW: Final[Example] = {
             "frozen": {"value": 0.52, "frames": 44},
             "frames_labelled": 44,
             "losses": {},
+            "details": {"download": {"value": 0.62, "frames": 44}},
         }
     ],
 }

@@ -13,7 +13,7 @@ from edge.core.secrecy import without_credentials
 Json = Mapping[str, Any]
 
 #: Settings of a camera that reach into the network or the file system, or name a secret: an admin's.
-REACHING: Final = ("url", "transport", "username", "password_from", "student.weights")
+REACHING: Final = ("url", "transport", "username", "password_from", "student.weights", "student.model")
 _ABSENT: Final = object()
 
 
@@ -67,6 +67,7 @@ def metrics(caller: Principal, whole: Json) -> Json:
         "counts": dict(counts) | counted,
         "alarms": dict(alarms) | objects,
         "live_pictures": _keys(caller, whole.get("live_pictures", {})),
+        "truth": _keys(caller, whole.get("truth", {})),
     }
 
 

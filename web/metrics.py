@@ -60,6 +60,7 @@ class _Snapshot(Collector):
         parts = (
             _appliance(s),
             _cameras(s),
+            _truth(s),
             _window(s),
             _retraining(s),
             _shares(s),
@@ -186,6 +187,18 @@ def _cameras(s: Json) -> Iterator[Metric]:
     )  # fmt: skip
     yield gauge("accuracy_ratio", "Agreement with the golden model in the last window that was measured", "accuracy")
     yield gauge("frozen_accuracy_ratio", "The same of the camera's first model, never retrained", "frozen_accuracy")
+    yield gauge(
+        "download_accuracy_ratio",
+        "The same of the published detector that it began as, left alone",
+        "download_accuracy",
+    )
+    gained = [
+        ((c,), right - alone)
+        for c, x in cameras
+        if (right := _number(x.get("accuracy"))) is not None
+        and (alone := _number(x.get("download_accuracy"))) is not None
+    ]
+    yield _gauge("magpie_camera_gained_over_download_ratio", "Accuracy less that of the download", one, gained)
     drift = []
     for c, x in cameras:
         promised, now = _number(s["expected_accuracy"].get(c)), _number(x.get("accuracy"))
@@ -197,6 +210,30 @@ def _cameras(s: Json) -> Iterator[Metric]:
         one,
         drift,
     )
+
+
+def _truth(s: Json) -> Iterator[Metric]:
+    found = sorted(s.get("truth", {}).items())
+    rows = [(c, model, row[model]) for c, row in found for model in ("student", "teacher")]
+    for name, key, about in (
+        ("", "value", "True accuracy (F1 at IoU 0.5) by people's answers"),
+        ("_low", "low", "Lower end of its 90 % interval"),
+        ("_high", "high", "Upper end of its 90 % interval"),
+    ):
+        yield _gauge(
+            f"magpie_camera_true_accuracy{name}_ratio", about, ("camera", "model"),
+            [((c, model), row[key]) for c, model, row in rows],
+        )  # fmt: skip
+    for name, key, about in (
+        ("answers", "answers", "Answers of people that it rests on"),
+        ("contradictions", "contradicted", "Questions that people answered differently"),
+        ("window", "window", "Retraining window that it is about"),
+    ):
+        yield _gauge(f"magpie_camera_true_accuracy_{name}", about, ("camera",), [((c,), r[key]) for c, r in found])
+    yield _gauge(
+        "magpie_camera_teacher_worse", "1 where the teacher is worse than its student beyond the interval",
+        ("camera",), [((c,), r["teacher_worse"]) for c, r in found],
+    )  # fmt: skip
 
 
 def _window(s: Json) -> Iterator[Metric]:

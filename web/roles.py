@@ -83,8 +83,15 @@ _V1: Mapping[str, Row] = {
     "GET /cameras/{camera}/disagreements": _VIEWER,
     "GET /cameras/{camera}/disagreements/{window}/{frame}.jpg": _VIEWER,
     "GET /cameras/{camera}/classes": _VIEWER,
+    "GET /cameras/{camera}/truth": _VIEWER,
+    "GET /cameras/{camera}/truth/questions": _OPERATOR,
+    "GET /cameras/{camera}/truth/pictures/{window}/{frame}.jpg": _VIEWER,
+    "POST /cameras/{camera}/truth/answers": Row("operator", audit="answered questions"),
+    "GET /cameras/{camera}/truth/export": _VIEWER,
+    "POST /cameras/{camera}/truth/import": Row("operator", audit="imported labels"),
     "WS /live": _VIEWER,
     # models and windows
+    "GET /models/catalogue": _EVERY_OPERATOR,
     "GET /models/{version}/lineage": _VIEWER,
     "POST /models/{version}/pin": Row("operator", audit="pinned"),
     "POST /models/{version}/unpin": Row("operator", audit="unpinned"),
@@ -93,6 +100,7 @@ _V1: Mapping[str, Row] = {
     "GET /windows/{number}/explained": _VIEWER,
     "POST /windows/{number}/what-if": _EVERY_OPERATOR,
     "GET /retraining": _VIEWER,
+    "GET /retraining/learning": _VIEWER,
     "PATCH /retraining": _EVERY_OPERATOR,
     # served models
     "GET /serving": _VIEWER,

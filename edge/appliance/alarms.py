@@ -268,7 +268,7 @@ class Alarms:
             return  # of a worker that has other classes than the camera has now
         names = tuple(classes[c] for c in labels)
         boxes, scores = np.asarray(message.answer.boxes), np.asarray(message.answer.scores)
-        seen = Seen(message.at_s, message.utc_s, boxes, scores, names)
+        seen = Seen(message.at_s, message.utc_s, boxes, scores, names, looks=message.looks)
         state = self._trackers.get(camera) or TrackerState(camera)
         done = step(state, seen, self._zones_of(found.settings), next_id=self._next_object)
         self._trackers[camera], self._next_object = done.state, done.next_id

@@ -15,18 +15,25 @@ import configs
 from edge.appliance import labelled, system
 from edge.appliance.admission import ServedNow, admit_camera, admit_model
 from edge.appliance.alarms import Alarms
+from edge.appliance.camera_memory import forget
+from edge.appliance.drawn_models import drawn_models
 from edge.appliance.explained import OtherParts, compared, explained
 from edge.appliance.keys import Keys, needs_token
 from edge.appliance.live import LiveEvents, LivePictures, resized
 from edge.appliance.metrics import Tally, disk, expected_accuracy, front_statistics
+from edge.appliance.model_files import ModelFiles
 from edge.appliance.outputs import Outputs, Snapshot, World
 from edge.appliance.service import Json, LivePicture
+from edge.appliance.truth import Truth
 from edge.core.access import Asker
+from edge.core.baseline import Baseline
 from edge.core.clock import Clock, SystemClock
 from edge.core.errors import Conflict, InvalidValue, MagpieError, NotFound, Unavailable
 from edge.core.layout import RepositoryCommand
+from edge.core.learning import LEARNED_DOCUMENT
 from edge.core.models import ModelVersion
 from edge.core.shares import Partitioner
+from edge.core.truth import Finding
 from edge.ingest.probe import probe_camera
 from edge.ingest.secrets import resolve_secret
 from edge.logs import LogRing, entry_fields
@@ -36,7 +43,7 @@ from edge.runtime.camera import assumed_profile
 from edge.runtime.golden_worker import GoldenWorkerSpec, check_golden
 from edge.runtime.runtime import Runtime, planner
 from edge.runtime.serving_cameras import CamerasNow
-from edge.runtime.students import first_student
+from edge.runtime.students import first_student, student_of
 from edge.settings import (
     AdmissionRequest,
     CameraSettings,
@@ -92,6 +99,7 @@ class Appliance:
         self._cameras_change = asyncio.Lock()
         self._tally = Tally()
         self._log = LogRing()
+        self.model_files = ModelFiles()
         self._found: Discovery | None = None
         self.serving_runtime: ServingRuntime | None = None
 
@@ -107,6 +115,7 @@ class Appliance:
     async def open(self) -> None:
         """Check everything that can be wrong, then start. Raises MagpieError before anything runs."""
         self._started_s = self.clock.monotonic()
+        self._loop = asyncio.get_running_loop()
         self._teacher = GoldenWorkerSpec(Path(self.site.teacher) if self.site.teacher else DEMO_TEACHER)
         self._teacher_classes = await asyncio.to_thread(check_golden, self._teacher)
         for camera in self.site.cameras:
@@ -130,6 +139,7 @@ class Appliance:
         self.journal.start()
         self.outputs = Outputs(self.site.outputs, self.store, self.clock, self._world())
         self.alarms = self._new_alarms()
+        self.truth = Truth(self.store, data, self.clock, lambda c: self.runtime.camera(c), self._found_of_truth)
         self.runtime = Runtime(
             self.site,
             self.store,
@@ -216,6 +226,7 @@ class Appliance:
         if open_window is not None:
             record = open_window.window
             inside = self.clock.utc() < record.start_utc_s + record.length_s - 1.0
+        await self._restore_learning()
         last = await asyncio.to_thread(self.store.next_window)
         self.runtime.controller.resume_after(max(0, last - 1))
         self.runtime.open()
@@ -328,20 +339,41 @@ class Appliance:
     async def _take_in(self, settings: CameraSettings, lost: bool = False) -> None:
         """Give the camera its first model if it has none, and start it."""
         in_force = None if lost else await asyncio.to_thread(self.store.promoted, settings.id)
-        if in_force is not None and in_force.spec != settings.student_spec():
-            in_force = None  # the student was changed: a new first model takes over
+        wanted = (await asyncio.to_thread(student_of, settings, self.site.student))[0]
+        if in_force is not None and in_force.spec != wanted:
+            # The student was changed: a new first model takes over, and what was learned of the other is forgotten.
+            other = in_force.spec.classes != wanted.classes
+            await asyncio.to_thread(forget, self.store, Path(self.site.data_dir), settings.id, other)
+            in_force = None
         if in_force is None:
             in_force = await self._first_model(settings)
         lineage = await asyncio.to_thread(self.store.lineage, in_force.id)
-        self.runtime.add_camera(settings, in_force, lineage[-1])
+        self.runtime.add_camera(settings, in_force, lineage[-1], await self._baseline(settings.id))
         history = await asyncio.to_thread(self.store.get_settings, f"profiler/{settings.id}")
         self.runtime.cameras[settings.id].history = history
+        self.runtime.siblings.known(
+            settings.id, await asyncio.to_thread(self.store.get_settings, f"look/{settings.id}")
+        )
+
+    async def _baseline(self, camera: str) -> Baseline | None:
+        """What earlier windows taught of the download; a document that cannot be read is begun anew."""
+        learned = await asyncio.to_thread(self.store.get_settings, f"baseline/{camera}")
+        try:
+            return None if learned is None else Baseline.from_json(learned)
+        except (MagpieError, KeyError, TypeError, ValueError) as error:
+            self.runtime.complain("baseline", f"what was learned of the download is begun anew: {error}", camera)
+            return None
+
+    async def _restore_learning(self) -> None:
+        """What earlier windows taught of costs and promises; a document that cannot be read is begun anew."""
+        try:
+            self.runtime.learning.restore(await asyncio.to_thread(self.store.get_settings, LEARNED_DOCUMENT))
+        except MagpieError as error:
+            self.runtime.complain(error.code, f"what was learned of costs is begun anew: {error}")
 
     async def _first_model(self, settings: CameraSettings) -> ModelVersion:
-        spec = settings.student_spec()
         path = Path(self.site.data_dir) / "jobs" / f"first-{settings.id}.safetensors"
-        source = Path(settings.student.weights) if settings.student.weights else None
-        spec, words = await asyncio.to_thread(first_student, spec, source, path)
+        spec, words = await asyncio.to_thread(first_student, settings, self.site.student, path)
         now = self.clock.utc()
         candidate = ModelVersion(
             f"{settings.id}-first-{int(now)}", settings.id, "", spec, now, decided_by=_FIRST_MODEL, reason=words
@@ -371,8 +403,13 @@ class Appliance:
                     old = await self.alarms.retain(self.site.retention)
                     if old.anything:
                         self.note("retention.alarms", data=old.to_json())
+                    await asyncio.to_thread(self.truth.pictures.retain)
                 except MagpieError as error:
                     self.runtime.complain(error.code, f"retention: {error}")
+
+    def _found_of_truth(self, finding: Finding) -> None:
+        """Called from a thread."""
+        self._loop.call_soon_threadsafe(self.runtime.complain, finding.kind, finding.message, finding.camera)
 
     def _drop_pictures(self, row: CameraWindow) -> None:
         """Retention: delete the pictures and the manifest of a camera's window."""
@@ -457,6 +494,7 @@ class Appliance:
             for complaint in runtime.complaints
             if complaint["utc_s"] >= recent and complaint["code"] in grave
         ]
+        reasons += drawn_models(self.site, runtime.cameras.values())
         reasons += self.outputs.reasons()
         enabled = [c for c in runtime.cameras.values() if c.settings.enabled]
         live = [c for c in enabled if c.status().state == "live"]
@@ -498,7 +536,7 @@ class Appliance:
             "plan": None if plan is None else {"objective": plan.objective, "reasons": dict(plan.reasons)},
             "device": runtime.partitioner.caps.to_json(),
             "shares": shares,
-            "golden_share": runtime.retraining.golden_share,
+            "golden_share": runtime.golden_share,
             "profiling_share": sum(w["share"] for w in runtime.supervisor.workers() if w["role"] == "profiling"),
             "control_share": self.site.control_share,
             "serving": self._serving_overview(),
@@ -532,6 +570,7 @@ class Appliance:
             "statistics": None if serving is None else await front_statistics(serving["front"], self.keys.own_token),
             "outputs": self.outputs.metrics(),
             "alarms": self.alarms.counts(),
+            "truth": await asyncio.to_thread(self.truth.latest, list(self.runtime.cameras)),
         }
 
     def _serving_overview(self) -> Json | None:
@@ -601,7 +640,7 @@ class Appliance:
         serving = None if self.serving_runtime is None else self.serving_runtime.status()
         kept = {
             "control": site.control_share,
-            "golden": reserved.golden_share,
+            "golden": self.runtime.golden_share,
             "evaluation": reserved.evaluation_share,
             "front": self.runtime.front_share,
         }
@@ -709,6 +748,7 @@ class Appliance:
         async with self._cameras_change:
             await self.runtime.remove_camera(camera)
             await asyncio.to_thread(self.store.delete_camera, camera, by)
+            await asyncio.to_thread(forget, self.store, Path(self.site.data_dir), camera, True)
         self.live.forget(camera)
         self.alarms.camera_gone(camera)
         self.note("camera.removed", camera=camera, data={"by": by})
@@ -746,6 +786,10 @@ class Appliance:
             "next_boundary_utc_s": runtime.next_boundary_utc_s,
         }
 
+    def learning(self) -> Json:
+        runtime = self.runtime
+        return runtime.learning.report(runtime.retraining, runtime.preparation.box()).to_json()
+
     async def change_retraining(self, patch: Mapping[str, Any], by: str) -> Json:
         runtime = self.runtime
         base = (runtime.next_retraining or runtime.retraining).model_dump(mode="json")
@@ -774,7 +818,7 @@ class Appliance:
         return OtherParts(
             self.site.control_share,
             self.runtime.front_share,
-            settings.get("golden_share", now.golden_share),
+            settings.get("golden_share") or self.runtime.golden_share,
             settings.get("evaluation_share", now.evaluation_share),
         )
 

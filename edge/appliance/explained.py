@@ -272,6 +272,7 @@ def _camera(camera: str, row: Any, detail: WindowDetail, plans: Sequence[_Planne
         "camera": camera,
         "realised": None if row is None or row.realised is None else row.realised.get("value"),
         "frozen": None if row is None or row.frozen is None else row.frozen.get("value"),
+        "download": None if row is None else row.details.get("download", {}).get("value"),
         "frames_labelled": 0 if row is None else row.frames_labelled,
         "promised": None if promising is None else round(promising.outcome.by_stream[camera], 6),
         "predicted": round(area / covered, 6) if covered > 0 else None,

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from edge.appliance.alarms_service import AlarmsService
+from edge.appliance.model_files import ModelFilesService
 from edge.appliance.outputs_service import OutputsService
+from edge.appliance.truth_service import TruthService
 
 Json = dict[str, Any]
 
@@ -46,7 +48,7 @@ class ApplianceService(Protocol):
         """A snapshot for `/metrics`: {"health", "overview", "expected_accuracy": {camera: at promotion, or null},
         "counts": since the start, "live_pictures": {camera: encoded}, "disk": {"free_bytes", "total_bytes"},
         "serving": as `serving` or null, "statistics": the inference protocol's statistics of each served version, or
-        null where none came}."""
+        null where none came, "truth": {camera: newest true accuracy}}."""
 
     async def system(self) -> Json:
         """{"site", "utc_s", "started_utc_s", "health", "devices", "notes", "shares": the share kind in force, what it
@@ -103,6 +105,10 @@ class ApplianceService(Protocol):
     # -- retraining settings
     def retraining(self) -> Json:
         """{"current": settings in force, "next": settings from the next boundary on, "next_boundary_utc_s"}."""
+
+    def learning(self) -> Json:
+        """What this box can learn (edge.core.learning.LearningReport): the budget in force, measured costs, the window
+        length that it would choose, and how promises were kept."""
 
     async def change_retraining(self, patch: Mapping[str, Any], by: str) -> Json:
         """JSON merge patch; in force from the next boundary; kept over restarts. Raises InvalidValues."""
@@ -181,10 +187,20 @@ class ApplianceService(Protocol):
     def alarms(self) -> AlarmsService:
         """Rules, alarms and objects."""
 
+    # -- model files of others
+    @property
+    def model_files(self) -> ModelFilesService:
+        """Which are known, which are here."""
+
     # -- outputs
     @property
     def outputs(self) -> OutputsService:
         """Broker, webhooks, dead letters."""
+
+    # -- true accuracy
+    @property
+    def truth(self) -> TruthService:
+        """Questions to people, their answers, true accuracy."""
 
     def doctor(self) -> Json:
         """What this machine can enforce, and why not more."""

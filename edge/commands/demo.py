@@ -33,6 +33,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--videos", type=Path, help="folder of clips and of folders with stills, instead of the scene")
     parser.add_argument("--teacher", type=Path, help="YAML of the golden model, see configs/teachers/")
     parser.add_argument(
+        "--student", default=None, metavar="NAME|FILE",
+        help="published detector that students start from, see configs/students/ (with --videos: yolox_nano); "
+        "drawn: the demo's own",
+    )  # fmt: skip
+    parser.add_argument(
         "--classes", default="", help="the cameras' classes, comma separated (car,truck,bus,bicycle,person)"
     )
     parser.add_argument("--class-map", default="", help="with --videos: class=teacher+teacher,...")
@@ -76,6 +81,7 @@ def run(args: argparse.Namespace) -> int:
             policy=args.policy,
             task=args.task,
             teacher=args.teacher,
+            student=_student(args),
             classes=_classes(args.classes),
             class_map=_class_map(args.class_map),
             port=args.port,
@@ -99,6 +105,13 @@ def _check(args: argparse.Namespace) -> None:
 
 def _classes(text: str) -> tuple[str, ...]:
     return tuple(c.strip() for c in text.split(",") if c.strip())
+
+
+def _student(args: argparse.Namespace) -> str:
+    """The published detector that students start from; none on drawn streets, unless one is asked for."""
+    if args.student is None:
+        return "yolox_nano" if args.videos is not None else ""
+    return "" if args.student == "drawn" else str(args.student)
 
 
 def _class_map(text: str) -> dict[str, tuple[str, ...]]:
@@ -258,6 +271,14 @@ def _finish(
         console.say(
             f"Mean over windows 2 to {len(numbers)}: {table['gain_points']:+.1f} points against the frozen students"
         )
+    over = table["over_download"]
+    if over is not None:
+        for camera, row in over["cameras"].items():
+            console.say(
+                f"{camera:24} realised {_percent(row['realised'])}  download {_percent(row['download'])}  "
+                f"gain {row['gain_points']:+.1f} points"
+            )
+        console.say(f"Mean: {over['gain_points']:+.1f} points against the download left alone")
     if args.report is not None:
         try:
             args.report.parent.mkdir(parents=True, exist_ok=True)

@@ -19,7 +19,10 @@ from typing import Any, Literal
 import psutil
 
 from edge.core.errors import MagpieError
+from edge.core.learning import LEARNED_DOCUMENT, BudgetProblem
 from edge.shares import report_devices
+from scheduler.learning.budget import decide
+from scheduler.learning.windows import choose_window
 
 Outcome = Literal["good", "warning", "bad"]
 
@@ -85,6 +88,7 @@ def examine(data_dir: Path, url: str, host: str, port: int, cores: float | None 
         _guarded("database", lambda: _database(url, data_dir)),
         _port(host, port),
         _shares(shares),
+        _guarded("learning", lambda: _learning(url, data_dir)),
     ]
     return {
         "can_run": all(c.outcome != "bad" for c in checks),
@@ -274,6 +278,46 @@ def _database(url: str, data_dir: Path) -> Check:
         return Check("database", "good", f"{database.name}: writable, schema {now}")
     finally:
         database.close()
+
+
+def _learning(url: str, data_dir: Path) -> Check:
+    """What this box can learn, from what the appliance measured here last."""
+    found = _learned(url, data_dir)
+    if found is None:
+        said = "not measured yet: labels, trials and retrainings are timed in the first windows"
+        return Check("learning", "good", said)
+    problem = BudgetProblem.from_json(found)
+    budget, choice = decide(problem), choose_window(problem)
+    each = f"{problem.cameras} camera{'' if problem.cameras == 1 else 's'}"
+    said = (
+        f"per camera and window of {problem.window_s:g} s ({each}): {budget.labels} labels, {budget.trials} trials, "
+        f"{budget.retraining_s:.1f} device seconds of retraining; it would choose {choice.window_s:g} s"
+    )
+    if budget.late:
+        hint = f"set retraining.window_s to {choice.window_s:g}, or give Magpie more of the machine"
+        return Check("learning", "warning", said + "; labels and profiles are not ready in time here", hint)
+    return Check("learning", "good", said)
+
+
+def _learned(url: str, data_dir: Path) -> Any:
+    """The budget problem of the last window that taught something; None: there is none (no database, no window)."""
+    import sqlalchemy as sa
+
+    from edge.store import database as db
+    from edge.store.store import default_url
+    from edge.store.tables import settings
+
+    database = db.Database(url or default_url(data_dir), busy_timeout_ms=1000)
+    try:
+        if database.sqlite and not Path(str(database.url.database)).is_file():
+            return None
+        with database.read() as c:
+            row = c.execute(sa.select(settings.c.value).where(settings.c.name == LEARNED_DOCUMENT)).first()
+    except (MagpieError, sa.exc.SQLAlchemyError):
+        return None  # the check of the database tells
+    finally:
+        database.close()
+    return None if row is None else dict(row[0]).get("problem")
 
 
 def _port(host: str, port: int) -> Check:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from edge.commands.running import run_appliance
+from edge.commands.running import check_models, run_appliance
 from edge.logs import log_to_stderr
 from edge.settings import SiteSettings, read_site
 
@@ -29,6 +29,7 @@ def run(args: argparse.Namespace) -> int:
     log_to_stderr(args.log_level, args.log_format)
     site = read_site(args.config)
     if args.check:
+        check_models(site)
         if site.web.tls is not None:
             from web.tls import Tls
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,7 +12,11 @@ from dataclasses import dataclass
 
 from edge.appliance.appliance import Appliance
 from edge.core.errors import Conflict
+from edge.models.descriptions import Kind, described
+from edge.models.missing import require_models
 from edge.settings import SiteSettings
+
+log = logging.getLogger(__name__)
 
 _ANY = ("0.0.0.0", "::", "")
 
@@ -42,6 +47,16 @@ class RunningAppliance:
         return f"{self.url}#/login?link={await access.login_link_for(name, 'demo')}"
 
 
+def check_models(site: SiteSettings) -> None:
+    """Every model file that the site's descriptions name is here and may be used. Reads the files. Raises WeightsError
+    (which are missing, and the command that brings them), LicenceRefused, InvalidValue."""
+    named: list[tuple[str, Kind]] = [(site.teacher, "teacher"), (site.student, "student")]
+    named += [(c.student.model, "student") for c in site.cameras]
+    descriptions = list(dict.fromkeys(described(text, kind) for text, kind in named if text))
+    for file in require_models(descriptions).undeclared:
+        log.warning("%s: nothing says the licence of %s; `licence:` in its description does", file.model, file.path)
+
+
 @asynccontextmanager
 async def run_appliance(site: SiteSettings) -> AsyncIterator[RunningAppliance]:
     """Start the appliance and its page; drain both at the end. Raises MagpieError before anything runs."""
@@ -49,6 +64,7 @@ async def run_appliance(site: SiteSettings) -> AsyncIterator[RunningAppliance]:
     from web.server import WebServer
     from web.tls import Tls
 
+    await asyncio.to_thread(check_models, site)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -10,13 +10,13 @@ from visits import Visit, Visits
 
 playwright = pytest.importorskip("playwright.async_api")
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240), pytest.mark.asyncio(loop_scope="session")]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900), pytest.mark.asyncio(loop_scope="session")]
 
 #: Route and its heading.
 PAGES = (
     ("#/wall", "Cameras"),
     (f"#/camera/{PLAIN}", "Overpass"),
-    *((f"#/camera/{NASTY}?tab={tab}", HOSTILE) for tab in ("disagreements", "models", "alarms", "settings")),
+    *((f"#/camera/{NASTY}?tab={tab}", HOSTILE) for tab in ("disagreements", "truth", "models", "alarms", "settings")),
     ("#/windows", "Retraining windows"),
     ("#/windows/2", "Retraining windows"),
     ("#/serving", "Serving"),

@@ -12,18 +12,23 @@ import cv2
 import numpy as np
 from alarms_double import DictAlarms
 from outputs_double import OUTPUT_STATE, DictOutputs
+from pydantic import TypeAdapter
+from truth_double import DictTruth
 
 from edge.appliance.admission import ServedNow, admit_camera, admit_model
 from edge.appliance.metrics import Tally
+from edge.appliance.model_files import KnownFiles
 from edge.appliance.service import Json, LivePicture
 from edge.appliance.system import losses
+from edge.appliance.truth_service import TruthService
 from edge.core.errors import Conflict, InvalidValue, LabelError, NotFound, Unavailable
 from edge.core.serving import DeviceTable
 from edge.logs import LogRing
 from edge.runtime.camera import assumed_profile
 from edge.runtime.serving_cameras import CamerasNow
 from edge.settings import AdmissionRequest, CameraSettings, RetrainingSettings, ServingPlanning, merge, parse
-from web.examples import CLASSES, DISAGREEMENT, EXPLAINED, SERVING, SYSTEM, WHAT_IF
+from web.examples import CATALOGUE, CLASSES, DISAGREEMENT, EXPLAINED, LEARNING, SERVING, SYSTEM, WHAT_IF
+from web.truth_examples import TRUTH
 
 NOW = 1790000040.0
 TEACHER = ("car", "bus", "truck", "person", "bicycle")
@@ -44,6 +49,13 @@ def jpeg(number: int, width: int = 320, height: int = 180) -> bytes:
     ok, encoded = cv2.imencode(".jpg", picture)
     assert ok
     return bytes(encoded.tobytes())
+
+
+class TupleModelFiles:
+    """Implements `ModelFilesService` with the example's values, built of the real types."""
+
+    def known(self) -> KnownFiles:
+        return TypeAdapter(KnownFiles).validate_python(CATALOGUE)
 
 
 class DictAppliance:
@@ -71,7 +83,9 @@ class DictAppliance:
         self.calls: list[str] = []
         self.statistics: list[Json] | None = None
         self.outputs = DictOutputs()
+        self.model_files = TupleModelFiles()
         self.alarms = DictAlarms(lambda: self.kept, jpeg(1))
+        self.truth: TruthService = DictTruth(self.camera, jpeg(1))
         self._events = itertools.count(1)
         for camera in cameras:
             self._put(parse(CameraSettings, settings(camera)))
@@ -207,6 +221,7 @@ class DictAppliance:
                 "objects_now": dict.fromkeys(self.kept, 1),
                 "lost": {"records": 0, "pictures_not_taken": 4},
             },
+            "truth": {c: TRUTH["estimate"] | {"window": 3} for c in self.kept},
             "outputs": [
                 {"destination": "mqtt", "up": True} | OUTPUT_STATE,
                 {"destination": "webhook/pager", "up": None} | OUTPUT_STATE,
@@ -326,6 +341,10 @@ class DictAppliance:
             "next": self.next.model_dump(mode="json"),
             "next_boundary_utc_s": self.utc_s + 160,
         }
+
+    def learning(self) -> Json:
+        self._look("learning")
+        return LEARNING
 
     async def change_retraining(self, patch: Mapping[str, Any], by: str) -> Json:
         self._look("change_retraining")

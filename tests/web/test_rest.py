@@ -384,3 +384,25 @@ async def test_database_calls_do_not_hold_the_loop(client: httpx.AsyncClient, se
     assert not asking.done()
     go.set()
     assert (await asking).status_code == 200
+
+
+async def test_what_the_box_can_learn_is_told(client: httpx.AsyncClient) -> None:
+    answer = await client.get("/retraining/learning")
+    assert answer.status_code == 200
+    told = answer.json()
+    assert told["budget"]["labels"] > 0
+    assert told["choice"]["window_s"] > 0
+    assert set(told["fixed"]) == {"golden_share", "label_budget", "profiling_budget"}
+
+
+async def test_a_budget_can_be_fixed_and_left_to_itself_again(client: httpx.AsyncClient) -> None:
+    fixed = await client.patch("/retraining", json={"label_budget": 24, "golden_share": 0.2, "profiling_budget": 0.1})
+    assert fixed.json()["next"]["label_budget"] == 24
+    free = await client.patch(
+        "/retraining", json={"label_budget": None, "golden_share": None, "profiling_budget": None}
+    )
+    assert free.status_code == 200
+    assert [free.json()["next"][k] for k in ("label_budget", "golden_share", "profiling_budget")] == [None] * 3
+    wrong = await client.patch("/retraining", json={"golden_share": 2})
+    assert wrong.status_code == 422
+    assert "golden_share" in wrong.text

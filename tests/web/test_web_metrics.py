@@ -107,6 +107,19 @@ async def test_cameras_in_base_units(client: httpx.AsyncClient) -> None:
     assert value(text, "magpie_live_pictures_total", camera="north") == 12
 
 
+async def test_true_accuracy_has_its_interval(client: httpx.AsyncClient) -> None:
+    text = (await client.get("/metrics")).text
+    for line in (
+        'magpie_camera_true_accuracy_ratio{camera="north",model="teacher"} 0.78',
+        'magpie_camera_true_accuracy_low_ratio{camera="north",model="student"} 0.64',
+        'magpie_camera_true_accuracy_high_ratio{camera="south",model="student"} 0.78',
+        'magpie_camera_true_accuracy_answers{camera="north"} 30.0',
+        'magpie_camera_true_accuracy_contradictions{camera="north"} 1.0',
+        'magpie_camera_teacher_worse{camera="north"} 0.0',
+    ):
+        assert line in text.splitlines()
+
+
 async def test_what_is_not_known_is_left_out_and_not_zero(client: httpx.AsyncClient, service: DictAppliance) -> None:
     service.states["north"] = {"accuracy": None, "losses": {}, "delay_s": math.nan}
     text = await scrape(client)

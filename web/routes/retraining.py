@@ -19,6 +19,13 @@ async def retraining(service: Service) -> Any:
     return Json(service.retraining())
 
 
+@router.get("/learning", responses=example(examples.LEARNING))
+async def learning(service: Service) -> Any:
+    """What this box can learn per window and camera: labels, trials and device seconds of retraining, from what each
+    costs here; the window length that it would choose; by how much plans promised more than was realised."""
+    return Json(service.learning())
+
+
 @router.patch(
     "",
     responses=example(examples.RETRAINING),

@@ -17,9 +17,12 @@ export interface Camera {
   frozen_version: string;
   accuracy: number | null;
   frozen_accuracy: number | null;
+  /** The published detector that the student began as, left alone; null: there is none, or it was not measured yet. */
+  download_accuracy: number | null;
+  student: string;
   answers_per_s: number;
   inference_ms: number;
-  lambda: { frame_rate: number; resolution: number } | null;
+  lambda: { frame_rate: number; resolution: number; region: [number, number, number, number]; shape: string } | null;
   recorder: string;
   losses: Record<string, number>;
 }
@@ -102,6 +105,7 @@ export interface WindowRow {
   camera: string;
   realised: { value: number } | null;
   frozen: { value: number } | null;
+  details?: { download?: { value: number } };
 }
 
 export interface WindowRecord {
@@ -118,6 +122,29 @@ export interface Retraining {
   current: RetrainingValues;
   next: RetrainingValues;
   next_boundary_utc_s: number;
+}
+
+export interface LearningBudget {
+  labels: number;
+  trials: number;
+  retraining_s: number;
+  ready_s: number;
+  known: boolean;
+  late: boolean;
+}
+
+/** What the box can learn (GET /retraining/learning). */
+export interface Learning {
+  window_s: number;
+  cameras: number;
+  budget: LearningBudget;
+  golden_share: number;
+  choice: { window_s: number; budget: LearningBudget; reason: string };
+  bias: number;
+  mean_error: number;
+  camera_windows: number;
+  late_labels_used: number;
+  unprofiled_retrainings: number;
 }
 
 export interface Model {

@@ -25,11 +25,13 @@ export function shortVersion(version: string, camera: string): string {
   const rest = version.startsWith(`${camera}-`) ? version.slice(camera.length + 1) : version;
   const window = /^w(\d+)-/.exec(rest);
   if (window) return `from window ${window[1]}`;
+  if (rest.startsWith("sibling-")) return "from a sibling camera";
   return rest.startsWith("first") ? "first model" : rest;
 }
 
 /** A retraining configuration's id in words where it can be told. */
 export function config(id: string): string {
+  if (id === "sibling") return "as trained on a sibling camera";
   const found = /^(head|last_stage|all)-e(\d+)-b(\d+)-d([\d.]+)-/.exec(id);
   if (!found) return id;
   const layers = { head: "head only", last_stage: "last stage", all: "all layers" }[found[1] as "head"] ?? found[1];

@@ -1,6 +1,6 @@
 /** Journal entries in plain words. */
 
-import type { JournalEntry } from "./api";
+import type { Camera, JournalEntry } from "./api";
 import { bytes, config, duration, percent, shortVersion } from "./format";
 
 export type Tone = "good" | "bad" | "plain";
@@ -123,7 +123,8 @@ const KNOWN: Record<string, (d: Data, e: JournalEntry) => string | Told> = {
   "window.no_labels": (_, e) => ({ text: `no labelled frames for window ${e.window ?? ""}`, tone: "bad" }),
   "sample.not_closed": (d) => ({ text: `its sample was not closed in time${because(d)}`, tone: "bad" }),
   "window.measured": (d, e) =>
-    `window ${e.window ?? ""}: ${percent(number(d["realised"]))} right, the frozen model ${percent(number(d["frozen"]))}`,
+    `window ${e.window ?? ""}: ${percent(number(d["realised"]))} right, the frozen model ${percent(number(d["frozen"]))}${d["download"] == null ? "" : `, the download ${percent(number(d["download"]))}`}`,
+  "region.changed": (d) => `looks at ${regionWords(d["region"] as Region | undefined)} from now on`,
   plan: (d) => {
     const why = cause(text(d["cause"]));
     const expected = number(d["objective"]);
@@ -139,6 +140,8 @@ const KNOWN: Record<string, (d: Data, e: JournalEntry) => string | Told> = {
   "retraining.started": (d) => `retraining began: ${config(text(d["config"]))}`,
   "retraining.stopped": (d) => `retraining ended early${because(d)}`,
   "retraining.failed": (d) => ({ text: `retraining failed${because(d)}`, tone: "bad" }),
+  "model.from_sibling": (d) => ({ text: `begins with the student of camera ${text(d["sibling"])}, which looks most alike`, tone: "good" }),
+  "sibling.none": () => "begins with the download: no camera with a student looks alike",
   "model.promoted": (d) => ({ text: `a better model is in force${scores(d)}`, tone: "good" }),
   "model.rejected": (d) => `the retrained model was not put in force${because(d)}`,
   "model.switched": (d) => `the new model answers; ${text(d["frames_lost"])} frames lost in the switch`,
@@ -224,4 +227,24 @@ export function tell(entry: JournalEntry, named: (camera: string) => string = (i
   }
   if (entry.kind.startsWith("complaint.")) return { text: text(entry.data["message"]) || entry.kind, tone: "bad" };
   return { text: `${entry.kind.replaceAll(/[._]/g, " ")}${because(entry.data)}`, tone: "plain" };
+}
+
+export type Region = [number, number, number, number];
+
+/** The part of the picture that a student looks at, in words. */
+export function regionWords(region: Region | undefined): string {
+  if (region === undefined) return "another part of the picture";
+  const [left, top, right, bottom] = region;
+  if (left <= 0 && top <= 0 && right >= 1 && bottom >= 1) return "the whole picture";
+  const part = Math.round(100 * (right - left) * (bottom - top));
+  const whole = (v: number) => Math.round(100 * v);
+  return `${part} % of the picture (${whole(left)}-${whole(right)} % from the left, ${whole(top)}-${whole(bottom)} % from the top)`;
+}
+
+/** What a camera's student looks at, how often, and in which shape, in words. */
+export function lookWords(camera: Camera): string {
+  const l = camera.lambda;
+  if (l === null) return "–";
+  const shape = l.shape === "model" ? ", in the shape that the model was published with" : "";
+  return `${regionWords(l.region)}, ${Number(l.frame_rate.toFixed(1))} times a second${shape}`;
 }

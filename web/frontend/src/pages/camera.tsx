@@ -13,14 +13,16 @@ import { LivePicture, stateOf } from "../parts/live_picture";
 import { Empty } from "../parts/states";
 import { Tabs } from "../parts/tabs";
 import { go, href, useRoute } from "../router";
-import { tell } from "../words";
+import { lookWords, tell } from "../words";
 import "../styles/camera.css";
+import "../styles/truth.css";
 import { AccuracyTab } from "./camera_accuracy";
 import { DisagreementsTab } from "./camera_disagreements";
 import type { CameraRecord } from "./camera_form";
 import { HappenedTab } from "./camera_happened";
 import { ModelsTab } from "./camera_models";
 import { SettingsTab } from "./camera_settings";
+import { TruthTab } from "./camera_truth";
 import type { PageProps } from "./index";
 
 export type CameraDetail = CameraRecord & { state: Camera };
@@ -28,6 +30,7 @@ export type CameraDetail = CameraRecord & { state: Camera };
 const TABS = [
   { id: "accuracy", title: "Accuracy" },
   { id: "disagreements", title: "Disagreements" },
+  { id: "truth", title: "True accuracy" },
   { id: "models", title: "Models" },
   { id: "alarms", title: "Alarms and objects" },
   { id: "settings", title: "Settings" },
@@ -59,8 +62,9 @@ export function CameraPage({ known, me, now_s }: PageProps) {
   }
   const [label, tone] = stateOf(camera);
   const past = history(known.windows, id);
-  const { realised, frozen } = measured(camera, past);
-  const gain = realised === null || frozen === null ? null : realised - frozen;
+  const { realised, frozen, download } = measured(camera, past);
+  const left = download ?? frozen;
+  const gain = realised === null || left === null ? null : realised - left;
   const changed = drift(past);
   const zones = detail.value?.settings.zones ?? [];
   const index = known.overview?.cameras.indexOf(camera) ?? 0;
@@ -111,12 +115,12 @@ export function CameraPage({ known, me, now_s }: PageProps) {
               <p class="big">{percent(realised)}</p>
             </div>
             <div>
-              <p class="quiet">Had it never learned</p>
-              <p class="big quiet">{percent(frozen)}</p>
+              <p class="quiet">{download === null ? "Had it never learned" : `${camera.student} as downloaded`}</p>
+              <p class="big quiet">{percent(left)}</p>
             </div>
             {gain !== null && (
               <div>
-                <p class="quiet">Gained by retraining</p>
+                <p class="quiet">{download === null ? "Gained by retraining" : "Gained over the download"}</p>
                 <p class={`big gain ${gain >= 0 ? "up" : "down"}`}>{points(gain)}</p>
               </div>
             )}
@@ -127,6 +131,8 @@ export function CameraPage({ known, me, now_s }: PageProps) {
             <dd>
               <a href={`${href("camera", id)}?tab=models`}>{shortVersion(camera.model_version, id)}</a>
             </dd>
+            <dt>Looks at</dt>
+            <dd>{lookWords(camera)}</dd>
             <dt>Stream</dt>
             <dd>
               {camera.state === "live"
@@ -159,6 +165,7 @@ export function CameraPage({ known, me, now_s }: PageProps) {
         <Tabs label={`About ${camera.name}`} tabs={TABS} chosen={tab} onChoose={choose}>
           {tab === "accuracy" && <AccuracyTab camera={camera} past={past} />}
           {tab === "disagreements" && <DisagreementsTab camera={camera} latest={past.x.at(-1) ?? null} />}
+          {tab === "truth" && <TruthTab camera={camera} me={me} latest={past.x.at(-1) ?? null} />}
           {tab === "models" && <ModelsTab camera={camera} me={me} />}
           {tab === "alarms" && <HappenedTab camera={camera} known={known} me={me} now_s={now_s} />}
           {tab === "settings" && <SettingsTab camera={camera} detail={detail} me={me} />}

@@ -43,12 +43,16 @@ export function AccuracyTab({ camera, past }: { camera: Camera; past: History })
             series={[
               { label: "Really answered", values: past.realised.map(hundredths), colour: "--realised", points: true },
               { label: "First model, had it never learned", values: past.frozen.map(hundredths), colour: "--frozen", dashed: true },
+              ...(past.download.some((v) => v !== null)
+                ? [{ label: `${camera.student} as downloaded`, values: past.download.map(hundredths), colour: "--camera-3", dashed: true }]
+                : []),
             ]}
           />
         )}
         <p class="hint">
           Measured against the teacher's labels of a random sample of pictures, old answers included. The first model is asked
-          about the same pictures, so that the gain by retraining is seen.
+          about the same pictures, so that the gain by retraining is seen; a download, at the least score that was best on past
+          labels.
         </p>
       </section>
       <Classes camera={camera} latest={past.x.at(-1) ?? null} />

@@ -37,7 +37,7 @@ interface Tested {
 /** A camera's first model is made before the answer comes, and a connection is tried for some ten seconds. */
 export const CAMERA_MS = 40_000;
 /** Fields that only an administrator may change: they reach into the network or name a secret. */
-const GUARDED = new Set(["url", "username", "password_from", "transport", "student.weights"]);
+const GUARDED = new Set(["url", "username", "password_from", "transport", "student.weights", "student.model"]);
 
 /** Who may see them all, and is an administrator. */
 export function full(me: Me): boolean {
@@ -48,7 +48,26 @@ export function cameraTitle(camera: CameraRecord): string {
   return camera.settings.name || camera.id;
 }
 
-function groups(isNew: boolean, admin: boolean, secrets: string[], password: Group["fields"]): Group[] {
+/** What the appliance knows of shipped students: name, whether its files are here, and what an answer costs on this box. */
+interface KnownStudent {
+  kind: string;
+  name: string;
+  here: boolean;
+  answer_ms: number | null;
+}
+
+/** The shipped students with their cost on this box, in words. */
+function studentWords(known: KnownStudent[]): string {
+  const told = known.map((k) => {
+    const cost = k.answer_ms === null ? "not measured yet" : `${k.answer_ms.toFixed(0)} ms an answer on this box`;
+    return `${k.name} (${k.here ? cost : "not here: magpie models pull " + k.name})`;
+  });
+  return `A published detector; empty: the site's. ${told.join(", ")}`;
+}
+
+function groups(isNew: boolean, admin: boolean, secrets: string[], password: Group["fields"], known: KnownStudent[]): Group[] {
+  const students = studentWords(known);
+  const names = known.map((k) => k.name);
   const found: Group[] = [
     {
       title: "Camera",
@@ -93,13 +112,17 @@ function groups(isNew: boolean, admin: boolean, secrets: string[], password: Gro
         { path: "seconds_per_picture", label: "Seconds per picture", unit: "s", hint: "For a folder of stills" },
         { path: "inference.frame_rates", label: "Frame rates", hint: "That the planner may choose from, frames a second" },
         { path: "inference.resolutions", label: "Resolutions", hint: "That the planner may choose from, parts of the full size" },
-        { path: "inference.score_threshold", label: "Least certainty", hint: "What the model is less sure of is not reported" },
+        { path: "inference.score_threshold", label: "Least certainty", hint: "What the model is less sure of is not reported; empty: chosen on past labels" },
+        { path: "inference.region", label: "Looks at", hint: "auto: the part that past labels show to matter; off: the whole picture; or left,top,right,bottom in fractions: 0,0.2,1,1" },
+        { path: "inference.shape", label: "Shape of the input", hint: "camera: the camera's proportions, at no more pixels; model: as the model was published" },
       ],
     },
     {
       title: "Model",
       folded: true,
       fields: [
+        { path: "student.model", label: "Begins as", hint: students, suggestions: names },
+        { path: "student.class_map", label: "Names of the published detector", control: "lines", hint: "One class a line, where it calls it otherwise: van = car, truck. Empty: as the golden model's" },
         { path: "student.architecture", label: "Architecture" },
         { path: "student.input_height", label: "Input height", unit: "px" },
         { path: "student.input_width", label: "Input width", unit: "px" },
@@ -132,6 +155,8 @@ export function CameraForm({ root, me, camera, onSaved, onRemoved }: Props) {
   const admin = full(me);
   const changeable = isNew ? admin : may(me, "operator");
   const secrets = useAsked<{ name: string }[]>(admin ? "/secrets" : null).value?.map((s) => `secret:${s.name}`) ?? [];
+  const catalogue = useAsked<{ descriptions: KnownStudent[] }>(may(me, "operator") ? "/models/catalogue" : null);
+  const known = (catalogue.value?.descriptions ?? []).filter((d) => d.kind === "student");
   const [empty] = useState<Json>(() => blank(root));
   const form = useForm("camera", camera?.settings ?? empty);
   const [password, setPassword] = useState("");
@@ -185,7 +210,7 @@ export function CameraForm({ root, me, camera, onSaved, onRemoved }: Props) {
             root={root}
             model="CameraSettings"
             form={form}
-            groups={groups(isNew, admin, secrets, [passwordField])}
+            groups={groups(isNew, admin, secrets, [passwordField], known)}
             disabled={!changeable}
             unsaved={password !== ""}
           />

@@ -55,7 +55,7 @@ const GROUPS: Group[] = [
   {
     title: "Labels",
     fields: [
-      { path: "label_budget", label: "Label budget", unit: "frames", hint: "Frames that the golden model labels, per camera and window" },
+      { path: "label_budget", label: "Label budget", unit: "frames", hint: "Frames that the golden model labels, per camera and window. Empty: it finds itself" },
       { path: "held_out", label: "Held out", hint: "Latest part of the labelled frames, kept for judging a retrained model" },
       { path: "exemplars", label: "Exemplars", unit: "frames", hint: "Older frames kept per camera so that nothing is forgotten" },
     ],
@@ -63,9 +63,9 @@ const GROUPS: Group[] = [
   {
     title: "What the device spends on it",
     fields: [
-      { path: "golden_share", label: "Share for labelling", hint: "Of the device, always kept for the golden model" },
+      { path: "golden_share", label: "Share for labelling", hint: "Of the device, always kept for the golden model. Empty: it finds itself" },
       { path: "evaluation_share", label: "Share for measuring", hint: "Of the device, for measuring windows and exemplars" },
-      { path: "profiling_budget", label: "Profiling budget", hint: "Part of a window's device time for trying ways to retrain" },
+      { path: "profiling_budget", label: "Profiling budget", hint: "Part of a window's device time for trying ways to retrain. Empty: it finds itself" },
       { path: "delta", label: "Smallest step of shares", hint: "Shares are planned in multiples of it" },
     ],
   },

@@ -18,6 +18,7 @@ const KINDS = [
   "camera.live",
   "camera.reconnecting",
   "camera.stalled",
+  "model.from_sibling",
   "model.promoted",
   "model.rejected",
   "model.rolled_back",

@@ -165,8 +165,9 @@ function Tile({ row, windows, boxes }: { row: Row; windows: WindowRecord[]; boxe
   const { camera, changed, alarms } = row;
   const [label, tone] = stateOf(camera);
   const past = history(windows, camera.id);
-  const { realised, frozen } = measured(camera, past);
-  const gain = realised === null || frozen === null ? null : realised - frozen;
+  const { realised, frozen, download } = measured(camera, past);
+  const left = download ?? frozen;
+  const gain = realised === null || left === null ? null : realised - left;
   const isLive = camera.state === "live";
   return (
     <li class="card tile" aria-labelledby={`tile-${camera.id}`}>
@@ -208,8 +209,8 @@ function Tile({ row, windows, boxes }: { row: Row; windows: WindowRecord[]; boxe
               <strong>{percent(realised)}</strong> <span class="quiet">right</span>
             </p>
             {gain !== null && (
-              <p class={`gain ${gain >= 0 ? "up" : "down"}`} title={`The first model, had it never learned: ${percent(frozen, 1)}`}>
-                {points(gain)} <span class="quiet">by retraining</span>
+              <p class={`gain ${gain >= 0 ? "up" : "down"}`} title={`${download === null ? "The first model, had it never learned" : "The download, left alone"}: ${percent(left, 1)}`}>
+                {points(gain)} <span class="quiet">{download === null ? "by retraining" : "over the download"}</span>
               </p>
             )}
           </>

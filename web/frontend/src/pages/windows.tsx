@@ -11,6 +11,7 @@ import { Table } from "../parts/table";
 import { go, href, useRoute } from "../router";
 import type { PageProps } from "./index";
 import { WindowDetail } from "./windows_detail";
+import { WindowLearning } from "./windows_learning";
 import "../styles/windows.css";
 
 const PAGE = 40;
@@ -82,7 +83,10 @@ export function WindowsPage(props: PageProps) {
         )}
       </div>
       {number === null ? (
-        <Windows {...props} changed={changed} before={whole(query.get("before"))} camera={query.get("camera") ?? ""} />
+        <>
+          <Windows {...props} changed={changed} before={whole(query.get("before"))} camera={query.get("camera") ?? ""} />
+          <WindowLearning window={known.overview?.window.number} />
+        </>
       ) : Number.isInteger(number) && number >= 0 ? (
         <WindowDetail {...props} key={number} number={number} changed={changed} />
       ) : (

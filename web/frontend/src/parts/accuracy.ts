@@ -10,28 +10,38 @@ export interface History {
   realised: (number | null)[];
   /** What the first model would have answered, had it stayed, 0-1. */
   frozen: (number | null)[];
+  /** What the download that it began as would have answered at its best past least score, 0-1. */
+  download: (number | null)[];
+}
+
+/** The newest window's figures. */
+export interface Measured {
+  realised: number | null;
+  frozen: number | null;
+  download: number | null;
 }
 
 /** The camera's accuracy per window; `windows` come newest first. */
 export function history(windows: WindowRecord[], camera: string): History {
-  const out: History = { x: [], realised: [], frozen: [] };
+  const out: History = { x: [], realised: [], frozen: [], download: [] };
   for (const window of [...windows].reverse()) {
     const row = window.cameras.find((r) => r.camera === camera);
     if (!row || (row.realised === null && row.frozen === null)) continue;
     out.x.push(window.id);
     out.realised.push(row.realised?.value ?? null);
     out.frozen.push(row.frozen?.value ?? null);
+    out.download.push(row.details?.download?.value ?? null);
   }
   return out;
 }
 
 /** The newest window in which both were measured: figures of different windows are not compared. */
-export function measured(camera: Camera, { realised, frozen }: History): { realised: number | null; frozen: number | null } {
+export function measured(camera: Camera, { realised, frozen, download }: History): Measured {
   for (let n = realised.length - 1; n >= 0; n -= 1) {
     const [mine, theirs] = [realised[n] ?? null, frozen[n] ?? null];
-    if (mine !== null && theirs !== null) return { realised: mine, frozen: theirs };
+    if (mine !== null && theirs !== null) return { realised: mine, frozen: theirs, download: download[n] ?? null };
   }
-  return { realised: camera.accuracy, frozen: null };
+  return { realised: camera.accuracy, frozen: null, download: null };
 }
 
 /** A fall of so much, against the windows before, is worth a word. */
