@@ -20,9 +20,9 @@ import cv2
 import numpy as np
 
 from edge.core.vision import Detections
-from golden.classes import ClassMap
+from edge.detectors.boxes import iou_matrix
+from edge.detectors.classes import ClassMap
 from golden.ensemble import Teacher
-from golden.geometry import iou_matrix
 from golden.labelling import read_picture
 from golden.spec import read_teacher
 from golden.teacher import open_teacher

@@ -18,14 +18,18 @@ BENCHMARKS: tuple[tuple[str, tuple[str, ...], int], ...] = (
     ("benchmarks.bench_ingest", (), 35),
     ("benchmarks.bench_store", (), 2),
     ("benchmarks.bench_outputs", (), 16),
-    ("benchmarks.bench_tracking", (), 4),
+    ("benchmarks.bench_tracking", (), 25),
+    ("benchmarks.bench_tracking_clips", (), 1),
     ("benchmarks.bench_dashboard", (), 8),
     ("benchmarks.bench_front", (), 2),
     ("benchmarks.bench_microprofiler", (), 15),
     ("benchmarks.bench_replay", (), 2),
+    ("benchmarks.bench_truth", (), 15),
+    ("benchmarks.bench_real_clips", (), 12),
     ("benchmarks.bench_load", (), 2),
     ("benchmarks.bench_serving_run", (), 25),
     ("benchmarks.bench_demo", ("--seeds", "1", "2", "3"), 30),
+    ("benchmarks.bench_budget", (), 65),
 )
 
 
