@@ -10,6 +10,8 @@ COPY configs/container/site.yaml /etc/magpie/site.yaml
 # A fixed number, so that folders of the host that are mounted can be given to it.
 RUN useradd --uid 10001 --create-home magpie && install -d -o magpie -g magpie /var/lib/magpie
 USER magpie
+# Model files of others, on the volume: `magpie models pull` (docs/models.md).
+ENV MAGPIE_MODELS=/var/lib/magpie/model-files
 WORKDIR /var/lib/magpie
 VOLUME /var/lib/magpie
 # The page and REST; the Open Inference Protocol by HTTP and by gRPC.

@@ -37,7 +37,7 @@ system-packages: # a browser for the page's tests and a PostgreSQL for the store
 	@bash .ci/system-packages
 
 # Rooms whose tests start nothing and time nothing: two at once. All the others have the machine to themselves.
-SIDE_BY_SIDE := $(addprefix tests/,core golden load microprofiler scheduler settings simulation students tracking training)
+SIDE_BY_SIDE := $(addprefix tests/,core golden load microprofiler models scheduler settings simulation students tracking training)
 
 test: $(DEV_STAMP) system-packages ## run the whole test suite (no GPU needed)
 ifeq ($(strip $(ARGS)),)

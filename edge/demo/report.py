@@ -20,6 +20,7 @@ def window_report(detail: WindowDetail) -> dict[str, Any]:
         cameras[row.camera] = {
             "realised_accuracy": _value(row.realised),
             "frozen_accuracy": _value(row.frozen),
+            "download_accuracy": _value(row.details.get("download")),
             "realised": row.realised,
             "frozen": row.frozen,
             "model_version": row.model_version,
@@ -75,16 +76,23 @@ def build_report(store: Store, numbers: Sequence[int], about: dict[str, Any]) ->
 
 
 def summary(windows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Means over windows 2 to the last (the first has nothing to retrain on); gains in points."""
+    """Means over windows 2 to the last (the first has nothing to retrain on); gains in points: over the frozen student,
+    and under "over_download" over the published detector left alone, where students began as one."""
+    out = _gains(windows, "frozen")
+    download = _gains(windows, "download")
+    return out | {"over_download": download if download["cameras"] else None}
+
+
+def _gains(windows: Sequence[dict[str, Any]], against: str) -> dict[str, Any]:
     pairs: dict[str, list[tuple[float, float]]] = {}
     for window in windows[1:]:
         for camera, row in window["cameras"].items():
-            if row["realised_accuracy"] is not None and row["frozen_accuracy"] is not None:
-                pairs.setdefault(camera, []).append((row["realised_accuracy"], row["frozen_accuracy"]))
+            if row["realised_accuracy"] is not None and row[f"{against}_accuracy"] is not None:
+                pairs.setdefault(camera, []).append((row["realised_accuracy"], row[f"{against}_accuracy"]))
     cameras = {
         camera: {
             "realised": statistics.fmean(r for r, _ in values),
-            "frozen": statistics.fmean(f for _, f in values),
+            against: statistics.fmean(f for _, f in values),
             "gain_points": 100 * statistics.fmean(r - f for r, f in values),
             "windows": len(values),
         }
@@ -96,7 +104,7 @@ def summary(windows: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "windows": [w["window"] for w in windows[1:]],
         "cameras": cameras,
         "realised": statistics.fmean(r for r, _ in every) if every else None,
-        "frozen": statistics.fmean(f for _, f in every) if every else None,
+        against: statistics.fmean(f for _, f in every) if every else None,
         "gain_points": statistics.fmean(gains) if gains else None,
         "worst_camera_points": min(gains) if gains else None,
         "best_camera_points": max(gains) if gains else None,

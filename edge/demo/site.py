@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from edge.core.errors import InvalidValue, MagpieError
 from edge.demo.cameras import find_clips
 from edge.demo.scene import CLASSES
 from edge.settings import RetrainingSettings, SiteSettings, merge, parse
+from edge.shares.cgroup import available_cores
 
 WEIGHTS = Path(__file__).parent / "weights"
 _NAMES = ("overpass", "junction", "residential", "boulevard")
@@ -61,6 +61,18 @@ def first_weights(task: str) -> tuple[Path, dict[str, Any]]:
         raise MagpieError(f"{path.with_suffix('.json')}: cannot be read: {error}") from None
 
 
+def _drawn(weights: Path, spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The demo's own first student."""
+    return {
+        "architecture": spec["architecture"],
+        "width": spec["width"],
+        "input_height": spec["input_size"][0],
+        "input_width": spec["input_size"][1],
+        "last_layer_width": spec["last_layer_width"],
+        "weights": str(weights),
+    }
+
+
 def demo_site(
     cameras: list[dict[str, Any]],
     base_url: str,
@@ -72,6 +84,7 @@ def demo_site(
     policy: str,
     task: str,
     teacher: Path | None,
+    student: str = "",
     classes: tuple[str, ...],
     class_map: Mapping[str, tuple[str, ...]],
     port: int,
@@ -94,26 +107,17 @@ def demo_site(
                 "task": own,
                 "classes": list(classes or CLASSES),
                 "class_map": {k: list(v) for k, v in class_map.items()},
-                "student": {
-                    "architecture": spec["architecture"],
-                    "width": spec["width"],
-                    "input_height": spec["input_size"][0],
-                    "input_width": spec["input_size"][1],
-                    "last_layer_width": spec["last_layer_width"],
-                    "weights": str(weights),
-                },
+                "student": _drawn(weights, spec) if not student or own != "detection" else {"model": student},
                 # A still does not change while it is shown: only after that is the picture frozen.
                 "stall_timeout_s": max(5.0, 2.0 * camera.get("seconds_per_picture", 0.0)),
                 "inference": {"frame_rates": [8.0, 4.0, 2.0, 1.0]},
             }
         )
     scene = sum(c["kind"] == "scene" for c in cameras)
-    cores = max(0.5, (len(os.sched_getaffinity(0)) or 1) - _CORES_PER_SCENE_CAMERA * scene - 0.05)
+    cores = max(0.25, available_cores() - _CORES_PER_SCENE_CAMERA * scene - 0.05)
     defaults: dict[str, Any] = {
         "window_s": window_s,
         "policy": policy,
-        "label_budget": 48,
-        "golden_share": 0.07,
         # With so few frames and so strong a drift, retraining the head alone rarely pays: its trials are saved.
         "space": {"layers": ["last_stage", "all"], "epochs": [5, 10, 20]},
     }
@@ -128,6 +132,7 @@ def demo_site(
             "data_dir": str(data),
             "cores": round(cores, 2),
             "teacher": str(teacher or ""),
+            "demo": scene == len(cameras),
             "web": {"port": port},
             "retraining": retraining,
             "cameras": settings,

@@ -33,7 +33,7 @@ from edge.students import (
     classification_loss,
     cut_outs,
     detection_loss,
-    load_student,
+    load_drawn,
     match_targets,
     pictures_to_tensor,
     save_weights,
@@ -77,7 +77,7 @@ def train_detector(out: Path, steps: int, minutes: float | None, seed: int, star
     assert isinstance(net, DetectionNet)
     before: dict[str, Any] = {}
     if start is not None:
-        begun = load_student(start)
+        begun = load_drawn(start)
         net.load_state_dict(begun.module.state_dict())
         before = {"before": begun.info}
     parameters = net.freeze_all_but("all")
@@ -111,7 +111,7 @@ def train_detector(out: Path, steps: int, minutes: float | None, seed: int, star
     facts = {"seed": seed, "steps": step, "batch": 16, "seconds": round(progress.seconds), **before}
     path = out / WEIGHTS_NAME["detection"]
     save_weights(path, average.mean, DETECTION, {"made_by": "edge.demo.train_weights detection", **facts}, half=True)
-    student = load_student(path)
+    student = load_drawn(path)
     _write_sidecar(path, DETECTION, facts, evaluate(lambda picture: student.detect([picture])[0]))
 
 
@@ -171,7 +171,7 @@ def train_classifier(out: Path, steps: int, minutes: float | None, seed: int) ->
     save_weights(
         path, average.mean, CLASSIFICATION, {"made_by": "edge.demo.train_weights classification", **facts}, half=True
     )
-    _write_sidecar(path, CLASSIFICATION, facts, evaluate_classifier(load_student(path)))
+    _write_sidecar(path, CLASSIFICATION, facts, evaluate_classifier(load_drawn(path)))
 
 
 def evaluate_classifier(student: Student, seeds: int = 3, times: int = 36) -> dict[str, Any]:
