@@ -670,8 +670,6 @@ class Reorganiser:
                 versions = {b.model: s.models[b.model].demand.version for b in gpulet.models}
                 new = ExecutorView(f"executor-{s.started}", versions, 0.0, target=gpulet)
                 s.executors[new.id] = new
-        for name in [e.id for e in s.executors.values() if e.state == "planned" and e.target is None]:
-            del s.executors[name]
 
     def _cost(self, executor: ExecutorView, gpulet: Gpulet) -> tuple[float, ...] | None:
         """How unlike they are; None if the executor cannot hold the gpu-let as it is."""
@@ -697,8 +695,7 @@ class Reorganiser:
     def _reconcile(self, at_s: float) -> list[Instruction]:
         """The next steps from the executors that there are to the plan in force."""
         s = self.state
-        for executor in s.executors.values():
-            executor.gpulet = self._still_asked(executor.gpulet)
+        self._drop_unasked()
         switched = self._switch()
         layout = self._layout()
         stops: list[Instruction] = []
@@ -724,8 +721,18 @@ class Reorganiser:
             out.append(ReserveShare(s.reserved))
         return out
 
+    def _drop_unasked(self) -> None:
+        """Take models that are not served any more out of all gpu-lets. The plan may still name them: the policy may
+        have failed when they were unloaded."""
+        executors = self.state.executors
+        for executor in list(executors.values()):
+            executor.gpulet = self._still_asked(executor.gpulet)
+            executor.target = self._still_asked(executor.target)
+            if executor.state == "planned" and executor.target is None:
+                del executors[executor.id]
+
     def _still_asked(self, gpulet: Gpulet | None) -> Gpulet | None:
-        """A gpu-let in force without the models that are not served any more; None if none is left."""
+        """A gpu-let without the models that are not served any more; None if none is left."""
         if gpulet is None:
             return None
         s = self.state
@@ -806,8 +813,9 @@ class Reorganiser:
         """Planned execution times, beside the partitions that are in force with it."""
         table, gpulet = self.state.table, executor.gpulet
         assert gpulet is not None
-        if table is None or any(
-            b.model not in table.latency_ms or e.gpulet.percent not in table.latency_ms[b.model]
+        if table is None or not all(
+            e.gpulet.percent in table.latency_ms.get(b.model, {})
+            and b.batch <= table.max_batch(b.model, e.gpulet.percent)
             for e in active
             if e.gpulet is not None
             for b in e.gpulet.models
@@ -853,8 +861,9 @@ class Reorganiser:
                 part = self._make_room(e, out)
             if part >= kind.min_share - _EPS and part > 0:
                 e.share, e.state = round(part, 6), "starting"
-                versions = tuple(e.versions[b.model] for b in e.target.models)
-                out.append(StartExecutor(e.id, e.share, versions))
+                # While it waited it may have been meant for more models; its process loads these only.
+                e.versions = {b.model: e.versions[b.model] for b in e.target.models}
+                out.append(StartExecutor(e.id, e.share, tuple(e.versions.values())))
         return out
 
     def _trims(self) -> list[Instruction]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from reorganiser_world import World, by_load, demand, one_each, table, together, version, world
 
 from edge.core.layout import Route
-from edge.core.serving import ServedModel
+from edge.core.serving import DeviceTable, Gpulet, ModelBatch, ServedModel, ServingPlan, ServingProblem
 from scheduler.gpulets import reorganiser as r
 from scheduler.gpulets.fitting import Capacity, fit
 
@@ -265,6 +265,22 @@ def test_a_new_front_learns_of_the_executors_again() -> None:
     assert w.served() == {"a"}
 
 
+def test_a_partition_that_waited_for_more_models_is_known_by_those_it_was_started_with() -> None:
+    w = world(by_load)
+    w.tell(r.ModelsChanged, (demand("a", 20.0), demand("c", 20.0)))
+    w.tell(r.CapacityChanged, Capacity(0.3, 0.15, 1))  # one for both, which waits until the old ones are gone
+    waiting = next(e for e in w.reorganiser.state.executors.values() if e.state == "planned")
+    assert set(waiting.versions) == {"a", "c"}
+    w.tell(r.TableChanged, table(0.5))
+    w.tell(r.CapacityChanged, Capacity(0.6, 0.3, 1))  # one each: the one that waited is started with "a" only
+    assert set(w.processes[waiting.id].versions) == {"a"}
+    assert set(waiting.versions) == {"a"}
+    w.tell(r.CapacityChanged, Capacity(0.3, 0.15, 1))  # one for both again: "c" has to be loaded
+    w.settle()
+    assert w.served() == {"a", "c"}
+    assert not w.reorganiser.in_flight()
+
+
 def test_an_unloaded_model_is_let_go_of_by_a_partition_that_stays() -> None:
     w = world(together)
     w.tell(r.ModelsChanged, (demand("a"), demand("b")))
@@ -278,6 +294,38 @@ def test_an_unloaded_model_is_let_go_of_by_a_partition_that_stays() -> None:
     assert [n for n in w.processes if n != kept], "it has to be loaded again"
     w.settle()
     assert w.served() == {"a", "b"}
+
+
+def test_a_model_that_is_unloaded_while_the_policy_fails_gets_no_route() -> None:
+    def replicated(problem: ServingProblem, table: DeviceTable) -> ServingPlan:
+        plan = together(problem, table)
+        second = Gpulet(0, 0.1, 100.0, (ModelBatch("a", 1),))
+        busy = any(m.name == "a" and m.rate > 50.0 for m in problem.models)
+        return replace(plan, gpulets=(*plan.gpulets, second)) if busy else plan
+
+    def failing(problem: ServingProblem, table: DeviceTable) -> ServingPlan:
+        raise RuntimeError("no plan")
+
+    w = world(replicated)
+    w.tell(r.ModelsChanged, (demand("a"), demand("b")))
+    w.settle()
+    first = next(iter(w.processes))
+    w.tell(r.ModelsChanged, (demand("a", 60.0), demand("b")))
+    second = next(n for n in w.processes if n != first)
+    with pytest.raises(RuntimeError, match="no plan"):
+        w.tell(r.RulesChanged, w.reorganiser.settings, failing)
+    with pytest.raises(RuntimeError, match="no plan"):
+        w.tell(r.ModelsChanged, (demand("a", 60.0),))
+    w.processes[first].state = "lost"
+    w.tell(r.FrontLost)
+    w.step(first)  # it lets go of "b" before the second partition is warm
+    assert set(w.processes[first].versions) == {"a"}
+    w.step(second)
+    assert [set(route.versions) for route in routes(w)] == [{"a"}, {"a"}]
+    w.tell(r.RulesChanged, w.reorganiser.settings, replicated)
+    w.settle()
+    assert w.served() == {"a"}
+    assert not w.reorganiser.in_flight()
 
 
 def test_the_reservation_is_given_back_when_models_go() -> None:
