@@ -39,7 +39,13 @@ def crossroads(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Itera
     with drawn_cameras(2, folder) as (cameras, port):
         site = make_site(cameras, port, folder / "data", models, window_s=20.0)
         with Box(site, folder) as box:
-            yield furnish(box)
+            found = furnish(box)
+            # What the pages show is there: from here on the box is quiet, and leaves the machine to the browser.
+            found.windows(1)
+            found.rest_after_this_window()
+            found.windows()
+            found.alarms()
+            yield found
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

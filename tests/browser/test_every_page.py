@@ -40,7 +40,8 @@ async def sound(visit: Visit, width: int, axe: str) -> dict[str, list[str]]:
     wrong: dict[str, list[str]] = {}
     for scheme in ("light", "dark"):
         await visit.page.emulate_media(color_scheme=scheme)
-        if found := await visit.violations(axe):
+        # A theme changes colours alone.
+        if found := await visit.violations(axe, ("color-contrast",) if scheme == "dark" else ()):
             wrong[f"axe, {scheme}, {width}"] = found
     if found := await visit.too_wide():
         wrong[f"wider than {width}"] = found
@@ -51,8 +52,6 @@ async def sound(visit: Visit, width: int, axe: str) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("width", [1440, 390])
 async def test_every_page_is_sound(visits: Visits, crossroads: Crossroads, axe: str, width: int) -> None:
-    crossroads.windows()
-    crossroads.alarms()
     visit = await visits.open(crossroads.admin, width)
     await visit.settled("Cameras")
     wrong: dict[str, dict[str, list[str]]] = {}

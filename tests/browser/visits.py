@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -64,12 +65,15 @@ class Visit:
         """What makes the page scroll sideways."""
         return list(await self.page.evaluate(_WIDE))
 
-    async def violations(self, axe: str) -> list[str]:
-        """Serious and critical violations that axe-core finds, in words."""
+    async def violations(self, axe: str, rules: Sequence[str] = ()) -> list[str]:
+        """Serious and critical violations that axe-core finds, in words; `rules` alone are asked, or all."""
         if not await self.page.evaluate("() => 'axe' in window"):
             await self.page.evaluate(axe)
         found = await self.page.evaluate(
-            "async () => (await axe.run(document, { resultTypes: ['violations'] })).violations"
+            """async rules => (await axe.run(document, {
+              resultTypes: ['violations'], ...(rules.length ? { runOnly: rules } : {}),
+            })).violations""",
+            list(rules),
         )
         return [
             f"{v['id']}: {v['help']}: {' '.join(node['html'].split())[:160]}"

@@ -179,8 +179,13 @@ async def test_a_front_that_is_killed_listens_again_at_the_same_port(running: Se
                 await asking
     finally:
         os.kill(executor, signal.SIGCONT)
-    await running.until(lambda: not running.runtime.front_up, "the loss is seen")
-    assert [data["requests"] for kind, data in running.notes if kind == "serving.front_lost"] == [1]
+
+    def losses() -> list[int]:
+        return [data["requests"] for kind, data in running.notes if kind == "serving.front_lost"]
+
+    # The supervisor knows that the process is gone a moment before the runtime is told.
+    await running.until(lambda: bool(losses()), "the loss is told")
+    assert losses() == [1]
     assert _totals(running, "right")["failed"] == before["failed"] + 1, "what died with the front is counted"
     assert any(r["code"] == "serving_front" for r in running.runtime.reasons())
     assert not running.runtime.ready

@@ -97,7 +97,7 @@ async def test_the_example_has_the_shape_of_the_real_answer(client: httpx.AsyncC
     assert json.loads(json.dumps(asdict(shape.validate_python(await known(client))))) == await known(client)
 
 
-def test_operators_and_above_may_ask() -> None:
+def test_operators_of_every_camera_may_ask() -> None:
     row = roles.row_of("GET", "/api/v1/models/catalogue")
     assert row is not None
-    assert (row.least, row.every_camera) == ("operator", False)
+    assert (row.least, row.every_camera) == ("operator", True), "its costs name no camera but are the whole box's"

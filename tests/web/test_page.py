@@ -174,7 +174,9 @@ async def test_roll_back_by_keyboard_after_a_confirmation(
     await page.get_by_role("link", name="north").press("Enter")
     await page.get_by_role("heading", name="north", level=1).wait_for()
     await page.get_by_role("tab", name="Accuracy", exact=True).press("ArrowRight")
-    await page.keyboard.press("ArrowRight")
+    for name in ("Disagreements", "True accuracy"):
+        await page.get_by_role("tab", name=name, exact=True, selected=True).wait_for()
+        await page.keyboard.press("ArrowRight")
     await page.get_by_role("tab", name="Models", selected=True).wait_for()
     back = page.get_by_role("button", name="Roll back to this")
     await back.press("Enter")
