@@ -17,6 +17,7 @@ from edge.core import events as ev
 from edge.core.learning import Correction, Promise
 from edge.core.profiles import InferenceProfile, RetrainingProfile
 from edge.core.window import RetrainingOption, StreamProblem, WindowPlan, WindowProblem
+from scheduler.groups import Group, choose_group, for_all, with_group_work
 from scheduler.learning.promise import corrected
 
 #: (policy name, problem, plan in force or None, seconds since it was made) -> the plan to follow
@@ -92,6 +93,13 @@ class ControllerState:
     plan_number: int = 0
     next_segment: int = 0
     last_replan_s: float = 0.0
+    #: Cameras that look alike, what a member keeps of its own gain, and the group that this window retrains as one:
+    #: what its members gain together, and its leader's options as they cost alone, to go back to.
+    alike: tuple[tuple[str, ...], ...] = ()
+    kept: float = 0.0
+    group: Group | None = None
+    members_gain: float = 0.0
+    alone: tuple[RetrainingOption, ...] = ()
 
 
 def option_from_profile(profile: RetrainingProfile) -> RetrainingOption:
@@ -112,6 +120,10 @@ def waiting_shares(num_gpus: float, cameras: Mapping[str, InferenceProfile]) -> 
     fair = WAITING_INFERENCE * num_gpus / max(1, len(cameras))
     # A little more than the best configuration needs, so that a camera need not step down for the wait.
     return {c: round(min(1.2 * profile.max_gpu, fair, 1.0), 6) for c, profile in cameras.items()}
+
+
+def _retrains(plan: WindowPlan, camera: str) -> bool:
+    return any(camera in g.streams and g.streams[camera].retrain_config is not None for g in plan.segments)
 
 
 class WindowController:
@@ -166,6 +178,9 @@ class WindowController:
         assert set(s.jobs) <= set(s.cameras), "a retraining of a camera that is gone"
         assert all(c == j.camera for c, j in s.jobs.items())
         assert s.phase == "preparing" or not (s.awaiting_labels or s.awaiting_profiles)
+        if s.group is not None:
+            assert s.phase == "running", "a group before there is a plan"
+            assert not set(s.group.members) & set(s.jobs), "a member of a group is retrained beside it"
 
     # -- events
 
@@ -186,6 +201,11 @@ class WindowController:
     def _(self, event: ev.CapacityChanged) -> list[ev.Instruction]:
         self.state.num_gpus = event.num_gpus
         return self._replan(event.at_s, "capacity changed")
+
+    @_handle.register
+    def _(self, event: ev.CamerasAlike) -> list[ev.Instruction]:
+        self.state.alike, self.state.kept = event.sets, event.kept
+        return []
 
     @_handle.register
     def _(self, event: ev.CameraJoined) -> list[ev.Instruction]:
@@ -213,6 +233,7 @@ class WindowController:
         s.awaiting_labels.discard(event.camera)
         s.awaiting_profiles.discard(event.camera)
         s.late.discard(event.camera)
+        self._leave_group(event.camera)
         if s.phase == "preparing":
             return out + self._plan_if_ready(event.at_s)
         return out + self._replan(event.at_s, f"camera {event.camera} left")
@@ -234,7 +255,7 @@ class WindowController:
         s.options.clear()
         s.late.clear()
         s.handed_in = False
-        s.plan = None
+        s.plan = s.group = None
         out.append(ev.ScheduleBoundary(event.at_s + s.settings.window_s, s.window))
         s.awaiting_profiles.clear()
         s.awaiting_labels = set(s.cameras) if closed else set()
@@ -351,8 +372,7 @@ class WindowController:
         job = s.jobs.get(event.camera)
         if job is None or job.id != event.job:
             return []
-        del s.jobs[event.camera]
-        s.options.pop(event.camera, None)
+        self._ended(event.camera)
         verdict = "promoted" if event.promoted else "not promoted"
         return self._replan(event.at_s, f"{event.camera}: retraining completed, {verdict}")
 
@@ -362,8 +382,7 @@ class WindowController:
         job = s.jobs.get(event.camera)
         if job is None or job.id != event.job:
             return []
-        del s.jobs[event.camera]
-        s.options.pop(event.camera, None)
+        self._ended(event.camera)
         message = f"{event.camera}: retraining failed ({event.reason}); the model in force stays"
         return [
             ev.Complain("retraining_failed", message, event.camera),
@@ -384,6 +403,15 @@ class WindowController:
                 self._corrected(job, longer)
                 return self._replan(event.at_s, f"{camera}: the retraining is later than planned")
         return self._apply(s.next_segment, event.at_s)
+
+    def _ended(self, camera: str) -> None:
+        """A retraining is over: nothing of its camera is retrained again in this window. Members of a group may be, on
+        from what they have then."""
+        s = self.state
+        del s.jobs[camera]
+        s.options.pop(camera, None)
+        if s.group is not None and s.group.leader == camera:
+            s.group = None
 
     def _corrected(self, job: Job, gpu_seconds: float) -> Job:
         """The job and its option with another total of work."""
@@ -411,7 +439,39 @@ class WindowController:
         if s.phase != "preparing" or s.awaiting_labels or s.awaiting_profiles:
             return []
         s.phase = "running"
+        self._choose_group(at_s)
         return self._replan(at_s, "labels and profiles are in")
+
+    def _choose_group(self, at_s: float) -> None:
+        """Retrain cameras that look alike as one, where the policy expects more from it."""
+        s = self.state
+        if not s.alike or s.jobs or not s.cameras:
+            return
+        choice = choose_group(self.problem(at_s), s.alike, s.kept, lambda p: self._plan(s.settings.policy, p, None, 0))
+        if choice is not None:
+            s.group, s.members_gain = choice.group, choice.members_gain
+            s.alone = s.options[choice.group.leader]
+            s.options[choice.group.leader] = with_group_work(s.alone, choice.group)
+
+    def _dissolve(self) -> None:
+        """One retraining each after all, before the group's has begun."""
+        s = self.state
+        if s.group is not None and s.group.leader in s.options:
+            s.options[s.group.leader] = s.alone
+        s.group = None
+
+    def _leave_group(self, camera: str) -> None:
+        """A camera is gone: its group goes on without it while there is one."""
+        s = self.state
+        if s.group is None or camera not in (s.group.leader, *s.group.members):
+            return
+        left = tuple(m for m in s.group.members if m != camera)
+        if s.group.leader in s.jobs and left:
+            s.group = Group(s.group.leader, left)
+        elif camera == s.group.leader or s.group.leader in s.jobs:
+            s.group = None
+        else:
+            self._dissolve()
 
     def problem(self, at_s: float) -> WindowProblem:
         """The planning problem of what is left of the window at `at_s`."""
@@ -419,7 +479,8 @@ class WindowController:
         window_s = s.settings.window_s
         streams = []
         for name, view in sorted(s.cameras.items()):
-            options = s.options.get(name, ()) if view.retraining else ()
+            waits = s.group is not None and name in s.group.members
+            options = s.options.get(name, ()) if view.retraining and not waits else ()
             job = s.jobs.get(name)
             if job is not None:
                 # A running retraining goes on or ends: another configuration would begin from nothing.
@@ -460,13 +521,22 @@ class WindowController:
             return []
         if s.phase == "preparing":
             return self._serve_only(at_s)
-        problem = self.problem(at_s)
-        plan = self._plan(s.settings.policy, problem, s.plan, at_s - s.last_replan_s)
+        problem, plan = self._planned(at_s)
+        if s.group is not None and not _retrains(plan, s.group.leader):
+            self._dissolve()  # the group's retraining does not pay any more: its cameras' own may
+            problem, plan = self._planned(at_s)
         s.plan, s.plan_number, s.last_replan_s = plan, s.plan_number + 1, at_s
         out: list[ev.Instruction] = [ev.RecordPlan(s.window, problem, plan, cause)]
         if plan.faults:
             out.append(ev.Complain("floor_unreachable", "; ".join(plan.faults)))
         return out + self._apply(0, at_s)
+
+    def _planned(self, at_s: float) -> tuple[WindowProblem, WindowPlan]:
+        """The problem now, and the policy's plan for it."""
+        s = self.state
+        problem = self.problem(at_s)
+        asked = problem if s.group is None else for_all(problem, s.group.leader, s.members_gain)
+        return problem, self._plan(s.settings.policy, asked, s.plan, at_s - s.last_replan_s)
 
     def _apply(self, number: int, at_s: float) -> list[ev.Instruction]:
         """Carry out segment `number` of the plan in force."""
@@ -478,8 +548,7 @@ class WindowController:
             allocation = segment.streams.get(camera)
             if allocation is None or allocation.retrain_config != job.option.id:
                 out.append(ev.StopRetraining(camera, job.id, "the plan has a better use for its share", keep=True))
-                del s.jobs[camera]
-                s.options.pop(camera, None)
+                self._ended(camera)
         starts: list[ev.Instruction] = []
         shares: dict[str, float] = {}
         retraining: dict[str, float] = {}
@@ -506,7 +575,8 @@ class WindowController:
                     at_s,
                 )
                 s.jobs[camera] = job
-                starts.append(ev.StartRetraining(camera, job.id, option.id, job.share, s.window - 1))
+                members = s.group.members if s.group is not None and s.group.leader == camera else ()
+                starts.append(ev.StartRetraining(camera, job.id, option.id, job.share, s.window - 1, members))
         s.shares = shares
         out.append(ev.SetShares(shares, retraining))
         out += starts

@@ -41,6 +41,7 @@ from edge.recording.labelled_windows import drop_window
 from edge.runtime import messages as m
 from edge.runtime.camera import assumed_profile
 from edge.runtime.golden_worker import GoldenWorkerSpec, check_golden
+from edge.runtime.groups import GROUPS_DOCUMENT
 from edge.runtime.runtime import Runtime, planner
 from edge.runtime.serving_cameras import CamerasNow
 from edge.runtime.students import first_student, student_of
@@ -370,6 +371,10 @@ class Appliance:
             self.runtime.learning.restore(await asyncio.to_thread(self.store.get_settings, LEARNED_DOCUMENT))
         except MagpieError as error:
             self.runtime.complain(error.code, f"what was learned of costs is begun anew: {error}")
+        try:
+            self.runtime.groups.restore(await asyncio.to_thread(self.store.get_settings, GROUPS_DOCUMENT))
+        except MagpieError as error:
+            self.runtime.complain(error.code, f"what was learned of groups is begun anew: {error}")
 
     async def _first_model(self, settings: CameraSettings) -> ModelVersion:
         path = Path(self.site.data_dir) / "jobs" / f"first-{settings.id}.safetensors"

@@ -120,6 +120,15 @@ class RetrainingCompleted(Event):
 
 
 @dataclass(frozen=True)
+class CamerasAlike(Event):
+    """Sets of cameras that look alike and may be retrained as one group; `kept` is the part of its own retraining's
+    gain that a member of a group gets."""
+
+    sets: tuple[tuple[str, ...], ...]
+    kept: float
+
+
+@dataclass(frozen=True)
 class RetrainingFailed(Event):
     """A retraining's worker died or gave up; the old model stays."""
 
@@ -169,13 +178,15 @@ class SetShares(Instruction):
 
 @dataclass(frozen=True)
 class StartRetraining(Instruction):
-    """Start a retraining of `camera` with `config` (an option's id) at `share`; report progress and completion."""
+    """Start a retraining of `camera` with `config` (an option's id) at `share`; report progress and completion. It is
+    that of `members` (other cameras) too: each is judged with the result."""
 
     camera: str
     job: str
     config: str
     share: float
     window: int
+    members: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -356,9 +356,21 @@ class JobFailed:
 
 
 @dataclass(frozen=True)
+class GroupMember:
+    """Another camera that a retraining is for too: its pictures teach, and it is judged with the result on its own
+    kept-out ones, beside its student in force (`parent`) and the download. `output` is its candidate's file."""
+
+    camera: str
+    data: LabelledWindow
+    parent: Student
+    region: Region
+    output: Path
+
+
+@dataclass(frozen=True)
 class RetrainingJob:
     """Everything a retraining worker needs. `cores` turns CPU seconds into device seconds. It begins with `parent`, or
-    with the download or one of `siblings`, where that is better on kept-out pictures."""
+    with the download, one of `siblings` or a member's student, where that is better on kept-out pictures."""
 
     job: str
     camera: str
@@ -373,6 +385,7 @@ class RetrainingJob:
     download: Student | None = None
     region: Region = WHOLE
     siblings: tuple[Student, ...] = ()
+    members: tuple[GroupMember, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -401,7 +414,8 @@ class TrainingDone:
 
     `contenders`: of a student that began as a published detector, what it, its parent and the download got right on
     each kept-out picture; `download_path` the download with its best least score, should it come into force again.
-    `start`: the version that the retraining began with, where that is not its parent.
+    `start`: the version that the retraining began with, where that is not its parent. `members`: of a group's
+    retraining, the same of each other camera, by its name; `taught_with`: cameras whose pictures taught beside its own.
     """
 
     job: str
@@ -415,6 +429,8 @@ class TrainingDone:
     contenders: tuple[Contender, ...] = ()
     download_path: Path | None = None
     start: str = ""
+    members: tuple[tuple[str, TrainingDone], ...] = ()
+    taught_with: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -40,8 +40,9 @@ def decide(done: m.TrainingDone, in_force: ModelVersion, tolerance: float, seed:
     outcome: Outcome = verdict.winner
     if outcome == "download" and done.download_path is None:
         outcome = "in_force"
+    taught = f"; retrained as one with {', '.join(done.taught_with)}" if done.taught_with else ""
     begun = f"; it began with {done.start}, the best on kept-out pictures" if done.start else ""
-    return Promotion(outcome, in_words(verdict) + begun, scores)
+    return Promotion(outcome, in_words(verdict) + taught + begun, scores)
 
 
 def unlink(*files: Path | None) -> None:

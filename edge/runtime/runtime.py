@@ -45,11 +45,12 @@ from edge.recording.split import build_labelled_window
 from edge.runtime import messages as m
 from edge.runtime.camera import CameraRuntime, assumed_profile, looking_at
 from edge.runtime.golden_worker import GoldenWorkerSpec, golden_worker
+from edge.runtime.groups import GROUPS_DOCUMENT, Groups
+from edge.runtime.judging import Gate
 from edge.runtime.labelling import LabelQueue
 from edge.runtime.learning import Learning, drift_per_s, history_of, with_late_labels
 from edge.runtime.mains import camera_worker, profiler_worker, training_worker
 from edge.runtime.preparation import Preparation
-from edge.runtime.promotion import decide, unlink
 from edge.runtime.siblings import Hands, Siblings
 from edge.runtime.supervisor import Supervisor
 from edge.runtime.tasks import BackgroundTasks
@@ -159,7 +160,7 @@ class Runtime:
         self.serving_share = self.front_share = 0.0
         self._teacher, self._note, self._on_preview = teacher, note, on_preview
         self._on_answer = on_answer
-        self._data = Path(site.data_dir)
+        self.data_dir = self._data = Path(site.data_dir)
         self._loop = asyncio.get_running_loop()
         self.supervisor = Supervisor(partitioner, clock, self._worker_event)
         self.labels = LabelQueue(lambda label: self.supervisor.send("golden", label))
@@ -181,13 +182,14 @@ class Runtime:
         self._watching: dict[str, float] = {}
         self._boundary_utc_s = 0.0
         self._closing = False
-        self._predicted: dict[tuple[str, str], float] = {}
+        self._gate = Gate(store, clock, self._ask, self._put_in_force, self.complain)
         self.siblings = Siblings(
             Hands(
                 store, clock, lambda: self.cameras, self._student, self._ask, self._write, self._ask_profiler,
                 self._put_in_force, self._rejoin, self._tasks.spawn, note, self.complain,
             )
         )  # fmt: skip
+        self.groups = Groups(self, self._gate, self._student, note, partial(self._keep_document, GROUPS_DOCUMENT))
 
     # -- shares of the box
 
@@ -549,6 +551,7 @@ class Runtime:
             download=self._download(camera),
             region=camera.region,
             siblings=self.siblings.starts(camera),
+            members=self.groups.members(order),
         )
         self.learning.unprofiled_retrainings += not profile.profiled
         self.jobs[order.camera] = RunningJob(
@@ -582,6 +585,7 @@ class Runtime:
                 "expected_accuracy": profile.end_accuracy.to_json(),
                 "expected_gpu_s": profile.gpu_seconds.to_json(),
                 "profiled": profile.profiled,
+                "members": [one.camera for one in job.members],
             },
         )
         self.supervisor.start(
@@ -639,6 +643,7 @@ class Runtime:
     def _boundary(self) -> None:
         settings = self.next_retraining or self.retraining
         local = self.clock.local_minute()
+        self.dispatch(self.groups.alike())
         self.dispatch(ev.BoundaryReached(self.clock.monotonic(), settings.retraining_allowed(local)))
 
     def resume(self, found: OpenWindow) -> None:
@@ -1155,73 +1160,43 @@ class Runtime:
         if camera is None:
             return
         window = self.controller.state.window
+        short = job.job.rsplit("-", 1)[-1]
         try:
-            decision = decide(done, camera.version, self.retraining.gate_tolerance, job.window)
+            judged = await self._gate.judge(camera, done, job.config, job.window, self.retraining.gate_tolerance, short)
         except MagpieError as error:
-            unlink(done.path, done.download_path)
             self._training_given_up(name, job.job, str(error))
             return
-        scores, reason = decision.scores, decision.reason
-        promoted, learned = decision.outcome != "in_force", decision.outcome == "new"
-        # Of what comes into force: the download's own accuracy where it comes back.
-        accuracy = (
-            scores.get("kept_out_download", done.parent.value) if promoted and not learned else done.candidate.value
-        )
-        if promoted:
-            scores["held_out"] = accuracy
-        # What was trained is recorded, unless the download comes back in its place.
-        path = done.download_path if decision.outcome == "download" and done.download_path else done.path
-        candidate = ModelVersion(
-            id=f"{name}-w{window}-{job.job.rsplit('-', 1)[-1]}-{int(self.clock.utc())}",
-            camera=name,
-            blob="",
-            spec=done.spec,
-            created_utc_s=self.clock.utc(),
-            parent=camera.version.id,
-            window=job.window,
-            config=job.config if path == done.path else "download",
-            scores=scores,
-            frames=done.train_frames,
-            gpu_seconds=done.device_seconds,
-        )
-        try:
-            candidate = await self._ask(self.store.add_model, candidate, path)
-            if promoted:
-                await self._put_in_force(camera, candidate, "gate", reason, scores)
-            else:
-                await self._ask(self.store.reject, candidate.id, "gate", reason)
-        except MagpieError as error:
-            promoted, reason = False, str(error)
-            self.complain(error.code, f"{name}: the retrained model could not be put in force: {error}", name)
-        unlink(done.path, done.download_path)
         self._write(self.store.add_cost, window, "retraining", camera=name, gpu_seconds=done.device_seconds)
         self._write(
             self.store.end_job,
             job.job,
             "completed",
             gpu_seconds=done.device_seconds,
-            accuracy_after=accuracy,
-            promoted=promoted,
-            reason=reason,
-            model_version=candidate.id,
+            accuracy_after=judged.accuracy,
+            promoted=judged.promoted,
+            reason=judged.reason,
+            model_version=judged.version,
         )
         self.jobs.pop(name, None)
-        self.preparation.retrained(camera, job, done, promoted and learned)
+        self.preparation.retrained(camera, job, done, judged.learned)
         self._note(
-            "model.promoted" if promoted else "model.rejected",
+            "model.promoted" if judged.promoted else "model.rejected",
             camera=name,
             window=window,
             data={
-                "version": candidate.id,
+                "version": judged.version,
                 "config": job.config,
-                "scores": scores,
-                "reason": reason,
+                "scores": judged.scores,
+                "reason": judged.reason,
                 "expected_accuracy": job.predicted_accuracy,
                 "gpu_s": done.device_seconds,
             },
         )
+        await self.groups.judge(job, done)
         self.dispatch(
-            ev.RetrainingCompleted(self.clock.monotonic(), name, job.job, promoted, accuracy, candidate.id, reason)
+            ev.RetrainingCompleted(
+                self.clock.monotonic(), name, job.job, judged.promoted, judged.accuracy, judged.version, judged.reason
+            )
         )
 
     def _keep_document(self, name: str, document: dict[str, Any]) -> None:

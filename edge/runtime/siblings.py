@@ -112,6 +112,11 @@ class Siblings:
             return ()
         return (self._hands.student(version),)
 
+    def looks(self) -> list[Known]:
+        """How every camera looks that was looked at, with its version in force."""
+        cameras = self._hands.cameras()
+        return [Known(name, cameras[name].version.id, look) for name, look in self._looks.items() if name in cameras]
+
     def _keep(self, camera: str, look: CameraLook) -> None:
         self._looks[camera] = look
         put = partial(self._hands.store.put_settings, audited=False)

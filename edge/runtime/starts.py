@@ -25,36 +25,40 @@ PICTURES = 24
 
 def best_start(job: m.RetrainingJob, parent: AnyStudent, download: AnyStudent | None) -> tuple[str, AnyStudent]:
     """The version and the student to begin with. A sibling of another specification, or whose file cannot be read, is
-    passed over: it is an offer, and the retraining goes on without it."""
-    if not job.siblings or not isinstance(parent, PublishedStudent):
+    passed over: it is an offer, and the retraining goes on without it. A group's retraining may begin with any member's
+    student, and the kept-out pictures of all decide."""
+    offered = [*job.siblings, *(one.parent for one in job.members)]
+    if not offered or not isinstance(parent, PublishedStudent):
         return job.parent.version, parent
     known: dict[str, PublishedStudent] = {}
     if job.download is not None and isinstance(download, PublishedStudent) and download.content != parent.content:
         known[job.download.version] = download
-    for sibling in job.siblings:
+    for sibling in offered:
         try:
             student = load_student(sibling.path, parent.device)
         except WeightsError:
             continue
         if isinstance(student, PublishedStudent) and student.spec == parent.spec:
             known[sibling.version] = student
-    pictures = _pictures(job.data)
-    own = _start(job.parent.version, parent, pictures, job.region)
-    others = [_start(version, student, pictures, job.region) for version, student in known.items()]
+    pictures = _pictures(job.data, job.region)
+    for one in job.members:
+        pictures += _pictures(one.data, one.region)
+    own = _start(job.parent.version, parent, pictures)
+    others = [_start(version, student, pictures) for version, student in known.items()]
     chosen = choose_start(own, others, job.seed).version
     return chosen, known.get(chosen, parent)
 
 
-def _pictures(data: LabelledWindow) -> list[tuple[Picture, Detections]]:
+def _pictures(data: LabelledWindow, region: Region) -> list[tuple[Picture, Detections, Region]]:
     frames = [*data.held_out, *reversed(data.kept_out)][:PICTURES]
     seen = [(read_frame(f), f.labels) for f in frames]
-    return [(picture, labels) for picture, labels in seen if picture is not None]
+    return [(picture, labels, region) for picture, labels in seen if picture is not None]
 
 
-def _start(
-    version: str, student: PublishedStudent, pictures: Sequence[tuple[Picture, Detections]], region: Region
-) -> Start:
+def _start(version: str, student: PublishedStudent, pictures: Sequence[tuple[Picture, Detections, Region]]) -> Start:
     """Judged at its own best least score on these pictures, as the gate judges."""
-    pairs: list[Pair] = [(student.detect([p], score=LOWEST, region=region)[0], labels) for p, labels in pictures]
+    pairs: list[Pair] = [
+        (student.detect([p], score=LOWEST, region=region)[0], labels) for p, labels, region in pictures
+    ]
     least = best_score(pairs, student.score)
     return Start(version, tuple(count(answer, labels, 0.5, least - 1e-6) for answer, labels in pairs))

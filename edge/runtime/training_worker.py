@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from pathlib import Path
 
+from edge.core.labels import Accuracy
 from edge.runtime import messages as m
 from edge.runtime.device import open_bucket
+from edge.runtime.group_members import Member, open_members
 from edge.runtime.process import Channel, Retire, Stop
 from edge.runtime.starts import best_start
 from edge.students import load_student
@@ -14,9 +17,10 @@ from edge.students.published import SAME, PublishedStudent
 from edge.students.weights import AnyStudent, save_student
 from edge.training import Retraining
 from edge.training.opened import RunningRetraining, open_retraining
-from edge.training.published import PublishedRetraining, frame_counts, with_best_score
+from edge.training.published import PublishedExamples, PublishedRetraining, frame_counts, with_best_score
 from edge.training.retraining import held_out_accuracy
 from scheduler.contenders import Contender
+from scheduler.groups import group_work
 
 #: Progress goes out at most so often, in seconds.
 _REPORT_S = 0.5
@@ -31,9 +35,12 @@ def training_worker(channel: Channel, job: m.RetrainingJob) -> None:
     with share.batch(stop=channel.beating):
         download = None if job.download is None else load_student(job.download.path, share.device)
         start, begun = best_start(job, parent, download)
+        members = open_members(job, begun)
         run = open_retraining(
-            begun, job.data, job.config, job.seed, job.checkpoint, download=download, region=job.region
-        )
+            begun, job.data, job.config, job.seed, job.checkpoint,
+            download=download, region=job.region,
+            members=[one.examples for one in members], work=group_work(len(members)),
+        )  # fmt: skip
     held_out: float | None = None
     fraction = 0.0
     last = 0.0
@@ -74,11 +81,19 @@ def training_worker(channel: Channel, job: m.RetrainingJob) -> None:
     job.output.parent.mkdir(parents=True, exist_ok=True)
     with share.batch(stop=channel.beating):
         if isinstance(run, PublishedRetraining):
-            run.examples.breathe = channel.beat
+            for examples in (run.examples, *(one.examples for one in members)):
+                examples.breathe = channel.beat
         done = _judged(job, run, parent, download, fraction)
-    if start != job.parent.version:
-        done = replace(done, start=start)
-    channel.send(done)
+        theirs = []
+        if isinstance(run, PublishedRetraining):
+            theirs = [(one.camera, _judged_member(one, job, run, download, fraction)) for one in members]
+    cameras = (job.camera, *(one.camera for one in members))
+
+    def told(camera: str, one: m.TrainingDone) -> m.TrainingDone:
+        others = tuple(c for c in cameras if c != camera)
+        return replace(one, start="" if start == job.parent.version else start, taught_with=others)
+
+    channel.send(replace(told(job.camera, done), members=tuple((camera, told(camera, one)) for camera, one in theirs)))
     # Only now: a death before this line goes on from the checkpoint.
     run.discard_checkpoint()
 
@@ -87,30 +102,66 @@ def _judged(
     job: m.RetrainingJob, run: RunningRetraining, parent: AnyStudent, download: AnyStudent | None, fraction: float
 ) -> m.TrainingDone:
     """The candidate on disk, judged beside its parent, and beside the download where it began as one."""
-    student, candidate = run.result(), run.held_out()
-    contenders: list[Contender] = []
-    back = None
+    device_s = run.cpu_seconds / job.cores
+    candidate = run.held_out()
     if isinstance(run, Retraining):
         assert not isinstance(parent, PublishedStudent)
+        student = run.result()
         before = held_out_accuracy(parent, run.cache, job.config)
-    else:
-        assert isinstance(run, PublishedRetraining)
-        assert isinstance(student, PublishedStudent)
-        assert isinstance(parent, PublishedStudent)
-        run.check_answers(SAME)
-        own, before = with_best_score(parent.copy(), run.examples)
-        latest = len(run.examples.held_out_frames)
-        contenders = [
-            Contender("new", frame_counts(student, run.examples), latest),
-            Contender("in_force", frame_counts(own, run.examples), latest),
-        ]
-        if isinstance(download, PublishedStudent) and download.content != parent.content:
-            best, _ = with_best_score(download, run.examples)
-            contenders.append(Contender("download", frame_counts(best, run.examples), latest))
-            back = job.output.with_name(f"{job.output.stem}-download{job.output.suffix}")
-            save_student(back, best)
-    save_student(job.output, student)
+        save_student(job.output, student)
+        return m.TrainingDone(
+            job.job, job.output, candidate, before, device_s, fraction, run.train_frames, student.spec
+        )
+    assert isinstance(run, PublishedRetraining)
+    assert isinstance(parent, PublishedStudent)
+    run.check_answers(SAME)
+    contenders, before, back = _compared(run.result(), parent, download, run.examples, job.output)
     return m.TrainingDone(
-        job.job, job.output, candidate, before, run.cpu_seconds / job.cores, fraction, run.train_frames, student.spec,
-        tuple(contenders), back,
-    )  # fmt: skip
+        job.job,
+        job.output,
+        candidate,
+        before,
+        device_s,
+        fraction,
+        run.train_frames,
+        run.result().spec,
+        contenders,
+        back,
+    )
+
+
+def _judged_member(
+    member: Member, job: m.RetrainingJob, run: PublishedRetraining, download: AnyStudent | None, fraction: float
+) -> m.TrainingDone:
+    """The group's candidate with the least score that is best for another camera, judged on that camera's pictures. The
+    seconds are the leader's alone."""
+    student, candidate = with_best_score(run.result().copy(), member.examples)
+    contenders, before, back = _compared(student, member.parent, download, member.examples, member.output)
+    return m.TrainingDone(
+        job.job, member.output, candidate, before, 0.0, fraction, run.train_frames, student.spec, contenders, back
+    )
+
+
+def _compared(
+    student: PublishedStudent,
+    parent: PublishedStudent,
+    download: AnyStudent | None,
+    examples: PublishedExamples,
+    output: Path,
+) -> tuple[tuple[Contender, ...], Accuracy, Path | None]:
+    """`student` on disk; what it, its parent and the download get right on a camera's held-out pictures, the parent's
+    accuracy, and the download's file with its best least score."""
+    own, before = with_best_score(parent.copy(), examples)
+    latest = len(examples.held_out_frames)
+    contenders = [
+        Contender("new", frame_counts(student, examples), latest),
+        Contender("in_force", frame_counts(own, examples), latest),
+    ]
+    back = None
+    if isinstance(download, PublishedStudent) and download.content != parent.content:
+        best, _ = with_best_score(download.copy(), examples)
+        contenders.append(Contender("download", frame_counts(best, examples), latest))
+        back = output.with_name(f"{output.stem}-download{output.suffix}")
+        save_student(back, best)
+    save_student(output, student)
+    return tuple(contenders), before, back

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -48,9 +49,13 @@ def open_retraining(
     *,
     download: AnyStudent | None = None,
     region: Region = WHOLE,
+    members: Sequence[PublishedExamples] = (),
+    work: float = 1.0,
     clock: Callable[[], float] | None = None,
 ) -> RunningRetraining:
-    """A retraining of `parent`; `download` and `region` are for students that began as a published detector.
+    """A retraining of `parent`; `download`, `region` and `members` (the pictures of other cameras that it is for too)
+    are for students that began as a published detector. With members it makes `work` times the picture visits that
+    `config` makes on the window's own pictures.
 
     Raises as the retraining of its kind does.
     """
@@ -58,6 +63,11 @@ def open_retraining(
         return Retraining(parent, data, config, seed, checkpoint, clock=clock)
     kept = download if isinstance(download, PublishedStudent) else None
     examples = PublishedExamples(data, parent, region)
+    if members:
+        own = len(examples.train_frames)
+        examples.join(members)
+        visits = config.epochs * own * work
+        config = replace(config, epochs=max(1, round(visits / len(examples.train_frames))))
     # Each held-out measurement costs as much as dozens of steps: only at the end.
     return PublishedRetraining(
         parent, examples, config, seed, checkpoint, download=kept, held_out_every=0, clock=clock

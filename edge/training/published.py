@@ -86,6 +86,12 @@ class PublishedExamples:
         self.held_out_frames = self._readable(data.held_out)
         self.kept_out_frames = self._readable(data.kept_out)
 
+    def join(self, others: Sequence[PublishedExamples]) -> None:
+        """Train on the pictures of other cameras too, each in its own region; judged by this window's own alone."""
+        for other in others:
+            self.pictures += other.pictures
+            self.train_frames += other.train_frames
+
     def _readable(self, frames: Sequence[LabelledFrame]) -> list[LabelledFrame]:
         good = []
         for frame in frames:

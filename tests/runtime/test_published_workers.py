@@ -194,3 +194,43 @@ async def test_a_retraining_is_judged_beside_its_parent_and_the_download(
     assert third.download_path is not None
     assert isinstance(load_student(third.download_path), PublishedStudent)
     assert b.lost == []
+
+
+async def test_a_group_is_retrained_once_and_each_camera_is_judged_on_its_own_pictures(
+    bench: Make, window: LabelledWindow, download: m.Student, tmp_path: Path
+) -> None:
+    b = bench()
+    parent = load_student(download.path)
+    assert isinstance(parent, PublishedStudent)
+    other = LabelledWindow("north", 1, "detection", CLASSES, window.train[35:], window.held_out[:5])
+    damaged = tmp_path / "damaged.onnx"
+    damaged.write_bytes(b"nothing that can be read")
+    members = (
+        m.GroupMember("north", other, download, (0.0, 0.0, 1.0, 1.0), tmp_path / "north.onnx"),
+        m.GroupMember("lost", other, m.Student("gone", damaged), (0.0, 0.0, 1.0, 1.0), tmp_path / "lost.onnx"),
+    )
+    own = replace(window, train=window.train[:35])
+    job = m.RetrainingJob(
+        "w2-cam", "cam", own, download, RetrainingConfig(4, 4, "all", 1.0, 2e-2), parent.spec, 1,
+        tmp_path / "a.ckpt", tmp_path / "a.onnx", 2.0, download, members=members,
+    )  # fmt: skip
+    b.start("retrain-cam", training_worker, job, role="retraining", share=1.0, finishes=True)
+    await until(lambda: of(b, m.TrainingDone))
+    (done,) = of(b, m.TrainingDone)
+    assert done.train_frames == 70, "the pictures of both teach"
+    assert done.taught_with == ("north",)
+    ((name, theirs),) = done.members
+    assert (name, theirs.job, theirs.taught_with) == ("north", "w2-cam", ("cam",)), "who cannot be read is left out"
+    assert theirs.device_seconds == 0.0 < done.device_seconds, "paid for once"
+    assert (theirs.candidate.frames, done.candidate.frames) == (5, 12)
+    assert {c.latest for c in theirs.contenders} == {5}
+    assert theirs.candidate.value > theirs.parent.value
+    ours, north = load_student(done.path), load_student(theirs.path)
+    assert isinstance(ours, PublishedStudent)
+    assert isinstance(north, PublishedStudent)
+    one, two = ours.network(), north.network()
+    assert all(torch.equal(x, y) for x, y in zip(one.weights, two.weights, strict=True)), "one student for both"
+    promotion = decide(theirs, ModelVersion("first", "north", "", parent.spec, 0.0), 0.0, 1)
+    assert promotion.outcome == "new"
+    assert "retrained as one with cam" in promotion.reason
+    assert b.lost == []

@@ -285,6 +285,7 @@ class TestRestart:
 
 ACTIONS = st.sampled_from(
     [
+        "alike",
         "boundary",
         "labelled",
         "profiled",
@@ -301,13 +302,15 @@ ACTIONS = st.sampled_from(
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(ACTIONS, st.sampled_from("abc"), st.floats(0, 1)), max_size=40))
-def test_invariants_hold_after_every_event(steps: list[tuple[str, str, float]]) -> None:
+@given(st.lists(st.tuples(ACTIONS, st.sampled_from("abc"), st.floats(0, 1)), max_size=40), st.booleans())
+def test_invariants_hold_after_every_event(steps: list[tuple[str, str, float]], grouped: bool) -> None:
     """Shares never exceed the device, jobs belong to cameras that are there, nothing waits outside of preparation."""
-    c = controller()
-    joined(c, "a", "b")
-    c.handle(ev.BoundaryReached(0.0))
-    now = 0.0
+    c, now = controller(), 0.0
+    if grouped:
+        c, now = TestGroups().started()[0], 102.0
+    else:
+        joined(c, "a", "b")
+        c.handle(ev.BoundaryReached(0.0))
     for action, camera, x in steps:
         now += 10 * x
         s = c.state
@@ -337,6 +340,81 @@ def test_invariants_hold_after_every_event(steps: list[tuple[str, str, float]]) 
             event = ev.CameraLeft(now, camera)
         elif action == "capacity":
             event = ev.CapacityChanged(now, 0.3 + x)
+        elif action == "alike":
+            event = ev.CamerasAlike(now, (("a", "b", "c"),) if x > 0.2 else (), 2 * x)
         if event is not None:
             c.handle(event)
             c.check()
+
+
+class TestGroups:
+    """Cameras that look alike: three of 18 device seconds each."""
+
+    CAMERAS = ("a", "b", "c")
+
+    def started(self, kept: float = 1.5) -> tuple[WindowController, list[ev.Instruction]]:
+        c = controller()
+        joined(c, *self.CAMERAS)
+        c.handle(ev.BoundaryReached(0.0))
+        c.handle(ev.CamerasAlike(100.0, (self.CAMERAS,), kept))
+        c.handle(ev.BoundaryReached(100.0))
+        out: list[ev.Instruction] = []
+        for camera in self.CAMERAS:
+            c.handle(ev.SampleLabelled(101.0, camera, 1, 30, 10, 0.5))
+        for camera in self.CAMERAS:
+            out = c.handle(ev.Profiled(102.0, camera, 1, (profile(0.8, 18.0),), 0.5))
+            c.check()
+        return c, out
+
+    def test_one_retraining_is_for_all(self) -> None:
+        _, out = self.started()
+        starts = of(ev.StartRetraining, out)
+        assert [(s.camera, s.members) for s in starts] == [("a", ("b", "c"))]
+        problem = of(ev.RecordPlan, out)[-1].problem
+        assert [len(s.options) for s in problem.streams] == [1, 0, 0], "members wait for the group's"
+
+    def test_one_retraining_each_where_groups_keep_nothing(self) -> None:
+        _, out = self.started(kept=0.0)
+        assert all(s.members == () for s in of(ev.StartRetraining, out))
+
+    def test_members_are_planned_for_again_from_what_the_group_gave_them(self) -> None:
+        c, out = self.started()
+        job = of(ev.StartRetraining, out)[0].job
+        c.handle(ev.RetrainingCompleted(150.0, "b", job, True, 0.75))
+        c.handle(ev.RetrainingCompleted(150.0, "c", job, False, 0.6))
+        c.check()
+        out = c.handle(ev.RetrainingCompleted(150.0, "a", job, True, 0.8))
+        c.check()
+        streams = {s.id: s for s in of(ev.RecordPlan, out)[-1].problem.streams}
+        assert {n: s.start_accuracy for n, s in streams.items()} == {"a": 0.8, "b": 0.75, "c": 0.5}
+        assert {n: len(s.options) for n, s in streams.items()} == {"a": 0, "b": 1, "c": 1}, "made special again after"
+        assert c.state.group is None
+
+    def test_a_group_that_fails_leaves_its_members_their_own(self) -> None:
+        c, out = self.started()
+        job = of(ev.StartRetraining, out)[0].job
+        out = c.handle(ev.RetrainingFailed(120.0, "a", job, "no memory"))
+        c.check()
+        assert {s.camera for s in of(ev.StartRetraining, out)} & {"b", "c"}
+        assert all(s.members == () for s in of(ev.StartRetraining, out))
+
+    @pytest.mark.parametrize("gone", CAMERAS)
+    def test_a_camera_leaves_while_the_group_is_retrained(self, gone: str) -> None:
+        c, out = self.started()
+        job = of(ev.StartRetraining, out)[0].job
+        out = c.handle(ev.CameraLeft(120.0, gone))
+        c.check()
+        if gone == "a":
+            assert [s.job for s in of(ev.StopRetraining, out)] == [job]
+            assert c.state.group is None
+        else:
+            assert c.state.group is not None
+            assert gone not in c.state.group.members
+            assert not of(ev.StartRetraining, out), "the group's retraining goes on"
+
+    def test_the_next_window_begins_without_a_group(self) -> None:
+        c, _ = self.started()
+        c.handle(ev.CamerasAlike(200.0, (), 1.0))
+        c.handle(ev.BoundaryReached(200.0))
+        c.check()
+        assert c.state.group is None

@@ -25,6 +25,15 @@ function because(data: Data): string {
   return reason ? `: ${reason}` : "";
 }
 
+/** Of a group's retraining: the cameras that it is for too, and the one that it is of. */
+function together(members: unknown): string {
+  return Array.isArray(members) && members.length > 0 ? `, for ${names(members)} too` : "";
+}
+
+function led(leader: unknown): string {
+  return text(leader) ? `, retrained as one with ${text(leader)}` : "";
+}
+
 function names(value: unknown): string {
   return Array.isArray(value) ? value.map(text).join(", ") : text(value);
 }
@@ -137,12 +146,12 @@ const KNOWN: Record<string, (d: Data, e: JournalEntry) => string | Told> = {
     const l = d["lambda"] as { frame_rate: number; resolution: number } | undefined;
     return l ? `answers ${l.frame_rate} ${l.frame_rate === 1 ? "frame" : "frames"} a second at ${percent(l.resolution)} size now` : "inference changed";
   },
-  "retraining.started": (d) => `retraining began: ${config(text(d["config"]))}`,
+  "retraining.started": (d) => `retraining began: ${config(text(d["config"]))}${together(d["members"])}`,
   "retraining.stopped": (d) => `retraining ended early${because(d)}`,
   "retraining.failed": (d) => ({ text: `retraining failed${because(d)}`, tone: "bad" }),
   "model.from_sibling": (d) => ({ text: `begins with the student of camera ${text(d["sibling"])}, which looks most alike`, tone: "good" }),
   "sibling.none": () => "begins with the download: no camera with a student looks alike",
-  "model.promoted": (d) => ({ text: `a better model is in force${scores(d)}`, tone: "good" }),
+  "model.promoted": (d) => ({ text: `a better model is in force${scores(d)}${led(d["leader"])}`, tone: "good" }),
   "model.rejected": (d) => `the retrained model was not put in force${because(d)}`,
   "model.switched": (d) => `the new model answers; ${text(d["frames_lost"])} frames lost in the switch`,
   "model.rolled_back": (d, e) => ({

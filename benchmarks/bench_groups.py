@@ -1,0 +1,202 @@
+"""Cameras that are retrained as one group, against one retraining each.
+
+    python -m benchmarks.bench_groups --cameras DIR [--only NAMES] [--seeds N]
+
+DIR is as `bench_students` takes it. After window 1, groups are formed by look alone. Each camera of a group is
+retrained on its own window 1 (160 picture visits), and the group on the pictures of all (160 visits, and half as many
+more per further camera), both from the download. T is F1 at IoU 0.5 against the teacher's labels, in points, over
+windows 2-4; gains are over the download with the least score that was best on window 1. "kept" is what a group keeps of
+its cameras' own gains, "per device second" by how much more a second of the group's retraining gains. "then own" goes
+on with window 2 alone from either start (80 visits), scored on windows 3 and 4. Ends with 1 if a group gains less per
+device second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.bench_siblings import later_look
+from benchmarks.bench_students import VISITS, _answers, _pairs, _score, open_models
+from benchmarks.sibling_students import window_data
+from benchmarks.student_cameras import BenchCamera, camera_names, read_camera
+from edge.core.configs import RetrainingConfig
+from edge.core.labels import LabelledWindow
+from edge.core.thresholds import best_score
+from edge.students.published import DOWNLOAD_SCORE, PublishedStudent
+from edge.training.published import PublishedExamples, PublishedRetraining, with_best_score
+from scheduler.groups import group_work, groups_of
+from scheduler.siblings import Known
+
+#: Picture visits of the retraining that makes a member special again.
+SPECIAL_VISITS = 80
+
+
+@dataclass(frozen=True)
+class Row:
+    """T of one camera in a group: over windows 2-4, and after its own retraining on window 2 over windows 3 and 4."""
+
+    camera: str
+    seed: int
+    group: tuple[str, ...]
+    download: float
+    own: float
+    together: float
+    own_then_own: float
+    together_then_own: float
+    own_s: float
+    group_s: float
+
+
+def retrained(
+    start: PublishedStudent,
+    data: Sequence[LabelledWindow],
+    download: PublishedStudent,
+    visits: float,
+    seed: int,
+) -> tuple[list[PublishedStudent], float]:
+    """One retraining on all windows of `data` (a camera each): the student with each camera's least score; CPU s."""
+    began = time.process_time()
+    examples = [PublishedExamples(d, start) for d in data]
+    examples[0].join(examples[1:])
+    epochs = max(1, round(visits / len(examples[0].train_frames)))
+    config = RetrainingConfig(epochs, 4, "all", 1.0, 1e-3)
+    run = PublishedRetraining(start, examples[0], config, seed, download=download, held_out_every=0)
+    student = run.run()
+    spent = time.process_time() - began
+    return [student, *(with_best_score(student.copy(), e)[0] for e in examples[1:])], spent
+
+
+def t_of(student: PublishedStudent, camera: BenchCamera, windows: Sequence[int], least: float) -> float:
+    """Mean T over windows (numbers from 0)."""
+    values = []
+    for number in windows:
+        window = camera.windows[number]
+        answers = _answers(student, [camera.frames[i] for i in window])
+        values.append(_score(answers, least, camera, window).t)
+    return float(np.mean(values))
+
+
+def measure(group: Sequence[BenchCamera], download: PublishedStudent, seed: int) -> list[Row]:
+    """A row for each camera of a group."""
+    first = [window_data(c, 0) for c in group]
+    alone = [retrained(download, [d], download, VISITS, seed) for d in first]
+    together, group_s = retrained(download, first, download, VISITS * group_work(len(group) - 1), seed)
+    rows = []
+    for n, camera in enumerate(group):
+        window = camera.windows[0]
+        pairs = _pairs(_answers(download, [camera.frames[i] for i in window]), camera, window)
+        least = best_score(pairs, DOWNLOAD_SCORE)
+        second = window_data(camera, 1, first[n].train, first[n].held_out)
+        ends = []
+        for start in (alone[n][0][0], together[n]):
+            (after,), _ = retrained(start, [second], download, SPECIAL_VISITS, seed)
+            ends.append(t_of(after, camera, (2, 3), after.score))
+        own = alone[n][0][0]
+        rows.append(
+            Row(
+                camera.name,
+                seed,
+                tuple(c.name for c in group),
+                t_of(download, camera, (1, 2, 3), least),
+                t_of(own, camera, (1, 2, 3), own.score),
+                t_of(together[n], camera, (1, 2, 3), together[n].score),
+                ends[0],
+                ends[1],
+                alone[n][1],
+                group_s / len(group),
+            )
+        )
+        r = rows[-1]
+        numbers = (r.download, r.own, r.together, r.own_then_own, r.together_then_own, r.own_s, r.group_s)
+        print(f"{r.camera:<12}{seed:>5}  {'+'.join(r.group):<26}" + "".join(f"{v:>10.1f}" for v in numbers), flush=True)
+    return rows
+
+
+def summary(rows: Sequence[Row]) -> dict[str, float]:
+    """Means over cameras and seeds; gains in points, costs in CPU seconds per camera."""
+    own = float(np.mean([r.own - r.download for r in rows]))
+    together = float(np.mean([r.together - r.download for r in rows]))
+    own_s, group_s = float(np.mean([r.own_s for r in rows])), float(np.mean([r.group_s for r in rows]))
+    return {
+        "own_gain": own,
+        "group_gain": together,
+        "kept": together / own if own > 0 else float("nan"),
+        "own_s": own_s,
+        "group_s": group_s,
+        "per_device_second": (together / group_s) / (own / own_s) if own > 0 else float("nan"),
+        "then_own": float(np.mean([r.together_then_own - r.own_then_own for r in rows])),
+        "least": min(r.together - r.download for r in rows),
+    }
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cameras", type=Path, required=True)
+    parser.add_argument("--only", default="", help="names of cameras, with commas; empty: all")
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--teacher", default="traffic_ensemble")
+    parser.add_argument("--student", default="yolox_nano")
+    parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "magpie-bench-labels")
+    parser.add_argument("--out", type=Path, default=None, help="where the results are written (JSON)")
+    args = parser.parse_args(argv)
+    mapped, label_score, download = open_models(args.teacher, args.student)
+    wanted = [n for n in args.only.split(",") if n]
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [p for p in camera_names(args.cameras) if not wanted or p.stem in wanted]
+        cameras = {p.stem: read_camera(p, mapped, label_score, (), Path(folder), args.cache) for p in paths}
+        looks = [Known(name, "", later_look(download, camera, 1)) for name, camera in cameras.items()]
+        sets = groups_of(looks)
+        print("groups: " + ("; ".join(" + ".join(s) for s in sets) or "none: nobody is alike"), flush=True)
+        if not sets:
+            return 1
+        head = ("download", "own", "group", "own, own", "grp, own", "own s", "group s")
+        print(f"{'camera':<12}{'seed':>5}  {'group':<26}" + "".join(f"{h:>10}" for h in head), flush=True)
+        for seed in range(args.seeds):
+            for names in sets:
+                rows += measure([cameras[n] for n in names], download, seed)
+    return _report(args, rows)
+
+
+def _report(args: argparse.Namespace, rows: Sequence[Row]) -> int:
+    found = summary(rows)
+    print(
+        f"gain in the mean: own {found['own_gain']:+.1f} for {found['own_s']:.1f} s a camera, group "
+        f"{found['group_gain']:+.1f} for {found['group_s']:.1f} s ({found['kept']:.0%} kept); then own "
+        f"{found['then_own']:+.1f} over own after own; least {found['least']:+.1f}"
+    )
+    reached = found["per_device_second"] > 1.0
+    word = "reached" if reached else "MISSED "
+    print(
+        f"{word} a device second of a group gains {found['per_device_second']:.2f} times one of single retrainings (1)"
+    )
+    if args.out is not None:
+        value: dict[str, Any] = {
+            "made": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "machine": f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}",
+            "student": args.student,
+            "teacher": args.teacher,
+            "seeds": args.seeds,
+            "summary": {k: round(v, 4) for k, v in found.items()},
+            "rows": [r.__dict__ | {"group": list(r.group)} for r in rows],
+        }
+        args.out.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+    return 0 if reached else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

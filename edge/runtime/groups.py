@@ -1,0 +1,114 @@
+"""Cameras that are retrained as one: which look alike, what a group's job needs, and what becomes of its members."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from edge.core import checks
+from edge.core import events as ev
+from edge.core.configs import StudentSpec
+from edge.core.errors import InvalidValue, MagpieError
+from edge.core.models import ModelVersion
+from edge.runtime import messages as m
+from edge.runtime.camera import CameraRuntime
+from edge.runtime.judging import Gate
+from scheduler.groups import FIRST_KEPT, MOST_KEPT, groups_of, kept_part
+from scheduler.siblings import Known
+
+if TYPE_CHECKING:
+    from edge.runtime.runtime import RunningJob, Runtime
+
+#: The store's document of what groups taught.
+GROUPS_DOCUMENT = "groups"
+
+
+class Groups:
+    """The runtime's hands for `scheduler.groups`. Touched on the control process's event loop only."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        gate: Gate,
+        student: Callable[[ModelVersion], m.Student],
+        note: Callable[..., None],
+        keep: Callable[[dict[str, Any]], None],
+    ) -> None:
+        """`student` says where a version's file is, `note` journals, `keep(document)` writes what was learned."""
+        self._r, self._gate, self._student, self._note, self._keep = runtime, gate, student, note, keep
+        self.kept, self.retrainings = FIRST_KEPT, 0
+
+    def restore(self, document: Mapping[str, Any] | None) -> None:
+        """Raises InvalidValue if the document is damaged."""
+        if document is None:
+            return
+        kept, retrainings = document.get("kept"), document.get("retrainings")
+        if not isinstance(kept, int | float) or not isinstance(retrainings, int):
+            raise InvalidValue("groups", dict(document), "kept (a number) and retrainings (a whole number)")
+        checks.in_range("groups.kept", kept, 0.0, MOST_KEPT)
+        self.kept, self.retrainings = float(kept), retrainings
+
+    def alike(self) -> ev.CamerasAlike:
+        """For the controller, before a window begins: who may be retrained with whom."""
+        by_spec: dict[StudentSpec, list[Known]] = {}
+        if self._r.retraining.groups:
+            for known in self._r.siblings.looks():
+                camera = self._r.cameras[known.camera]
+                if camera.published and camera.settings.retraining.enabled and not camera.version.pinned:
+                    by_spec.setdefault(camera.version.spec, []).append(known)
+        sets = [s for cameras in by_spec.values() for s in groups_of(cameras)]
+        return ev.CamerasAlike(self._r.clock.monotonic(), tuple(sorted(sets)), self.kept)
+
+    def members(self, order: ev.StartRetraining) -> tuple[m.GroupMember, ...]:
+        """What the worker of a group's retraining needs of each other camera; one without labels is left out."""
+        folder = self._r.data_dir / "jobs"
+        found = []
+        for name in order.members:
+            camera = self._r.cameras.get(name)
+            data = None if camera is None else camera.closed.get(order.window)
+            if camera is not None and data is not None and data.train:
+                output = folder / f"{order.job}-{name}.safetensors"
+                found.append(m.GroupMember(name, data, self._student(camera.version), camera.region, output))
+        return tuple(found)
+
+    async def judge(self, job: RunningJob, done: m.TrainingDone) -> None:
+        """Every member is judged with the group's result; what it gained teaches what groups keep."""
+        for name, theirs in done.members:
+            camera = self._r.cameras.get(name)
+            if camera is not None:
+                await self._judge(camera, job, theirs)
+        if done.members:
+            self.retrainings += 1
+            self._keep({"kept": self.kept, "retrainings": self.retrainings})
+
+    async def _judge(self, camera: CameraRuntime, job: RunningJob, done: m.TrainingDone) -> None:
+        r = self._r
+        try:
+            tolerance = r.retraining.gate_tolerance
+            judged = await self._gate.judge(camera, done, job.config, job.window, tolerance, f"group-{job.camera}")
+        except MagpieError as error:
+            r.complain(error.code, f"{camera.id}: not judged with the group of {job.camera}: {error}", camera.id)
+            return
+        profiles = camera.profiles.values()
+        if profiles and done.fraction >= 1.0:
+            expected = max(p.end_accuracy.value for p in profiles) - next(iter(profiles)).start_accuracy
+            gained = done.candidate.value - done.parent.value if judged.learned else 0.0
+            self.kept = kept_part(self.kept, expected, gained)
+        self._note(
+            "model.promoted" if judged.promoted else "model.rejected",
+            camera=camera.id,
+            window=r.controller.state.window,
+            data={
+                "version": judged.version,
+                "config": job.config,
+                "scores": judged.scores,
+                "reason": judged.reason,
+                "leader": job.camera,
+                "gpu_s": 0.0,
+            },
+        )
+        r.dispatch(
+            ev.RetrainingCompleted(
+                r.clock.monotonic(), camera.id, job.job, judged.promoted, judged.accuracy, judged.version, judged.reason
+            )
+        )

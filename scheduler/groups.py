@@ -1,0 +1,190 @@
+"""Which cameras are retrained as one group, and whether a plan expects more from that than from one retraining each.
+
+Cameras that look alike and go stale together can share a retraining: it sees the pictures of all, takes less device
+time than one each, and every member's next retraining makes it special again (ECCO: correlated cameras retrained in
+groups; RECL: models reused among them). A group is one camera that leads, whose retraining it is, and members that are
+judged with its result, each on its own kept-out pictures.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from edge.core import checks
+from edge.core.window import RetrainingOption, StreamProblem, WindowPlan, WindowProblem
+from scheduler.siblings import NOT_ALIKE, Known, distance
+from scheduler.timeline import Outcome, evaluate
+
+#: Cameras of a group at most: pictures of more are more than one short retraining takes in.
+MOST_CAMERAS = 4
+#: Work that each member adds to the leader's own retraining, as a part of it.
+WORK_PER_MEMBER = 0.5
+#: A camera is stale if a retraining of its own is expected to gain so much.
+STALE = 0.01
+#: A group must promise so much more than one retraining each: what a camera learns alone is known better.
+BETTER_BY = 0.002
+#: The part of an own retraining's gain that a member of a group gets, before any group was measured here. More than all
+#: of it was measured (docs/students.md): pictures of other cameras teach, too.
+FIRST_KEPT, MOST_KEPT = 1.0, 2.0
+#: How fast what groups kept of an own retraining's gain is learned: the weight of one outcome.
+LEARNING_RATE = 0.2
+
+
+@dataclass(frozen=True)
+class Group:
+    """`leader`'s retraining is that of `members` too (other cameras, in order of name)."""
+
+    leader: str
+    members: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        checks.not_empty("group.members", self.members)
+        checks.unique("group", [self.leader, *self.members])
+
+
+@dataclass(frozen=True)
+class GroupChoice:
+    """A group that a window's plan expects more from: what its members together gain by its retraining (`members_gain`,
+    sum of accuracies), and by how much the site gains over one retraining each (`gained`, mean accuracy times
+    windows)."""
+
+    group: Group
+    members_gain: float
+    gained: float
+
+
+def groups_of(cameras: Sequence[Known], limit: float = NOT_ALIKE) -> tuple[tuple[str, ...], ...]:
+    """Sets of two to `MOST_CAMERAS` cameras of which every two are within `limit` of each other, nearest first; no
+    camera is in two. Names in order.
+
+    Raises InvalidValue if a camera is there twice.
+    """
+    checks.unique("cameras[].camera", [c.camera for c in cameras])
+    looks = {c.camera: c.look for c in cameras}
+    apart = {(a, b): distance(looks[a], looks[b]) for a, b in itertools.permutations(sorted(looks), 2)}
+    sets: list[tuple[str, ...]] = [(name,) for name in sorted(looks)]
+    while True:
+        joined = [
+            (max(apart[a, b] for a in one for b in other), one, other)
+            for one, other in itertools.combinations(sets, 2)
+            if len(one) + len(other) <= MOST_CAMERAS
+        ]
+        nearest = min(joined, default=None)
+        if nearest is None or not nearest[0] <= limit:
+            return tuple(s for s in sets if len(s) > 1)
+        _, one, other = nearest
+        sets = sorted([s for s in sets if s not in (one, other)] + [tuple(sorted(one + other))])
+
+
+def group_work(members: int) -> float:
+    """Work of a group's retraining, as a multiple of the leader's own, for so many members beside it."""
+    return 1.0 + WORK_PER_MEMBER * members
+
+
+def kept_part(before: float, expected: float, gained: float) -> float:
+    """What is known of the part of an own retraining's gain that a member of a group gets, after one that was
+    `expected` to gain (alone) and `gained`."""
+    if expected < STALE:
+        return before
+    return before + LEARNING_RATE * (min(MOST_KEPT, max(0.0, gained / expected)) - before)
+
+
+def choose_group(
+    problem: WindowProblem,
+    sets: Sequence[Sequence[str]],
+    kept: float,
+    plan: Callable[[WindowProblem], WindowPlan],
+) -> GroupChoice | None:
+    """The group that the planner expects most from, or None where one retraining each is as good.
+
+    Both ways are planned in full, with the same shares and floors: the group's way with its leader's options at the
+    group's work and none for its members, who gain `kept` of what their best option would, when it ends. A camera that
+    is not stale, or whose retraining runs, is in no group.
+    """
+    streams = {s.id: s for s in problem.streams}
+    stale = [[n for n in names if n in streams and _gain(streams[n]) >= STALE] for names in sets]
+    candidates = [names for names in stale if len(names) > 1]
+    if not candidates:
+        return None
+    alone = _worth(problem, evaluate(problem, plan(problem).segments))
+    best: GroupChoice | None = None
+    for names in candidates:
+        leader = max(sorted(names), key=lambda n: _gain(streams[n]))
+        group = Group(leader, tuple(sorted(n for n in names if n != leader)))
+        choice = _judged(problem, group, kept, plan, alone)
+        if choice is not None and (best is None or choice.gained > best.gained):
+            best = choice
+    return best
+
+
+def _judged(
+    problem: WindowProblem, group: Group, kept: float, plan: Callable[[WindowProblem], WindowPlan], alone: float
+) -> GroupChoice | None:
+    together = grouped(problem, group)
+    gains = {s.id: kept * _gain(s) for s in problem.streams if s.id in group.members}
+    total = sum(gains.values())
+    outcome = evaluate(together, plan(for_all(together, group.leader, total)).segments)
+    done = outcome.completed[group.leader]
+    if not done:
+        return None
+    worth = _worth(together, outcome)
+    for name, gain in gains.items():
+        worth += gain * _served(together, outcome, name, done[-1][1]) / len(problem.streams)
+    return GroupChoice(group, total, worth - alone) if worth - alone >= BETTER_BY else None
+
+
+def grouped(problem: WindowProblem, group: Group) -> WindowProblem:
+    """The problem in which the group's retraining takes the place of its cameras' own."""
+
+    def of(stream: StreamProblem) -> StreamProblem:
+        if stream.id in group.members:
+            return replace(stream, options=())
+        if stream.id != group.leader:
+            return stream
+        return replace(stream, options=with_group_work(stream.options, group))
+
+    return replace(problem, streams=tuple(of(s) for s in problem.streams))
+
+
+def for_all(problem: WindowProblem, leader: str, members_gain: float) -> WindowProblem:
+    """The problem that a group is planned by: what its members gain counts where the retraining is, at its leader. The
+    objective of a plan, a mean over cameras, is the same."""
+
+    def of(stream: StreamProblem) -> StreamProblem:
+        if stream.id != leader:
+            return stream
+        options = tuple(replace(o, end_accuracy=min(1.0, o.end_accuracy + members_gain)) for o in stream.options)
+        return replace(stream, options=options)
+
+    return replace(problem, streams=tuple(of(s) for s in problem.streams))
+
+
+def with_group_work(options: Sequence[RetrainingOption], group: Group) -> tuple[RetrainingOption, ...]:
+    """A leader's options as they cost when the retraining is the group's."""
+    work = group_work(len(group.members))
+    return tuple(replace(o, gpu_seconds=o.gpu_seconds * work) for o in options)
+
+
+def _gain(stream: StreamProblem) -> float:
+    """What the best retraining of its own is expected to gain; none for one that runs already."""
+    if stream.running is not None:
+        return 0.0
+    return max((o.end_accuracy for o in stream.options), default=stream.start_accuracy) - stream.start_accuracy
+
+
+def _worth(problem: WindowProblem, outcome: Outcome) -> float:
+    """Mean accuracy over the window, and over what of the next one these models still serve, in windows."""
+    after = problem.carry_s / problem.window_s
+    last = [outcome.steps[s.id][-1].momentary if outcome.steps[s.id] else 0.0 for s in problem.streams]
+    return outcome.objective + after * sum(last) / len(last)
+
+
+def _served(problem: WindowProblem, outcome: Outcome, camera: str, since_s: float) -> float:
+    """How long, in windows and weighed by the inference factor, `camera` serves from `since_s` to the end of what
+    counts."""
+    steps = outcome.steps[camera]
+    inside = sum(max(0.0, s.end_s - max(s.start_s, since_s)) * s.factor for s in steps)
+    after = problem.carry_s * (steps[-1].factor if steps else 0.0)
+    return (inside + after) / problem.window_s

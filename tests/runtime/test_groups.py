@@ -1,0 +1,169 @@
+"""Groups in the control process: who may be retrained with whom, what the worker gets, and what becomes of members."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from test_sibling_starts import FAR, LOOK, Box, frames
+
+from edge.core import events as ev
+from edge.core.accuracy import Counts
+from edge.core.clock import SystemClock
+from edge.core.configs import RetrainingConfig
+from edge.core.errors import InvalidValue
+from edge.core.labels import Accuracy, LabelledFrame, LabelledWindow
+from edge.core.profiles import Estimate, RetrainingProfile
+from edge.core.vision import Detections
+from edge.runtime import messages as m
+from edge.runtime.groups import Groups
+from edge.runtime.judging import Gate
+from edge.runtime.runtime import RunningJob
+from edge.settings import RetrainingSettings
+from edge.store.store import Store, default_url
+from scheduler.contenders import Contender
+from scheduler.groups import FIRST_KEPT
+
+JOB = RunningJob("w2-a-p1", "a", "all", 1, 0.5, 0.0, 0.8, 10.0)
+
+
+class Site(Box):
+    """A box of cameras with the group's hands: what the runtime is asked is written down."""
+
+    def __init__(self, store: Store, folder: Path, **settings: Any) -> None:
+        super().__init__(store, folder)
+        self.dispatched: list[ev.Event] = []
+        self.documents: list[dict[str, Any]] = []
+        gate = Gate(
+            store, SystemClock(), self._ask, self._put, lambda code, words, camera: self.complaints.append(words)
+        )
+        runtime: Any = SimpleNamespace(
+            cameras=self.cameras, siblings=self.siblings, retraining=RetrainingSettings(**settings),
+            clock=SystemClock(), data_dir=folder, dispatch=self.dispatched.append,
+            controller=SimpleNamespace(state=SimpleNamespace(window=2)),
+            complain=lambda code, words, camera: self.complaints.append(words),
+        )  # fmt: skip
+        self.groups = Groups(runtime, gate, self._student, self._note, self.documents.append)
+
+    def labelled(self, name: str, **settings: Any) -> None:
+        """A camera that looks like the others, with a labelled window."""
+        camera = self.camera(name, retrained=True, **settings)
+        box = Detections.build([[0.25, 0.25, 0.5, 0.5]], [1.0], [0])
+        seen = tuple(LabelledFrame(f, box, "t") for f in frames(self.folder, 4, camera=name))
+        camera.closed = {1: LabelledWindow(name, 1, "detection", ("car",), seen[:3], seen[3:])}
+        camera.profiles = {
+            "all": RetrainingProfile(RetrainingConfig(3), 0.5, Estimate.exact(0.7), Estimate.exact(10.0))
+        }
+        self.siblings.learned(name, LOOK)
+
+    def done(self, name: str, new: int = 40, before: int = 10) -> m.TrainingDone:
+        """A candidate of `name` that finds `new` of 40 objects where the one in force finds `before`."""
+        path = self.folder / f"{name}.candidate"
+        path.write_bytes(f"candidate {name}".encode())
+        counts = {"new": new, "in_force": before}
+        contenders = tuple(Contender(who, (Counts(n // 4, 0, (40 - n) // 4),) * 4, 4) for who, n in counts.items())
+        accuracy = {who: Accuracy(n / 40, 4, 40) for who, n in counts.items()}
+        return m.TrainingDone(
+            JOB.job, path, accuracy["new"], accuracy["in_force"], 0.0, 1.0, 6, self.cameras[name].version.spec,
+            contenders, taught_with=("a",),
+        )  # fmt: skip
+
+
+@pytest.fixture
+def store(sqlite_template: Path, tmp_path: Path) -> Iterator[Store]:
+    shutil.copy(sqlite_template, tmp_path / "magpie.db")
+    with Store(default_url(tmp_path), tmp_path) as found:
+        yield found
+
+
+@pytest.fixture
+def site(store: Store, tmp_path: Path) -> Site:
+    return Site(store, tmp_path)
+
+
+def test_cameras_that_look_alike_may_be_retrained_as_one(site: Site) -> None:
+    for name in ("b", "a", "stranger"):
+        site.labelled(name)
+    site.siblings.known("stranger", FAR.to_json())
+    found = site.groups.alike()
+    assert found.sets == (("a", "b"),)
+    assert found.kept == FIRST_KEPT
+
+
+@pytest.mark.parametrize("why", ["retraining is off", "pinned", "other classes"])
+def test_who_is_not_retrained_or_differs_is_in_no_group(site: Site, why: str) -> None:
+    site.labelled("a")
+    site.labelled("b", **({"retraining": {"enabled": False}} if why == "retraining is off" else {}))
+    camera = site.cameras["b"]
+    if why == "pinned":
+        camera.version = replace(camera.version, pinned=True)
+    if why == "other classes":
+        camera.version = replace(camera.version, spec=replace(camera.version.spec, classes=("van",)))
+    assert site.groups.alike().sets == ()
+
+
+def test_groups_can_be_switched_off(store: Store, tmp_path: Path) -> None:
+    site = Site(store, tmp_path, groups=False)
+    for name in ("a", "b"):
+        site.labelled(name)
+    assert site.groups.alike().sets == ()
+
+
+def test_a_worker_gets_the_pictures_of_members_that_have_labels(site: Site) -> None:
+    for name in ("a", "b", "empty"):
+        site.labelled(name)
+    site.cameras["empty"].closed = {}
+    order = ev.StartRetraining("a", JOB.job, "all", 0.5, 1, ("b", "empty", "removed"))
+    (found,) = site.groups.members(order)
+    assert (found.camera, found.parent.version) == ("b", site.cameras["b"].version.id)
+    assert found.data is site.cameras["b"].closed[1]
+    assert site.groups.members(replace(order, members=())) == ()
+
+
+async def test_members_are_judged_each_by_its_own_pictures_and_groups_learn(site: Site) -> None:
+    for name in ("a", "b", "c"):
+        site.labelled(name)
+    before = {n: site.cameras[n].version.id for n in "bc"}
+    theirs = (("b", site.done("b")), ("c", site.done("c", new=8, before=36)), ("removed", site.done("b")))
+    await site.groups.judge(JOB, replace(site.done("a"), members=theirs))
+    assert site.cameras["b"].version.id != before["b"]
+    assert site.cameras["c"].version.id == before["c"], "the group's student is worse there: it keeps its own"
+    b = site.store.lineage(site.cameras["b"].version.id)
+    assert (b[0].parent, b[0].config, b[0].decided_by) == (before["b"], "all", "gate")
+    assert "retrained as one with a" in b[0].reason
+    told = [(e.camera, e.promoted) for e in site.dispatched if isinstance(e, ev.RetrainingCompleted)]
+    assert told == [("b", True), ("c", False)]
+    assert [kind for kind, _ in site.notes] == ["model.promoted", "model.rejected"]
+    assert all(data["leader"] == "a" for _, data in site.notes)
+    assert site.documents == [{"kept": site.groups.kept, "retrainings": 1}]
+    again = Site(site.store, site.folder)
+    again.groups.restore(site.documents[-1])
+    assert again.groups.kept == site.groups.kept
+
+
+async def test_a_candidate_that_cannot_be_put_in_force_is_told_of(site: Site) -> None:
+    for name in ("a", "b"):
+        site.labelled(name)
+    site.refuse = True
+    await site.groups.judge(JOB, replace(site.done("a"), members=(("b", site.done("b")),)))
+    assert any("b: the retrained model could not be put in force" in words for words in site.complaints)
+    (told,) = [e for e in site.dispatched if isinstance(e, ev.RetrainingCompleted)]
+    assert not told.promoted
+
+
+async def test_a_retraining_of_one_camera_teaches_nothing_of_groups(site: Site) -> None:
+    site.labelled("a")
+    await site.groups.judge(JOB, site.done("a"))
+    assert (site.groups.kept, site.documents) == (FIRST_KEPT, [])
+
+
+@pytest.mark.parametrize("damaged", [{}, {"kept": "much", "retrainings": 1}, {"kept": 9.0, "retrainings": 1}])
+def test_a_damaged_document_is_refused(site: Site, damaged: dict[str, Any]) -> None:
+    with pytest.raises(InvalidValue, match="groups"):
+        site.groups.restore(damaged)
+    site.groups.restore(None)

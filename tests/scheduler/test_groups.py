@@ -1,0 +1,179 @@
+"""Which cameras look alike enough to be retrained as one, and when a plan expects more from that."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_siblings import LOOK, looks
+
+from edge.core.camera_look import CameraLook
+from edge.core.errors import InvalidValue
+from edge.core.profiles import InferenceProfile
+from edge.core.window import RetrainingOption, StreamProblem, WindowPlan, WindowProblem
+from scheduler.groups import (
+    BETTER_BY,
+    MOST_CAMERAS,
+    MOST_KEPT,
+    STALE,
+    Group,
+    choose_group,
+    for_all,
+    group_work,
+    grouped,
+    groups_of,
+    kept_part,
+)
+from scheduler.policies import window_policy
+from scheduler.siblings import NOT_ALIKE, Known, distance
+
+INFERENCE = InferenceProfile("subsampling", 0.1, (1.0, 2.0), (1.0, 0.8))
+
+
+def relay(problem: WindowProblem) -> WindowPlan:
+    return window_policy("relay").plan(problem)
+
+
+def stream(name: str, start: float = 0.5, end: float = 0.8, cost: float = 30.0) -> StreamProblem:
+    return StreamProblem(name, start, INFERENCE, (RetrainingOption("all", end, cost),))
+
+
+def problem(*streams: StreamProblem, num_gpus: float = 1.0) -> WindowProblem:
+    return WindowProblem("w", num_gpus, 100.0, streams, 0.05, label_delay_s=10.0, carry_s=50.0)
+
+
+def known(name: str, look: CameraLook) -> Known:
+    return Known(name, f"{name}-v", look)
+
+
+# sets
+
+
+def test_cameras_that_look_alike_are_one_set_and_a_stranger_is_in_none() -> None:
+    near, far = replace(LOOK, brightness=0.45), replace(LOOK, features=(90.0, 2.0, 3.0))
+    found = groups_of([known("c", near), known("a", LOOK), known("x", far), known("b", LOOK)])
+    assert found == (("a", "b", "c"),)
+
+
+def test_every_two_of_a_set_are_alike() -> None:
+    """A chain of neighbours whose ends are strangers is no set."""
+    chain = [replace(LOOK, height=-2.0 + 1.0 * n) for n in range(3)]
+    steps = [distance(chain[0], chain[1]), distance(chain[1], chain[2]), distance(chain[0], chain[2])]
+    limit = (max(steps[:2]) + steps[2]) / 2
+    found = groups_of([known(n, look) for n, look in zip("abc", chain, strict=True)], limit)
+    assert found in ((("a", "b"),), (("b", "c"),))
+
+
+def test_a_camera_that_is_there_twice_is_named() -> None:
+    with pytest.raises(InvalidValue, match="a"):
+        groups_of([known("a", LOOK), known("a", LOOK)])
+
+
+@given(many=st.lists(looks, max_size=9))
+def test_sets_are_apart_small_and_close(many: list[CameraLook]) -> None:
+    by_name = {f"c{n}": look for n, look in enumerate(many)}
+    found = groups_of([known(n, look) for n, look in by_name.items()])
+    names = [n for s in found for n in s]
+    assert len(names) == len(set(names))
+    for one in found:
+        assert 2 <= len(one) <= MOST_CAMERAS
+        assert list(one) == sorted(one)
+        assert all(distance(by_name[a], by_name[b]) <= NOT_ALIKE for a in one for b in one)
+
+
+# what a plan expects
+
+
+def test_a_group_pays_where_single_retrainings_would_not_all_end() -> None:
+    """Three cameras, each 30 device seconds; 90 seconds are left of one device that also answers."""
+    p = problem(*(stream(n) for n in "abc"))
+    choice = choose_group(p, [("a", "b", "c")], 1.0, relay)
+    assert choice is not None
+    assert choice.group == Group("a", ("b", "c"))
+    assert choice.gained >= BETTER_BY
+
+
+def test_it_does_not_pay_where_members_would_keep_nothing() -> None:
+    p = problem(*(stream(n) for n in "abc"))
+    assert choose_group(p, [("a", "b", "c")], 0.0, relay) is None
+
+
+def test_it_does_not_pay_where_every_camera_has_time_for_its_own() -> None:
+    p = problem(*(stream(n, cost=1.0) for n in "ab"), num_gpus=4.0)
+    assert choose_group(p, [("a", "b")], 0.7, relay) is None
+
+
+def test_the_stalest_camera_leads_and_a_fresh_one_stays_out() -> None:
+    p = problem(stream("a", 0.6), stream("b", 0.4), stream("fresh", 0.8 - STALE / 2))
+    choice = choose_group(p, [("a", "b", "fresh")], 1.5, relay)
+    assert choice is not None
+    assert choice.group == Group("b", ("a",))
+
+
+def test_a_camera_whose_retraining_runs_is_in_no_group() -> None:
+    running = replace(stream("a"), running="all", work_done=5.0)
+    assert choose_group(problem(running, stream("b")), [("a", "b")], 1.0, relay) is None
+
+
+def test_a_set_names_cameras_that_are_gone() -> None:
+    assert choose_group(problem(stream("a")), [("a", "gone")], 1.0, relay) is None
+
+
+def test_what_members_gain_counts_at_the_leader_and_changes_no_objective() -> None:
+    p = problem(stream("a", 0.5, 0.6), stream("b"))
+    found = {s.id: s for s in for_all(p, "a", 0.25).streams}
+    assert found["a"].options[0].end_accuracy == pytest.approx(0.85)
+    assert found["b"] == p.streams[1]
+    assert for_all(p, "a", 5.0).streams[0].options[0].end_accuracy == 1.0
+
+
+def test_the_leader_pays_for_the_group_and_members_have_nothing_of_their_own() -> None:
+    p = problem(*(stream(n) for n in "abc"))
+    found = {s.id: s for s in grouped(p, Group("b", ("a",))).streams}
+    assert found["b"].options[0].gpu_seconds == pytest.approx(30.0 * group_work(1))
+    assert found["a"].options == ()
+    assert found["c"] == p.streams[2]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    starts=st.lists(st.floats(0.2, 0.9), min_size=2, max_size=4),
+    gains=st.lists(st.floats(0.0, 0.4), min_size=4, max_size=4),
+    cost=st.floats(1.0, 120.0),
+    kept=st.floats(0.0, 1.2),
+    num_gpus=st.sampled_from([0.5, 1.0, 2.0]),
+)
+def test_what_is_chosen_is_one_of_the_sets_and_promises_more(
+    starts: list[float], gains: list[float], cost: float, kept: float, num_gpus: float
+) -> None:
+    names = [f"c{n}" for n in range(len(starts))]
+    streams = [stream(n, s, min(1.0, s + g), cost) for n, s, g in zip(names, starts, gains, strict=False)]
+    choice = choose_group(problem(*streams, num_gpus=num_gpus), [names], kept, relay)
+    if choice is not None:
+        assert {choice.group.leader, *choice.group.members} <= set(names)
+        assert choice.gained >= BETTER_BY
+        assert kept > 0.0
+
+
+# what groups teach
+
+
+@given(before=st.floats(0.0, MOST_KEPT), expected=st.floats(STALE, 1.0), gained=st.floats(-1.0, 1.0))
+def test_what_is_kept_moves_towards_what_was_seen(before: float, expected: float, gained: float) -> None:
+    seen = min(MOST_KEPT, max(0.0, gained / expected))
+    after = kept_part(before, expected, gained)
+    assert min(before, seen) - 1e-9 <= after <= max(before, seen) + 1e-9
+    assert abs(after - seen) <= abs(before - seen)
+
+
+def test_nothing_is_learned_of_a_camera_that_was_expected_to_gain_nothing() -> None:
+    assert kept_part(0.7, STALE / 2, 0.5) == 0.7
+
+
+def test_a_group_has_members_and_no_camera_twice() -> None:
+    with pytest.raises(InvalidValue, match="group"):
+        Group("a", ())
+    with pytest.raises(InvalidValue, match="group"):
+        Group("a", ("a",))
