@@ -36,14 +36,17 @@ demo: $(STAMP) ## four street cameras, a teacher and the whole appliance on this
 system-packages: # a browser for the page's tests and a PostgreSQL for the store's, where we may install them
 	@bash .ci/system-packages
 
-# Rooms whose tests start nothing and time nothing: two at once. All the others have the machine to themselves.
-SIDE_BY_SIDE := $(addprefix tests/,core golden load microprofiler models scheduler settings simulation students tracking training)
+# Rooms whose tests measure no shares and run no appliance: two at once. The furnished appliance of the browser's tests is
+# gone before the others begin, which have the machine to themselves.
+SIDE_BY_SIDE := $(addprefix tests/,access commands contracts core detectors golden inference load microprofiler models \
+	outputs recording rules scheduler settings simulation store students tracking training upkeep web)
 
 test: $(DEV_STAMP) system-packages ## run the whole test suite (no GPU needed)
 ifeq ($(strip $(ARGS)),)
 	failed=0; \
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(SIDE_BY_SIDE) || failed=1; \
-	$(BIN)/python -m pytest $(addprefix --ignore=,$(SIDE_BY_SIDE)) || failed=1; \
+	$(BIN)/python -m pytest tests/browser || failed=1; \
+	$(BIN)/python -m pytest --ignore=tests/browser $(addprefix --ignore=,$(SIDE_BY_SIDE)) || failed=1; \
 	exit $$failed
 else
 	$(BIN)/python -m pytest $(ARGS)

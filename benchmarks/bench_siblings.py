@@ -5,7 +5,8 @@
 DIR is as `bench_students` takes it. Each camera's student is trained on its first windows (`--windows`, 3); trained
 students and what each gets right on each camera are kept in FOLDER. Every camera in turn is the new one: its sibling is
 chosen among the others by look alone, from its first four pictures, and answers windows 2-4 as it is, with the least
-score that was best on its own camera. T is F1 at IoU 0.5 against the teacher's labels, in points. Gains are over the
+score that was best on its own camera. Siblings that look alike were retrained as one on their first window, as in the
+appliance, unless `--alone`. T is F1 at IoU 0.5 against the teacher's labels, in points. Gains are over the
 download with the least score that was best on window 1, which a camera without labels does not know: the stricter of
 two baselines. "own" is trained on window 1 of the camera itself. Ends with 1 if siblings bring less than half of what
 that brings.
@@ -23,18 +24,20 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks.bench_students import _answers, _pairs, _picture, _score, open_models
-from benchmarks.sibling_students import students_of
+from benchmarks.sibling_students import group_students, students_of
 from benchmarks.student_cameras import BenchCamera, camera_names, read_camera
 from edge.core.camera_look import CameraLook, camera_look
 from edge.core.thresholds import best_score
 from edge.runtime.siblings import FIRST_PICTURES
 from edge.students.published import DOWNLOAD_SCORE, PublishedStudent
+from scheduler.groups import groups_of
 from scheduler.siblings import Known, choose_sibling, distance
 
 #: Pictures of a look at a window's end, as in the appliance.
@@ -124,8 +127,9 @@ def measure(
     download: PublishedStudent,
     windows: int,
     kept: Kept,
+    together: Callable[[Sequence[BenchCamera]], dict[str, PublishedStudent]] | None,
 ) -> list[Row]:
-    """One row per camera, each in turn the new one."""
+    """One row per camera, each in turn the new one. `together` retrains cameras as one group; None: each alone."""
 
     def t(student: PublishedStudent, camera: BenchCamera, least: float) -> float:
         name = f"t {camera.name} {hashlib.sha256(student.content).hexdigest()[:12]} {least:.2f}"
@@ -155,6 +159,9 @@ def measure(
         others = [o for o in cameras if o.name != camera.name]
         found = choose_sibling(first[camera.name], [Known(o.name, "", later[o.name]) for o in others])
         last = {o.name: students[o.name][-1] for o in others}
+        if together is not None:
+            for names in groups_of([Known(o.name, "", later[o.name]) for o in others]):
+                last |= together([o for o in others if o.name in names])
         own = students[camera.name][0]
         rows.append(
             Row(
@@ -197,6 +204,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--cameras", type=Path, required=True)
     parser.add_argument("--only", default="", help="names of cameras, with commas; empty: all")
     parser.add_argument("--windows", type=int, default=3, help="that a sibling's student was trained on (1-4)")
+    parser.add_argument("--alone", action="store_true", help="siblings were retrained each by itself")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--teacher", default="traffic_ensemble")
     parser.add_argument("--student", default="yolox_nano")
@@ -217,7 +225,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if len(cameras) < 2:
             raise SystemExit("siblings need at least two cameras")
         print(HEAD, flush=True)
-        rows = measure(cameras, students, download, args.windows, Kept(args.cache / f"measured-seed{args.seed}.json"))
+        kept = Kept(args.cache / f"measured-seed{args.seed}.json")
+        together = None if args.alone else partial(group_students, download=download, seed=args.seed, cache=args.cache)
+        rows = measure(cameras, students, download, args.windows, kept, together)
     return _report(args, rows)
 
 
@@ -237,6 +247,7 @@ def _report(args: argparse.Namespace, rows: Sequence[Row]) -> int:
             "teacher": args.teacher,
             "seed": args.seed,
             "windows_of_siblings": args.windows,
+            "alone": args.alone,
             "gain": {"sibling": gain, "best": best, "random": anyone, "own": own},
             "part_of_own": reached,
             "cameras": [_json(r) for r in rows],

@@ -20,7 +20,7 @@ from scheduler.timeline import Outcome, evaluate
 #: Cameras of a group at most: pictures of more are more than one short retraining takes in.
 MOST_CAMERAS = 4
 #: Work that each member adds to the leader's own retraining, as a part of it.
-WORK_PER_MEMBER = 0.5
+WORK_PER_MEMBER = 0.2
 #: A camera is stale if a retraining of its own is expected to gain so much.
 STALE = 0.01
 #: A group must promise so much more than one retraining each: what a camera learns alone is known better.
