@@ -181,3 +181,14 @@ class NotSchedulable(MagpieError):
     """No plan holds every objective (SLO, rate, floor) on the shares there are; the message names what does not fit."""
 
     code = "not_schedulable"
+
+
+#: What torch and what it computes with say where they get no memory.
+_NO_MEMORY = ("out of memory", "can't allocate memory", "not enough memory", "could not create a primitive")
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether an error of Python, torch or oneDNN means that memory ran out."""
+    text = str(error).lower()
+    by_type = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    return by_type or (isinstance(error, RuntimeError) and any(words in text for words in _NO_MEMORY))

@@ -21,7 +21,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerContext
 from typing import Any
 
-from edge.core.errors import MagpieError
+from edge.core.errors import MagpieError, out_of_memory
 from edge.core.shares import LaunchSpec
 from edge.logs import log_in_worker
 
@@ -194,11 +194,8 @@ def _child(
     except MagpieError as error:
         channel.send(WorkerError(error.code, str(error)))
         code = FAILED
-    except MemoryError:
-        channel.send(WorkerError("out_of_memory", "the worker ran out of memory"))
-        code = OUT_OF_MEMORY
     except Exception as error:
-        if type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error):
+        if out_of_memory(error):
             channel.send(WorkerError("out_of_memory", "the worker ran out of memory"))
             code = OUT_OF_MEMORY
         else:

@@ -45,11 +45,3 @@ def device_clock(device: str) -> Callable[[], float]:
         return time.perf_counter()
 
     return clock
-
-
-def out_of_memory(error: BaseException) -> bool:
-    """Whether an error of torch or Python means that memory ran out."""
-    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
-        return True
-    text = str(error).lower()
-    return "out of memory" in text or "can't allocate memory" in text or "not enough memory" in text

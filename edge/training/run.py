@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from edge.core.configs import RetrainingConfig
+from edge.core.errors import out_of_memory
 from edge.core.labels import Accuracy
-from edge.training.progress import BAD_STEPS, Progress, TrainingFailed, out_of_memory
+from edge.training.progress import BAD_STEPS, Progress, TrainingFailed
 
 S = TypeVar("S")
 

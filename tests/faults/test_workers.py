@@ -9,7 +9,6 @@ import resource
 import signal
 import time
 from collections.abc import AsyncIterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +21,15 @@ import edge.runtime.supervisor as supervisor_module
 from edge.appliance.appliance import Appliance
 from edge.core import events as ev
 from edge.demo.cameras import serve_cameras
+from edge.runtime import messages as m
 from edge.runtime.camera import CameraRuntime
+from edge.runtime.mains import training_worker
+from edge.runtime.process import Channel
 
 pytestmark = [pytest.mark.e2e, pytest.mark.faults, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(480)]
 HANG_S = 4.0
+#: Address space that is left to a retraining without memory: enough for a thread's stack, not for its pictures.
+STARVED_BYTES = 32 * 2**20
 #: Long enough to be killed in the middle, whatever the machine's speed.
 SPACE = {"epochs": [70], "batch_sizes": [4], "layers": ["head"], "data_fractions": [1.0], "learning_rates": [0.002]}
 
@@ -89,9 +93,8 @@ def ended(running: Watched, camera: str, mark: int) -> list[dict[str, Any]]:
     return [e for e in running.events[mark:] if e["kind"] in kinds and e["camera"] == camera]
 
 
-async def trainer_of(running: Watched) -> str:
-    """Starts a retraining on what is labelled, whatever the planner thinks of it, and waits until it is some epochs on
-    its way; the camera's id."""
+async def begun(running: Watched) -> str:
+    """Starts a retraining on what is labelled, whatever the planner thinks of it; the camera's id."""
     runtime = running.appliance.runtime
 
     def free() -> list[CameraRuntime]:
@@ -103,11 +106,15 @@ async def trainer_of(running: Watched) -> str:
     job = f"test-{camera.id}-{len(running.events)}"
     order = ev.StartRetraining(camera.id, job, next(iter(camera.profiles)), 0.2, next(iter(camera.closed)))
     runtime._carry_out(order)
-    await running.until(
-        lambda: camera.id in runtime.jobs and runtime.jobs[camera.id].fraction > 0.1, "it trains", 150.0
-    )
-    assert runtime.jobs[camera.id].fraction < 0.9
     return camera.id
+
+
+async def trainer_of(running: Watched) -> str:
+    """Starts a retraining and waits until it is some epochs on its way; the camera's id."""
+    camera, jobs = await begun(running), running.appliance.runtime.jobs
+    await running.until(lambda: camera in jobs and jobs[camera].fraction > 0.1, "it trains", 150.0)
+    assert jobs[camera].fraction < 0.9
+    return camera
 
 
 async def test_a_retraining_that_is_killed_goes_on_from_its_checkpoint(running: Watched) -> None:
@@ -119,6 +126,7 @@ async def test_a_retraining_that_is_killed_goes_on_from_its_checkpoint(running: 
     mark = len(running.events)
     os.kill(running.pid(f"retrain-{camera}"), signal.SIGKILL)
     await running.until(lambda: running.of("worker.worker_lost", mark), "the loss is journaled")
+    runtime.supervisor.resize(f"retrain-{camera}", 0.8)
     await running.until(
         lambda: camera not in runtime.jobs or runtime.jobs[camera].fraction != job.fraction, "it goes on"
     )
@@ -129,26 +137,26 @@ async def test_a_retraining_that_is_killed_goes_on_from_its_checkpoint(running: 
     assert not list((Path(runtime.site.data_dir) / "jobs").glob(f"{camera}-*.ckpt")), "the checkpoint is used up"
 
 
-async def test_a_retraining_without_memory_is_reported_and_the_model_in_force_stays(running: Watched) -> None:
-    runtime = running.appliance.runtime
-    for _ in range(4):
-        camera = await trainer_of(running)
-        pid = running.pid(f"retrain-{camera}")
-        version, mark = runtime.cameras[camera].version.id, len(running.events)
-        # From now on the kernel gives this process no page more. One that has all the pages it needs goes on to its
-        # end: then the next one is tried.
-        size = psutil.Process(pid).memory_info().vms
-        resource.prlimit(pid, resource.RLIMIT_AS, (size, size))  # type: ignore[attr-defined]
-        resource.prlimit(pid, resource.RLIMIT_DATA, (1, 1))  # type: ignore[attr-defined]
-        said = partial(running.of, "worker.worker_error", mark)
-        over = partial(ended, running, camera, mark)
-        await running.until(lambda said=said, over=over: said() or over(), "it says so, or has what it needs", 90)
-        if said():
-            break
-    assert "memory" in running.of("worker.worker_error", mark)[0]["data"]["message"]
+def starved(channel: Channel, job: m.RetrainingJob) -> None:
+    """A retraining's worker that the kernel gives hardly a page more than it begins with."""
+    most = psutil.Process().memory_info().vms + STARVED_BYTES
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    training_worker(channel, job)
+
+
+async def test_a_retraining_without_memory_is_reported_and_the_model_in_force_stays(
+    running: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edge.runtime.runtime.training_worker", starved)
+    mark = len(running.events)
+    camera = await begun(running)
+    version = running.appliance.runtime.cameras[camera].version.id
+    await running.until(lambda: running.of("worker.worker_error", mark), "it says so")
+    assert "memory" in running.of("worker.worker_error", mark)[0]["data"]["message"].lower()
+    await running.until(lambda: ended(running, camera, mark), "it is given up")
+    assert ended(running, camera, mark)[0]["kind"] == "retraining.failed"
     assert running.state(camera) == "live"
-    assert runtime.cameras[camera].version.id == version, "the model in force stays"
-    await running.until(lambda: ended(running, camera, mark), "it goes on with memory again, or is given up", 120)
+    assert running.appliance.runtime.cameras[camera].version.id == version, "the model in force stays"
 
 
 async def test_nothing_is_left_of_all_this(running: Watched) -> None:
