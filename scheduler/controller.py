@@ -94,11 +94,12 @@ class ControllerState:
     next_segment: int = 0
     last_replan_s: float = 0.0
     #: Cameras that look alike, what a member keeps of its own gain, and the group that this window retrains as one:
-    #: what its members gain together, and its leader's options as they cost alone, to go back to.
+    #: its retraining once that has begun, what each member gains, and its leader's options as they cost alone.
     alike: tuple[tuple[str, ...], ...] = ()
     kept: float = 0.0
     group: Group | None = None
-    members_gain: float = 0.0
+    group_job: str = ""
+    gains: Mapping[str, float] = field(default_factory=dict)
     alone: tuple[RetrainingOption, ...] = ()
 
 
@@ -256,6 +257,7 @@ class WindowController:
         s.late.clear()
         s.handed_in = False
         s.plan = s.group = None
+        s.group_job = ""
         out.append(ev.ScheduleBoundary(event.at_s + s.settings.window_s, s.window))
         s.awaiting_profiles.clear()
         s.awaiting_labels = set(s.cameras) if closed else set()
@@ -371,7 +373,7 @@ class WindowController:
             s.cameras[event.camera] = replace(s.cameras[event.camera], accuracy=event.accuracy)
         job = s.jobs.get(event.camera)
         if job is None or job.id != event.job:
-            return []
+            return self._group_over(event.at_s, event.camera, event.job)
         self._ended(event.camera)
         verdict = "promoted" if event.promoted else "not promoted"
         return self._replan(event.at_s, f"{event.camera}: retraining completed, {verdict}")
@@ -381,7 +383,7 @@ class WindowController:
         s = self.state
         job = s.jobs.get(event.camera)
         if job is None or job.id != event.job:
-            return []
+            return self._group_over(event.at_s, event.camera, event.job)
         self._ended(event.camera)
         message = f"{event.camera}: retraining failed ({event.reason}); the model in force stays"
         return [
@@ -449,9 +451,17 @@ class WindowController:
             return
         choice = choose_group(self.problem(at_s), s.alike, s.kept, lambda p: self._plan(s.settings.policy, p, None, 0))
         if choice is not None:
-            s.group, s.members_gain = choice.group, choice.members_gain
+            s.group, s.gains, s.group_job = choice.group, choice.gains, ""
             s.alone = s.options[choice.group.leader]
             s.options[choice.group.leader] = with_group_work(s.alone, choice.group)
+
+    def _group_over(self, at_s: float, camera: str, job: str) -> list[ev.Instruction]:
+        """A group's retraining that was stopped early has been judged: its members need wait no longer."""
+        s = self.state
+        if s.group is None or (s.group.leader, s.group_job) != (camera, job):
+            return []
+        s.group = None
+        return self._replan(at_s, f"{camera}: the group's retraining is over")
 
     def _dissolve(self) -> None:
         """One retraining each after all, before the group's has begun."""
@@ -522,7 +532,7 @@ class WindowController:
         if s.phase == "preparing":
             return self._serve_only(at_s)
         problem, plan = self._planned(at_s)
-        if s.group is not None and not _retrains(plan, s.group.leader):
+        if s.group is not None and not s.group_job and not _retrains(plan, s.group.leader):
             self._dissolve()  # the group's retraining does not pay any more: its cameras' own may
             problem, plan = self._planned(at_s)
         s.plan, s.plan_number, s.last_replan_s = plan, s.plan_number + 1, at_s
@@ -535,7 +545,9 @@ class WindowController:
         """The problem now, and the policy's plan for it."""
         s = self.state
         problem = self.problem(at_s)
-        asked = problem if s.group is None else for_all(problem, s.group.leader, s.members_gain)
+        asked = problem
+        if s.group is not None:
+            asked = for_all(problem, s.group.leader, sum(s.gains.get(m, 0.0) for m in s.group.members))
         return problem, self._plan(s.settings.policy, asked, s.plan, at_s - s.last_replan_s)
 
     def _apply(self, number: int, at_s: float) -> list[ev.Instruction]:
@@ -548,7 +560,9 @@ class WindowController:
             allocation = segment.streams.get(camera)
             if allocation is None or allocation.retrain_config != job.option.id:
                 out.append(ev.StopRetraining(camera, job.id, "the plan has a better use for its share", keep=True))
-                self._ended(camera)
+                # Members of a group wait until they are judged with what it has learned so far.
+                del s.jobs[camera]
+                s.options.pop(camera, None)
         starts: list[ev.Instruction] = []
         shares: dict[str, float] = {}
         retraining: dict[str, float] = {}
@@ -575,7 +589,9 @@ class WindowController:
                     at_s,
                 )
                 s.jobs[camera] = job
-                members = s.group.members if s.group is not None and s.group.leader == camera else ()
+                members: tuple[str, ...] = ()
+                if s.group is not None and s.group.leader == camera:
+                    members, s.group_job = s.group.members, job.id
                 starts.append(ev.StartRetraining(camera, job.id, option.id, job.share, s.window - 1, members))
         s.shares = shares
         out.append(ev.SetShares(shares, retraining))

@@ -9,7 +9,7 @@ judged with its result, each on its own kept-out pictures.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from edge.core import checks
@@ -46,12 +46,11 @@ class Group:
 
 @dataclass(frozen=True)
 class GroupChoice:
-    """A group that a window's plan expects more from: what its members together gain by its retraining (`members_gain`,
-    sum of accuracies), and by how much the site gains over one retraining each (`gained`, mean accuracy times
-    windows)."""
+    """A group that a window's plan expects more from: the accuracy that each member gains by its retraining (`gains`),
+    and by how much the site gains over one retraining each (`gained`, mean accuracy times windows)."""
 
     group: Group
-    members_gain: float
+    gains: Mapping[str, float]
     gained: float
 
 
@@ -124,15 +123,14 @@ def _judged(
 ) -> GroupChoice | None:
     together = grouped(problem, group)
     gains = {s.id: kept * _gain(s) for s in problem.streams if s.id in group.members}
-    total = sum(gains.values())
-    outcome = evaluate(together, plan(for_all(together, group.leader, total)).segments)
+    outcome = evaluate(together, plan(for_all(together, group.leader, sum(gains.values()))).segments)
     done = outcome.completed[group.leader]
     if not done:
         return None
     worth = _worth(together, outcome)
     for name, gain in gains.items():
         worth += gain * _served(together, outcome, name, done[-1][1]) / len(problem.streams)
-    return GroupChoice(group, total, worth - alone) if worth - alone >= BETTER_BY else None
+    return GroupChoice(group, gains, worth - alone) if worth - alone >= BETTER_BY else None
 
 
 def grouped(problem: WindowProblem, group: Group) -> WindowProblem:

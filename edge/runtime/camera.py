@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -95,6 +96,8 @@ class CameraRuntime:
     baseline: Baseline | None = None
     region: Region = WHOLE
     next_region: Region = WHOLE
+    #: One result is judged and put in force at a time.
+    judging: asyncio.Lock = field(default_factory=asyncio.Lock)
     #: The least score that was chosen last, and the version that it is for.
     score: tuple[str, float] | None = None
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from edge.core import checks
@@ -13,6 +15,7 @@ from edge.core.models import ModelVersion
 from edge.runtime import messages as m
 from edge.runtime.camera import CameraRuntime
 from edge.runtime.judging import Gate
+from edge.runtime.promotion import discard
 from scheduler.groups import FIRST_KEPT, MOST_KEPT, groups_of, kept_part
 from scheduler.siblings import Known
 
@@ -21,6 +24,15 @@ if TYPE_CHECKING:
 
 #: The store's document of what groups taught.
 GROUPS_DOCUMENT = "groups"
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A member as a group's retraining was begun with it."""
+
+    window: int
+    camera: CameraRuntime
+    version: str
 
 
 class Groups:
@@ -37,6 +49,7 @@ class Groups:
         """`student` says where a version's file is, `note` journals, `keep(document)` writes what was learned."""
         self._r, self._gate, self._student, self._note, self._keep = runtime, gate, student, note, keep
         self.kept, self.retrainings = FIRST_KEPT, 0
+        self._asked: dict[tuple[str, str], _Asked] = {}
 
     def restore(self, document: Mapping[str, Any] | None) -> None:
         """Raises InvalidValue if the document is damaged."""
@@ -48,10 +61,11 @@ class Groups:
         checks.in_range("groups.kept", kept, 0.0, MOST_KEPT)
         self.kept, self.retrainings = float(kept), retrainings
 
-    def alike(self) -> ev.CamerasAlike:
-        """For the controller, before a window begins: who may be retrained with whom."""
+    def alike(self, wanted: bool) -> ev.CamerasAlike:
+        """For the controller, before a window begins: who may be retrained with whom; nobody, where it is not `wanted`
+        in the window that begins."""
         by_spec: dict[StudentSpec, list[Known]] = {}
-        if self._r.retraining.groups:
+        if wanted:
             for known in self._r.siblings.looks():
                 camera = self._r.cameras[known.camera]
                 if camera.published and camera.settings.retraining.enabled and not camera.version.pinned:
@@ -63,23 +77,38 @@ class Groups:
         """What the worker of a group's retraining needs of each other camera; one without labels is left out."""
         folder = self._r.data_dir / "jobs"
         found = []
+        self._asked = {k: v for k, v in self._asked.items() if v.window >= order.window - 1}
         for name in order.members:
             camera = self._r.cameras.get(name)
             data = None if camera is None else camera.closed.get(order.window)
             if camera is not None and data is not None and data.train:
                 output = folder / f"{order.job}-{name}.safetensors"
                 found.append(m.GroupMember(name, data, self._student(camera.version), camera.region, output))
+                self._asked[order.job, name] = _Asked(order.window, camera, camera.version.id)
         return tuple(found)
 
     async def judge(self, job: RunningJob, done: m.TrainingDone) -> None:
         """Every member is judged with the group's result; what it gained teaches what groups keep."""
-        for name, theirs in done.members:
-            camera = self._r.cameras.get(name)
-            if camera is not None:
-                await self._judge(camera, job, theirs)
+        await asyncio.gather(*(self._judge_as_asked(name, job, theirs) for name, theirs in done.members))
         if done.members:
             self.retrainings += 1
             self._keep({"kept": self.kept, "retrainings": self.retrainings})
+
+    async def _judge_as_asked(self, name: str, job: RunningJob, done: m.TrainingDone) -> None:
+        """A result counts only for the camera and the student that it was compared with: not where either is another
+        by now, or a retraining of the camera's own runs."""
+        asked, camera = self._asked.pop((job.job, name), None), self._r.cameras.get(name)
+        if (
+            asked is None
+            or camera is not asked.camera
+            or camera.version.id != asked.version
+            or name in self._r.jobs
+            or camera.version.spec != done.spec
+        ):
+            discard(done)
+            self._note("group.member_skipped", camera=name, window=job.window + 1, data={"leader": job.camera})
+            return
+        await self._judge(camera, job, done)
 
     async def _judge(self, camera: CameraRuntime, job: RunningJob, done: m.TrainingDone) -> None:
         r = self._r
@@ -89,8 +118,10 @@ class Groups:
         except MagpieError as error:
             r.complain(error.code, f"{camera.id}: not judged with the group of {job.camera}: {error}", camera.id)
             return
+        if judged.learned:
+            r.learning.not_promised(camera.id, r.controller.state.window)
         profiles = camera.profiles.values()
-        if profiles and done.fraction >= 1.0:
+        if profiles and done.fraction >= 1.0 and job.window in camera.closed and not camera.version.pinned:
             expected = max(p.end_accuracy.value for p in profiles) - next(iter(profiles)).start_accuracy
             gained = done.candidate.value - done.parent.value if judged.learned else 0.0
             self.kept = kept_part(self.kept, expected, gained)

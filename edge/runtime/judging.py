@@ -51,6 +51,12 @@ class Gate:
         Raises MagpieError if nothing can be decided; a candidate that cannot be put in force is told of and not
         promoted.
         """
+        async with camera.judging:
+            return await self._judge(camera, done, config, window, tolerance, name)
+
+    async def _judge(
+        self, camera: CameraRuntime, done: m.TrainingDone, config: str, window: int, tolerance: float, name: str
+    ) -> Judged:
         try:
             decision = decide(done, camera.version, tolerance, window)
         except MagpieError:

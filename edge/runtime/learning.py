@@ -87,6 +87,7 @@ class Learning:
         self._golden: float | None = None
         self._followed_s = 0.0
         self._profiled_in: dict[str, int] = {}
+        self._unpromised: set[tuple[int, str]] = set()
 
     def restore(self, document: Mapping[str, Any] | None) -> None:
         """Raises InvalidValue if the document is damaged."""
@@ -226,7 +227,7 @@ class Learning:
     def retrained(self, done: m.TrainingDone, config: RetrainingConfig, labels: int, gained: float) -> None:
         """A retraining of `config` gained `gained` held-out accuracy (0 where it was refused); `labels` frames of its
         window were labelled."""
-        visits = config.epochs * done.train_frames * done.fraction
+        visits = done.visits or config.epochs * done.train_frames * done.fraction
         if visits >= 1:
             self._learned(visit_s=done.device_seconds / visits)
         if done.fraction >= 1.0:
@@ -279,6 +280,8 @@ class Learning:
         outcome = evaluate(problem, plan.segments)
         for stream in problem.streams:
             key = (window, stream.id)
+            if key in self._unpromised:
+                continue
             first = key not in self._planned
             if not first and (not stream.options or self._planned[key].planned_gain > 0):
                 continue
@@ -296,6 +299,11 @@ class Learning:
             usual = None if promise is None else promise.correction.usual
             self._planned[key] = _Planned(outcome.by_stream[stream.id], measured, factor, gained, usual)
         self._planned = {k: v for k, v in self._planned.items() if k[0] >= window - 2}
+
+    def not_promised(self, camera: str, window: int) -> None:
+        """What a camera gains in a window was not in its plan: nothing is learned of promises from it."""
+        self._planned.pop((window, camera), None)
+        self._unpromised = {k for k in self._unpromised if k[0] >= window - 2} | {(window, camera)}
 
     def seen(self, camera: str, window: int, value: float, drift_per_s: float | None) -> None:
         """The realised accuracy of a camera's window is known."""

@@ -416,6 +416,7 @@ class TrainingDone:
     each kept-out picture; `download_path` the download with its best least score, should it come into force again.
     `start`: the version that the retraining began with, where that is not its parent. `members`: of a group's
     retraining, the same of each other camera, by its name; `taught_with`: cameras whose pictures taught beside its own.
+    `visits` are the picture visits that were made (0: as the configuration says).
     """
 
     job: str
@@ -431,6 +432,7 @@ class TrainingDone:
     start: str = ""
     members: tuple[tuple[str, TrainingDone], ...] = ()
     taught_with: tuple[str, ...] = ()
+    visits: int = 0
 
 
 @dataclass(frozen=True)

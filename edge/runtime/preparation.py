@@ -161,8 +161,8 @@ class Preparation:
             gained = done.candidate.value - done.parent.value
             labels = len(camera.closed[max(camera.closed)].all_sampled) if camera.closed else 0
             r.learning.retrained(done, profile.config, labels, gained if promoted else 0.0)
-        if camera.history is None or done.fraction < 1.0:
-            return
+        if camera.history is None or done.fraction < 1.0 or done.taught_with:
+            return  # what a group costs and brings is not what the configuration would alone
         history = history_of(camera.history)
         camera.history = history.learned(job.config, done.candidate.value, done.device_seconds).to_json()
         put = partial(r.store.put_settings, audited=False)

@@ -45,6 +45,12 @@ def decide(done: m.TrainingDone, in_force: ModelVersion, tolerance: float, seed:
     return Promotion(outcome, in_words(verdict) + taught + begun, scores)
 
 
+def discard(done: m.TrainingDone) -> None:
+    """Files of a result that nobody waits for any more: of its camera and, of a group's, of every member."""
+    for one in (done, *(theirs for _, theirs in done.members)):
+        unlink(one.path, one.download_path)
+
+
 def unlink(*files: Path | None) -> None:
     """Candidates' files that were recorded, or never will be."""
     for file in files:

@@ -51,6 +51,7 @@ from edge.runtime.labelling import LabelQueue
 from edge.runtime.learning import Learning, drift_per_s, history_of, with_late_labels
 from edge.runtime.mains import camera_worker, profiler_worker, training_worker
 from edge.runtime.preparation import Preparation
+from edge.runtime.promotion import discard
 from edge.runtime.siblings import Hands, Siblings
 from edge.runtime.supervisor import Supervisor
 from edge.runtime.tasks import BackgroundTasks
@@ -238,6 +239,9 @@ class Runtime:
 
     def open(self) -> None:
         """Begin to watch workers. `start_labelling` comes with the first camera."""
+        # Candidates that nobody judged before the last run ended: their retrainings begin from checkpoints, or anew.
+        for left in (self._data / "jobs").glob("w*-p*.safetensors"):
+            left.unlink(missing_ok=True)
         self.supervisor.open()
 
     def start_labelling(self) -> None:
@@ -643,7 +647,7 @@ class Runtime:
     def _boundary(self) -> None:
         settings = self.next_retraining or self.retraining
         local = self.clock.local_minute()
-        self.dispatch(self.groups.alike())
+        self.dispatch(self.groups.alike(settings.groups))
         self.dispatch(ev.BoundaryReached(self.clock.monotonic(), settings.retraining_allowed(local)))
 
     def resume(self, found: OpenWindow) -> None:
@@ -1128,6 +1132,8 @@ class Runtime:
     def _training_message(self, name: str, message: Any) -> None:
         job = self.jobs.get(name)
         if job is None or message.job != job.job:
+            if isinstance(message, m.TrainingDone):
+                discard(message)
             return
         if isinstance(message, m.TrainingProgress):
             self.jobs[name] = dataclasses.replace(
@@ -1158,12 +1164,14 @@ class Runtime:
     async def _promote_or_not(self, name: str, job: RunningJob, done: m.TrainingDone) -> None:
         camera = self.cameras.get(name)
         if camera is None:
+            discard(done)
             return
         window = self.controller.state.window
         short = job.job.rsplit("-", 1)[-1]
         try:
             judged = await self._gate.judge(camera, done, job.config, job.window, self.retraining.gate_tolerance, short)
         except MagpieError as error:
+            await self.groups.judge(job, done)
             self._training_given_up(name, job.job, str(error))
             return
         self._write(self.store.add_cost, window, "retraining", camera=name, gpu_seconds=done.device_seconds)
@@ -1192,12 +1200,13 @@ class Runtime:
                 "gpu_s": done.device_seconds,
             },
         )
-        await self.groups.judge(job, done)
-        self.dispatch(
-            ev.RetrainingCompleted(
-                self.clock.monotonic(), name, job.job, judged.promoted, judged.accuracy, judged.version, judged.reason
+        try:
+            await self.groups.judge(job, done)
+        finally:
+            at, version = self.clock.monotonic(), judged.version
+            self.dispatch(
+                ev.RetrainingCompleted(at, name, job.job, judged.promoted, judged.accuracy, version, judged.reason)
             )
-        )
 
     def _keep_document(self, name: str, document: dict[str, Any]) -> None:
         put = partial(self.store.put_settings, audited=False)

@@ -31,26 +31,30 @@ def best_start(job: m.RetrainingJob, parent: AnyStudent, download: AnyStudent | 
     if not offered or not isinstance(parent, PublishedStudent):
         return job.parent.version, parent
     known: dict[str, PublishedStudent] = {}
+    contents = {parent.content}
     if job.download is not None and isinstance(download, PublishedStudent) and download.content != parent.content:
         known[job.download.version] = download
+        contents.add(download.content)
     for sibling in offered:
         try:
             student = load_student(sibling.path, parent.device)
         except WeightsError:
             continue
-        if isinstance(student, PublishedStudent) and student.spec == parent.spec:
+        if isinstance(student, PublishedStudent) and student.spec == parent.spec and student.content not in contents:
             known[sibling.version] = student
-    pictures = _pictures(job.data, job.region)
+            contents.add(student.content)
+    most = PICTURES // (1 + len(job.members))
+    pictures = _pictures(job.data, job.region, most)
     for one in job.members:
-        pictures += _pictures(one.data, one.region)
+        pictures += _pictures(one.data, one.region, most)
     own = _start(job.parent.version, parent, pictures)
     others = [_start(version, student, pictures) for version, student in known.items()]
     chosen = choose_start(own, others, job.seed).version
     return chosen, known.get(chosen, parent)
 
 
-def _pictures(data: LabelledWindow, region: Region) -> list[tuple[Picture, Detections, Region]]:
-    frames = [*data.held_out, *reversed(data.kept_out)][:PICTURES]
+def _pictures(data: LabelledWindow, region: Region, most: int) -> list[tuple[Picture, Detections, Region]]:
+    frames = [*data.held_out, *reversed(data.kept_out)][:most]
     seen = [(read_frame(f), f.labels) for f in frames]
     return [(picture, labels, region) for picture, labels in seen if picture is not None]
 

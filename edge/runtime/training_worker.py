@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from edge.core.errors import MagpieError
 from edge.core.labels import Accuracy
 from edge.runtime import messages as m
 from edge.runtime.device import open_bucket
@@ -21,6 +24,8 @@ from edge.training.published import PublishedExamples, PublishedRetraining, fram
 from edge.training.retraining import held_out_accuracy
 from scheduler.contenders import Contender
 from scheduler.groups import group_work
+
+log = logging.getLogger(__name__)
 
 #: Progress goes out at most so often, in seconds.
 _REPORT_S = 0.5
@@ -84,16 +89,17 @@ def training_worker(channel: Channel, job: m.RetrainingJob) -> None:
             for examples in (run.examples, *(one.examples for one in members)):
                 examples.breathe = channel.beat
         done = _judged(job, run, parent, download, fraction)
-        theirs = []
-        if isinstance(run, PublishedRetraining):
-            theirs = [(one.camera, _judged_member(one, job, run, download, fraction)) for one in members]
-    cameras = (job.camera, *(one.camera for one in members))
+        theirs = _judged_members(members, job, run, download, fraction)
+    cameras = (job.camera, *(camera for camera, _ in theirs))
+    visits = round(fraction * run.total_steps) * job.config.batch_size
+    parents = {one.camera: one.parent.version for one in job.members} | {job.camera: job.parent.version}
 
     def told(camera: str, one: m.TrainingDone) -> m.TrainingDone:
         others = tuple(c for c in cameras if c != camera)
-        return replace(one, start="" if start == job.parent.version else start, taught_with=others)
+        return replace(one, start="" if start == parents[camera] else start, taught_with=others)
 
-    channel.send(replace(told(job.camera, done), members=tuple((camera, told(camera, one)) for camera, one in theirs)))
+    done = replace(told(job.camera, done), visits=visits if theirs else 0)
+    channel.send(replace(done, members=tuple((camera, told(camera, one)) for camera, one in theirs)))
     # Only now: a death before this line goes on from the checkpoint.
     run.discard_checkpoint()
 
@@ -128,6 +134,25 @@ def _judged(
         contenders,
         back,
     )
+
+
+def _judged_members(
+    members: Sequence[Member],
+    job: m.RetrainingJob,
+    run: RunningRetraining,
+    download: AnyStudent | None,
+    fraction: float,
+) -> list[tuple[str, m.TrainingDone]]:
+    """Of each member that can be judged; one that cannot loses nobody else's result."""
+    judged: list[tuple[str, m.TrainingDone]] = []
+    if not isinstance(run, PublishedRetraining):
+        return judged
+    for one in members:
+        try:
+            judged.append((one.camera, _judged_member(one, job, run, download, fraction)))
+        except (MagpieError, OSError) as error:
+            log.warning("%s: not judged with the group of %s: %s", one.camera, job.camera, error)
+    return judged
 
 
 def _judged_member(

@@ -66,8 +66,9 @@ def open_retraining(
     if members:
         own = len(examples.train_frames)
         examples.join(members)
-        visits = config.epochs * own * work
-        config = replace(config, epochs=max(1, round(visits / len(examples.train_frames))))
+        visits, every = config.epochs * config.data_fraction * own * work, len(examples.train_frames)
+        epochs = max(1, round(visits / every))
+        config = replace(config, epochs=epochs, data_fraction=min(1.0, visits / (epochs * every)))
     # Each held-out measurement costs as much as dozens of steps: only at the end.
     return PublishedRetraining(
         parent, examples, config, seed, checkpoint, download=kept, held_out_every=0, clock=clock

@@ -375,7 +375,9 @@ class TestGroups:
 
     def test_one_retraining_each_where_groups_keep_nothing(self) -> None:
         _, out = self.started(kept=0.0)
-        assert all(s.members == () for s in of(ev.StartRetraining, out))
+        starts = of(ev.StartRetraining, out)
+        assert starts
+        assert {s.members for s in starts} == {()}
 
     def test_members_are_planned_for_again_from_what_the_group_gave_them(self) -> None:
         c, out = self.started()
@@ -397,6 +399,21 @@ class TestGroups:
         c.check()
         assert {s.camera for s in of(ev.StartRetraining, out)} & {"b", "c"}
         assert all(s.members == () for s in of(ev.StartRetraining, out))
+
+    def test_members_wait_for_a_group_that_is_stopped_early_until_it_is_judged(self) -> None:
+        c, out = self.started()
+        job = of(ev.StartRetraining, out)[0].job
+        out = c.handle(ev.CapacityChanged(110.0, 0.02))
+        c.check()
+        assert [s.keep for s in of(ev.StopRetraining, out)] == [True], "no share is left for it"
+        out = c.handle(ev.CapacityChanged(112.0, 1.0))
+        c.check()
+        assert not of(ev.StartRetraining, out)
+        c.handle(ev.RetrainingCompleted(113.0, "b", job, True, 0.55))
+        out = c.handle(ev.RetrainingCompleted(113.0, "a", job, True, 0.6))
+        c.check()
+        assert {s.camera for s in of(ev.StartRetraining, out)} <= {"b", "c"}
+        assert of(ev.StartRetraining, out)
 
     @pytest.mark.parametrize("gone", CAMERAS)
     def test_a_camera_leaves_while_the_group_is_retrained(self, gone: str) -> None:

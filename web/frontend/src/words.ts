@@ -151,6 +151,7 @@ const KNOWN: Record<string, (d: Data, e: JournalEntry) => string | Told> = {
   "retraining.failed": (d) => ({ text: `retraining failed${because(d)}`, tone: "bad" }),
   "model.from_sibling": (d) => ({ text: `begins with the student of camera ${text(d["sibling"])}, which looks most alike`, tone: "good" }),
   "sibling.none": () => "begins with the download: no camera with a student looks alike",
+  "group.member_skipped": (d) => `not judged with the retraining of ${text(d["leader"])}: it has another student by now`,
   "model.promoted": (d) => ({ text: `a better model is in force${scores(d)}${led(d["leader"])}`, tone: "good" }),
   "model.rejected": (d) => `the retrained model was not put in force${because(d)}`,
   "model.switched": (d) => `the new model answers; ${text(d["frames_lost"])} frames lost in the switch`,

@@ -35,16 +35,19 @@ JOB = RunningJob("w2-a-p1", "a", "all", 1, 0.5, 0.0, 0.8, 10.0)
 class Site(Box):
     """A box of cameras with the group's hands: what the runtime is asked is written down."""
 
-    def __init__(self, store: Store, folder: Path, **settings: Any) -> None:
+    def __init__(self, store: Store, folder: Path) -> None:
         super().__init__(store, folder)
         self.dispatched: list[ev.Event] = []
         self.documents: list[dict[str, Any]] = []
+        self.jobs: dict[str, RunningJob] = {}
+        self.not_promised: list[tuple[str, int]] = []
         gate = Gate(
             store, SystemClock(), self._ask, self._put, lambda code, words, camera: self.complaints.append(words)
         )
         runtime: Any = SimpleNamespace(
-            cameras=self.cameras, siblings=self.siblings, retraining=RetrainingSettings(**settings),
-            clock=SystemClock(), data_dir=folder, dispatch=self.dispatched.append,
+            cameras=self.cameras, siblings=self.siblings, retraining=RetrainingSettings(),
+            clock=SystemClock(), data_dir=folder, dispatch=self.dispatched.append, jobs=self.jobs,
+            learning=SimpleNamespace(not_promised=lambda camera, window: self.not_promised.append((camera, window))),
             controller=SimpleNamespace(state=SimpleNamespace(window=2)),
             complain=lambda code, words, camera: self.complaints.append(words),
         )  # fmt: skip
@@ -73,6 +76,10 @@ class Site(Box):
             contenders, taught_with=("a",),
         )  # fmt: skip
 
+    def begin(self, *members: str) -> None:
+        """A group's retraining of camera a with these members begins."""
+        self.groups.members(ev.StartRetraining("a", JOB.job, "all", 0.5, 1, members))
+
 
 @pytest.fixture
 def store(sqlite_template: Path, tmp_path: Path) -> Iterator[Store]:
@@ -90,7 +97,7 @@ def test_cameras_that_look_alike_may_be_retrained_as_one(site: Site) -> None:
     for name in ("b", "a", "stranger"):
         site.labelled(name)
     site.siblings.known("stranger", FAR.to_json())
-    found = site.groups.alike()
+    found = site.groups.alike(True)
     assert found.sets == (("a", "b"),)
     assert found.kept == FIRST_KEPT
 
@@ -104,14 +111,14 @@ def test_who_is_not_retrained_or_differs_is_in_no_group(site: Site, why: str) ->
         camera.version = replace(camera.version, pinned=True)
     if why == "other classes":
         camera.version = replace(camera.version, spec=replace(camera.version.spec, classes=("van",)))
-    assert site.groups.alike().sets == ()
+    assert site.groups.alike(True).sets == ()
 
 
-def test_groups_can_be_switched_off(store: Store, tmp_path: Path) -> None:
-    site = Site(store, tmp_path, groups=False)
+def test_groups_can_be_switched_off(site: Site) -> None:
     for name in ("a", "b"):
         site.labelled(name)
-    assert site.groups.alike().sets == ()
+    assert site.groups.alike(True).sets == (("a", "b"),)
+    assert site.groups.alike(False).sets == ()
 
 
 def test_a_worker_gets_the_pictures_of_members_that_have_labels(site: Site) -> None:
@@ -129,7 +136,8 @@ async def test_members_are_judged_each_by_its_own_pictures_and_groups_learn(site
     for name in ("a", "b", "c"):
         site.labelled(name)
     before = {n: site.cameras[n].version.id for n in "bc"}
-    theirs = (("b", site.done("b")), ("c", site.done("c", new=8, before=36)), ("removed", site.done("b")))
+    site.begin("b", "c")
+    theirs = (("b", site.done("b")), ("c", site.done("c", new=8, before=36)))
     await site.groups.judge(JOB, replace(site.done("a"), members=theirs))
     assert site.cameras["b"].version.id != before["b"]
     assert site.cameras["c"].version.id == before["c"], "the group's student is worse there: it keeps its own"
@@ -140,16 +148,40 @@ async def test_members_are_judged_each_by_its_own_pictures_and_groups_learn(site
     assert told == [("b", True), ("c", False)]
     assert [kind for kind, _ in site.notes] == ["model.promoted", "model.rejected"]
     assert all(data["leader"] == "a" for _, data in site.notes)
+    assert site.not_promised == [("b", 2)], "what the group gave it was in no plan"
     assert site.documents == [{"kept": site.groups.kept, "retrainings": 1}]
     again = Site(site.store, site.folder)
     again.groups.restore(site.documents[-1])
     assert again.groups.kept == site.groups.kept
 
 
+@pytest.mark.parametrize("why", ["another student", "its own retraining runs", "taken in anew", "removed"])
+async def test_a_result_that_was_compared_with_something_else_is_put_away(site: Site, why: str) -> None:
+    for name in ("a", "b"):
+        site.labelled(name)
+    site.begin("b")
+    result = site.done("b")
+    if why == "another student":
+        site.cameras["b"].version = replace(site.cameras["b"].version, id="rolled-back")
+    if why == "its own retraining runs":
+        site.jobs["b"] = replace(JOB, camera="b")
+    if why == "taken in anew":
+        site.cameras["b"] = replace(site.cameras["b"])
+    if why == "removed":
+        del site.cameras["b"]
+    before = site.store.promoted("b")
+    await site.groups.judge(JOB, replace(site.done("a"), members=(("b", result),)))
+    assert site.store.promoted("b") == before
+    assert not result.path.exists(), "no file is left behind"
+    assert site.dispatched == []
+    assert site.notes[-1] == ("group.member_skipped", {"leader": "a"})
+
+
 async def test_a_candidate_that_cannot_be_put_in_force_is_told_of(site: Site) -> None:
     for name in ("a", "b"):
         site.labelled(name)
     site.refuse = True
+    site.begin("b")
     await site.groups.judge(JOB, replace(site.done("a"), members=(("b", site.done("b")),)))
     assert any("b: the retrained model could not be put in force" in words for words in site.complaints)
     (told,) = [e for e in site.dispatched if isinstance(e, ev.RetrainingCompleted)]
