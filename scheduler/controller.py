@@ -17,8 +17,8 @@ from edge.core import events as ev
 from edge.core.learning import Correction, Promise
 from edge.core.profiles import InferenceProfile, RetrainingProfile
 from edge.core.window import RetrainingOption, StreamProblem, WindowPlan, WindowProblem
-from scheduler.groups import Group, choose_group, for_all, with_group_work
 from scheduler.learning.promise import corrected
+from scheduler.window_group import WindowGroup
 
 #: (policy name, problem, plan in force or None, seconds since it was made) -> the plan to follow
 PlanFunction = Callable[[str, WindowProblem, WindowPlan | None, float], WindowPlan]
@@ -93,14 +93,7 @@ class ControllerState:
     plan_number: int = 0
     next_segment: int = 0
     last_replan_s: float = 0.0
-    #: Cameras that look alike, what a member keeps of its own gain, and the group that this window retrains as one:
-    #: its retraining once that has begun, what each member gains, and its leader's options as they cost alone.
-    alike: tuple[tuple[str, ...], ...] = ()
-    kept: float = 0.0
-    group: Group | None = None
-    group_job: str = ""
-    gains: Mapping[str, float] = field(default_factory=dict)
-    alone: tuple[RetrainingOption, ...] = ()
+    group: WindowGroup = field(default_factory=WindowGroup)
 
 
 def option_from_profile(profile: RetrainingProfile) -> RetrainingOption:
@@ -121,10 +114,6 @@ def waiting_shares(num_gpus: float, cameras: Mapping[str, InferenceProfile]) -> 
     fair = WAITING_INFERENCE * num_gpus / max(1, len(cameras))
     # A little more than the best configuration needs, so that a camera need not step down for the wait.
     return {c: round(min(1.2 * profile.max_gpu, fair, 1.0), 6) for c, profile in cameras.items()}
-
-
-def _retrains(plan: WindowPlan, camera: str) -> bool:
-    return any(camera in g.streams and g.streams[camera].retrain_config is not None for g in plan.segments)
 
 
 class WindowController:
@@ -179,9 +168,7 @@ class WindowController:
         assert set(s.jobs) <= set(s.cameras), "a retraining of a camera that is gone"
         assert all(c == j.camera for c, j in s.jobs.items())
         assert s.phase == "preparing" or not (s.awaiting_labels or s.awaiting_profiles)
-        if s.group is not None:
-            assert s.phase == "running", "a group before there is a plan"
-            assert not set(s.group.members) & set(s.jobs), "a member of a group is retrained beside it"
+        s.group.check(s.phase == "running", s.jobs.keys())
 
     # -- events
 
@@ -205,7 +192,7 @@ class WindowController:
 
     @_handle.register
     def _(self, event: ev.CamerasAlike) -> list[ev.Instruction]:
-        self.state.alike, self.state.kept = event.sets, event.kept
+        self.state.group.alike, self.state.group.kept = event.sets, event.kept
         return []
 
     @_handle.register
@@ -234,7 +221,7 @@ class WindowController:
         s.awaiting_labels.discard(event.camera)
         s.awaiting_profiles.discard(event.camera)
         s.late.discard(event.camera)
-        self._leave_group(event.camera)
+        s.group.leave(event.camera, s.options)
         if s.phase == "preparing":
             return out + self._plan_if_ready(event.at_s)
         return out + self._replan(event.at_s, f"camera {event.camera} left")
@@ -256,8 +243,8 @@ class WindowController:
         s.options.clear()
         s.late.clear()
         s.handed_in = False
-        s.plan = s.group = None
-        s.group_job = ""
+        s.plan = None
+        s.group.end()
         out.append(ev.ScheduleBoundary(event.at_s + s.settings.window_s, s.window))
         s.awaiting_profiles.clear()
         s.awaiting_labels = set(s.cameras) if closed else set()
@@ -373,7 +360,9 @@ class WindowController:
             s.cameras[event.camera] = replace(s.cameras[event.camera], accuracy=event.accuracy)
         job = s.jobs.get(event.camera)
         if job is None or job.id != event.job:
-            return self._group_over(event.at_s, event.camera, event.job)
+            if s.group.over(event.camera, event.job):
+                return self._replan(event.at_s, f"{event.camera}: the group's retraining is over")
+            return []
         self._ended(event.camera)
         verdict = "promoted" if event.promoted else "not promoted"
         return self._replan(event.at_s, f"{event.camera}: retraining completed, {verdict}")
@@ -383,7 +372,9 @@ class WindowController:
         s = self.state
         job = s.jobs.get(event.camera)
         if job is None or job.id != event.job:
-            return self._group_over(event.at_s, event.camera, event.job)
+            if s.group.over(event.camera, event.job):
+                return self._replan(event.at_s, f"{event.camera}: the group's retraining is over")
+            return []
         self._ended(event.camera)
         message = f"{event.camera}: retraining failed ({event.reason}); the model in force stays"
         return [
@@ -410,10 +401,8 @@ class WindowController:
         """A retraining is over: nothing of its camera is retrained again in this window. Members of a group may be, on
         from what they have then."""
         s = self.state
-        del s.jobs[camera]
         s.options.pop(camera, None)
-        if s.group is not None and s.group.leader == camera:
-            s.group = None
+        s.group.over(camera, s.jobs.pop(camera).id)
 
     def _corrected(self, job: Job, gpu_seconds: float) -> Job:
         """The job and its option with another total of work."""
@@ -441,47 +430,9 @@ class WindowController:
         if s.phase != "preparing" or s.awaiting_labels or s.awaiting_profiles:
             return []
         s.phase = "running"
-        self._choose_group(at_s)
+        if s.cameras and not s.jobs:
+            s.group.choose(self.problem(at_s), s.options, lambda p: self._plan(s.settings.policy, p, None, 0.0))
         return self._replan(at_s, "labels and profiles are in")
-
-    def _choose_group(self, at_s: float) -> None:
-        """Retrain cameras that look alike as one, where the policy expects more from it."""
-        s = self.state
-        if not s.alike or s.jobs or not s.cameras:
-            return
-        choice = choose_group(self.problem(at_s), s.alike, s.kept, lambda p: self._plan(s.settings.policy, p, None, 0))
-        if choice is not None:
-            s.group, s.gains, s.group_job = choice.group, choice.gains, ""
-            s.alone = s.options[choice.group.leader]
-            s.options[choice.group.leader] = with_group_work(s.alone, choice.group)
-
-    def _group_over(self, at_s: float, camera: str, job: str) -> list[ev.Instruction]:
-        """A group's retraining that was stopped early has been judged: its members need wait no longer."""
-        s = self.state
-        if s.group is None or (s.group.leader, s.group_job) != (camera, job):
-            return []
-        s.group = None
-        return self._replan(at_s, f"{camera}: the group's retraining is over")
-
-    def _dissolve(self) -> None:
-        """One retraining each after all, before the group's has begun."""
-        s = self.state
-        if s.group is not None and s.group.leader in s.options:
-            s.options[s.group.leader] = s.alone
-        s.group = None
-
-    def _leave_group(self, camera: str) -> None:
-        """A camera is gone: its group goes on without it while there is one."""
-        s = self.state
-        if s.group is None or camera not in (s.group.leader, *s.group.members):
-            return
-        left = tuple(m for m in s.group.members if m != camera)
-        if s.group.leader in s.jobs and left:
-            s.group = Group(s.group.leader, left)
-        elif camera == s.group.leader or s.group.leader in s.jobs:
-            s.group = None
-        else:
-            self._dissolve()
 
     def problem(self, at_s: float) -> WindowProblem:
         """The planning problem of what is left of the window at `at_s`."""
@@ -489,8 +440,7 @@ class WindowController:
         window_s = s.settings.window_s
         streams = []
         for name, view in sorted(s.cameras.items()):
-            waits = s.group is not None and name in s.group.members
-            options = s.options.get(name, ()) if view.retraining and not waits else ()
+            options = s.options.get(name, ()) if view.retraining and not s.group.waits(name) else ()
             job = s.jobs.get(name)
             if job is not None:
                 # A running retraining goes on or ends: another configuration would begin from nothing.
@@ -532,8 +482,8 @@ class WindowController:
         if s.phase == "preparing":
             return self._serve_only(at_s)
         problem, plan = self._planned(at_s)
-        if s.group is not None and not s.group_job and not _retrains(plan, s.group.leader):
-            self._dissolve()  # the group's retraining does not pay any more: its cameras' own may
+        if s.group.unpaid(plan):
+            s.group.dissolve(s.options)  # it does not pay any more: its cameras' own may
             problem, plan = self._planned(at_s)
         s.plan, s.plan_number, s.last_replan_s = plan, s.plan_number + 1, at_s
         out: list[ev.Instruction] = [ev.RecordPlan(s.window, problem, plan, cause)]
@@ -545,10 +495,7 @@ class WindowController:
         """The problem now, and the policy's plan for it."""
         s = self.state
         problem = self.problem(at_s)
-        asked = problem
-        if s.group is not None:
-            asked = for_all(problem, s.group.leader, sum(s.gains.get(m, 0.0) for m in s.group.members))
-        return problem, self._plan(s.settings.policy, asked, s.plan, at_s - s.last_replan_s)
+        return problem, self._plan(s.settings.policy, s.group.asked(problem), s.plan, at_s - s.last_replan_s)
 
     def _apply(self, number: int, at_s: float) -> list[ev.Instruction]:
         """Carry out segment `number` of the plan in force."""
@@ -589,9 +536,7 @@ class WindowController:
                     at_s,
                 )
                 s.jobs[camera] = job
-                members: tuple[str, ...] = ()
-                if s.group is not None and s.group.leader == camera:
-                    members, s.group_job = s.group.members, job.id
+                members = s.group.begun(camera, job.id)
                 starts.append(ev.StartRetraining(camera, job.id, option.id, job.share, s.window - 1, members))
         s.shares = shares
         out.append(ev.SetShares(shares, retraining))

@@ -390,7 +390,7 @@ class TestGroups:
         streams = {s.id: s for s in of(ev.RecordPlan, out)[-1].problem.streams}
         assert {n: s.start_accuracy for n, s in streams.items()} == {"a": 0.8, "b": 0.75, "c": 0.5}
         assert {n: len(s.options) for n, s in streams.items()} == {"a": 0, "b": 1, "c": 1}, "made special again after"
-        assert c.state.group is None
+        assert c.state.group.group is None
 
     def test_a_group_that_fails_leaves_its_members_their_own(self) -> None:
         c, out = self.started()
@@ -423,10 +423,10 @@ class TestGroups:
         c.check()
         if gone == "a":
             assert [s.job for s in of(ev.StopRetraining, out)] == [job]
-            assert c.state.group is None
+            assert c.state.group.group is None
         else:
-            assert c.state.group is not None
-            assert gone not in c.state.group.members
+            assert c.state.group.group is not None
+            assert gone not in c.state.group.group.members
             assert not of(ev.StartRetraining, out), "the group's retraining goes on"
 
     def test_the_next_window_begins_without_a_group(self) -> None:
@@ -434,4 +434,4 @@ class TestGroups:
         c.handle(ev.CamerasAlike(200.0, (), 1.0))
         c.handle(ev.BoundaryReached(200.0))
         c.check()
-        assert c.state.group is None
+        assert c.state.group.group is None

@@ -1,0 +1,94 @@
+"""The group that a window retrains as one, from the choice to the end of its retraining."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+
+from edge.core.window import RetrainingOption, WindowPlan, WindowProblem
+from scheduler.groups import Group, choose_group, for_all, with_group_work
+
+Options = dict[str, tuple[RetrainingOption, ...]]
+
+
+@dataclass
+class WindowGroup:
+    """`alike` sets of cameras may be retrained as one, of whose own gain a member keeps the part `kept`.
+
+    `group` is what was chosen for this window (None: one retraining each), `job` its retraining once that has begun,
+    `gains` what each member gains, `alone` its leader's options as they cost alone. Members wait until it is over.
+    """
+
+    alike: tuple[tuple[str, ...], ...] = ()
+    kept: float = 0.0
+    group: Group | None = None
+    job: str = ""
+    gains: Mapping[str, float] = field(default_factory=dict)
+    alone: tuple[RetrainingOption, ...] = ()
+
+    def check(self, planned: bool, retrained: Collection[str]) -> None:
+        """Raises AssertionError if an invariant is broken; `retrained` are the cameras whose retrainings run."""
+        if self.group is not None:
+            assert planned, "a group before there is a plan"
+            assert not set(self.group.members) & set(retrained), "a member of a group is retrained beside it"
+
+    def end(self) -> None:
+        """One retraining each from here on."""
+        self.group, self.job = None, ""
+
+    def choose(self, problem: WindowProblem, options: Options, plan: Callable[[WindowProblem], WindowPlan]) -> None:
+        """Retrain cameras that look alike as one, where `plan` expects more from it."""
+        choice = choose_group(problem, self.alike, self.kept, plan) if self.alike else None
+        if choice is not None:
+            leader = choice.group.leader
+            self.group, self.gains, self.job, self.alone = choice.group, choice.gains, "", options[leader]
+            options[leader] = with_group_work(self.alone, choice.group)
+
+    def waits(self, camera: str) -> bool:
+        """Whether a camera is a member: nothing of its own is retrained now."""
+        return self.group is not None and camera in self.group.members
+
+    def asked(self, problem: WindowProblem) -> WindowProblem:
+        """What the policy is asked: with what members gain."""
+        if self.group is None:
+            return problem
+        return for_all(problem, self.group.leader, sum(self.gains.get(m, 0.0) for m in self.group.members))
+
+    def unpaid(self, plan: WindowPlan) -> bool:
+        """Whether a plan has no place for the group's retraining, which has not begun."""
+        if self.group is None or self.job:
+            return False
+        found = (g.streams.get(self.group.leader) for g in plan.segments)
+        return all(allocation is None or allocation.retrain_config is None for allocation in found)
+
+    def dissolve(self, options: Options) -> None:
+        """One retraining each after all, before the group's has begun."""
+        if self.group is not None and self.group.leader in options:
+            options[self.group.leader] = self.alone
+        self.end()
+
+    def begun(self, camera: str, job: str) -> tuple[str, ...]:
+        """A retraining begins: the members that it is for too."""
+        if self.group is None or self.group.leader != camera:
+            return ()
+        self.job = job
+        return self.group.members
+
+    def over(self, camera: str, job: str) -> bool:
+        """Whether a retraining that was judged, or failed, is the group's; if so its members wait no longer."""
+        if self.group is None or (self.group.leader, self.job) != (camera, job):
+            return False
+        self.end()
+        return True
+
+    def leave(self, camera: str, options: Options) -> None:
+        """A camera is gone: the group goes on without it once its retraining has begun."""
+        if self.group is None or camera not in (self.group.leader, *self.group.members):
+            return
+        left = tuple(m for m in self.group.members if m != camera)
+        if self.job and left and camera != self.group.leader:
+            self.group = Group(self.group.leader, left)
+        elif self.job or camera == self.group.leader:
+            self.end()
+        else:
+            self.dissolve(options)

@@ -1,0 +1,87 @@
+"""The window's group between its choice and its end, event by event; whole windows are in test_controller.py."""
+
+from __future__ import annotations
+
+import pytest
+
+from edge.core.profiles import InferenceProfile
+from edge.core.window import RetrainingOption, StreamProblem, WindowPlan, WindowProblem
+from scheduler.groups import Group, group_work
+from scheduler.policies import window_policy
+from scheduler.window_group import WindowGroup
+
+INFERENCE = InferenceProfile("subsampling", 0.1, (1.0, 2.0), (1.0, 0.8))
+OWN = (RetrainingOption("all", 0.8, 30.0),)
+
+
+def problem(*names: str, options: tuple[RetrainingOption, ...] = OWN) -> WindowProblem:
+    streams = tuple(StreamProblem(n, 0.5, INFERENCE, options) for n in names)
+    return WindowProblem("w", 1.0, 100.0, streams, 0.05, label_delay_s=10.0, carry_s=50.0)
+
+
+def relay(asked: WindowProblem) -> WindowPlan:
+    return window_policy("relay").plan(asked)
+
+
+def chosen() -> tuple[WindowGroup, dict[str, tuple[RetrainingOption, ...]]]:
+    group, options = WindowGroup(alike=(("a", "b", "c"),), kept=1.5), dict.fromkeys("abc", OWN)
+    group.choose(problem(*"abc"), options, relay)
+    assert group.group == Group("a", ("b", "c"))
+    return group, options
+
+
+def test_its_leader_costs_more_and_its_members_wait() -> None:
+    group, options = chosen()
+    assert options["a"][0].gpu_seconds == pytest.approx(30.0 * group_work(2))
+    assert [group.waits(n) for n in "abc"] == [False, True, True]
+
+
+def test_a_group_that_a_plan_has_no_place_for_is_dissolved_before_it_has_begun() -> None:
+    group, options = chosen()
+    nothing = relay(problem(*"abc", options=()))
+    assert group.unpaid(nothing)
+    group.dissolve(options)
+    assert options["a"] == OWN, "as it costs alone"
+    assert not any(group.waits(n) for n in "abc")
+    group, _ = chosen()
+    group.begun("a", "job")
+    assert not group.unpaid(nothing), "what runs is judged first"
+
+
+def test_only_its_leaders_retraining_is_for_all_and_only_that_one_ends_it() -> None:
+    group, _ = chosen()
+    assert group.begun("x", "other") == ()
+    assert group.begun("a", "job") == ("b", "c")
+    assert not group.over("a", "an earlier one")
+    assert not group.over("b", "job")
+    assert group.waits("b")
+    assert group.over("a", "job")
+    assert not group.waits("b")
+
+
+@pytest.mark.parametrize(("gone", "begun", "left"), [
+    ("b", True, Group("a", ("c",))), ("a", True, None), ("b", False, None), ("a", False, None),
+    ("x", True, Group("a", ("b", "c"))),
+])  # fmt: skip
+def test_a_camera_leaves(gone: str, begun: bool, left: Group | None) -> None:
+    group, options = chosen()
+    if begun:
+        group.begun("a", "job")
+    group.leave(gone, options)
+    assert group.group == left
+    if not begun and gone == "b":
+        assert options["a"] == OWN
+
+
+def test_what_a_member_gained_goes_with_it() -> None:
+    group, options = chosen()
+    group.begun("a", "job")
+    group.gains = {"b": 0.05, "c": 0.1}
+    assert group.asked(problem(*"abc")).streams[0].options[0].end_accuracy == pytest.approx(0.95)
+    group.leave("b", options)
+    assert group.asked(problem("a", "c")).streams[0].options[0].end_accuracy == pytest.approx(0.9)
+
+
+def test_without_a_group_the_problem_is_asked_as_it_is() -> None:
+    p = problem("a")
+    assert WindowGroup().asked(p) is p
