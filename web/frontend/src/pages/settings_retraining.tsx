@@ -63,7 +63,7 @@ const GROUPS: Group[] = [
   {
     title: "What the device spends on it",
     fields: [
-      { path: "groups", label: "Retrain alike cameras as one", hint: "Cameras that look alike share a retraining where the plan gains by it. Each is judged on its own pictures" },
+      { path: "groups", label: "Retrain alike cameras as one", hint: "Cameras that look alike share a retraining where the plan gains by it. Each is judged on its own pictures." },
       { path: "golden_share", label: "Share for labelling", hint: "Of the device, always kept for the golden model. Empty: it finds itself" },
       { path: "evaluation_share", label: "Share for measuring", hint: "Of the device, for measuring windows and exemplars" },
       { path: "profiling_budget", label: "Profiling budget", hint: "Part of a window's device time for trying ways to retrain. Empty: it finds itself" },
