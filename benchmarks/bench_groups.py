@@ -14,21 +14,16 @@ device second.
 from __future__ import annotations
 
 import argparse
-import datetime
-import json
-import os
-import platform
 import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from benchmarks.bench_siblings import later_look
-from benchmarks.bench_students import VISITS, _answers, _pairs, _score, open_models
+from benchmarks.bench_siblings import later_look, t_of
+from benchmarks.bench_students import VISITS, _answers, _pairs, open_models, write_results
 from benchmarks.sibling_students import retrained, window_data
 from benchmarks.student_cameras import BenchCamera, camera_names, read_camera
 from edge.core.thresholds import best_score
@@ -56,16 +51,6 @@ class Row:
     group_s: float
 
 
-def t_of(student: PublishedStudent, camera: BenchCamera, windows: Sequence[int], least: float) -> float:
-    """Mean T over windows (numbers from 0)."""
-    values = []
-    for number in windows:
-        window = camera.windows[number]
-        answers = _answers(student, [camera.frames[i] for i in window])
-        values.append(_score(answers, least, camera, window).t)
-    return float(np.mean(values))
-
-
 def measure(group: Sequence[BenchCamera], download: PublishedStudent, seed: int) -> list[Row]:
     """A row for each camera of a group."""
     first = [window_data(c, 0) for c in group]
@@ -80,16 +65,16 @@ def measure(group: Sequence[BenchCamera], download: PublishedStudent, seed: int)
         ends = []
         for start in (alone[n][0][0], together[n]):
             (after,), _ = retrained(start, [second], download, SPECIAL_VISITS, seed)
-            ends.append(t_of(after, camera, (2, 3), after.score))
+            ends.append(t_of(after, camera, after.score, (2, 3)))
         own = alone[n][0][0]
         rows.append(
             Row(
                 camera.name,
                 seed,
                 tuple(c.name for c in group),
-                t_of(download, camera, (1, 2, 3), least),
-                t_of(own, camera, (1, 2, 3), own.score),
-                t_of(together[n], camera, (1, 2, 3), together[n].score),
+                t_of(download, camera, least),
+                t_of(own, camera, own.score),
+                t_of(together[n], camera, together[n].score),
                 ends[0],
                 ends[1],
                 alone[n][1],
@@ -161,17 +146,14 @@ def _report(args: argparse.Namespace, rows: Sequence[Row]) -> int:
     print(
         f"{word} a device second of a group gains {found['per_device_second']:.2f} times one of single retrainings (1)"
     )
-    if args.out is not None:
-        value: dict[str, Any] = {
-            "made": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-            "machine": f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}",
-            "student": args.student,
-            "teacher": args.teacher,
+    write_results(
+        args,
+        {
             "seeds": args.seeds,
             "summary": {k: round(v, 4) for k, v in found.items()},
             "rows": [r.__dict__ | {"group": list(r.group)} for r in rows],
-        }
-        args.out.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+        },
+    )
     return 0 if reached else 1
 
 

@@ -15,11 +15,8 @@ that brings.
 from __future__ import annotations
 
 import argparse
-import datetime
 import hashlib
 import json
-import os
-import platform
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -30,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.bench_students import _answers, _pairs, _picture, _score, open_models
+from benchmarks.bench_students import _answers, _pairs, _picture, _score, open_models, write_results
 from benchmarks.sibling_students import group_students, students_of
 from benchmarks.student_cameras import BenchCamera, camera_names, read_camera
 from edge.core.camera_look import CameraLook, camera_look
@@ -112,10 +109,10 @@ def later_look(download: PublishedStudent, camera: BenchCamera, windows: int) ->
     return known
 
 
-def t_of(student: PublishedStudent, camera: BenchCamera, least: float) -> float:
-    """Mean T over windows 2-4."""
+def t_of(student: PublishedStudent, camera: BenchCamera, least: float, windows: Sequence[int] = (1, 2, 3)) -> float:
+    """Mean T over windows (numbers from 0)."""
     values = []
-    for window in camera.windows[1:]:
+    for window in (camera.windows[number] for number in windows):
         answers = _answers(student, [camera.frames[i] for i in window])
         values.append(_score(answers, least, camera, window).t)
     return float(np.mean(values))
@@ -239,20 +236,17 @@ def _report(args: argparse.Namespace, rows: Sequence[Row]) -> int:
     print(f"gain in the mean: sibling {gain:+.1f}, best {best:+.1f}, random {anyone:+.1f}, own window {own:+.1f}")
     word = "reached" if reached >= LEAST_PART else "MISSED "
     print(f"{word} a sibling brings at least {LEAST_PART:.0%} of a window's own retraining: {reached:.0%}")
-    if args.out is not None:
-        value = {
-            "made": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-            "machine": f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}",
-            "student": args.student,
-            "teacher": args.teacher,
+    write_results(
+        args,
+        {
             "seed": args.seed,
             "windows_of_siblings": args.windows,
             "alone": args.alone,
             "gain": {"sibling": gain, "best": best, "random": anyone, "own": own},
             "part_of_own": reached,
             "cameras": [_json(r) for r in rows],
-        }
-        args.out.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+        },
+    )
     return 0 if reached >= LEAST_PART else 1
 
 

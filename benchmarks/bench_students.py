@@ -297,6 +297,19 @@ def open_models(teacher: str, student: str) -> tuple[Teacher, float, PublishedSt
     return mapped, spec.label_score, download
 
 
+def write_results(args: argparse.Namespace, found: dict[str, Any]) -> None:
+    """What was found, with when, where and with what, into `args.out`, if one was asked for."""
+    if args.out is None:
+        return
+    value = {
+        "made": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}",
+        "student": args.student,
+        "teacher": args.teacher,
+    }
+    args.out.write_text(json.dumps(value | found, indent=1) + "\n", encoding="utf-8")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -327,18 +340,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     told = bars(runs, cost)
     for what, reached, figures in told:
         print(f"{'reached' if reached else 'MISSED ':<8} {what}: {figures}")
-    if args.out is not None:
-        value = {
-            "made": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-            "machine": f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}",
-            "student": args.student,
-            "teacher": args.teacher,
+    write_results(
+        args,
+        {
             "seeds": args.seeds,
             "answer_ms": cost,
             "runs": [_json(r) for r in runs],
             "bars": [{"what": w, "reached": r, "figures": f} for w, r, f in told],
-        }
-        args.out.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+        },
+    )
     return 0 if all(reached for _, reached, _ in told) else 1
 
 

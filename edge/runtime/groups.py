@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edge.core import checks
@@ -75,7 +76,7 @@ class Groups:
 
     def members(self, order: ev.StartRetraining) -> tuple[m.GroupMember, ...]:
         """What the worker of a group's retraining needs of each other camera; one without labels is left out."""
-        folder = self._r.data_dir / "jobs"
+        folder = Path(self._r.site.data_dir) / "jobs"
         found = []
         self._asked = {k: v for k, v in self._asked.items() if v.window >= order.window - 1}
         for name in order.members:
@@ -126,20 +127,9 @@ class Groups:
             gained = done.candidate.value - done.parent.value if judged.learned else 0.0
             self.kept = kept_part(self.kept, expected, gained)
         self._note(
-            "model.promoted" if judged.promoted else "model.rejected",
+            judged.kind,
             camera=camera.id,
             window=r.controller.state.window,
-            data={
-                "version": judged.version,
-                "config": job.config,
-                "scores": judged.scores,
-                "reason": judged.reason,
-                "leader": job.camera,
-                "gpu_s": 0.0,
-            },
+            data=judged.facts(job.config) | {"leader": job.camera, "gpu_s": 0.0},
         )
-        r.dispatch(
-            ev.RetrainingCompleted(
-                r.clock.monotonic(), camera.id, job.job, judged.promoted, judged.accuracy, judged.version, judged.reason
-            )
-        )
+        r.dispatch(judged.completed(r.clock.monotonic(), camera.id, job.job))

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
+from edge.core import events as ev
 from edge.core.clock import Clock
 from edge.core.errors import MagpieError
 from edge.core.models import ModelVersion
@@ -26,6 +27,19 @@ class Judged:
     version: str
     reason: str
     scores: dict[str, float]
+
+    @property
+    def kind(self) -> str:
+        """Of the journal's entry."""
+        return "model.promoted" if self.promoted else "model.rejected"
+
+    def facts(self, config: str) -> dict[str, Any]:
+        """For the journal, of a retraining with `config`."""
+        return {"version": self.version, "config": config, "scores": self.scores, "reason": self.reason}
+
+    def completed(self, at_s: float, camera: str, job: str) -> ev.RetrainingCompleted:
+        """For the controller."""
+        return ev.RetrainingCompleted(at_s, camera, job, self.promoted, self.accuracy, self.version, self.reason)
 
 
 class Gate:

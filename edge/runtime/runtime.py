@@ -161,7 +161,7 @@ class Runtime:
         self.serving_share = self.front_share = 0.0
         self._teacher, self._note, self._on_preview = teacher, note, on_preview
         self._on_answer = on_answer
-        self.data_dir = self._data = Path(site.data_dir)
+        self._data = Path(site.data_dir)
         self._loop = asyncio.get_running_loop()
         self.supervisor = Supervisor(partitioner, clock, self._worker_event)
         self.labels = LabelQueue(lambda label: self.supervisor.send("golden", label))
@@ -1188,25 +1188,15 @@ class Runtime:
         self.jobs.pop(name, None)
         self.preparation.retrained(camera, job, done, judged.learned)
         self._note(
-            "model.promoted" if judged.promoted else "model.rejected",
+            judged.kind,
             camera=name,
             window=window,
-            data={
-                "version": judged.version,
-                "config": job.config,
-                "scores": judged.scores,
-                "reason": judged.reason,
-                "expected_accuracy": job.predicted_accuracy,
-                "gpu_s": done.device_seconds,
-            },
+            data=judged.facts(job.config) | {"expected_accuracy": job.predicted_accuracy, "gpu_s": done.device_seconds},
         )
         try:
             await self.groups.judge(job, done)
         finally:
-            at, version = self.clock.monotonic(), judged.version
-            self.dispatch(
-                ev.RetrainingCompleted(at, name, job.job, judged.promoted, judged.accuracy, version, judged.reason)
-            )
+            self.dispatch(judged.completed(self.clock.monotonic(), name, job.job))
 
     def _keep_document(self, name: str, document: dict[str, Any]) -> None:
         put = partial(self.store.put_settings, audited=False)

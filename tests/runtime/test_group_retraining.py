@@ -46,7 +46,7 @@ class Site(Box):
         )
         runtime: Any = SimpleNamespace(
             cameras=self.cameras, siblings=self.siblings, retraining=RetrainingSettings(),
-            clock=SystemClock(), data_dir=folder, dispatch=self.dispatched.append, jobs=self.jobs,
+            clock=SystemClock(), site=SimpleNamespace(data_dir=folder), dispatch=self.dispatched.append, jobs=self.jobs,
             learning=SimpleNamespace(not_promised=lambda camera, window: self.not_promised.append((camera, window))),
             controller=SimpleNamespace(state=SimpleNamespace(window=2)),
             complain=lambda code, words, camera: self.complaints.append(words),
