@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from crossroads import HOSTILE, NASTY, PLAIN, Crossroads
+from crossroads import HOSTILE, HOSTILE_REASON, NASTY, PLAIN, Crossroads
 from visits import Visits
 
 from benchmarks.dashboard_box import good, until
@@ -45,7 +45,7 @@ async def test_a_model_is_pinned_and_rolled_back(visits: Visits, crossroads: Cro
     await page.get_by_role("button", name="Pin", exact=True).wait_for()
     await page.get_by_role("button", name="Roll back to this").last.press("Enter")
     dialog = page.get_by_role("dialog", name=f"Roll back {name}")
-    await dialog.get_by_label("Reason").fill(HOSTILE)
+    await dialog.get_by_label("Reason").fill(HOSTILE_REASON)
     await dialog.get_by_role("button", name="Roll back", exact=True).press("Enter")
     await dialog.wait_for(state="hidden")
     back = until(
@@ -54,7 +54,7 @@ async def test_a_model_is_pinned_and_rolled_back(visits: Visits, crossroads: Cro
         10.0,
     )
     assert back[0]["data"]["by"] == crossroads.operator.name
-    assert HOSTILE in str(back[0]["data"]["reason"])
+    assert HOSTILE_REASON in str(back[0]["data"]["reason"])
 
 
 async def test_a_cameras_own_settings(visits: Visits, crossroads: Crossroads) -> None:
