@@ -92,12 +92,11 @@ class BudgetProblem:
 
     `capacity` devices are there for cameras, their retraining and labelling together; `inference` is what the cameras'
     inference needs of them at its best; `evaluation` is kept for measuring windows. `thread` is the most of a device
-    that one training or profiling thread can use, of which `profilers` run side by side. `visits` are the epochs times
-    data fraction of each configuration in the space, `families` how many trials would profile all of them. `exemplars`
-    older frames are trained on too. `golden_share`, `labels` and `profiling_s` (device seconds of one camera) are
-    fixed by the operator where they are not None. `least_trials`: something must be tried, past windows taught nothing.
-    `ready` is the part of the window by which labels and profiles shall
-    be there.
+    that one thread can use, be it for training, profiling (`profilers` run side by side) or labelling. `visits` are the
+    epochs times data fraction of each configuration in the space, `families` how many trials would profile all of them.
+    `exemplars` older frames are trained on too. `golden_share`, `labels` and `profiling_s` (device seconds of one
+    camera) are fixed by the operator where they are not None. `least_trials`: something must be tried, past windows
+    taught nothing. `ready` is the part of the window by which labels and profiles shall be there.
     """
 
     window_s: float

@@ -64,10 +64,16 @@ class _Sample:
 
 
 class LabelQueue:
-    """`send(message) -> bool` hands a Label to the golden worker; False while it is not there."""
+    """`send(message) -> bool` hands a Label to the golden worker; False while it is not there. `share()` is the part of
+    the device that the worker can use now, `now()` a monotonic time in seconds."""
 
-    def __init__(self, send: Callable[[Label], bool]) -> None:
-        self._send = send
+    def __init__(
+        self,
+        send: Callable[[Label], bool],
+        share: Callable[[], float] = lambda: 1.0,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._send, self._share, self._now = send, share, now
         self._samples: dict[tuple[str, int], _Sample] = {}
         self._classes: dict[str, tuple[tuple[str, ...], dict[str, tuple[str, ...]]]] = {}
         self._pending: deque[SampledFrame] = deque()
@@ -75,8 +81,9 @@ class LabelQueue:
         self._late_labels: dict[str, list[LabelledFrame]] = {}
         self._with_worker: dict[str, SampledFrame] = {}
         self._tries: dict[str, int] = {}
-        self._answered_s: float | None = None
-        self._seconds_per_frame = 0.0
+        self._busy_since: tuple[float, float] | None = None  # (time, share) of the last answer; None: it had no more
+        self._cost = 0.0
+        self.last_cost: float | None = None
         self.counters = LabelCounters()
 
     # -- cameras and frames
@@ -115,8 +122,9 @@ class LabelQueue:
 
     @property
     def seconds_per_frame(self) -> float:
-        """Wall time of one label while there is always more to do: what the share really brings; 0: not known."""
-        return self._seconds_per_frame
+        """Wall time of one label under the share of now while there is always more to do; 0: not known."""
+        share = self._share()
+        return self._cost / share if share > 0 else 0.0
 
     def take_late(self, camera: str) -> tuple[LabelledFrame, ...]:
         """Labels of earlier windows that came too late for them; each is handed out once."""
@@ -128,14 +136,7 @@ class LabelQueue:
         """One answer of the golden worker."""
         frame = self._with_worker.pop(message.frame_id, None)
         self.counters.seconds += message.seconds
-        now = time.monotonic()
-        if self._answered_s is not None and self.waiting() > _AHEAD:
-            # Wall time from answer to answer while there is always more to do: what the share really brings.
-            took = now - self._answered_s
-            self._seconds_per_frame = (
-                took if not self._seconds_per_frame else 0.8 * self._seconds_per_frame + 0.2 * took
-            )
-        self._answered_s = now
+        self._timed()
         if frame is not None:
             if message.labelled is None:
                 self.counters.unreadable += 1
@@ -143,9 +144,22 @@ class LabelQueue:
                 self.counters.labelled += 1
             self._finish(frame, message.labelled)
         self._feed()
+        if not self._with_worker:
+            self._busy_since = None
+
+    def _timed(self) -> None:
+        """Wall time from answer to answer, where the worker always had more to do under one share, times that share:
+        the device seconds that a label costs as the share really brings them."""
+        now, share = self._now(), self._share()
+        self.last_cost = None
+        if self._busy_since is not None and self._busy_since[1] == share:
+            self.last_cost = (now - self._busy_since[0]) * share
+            self._cost = self.last_cost if not self._cost else 0.8 * self._cost + 0.2 * self.last_cost
+        self._busy_since = (now, share)
 
     def worker_lost(self) -> None:
         """The worker is gone: what it had goes back to the front, unless it was there too often."""
+        self._busy_since = None
         for frame in reversed(list(self._with_worker.values())):
             self._tries[frame.id] = self._tries.get(frame.id, 0) + 1
             if self._tries[frame.id] >= _TRIES:
@@ -192,7 +206,8 @@ class LabelQueue:
         first, and the others are given up: what is measured then still stands for that whole time."""
         waiting = [f for f in self._pending if f.camera == camera and f.window == window]
         cameras = len({f.camera for f in self._pending if f.window == window}) or 1
-        budget = int(timeout_s / (self._seconds_per_frame * cameras)) if self._seconds_per_frame > 0 else len(waiting)
+        each = self.seconds_per_frame * cameras
+        budget = int(timeout_s / each) if each > 0 else len(waiting)
         if budget >= len(waiting):
             return
         chosen = {c.id for c in choose(hints(waiting), budget, 0.5, base_share=1.0)}

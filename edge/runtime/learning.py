@@ -31,7 +31,7 @@ from edge.settings import CameraSettings, RetrainingSettings
 from microprofiler.history import ProfilerHistory
 from microprofiler.known import merged, unprofiled
 from microprofiler.trials import families
-from scheduler.learning.budget import decide, needed_golden_share
+from scheduler.learning.budget import MOST_GOLDEN, decide, most_golden_share, needed_golden_share
 from scheduler.learning.costs import learned
 from scheduler.learning.promise import correction, decay_per_s, kept_promises, remembered
 from scheduler.learning.windows import PRIOR_DECAY_PER_S, choose_window
@@ -182,8 +182,8 @@ class Learning:
             return None
         if now_s - self._followed_s < FOLLOW_EVERY * s.window_s and self._golden is not None:
             return None
-        capacity = 1.0 if self._problem is None else self._problem.capacity
-        wanted = round(min(0.6 * capacity, needed_golden_share(coming, cost, left_s)), 4)
+        most = MOST_GOLDEN if self._problem is None else most_golden_share(self._problem)
+        wanted = round(min(most, needed_golden_share(coming, cost, left_s)), 4)
         now = self.golden_share(s)
         if self._golden is not None and abs(wanted - now) <= FOLLOW_OFF * now:
             return None
@@ -192,10 +192,10 @@ class Learning:
 
     # -- what was measured
 
-    def labelled(self, device_s: float, shared_s: float = 0.0) -> None:
-        """One label took `device_s` device seconds. `shared_s` is its wall time times the golden model's share while
+    def labelled(self, device_s: float, shared_s: float | None = None) -> None:
+        """One label took `device_s` device seconds. `shared_s` is its wall time times the golden model's share, where
         there was always more to do: on a machine that others use too a share brings less than it says."""
-        self._learned(label_s=max(device_s, min(shared_s, MOST_SLOWER * device_s)))
+        self._learned(label_s=max(device_s, min(shared_s or 0.0, MOST_SLOWER * device_s)))
 
     def evaluated(self, device_s: float, frames: int) -> None:
         """The students in shadow were measured on `frames` frames."""

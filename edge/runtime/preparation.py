@@ -44,7 +44,7 @@ class Preparation:
 
     @property
     def thread(self) -> float:
-        """The most of the device that one training thread can use."""
+        """The most of the device that one thread can use."""
         return min(1.0, 1.0 / self._r.cores)
 
     # -- the golden share
@@ -62,7 +62,7 @@ class Preparation:
         """The golden share follows what a label is measured to cost and how many are still to come."""
         r = self._r
         s, now = r.retraining, r.clock.monotonic()
-        r.learning.labelled(message.seconds / r.cores, r.labels.seconds_per_frame * self._golden_now())
+        r.learning.labelled(message.seconds / r.cores, r.labels.last_cost)
         left = r.next_boundary_utc_s - r.clock.utc()
         if r.controller.state.phase != "running":
             return
@@ -81,6 +81,10 @@ class Preparation:
         if rises:
             r.supervisor.resize("golden", share)
 
+    def usable_golden_share(self) -> float:
+        """The part of the device that the golden model can use now: it has one thread."""
+        return min(self._golden_now(), self.thread)
+
     def _golden_now(self) -> float:
         return next((w["share"] for w in self._r.supervisor.workers() if w["name"] == "golden"), 0.0)
 
@@ -95,7 +99,7 @@ class Preparation:
             return
         spare = max(0.0, state.num_gpus - sum(state.shares.values())) if spare is None else spare
         live = caps.resize == "live" and r.retraining.golden_share is None
-        lent = spare / 2 if live and r.labels.waiting() > 0 else 0.0
+        lent = min(spare / 2, max(0.0, self.thread - r.golden_share)) if live and r.labels.waiting() > 0 else 0.0
         golden = caps.quantize(min(1.0, r.golden_share + lent))
         rises = golden > self._golden_now()
         if not rises:

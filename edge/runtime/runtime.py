@@ -164,7 +164,9 @@ class Runtime:
         self._data = Path(site.data_dir)
         self._loop = asyncio.get_running_loop()
         self.supervisor = Supervisor(partitioner, clock, self._worker_event)
-        self.labels = LabelQueue(lambda label: self.supervisor.send("golden", label))
+        self.labels = LabelQueue(
+            lambda label: self.supervisor.send("golden", label), lambda: self.preparation.usable_golden_share()
+        )
         self.preparation = Preparation(self, note, self._write, self._share_profilers)
         self.learning = Learning(partial(self._keep_document, LEARNED_DOCUMENT))
         self.controller = WindowController(

@@ -107,15 +107,20 @@ def needed_golden_share(labels: float, label_s: Cost, seconds: float) -> float:
     return max(LEAST_GOLDEN, labels * label_s.high / (USED * max(seconds, 1e-6)))
 
 
+def most_golden_share(problem: BudgetProblem) -> float:
+    """The largest share worth giving to the golden model, which works in one thread."""
+    return max(LEAST_GOLDEN, min(MOST_GOLDEN * problem.capacity, problem.thread))
+
+
 def _played(problem: BudgetProblem, facts: _Facts, labels: int, trials: int) -> LearningBudget:
     """One budget and what would come of it."""
     t, cameras, capacity = problem.window_s, problem.cameras, problem.capacity
     wanted = needed_golden_share(cameras * labels, facts.label_s, t)
     golden = wanted if problem.golden_share is None else problem.golden_share
-    room = MOST_GOLDEN * capacity
-    behind = problem.golden_share is None and golden > room
+    most = most_golden_share(problem)
+    behind = problem.golden_share is None and golden > most
     if problem.golden_share is None:
-        golden = min(golden, max(LEAST_GOLDEN, room))
+        golden = min(golden, most)
     rest = max(0.0, capacity - golden - problem.evaluation)
     # -- until labels and profiles are there
     waiting = min(1.2 * problem.inference, WAITING_INFERENCE * rest)

@@ -9,7 +9,7 @@ from benchmarks.dashboard_box import GUARD, OPERATOR, Box, Person, good, live, u
 
 #: Text that would run, break a query or break a line if it were not shown as what it is.
 HOSTILE = "<img src=x onerror=alert(1)>'; DROP TABLE cameras;-- \"&amp;\u202e🚗"
-#: The same for what is written about any camera: only the other camera's name may not be seen by those it is hidden from.
+#: The same for what is written about a camera: those who may not see the other camera may read it.
 HOSTILE_REASON = "<svg onload=alert(2)>'; DROP TABLE models;-- \"&amp;\u202e🚗"
 #: The camera that everybody may see, and the one with the hostile name.
 PLAIN, NASTY = "overpass", "junction"

@@ -197,6 +197,58 @@ async def test_a_camera_that_leaves_keeps_nobody_waiting(queue: LabelQueue, gold
     assert await queue.complete("a", 1, 30.0) == ()
 
 
+class Timed:
+    """A queue under a share and a clock of the test's."""
+
+    def __init__(self, root: Path) -> None:
+        self.golden, self.share, self.time, self.next = Golden(), 0.2, 100.0, 0
+        self.root = root
+        self.queue = LabelQueue(self.golden.send, lambda: self.share, lambda: self.time)
+        self.queue.set_classes("a", ("car",), {})
+
+    def add(self, count: int) -> None:
+        for _ in range(count):
+            self.queue.add(frame(self.root, self.next))
+            self.next += 1
+
+    def answered(self, after_s: float) -> float | None:
+        self.time += after_s
+        self.queue.received(answer(frame(self.root, self.queue.counters.labelled)))
+        return self.queue.last_cost
+
+
+def test_a_label_costs_the_wall_time_from_answer_to_answer_times_the_share(tmp_path: Path) -> None:
+    t = Timed(tmp_path)
+    t.add(4)
+    assert t.answered(9.0) is None, "loading the model is no label's cost"
+    assert t.answered(1.0) == pytest.approx(0.2)
+    assert t.queue.seconds_per_frame == pytest.approx(1.0)
+
+
+def test_a_share_that_changed_between_two_answers_tells_no_cost(tmp_path: Path) -> None:
+    t = Timed(tmp_path)
+    t.add(5)
+    t.answered(9.0)
+    t.answered(1.0)
+    t.share = 0.5
+    assert t.answered(0.7) is None
+    assert t.queue.seconds_per_frame == pytest.approx(0.4), "the same cost under a larger share"
+    assert t.answered(0.4) == pytest.approx(0.2)
+
+
+def test_time_without_anything_to_label_is_no_cost(tmp_path: Path) -> None:
+    t = Timed(tmp_path)
+    t.add(1)
+    t.answered(1.0)
+    t.time += 60.0
+    t.add(2)
+    assert t.answered(1.0) is None
+    assert t.answered(1.0) == pytest.approx(0.2)
+    t.add(2)
+    t.queue.worker_lost()
+    assert t.answered(30.0) is None, "nor is the time of a worker that died"
+
+
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sampled_from(["add", "answer", "unreadable", "lost", "away"]), max_size=60))
 def test_no_frame_is_lost_or_counted_twice(tmp_path: Path, steps: list[str]) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from edge.core.errors import InvalidValue
 from edge.core.learning import BudgetProblem, Cost, LearningFacts
-from scheduler.learning.budget import AIM, decide, needed_golden_share
+from scheduler.learning.budget import AIM, decide, most_golden_share, needed_golden_share
 from scheduler.learning.costs import learned, observed
 from scheduler.learning.windows import choose_window, net_value
 
@@ -139,6 +139,12 @@ def test_the_golden_share_follows_what_is_left() -> None:
     cost = Cost(0.02, 0.0, 10)
     assert needed_golden_share(100, cost, 50.0) == pytest.approx(0.05)
     assert needed_golden_share(0, cost, 50.0) == 0.02, "it is never without a share"
+
+
+def test_the_golden_model_gets_no_more_than_one_thread_can_use() -> None:
+    many_cores = replace(on(20.0), thread=0.1)
+    assert decide(many_cores).golden_share == most_golden_share(many_cores) == 0.1
+    assert most_golden_share(replace(many_cores, thread=1.0)) == pytest.approx(0.6 * DEMO.capacity)
 
 
 def test_a_slow_box_chooses_a_longer_window() -> None:
