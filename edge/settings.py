@@ -255,7 +255,11 @@ class RetrainingSettings(Settings):
     space: ConfigurationSpace = ConfigurationSpace()
     published_space: ConfigurationSpace = Field(
         ConfigurationSpace(
-            epochs=(3, 6), batch_sizes=(4,), layers=("last_stage", "all"), data_fractions=(1.0,), learning_rates=(1e-3,)
+            epochs=(2, 4, 8),
+            batch_sizes=(4,),
+            layers=("last_stage", "all"),
+            data_fractions=(1.0,),
+            learning_rates=(1e-3,),
         ),
         description="the same for students that began as a published detector; learning rates are relative",
     )
