@@ -317,9 +317,9 @@ class Learning:
         self.promises = remembered(self.promises, camera, outcome)
         self._save()
 
-    def correction(self, camera: str, window: int, s: RetrainingSettings) -> Correction:
-        """For the camera's plan of `window`."""
-        return correction(self.promises, camera, window, s.window_s)
+    def correction(self, camera: str, window: int, s: RetrainingSettings, frames: int | None = None) -> Correction:
+        """For the camera's plan of `window`; `frames` were held out to measure its student."""
+        return correction(self.promises, camera, window, s.window_s, frames)
 
     def kept(self, camera: str, window: int) -> dict[str, float] | None:
         """Predicted and realised accuracy of a camera's window, for its record."""

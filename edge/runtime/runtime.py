@@ -950,7 +950,9 @@ class Runtime:
                 0 if data is None else len(data.held_out),
                 None if measured is None else measured.value,
                 camera.profile,
-                self.learning.correction(camera.id, window + 1, self.retraining),
+                self.learning.correction(
+                    camera.id, window + 1, self.retraining, None if data is None else len(data.held_out)
+                ),
             )
         )
 

@@ -6,7 +6,7 @@ of past windows tells how much of all that there is. Over a window, with F the m
 
     realised / F = held-out + pull * (usual - held-out) - decay * T / 2 + offset + gain * (planned gain / F)
 
-(usual: what the camera's realised / F was in the windows past; a held-out score of a dozen frames is noise to a part)
+(usual: what the camera's realised / F was in the windows past; a held-out score of a dozen frames is mostly noise)
 is fitted by ridge regression towards a prior: first on all cameras (towards what is usual), then on the camera's own
 windows (towards all cameras). Old windows fade; an outcome far off the others counts less (Huber's weights). The decay
 is what the same student lost between the halves of a window. Only plain numbers come in, so a plan can be made again.
@@ -29,6 +29,9 @@ FloatArray = NDArray[np.float64]
 #: (offset, gain, pull) before anything was learned, and their standard deviations.
 PRIOR = np.array([-0.01, 0.6, 0.3])
 PRIOR_SPREAD = np.array([0.06, 0.2, 0.1])
+#: A held-out score of one frame is off by so much, and a scene wanders so far from what is usual of it between two
+#: windows (standard deviations of an accuracy): they say how far a score of few frames is pulled towards what is usual.
+FRAME_NOISE, WANDER = 0.3, 0.05
 #: How far one camera's numbers lie from those of all (standard deviations).
 CAMERA_SPREAD = np.array([0.025, 0.12, 0.1])
 #: Standard deviation of a realised accuracy around what is explained: few labelled frames, and a scene of its own mind.
@@ -94,8 +97,20 @@ def remembered(history: PromiseHistory, camera: str, outcome: PromiseOutcome) ->
     return PromiseHistory(dict(history.cameras) | {camera: (*before, outcome)[-MEMORY:]})
 
 
-def correction(history: PromiseHistory, camera: str, window: int, window_s: float) -> Correction:
-    """What to do to `camera`'s numbers in `window` of `window_s` seconds."""
+def usual_pull(frames: int) -> float:
+    """Before anything was learned: how far a score on `frames` held-out frames is pulled towards what is usual of the
+    camera, as two measurements are weighed by their variances. Raises InvalidValue for fewer than 1 frame."""
+    checks.in_range("frames", frames, 1, 1e9)
+    noise = FRAME_NOISE**2 / frames
+    return noise / (noise + WANDER**2)
+
+
+def correction(
+    history: PromiseHistory, camera: str, window: int, window_s: float, frames: int | None = None
+) -> Correction:
+    """What to do to `camera`'s numbers in `window` of `window_s` seconds. `frames` were held out to measure its student
+    (None: not known)."""
+    prior = PRIOR if not frames else np.array([PRIOR[0], PRIOR[1], usual_pull(frames)])
     every = [
         (c, o, o.measured)
         for c, found in sorted(history.cameras.items())
@@ -104,7 +119,7 @@ def correction(history: PromiseHistory, camera: str, window: int, window_s: floa
     ]
     decay = {c: decay_per_s(history, c, window_s) for c in {c for c, _, _ in every} | {camera}}
     rows = [_row(o, measured, decay[c], window_s) for c, o, measured in every]
-    site = _ridge(rows, [o.window for _, o, _ in every], window, PRIOR, PRIOR_SPREAD)
+    site = _ridge(rows, [o.window for _, o, _ in every], window, prior, PRIOR_SPREAD)
     own = [(r, o.window) for r, (c, o, _) in zip(rows, every, strict=True) if c == camera]
     fitted = _ridge([r for r, _ in own], [w for _, w in own], window, site, CAMERA_SPREAD)
     return Correction(

@@ -20,6 +20,7 @@ from scheduler.learning.promise import (
     level,
     remembered,
     usual_level,
+    usual_pull,
 )
 
 WINDOW_S = 90.0
@@ -167,3 +168,23 @@ def test_a_window_seen_twice_counts_once() -> None:
     history = remembered(remembered(PromiseHistory(), "a", outcome), "a", PromiseOutcome(3, 0.5, 0.4, 0.5, 1.0))
     assert [o.realised for o in history.cameras["a"]] == [0.4]
     assert PromiseHistory.from_json(history.to_json()) == history
+
+
+@given(st.integers(1, 5000), st.integers(1, 5000))
+def test_a_score_of_fewer_frames_is_pulled_further_towards_what_is_usual(a: int, b: int) -> None:
+    few, many = sorted((a, b))
+    assert 0.0 < usual_pull(many) <= usual_pull(few) < 1.0
+
+
+def test_a_lucky_score_of_seven_frames_promises_little_more_than_usual() -> None:
+    history = PromiseHistory()
+    for window in (1, 2, 3):
+        history = remembered(history, "a", PromiseOutcome(window, 0.7, 0.7, 0.7, 1.0, 0.0, 0.7, None))
+    few, many = (correction(history, "a", 4, WINDOW_S, frames) for frames in (7, 700))
+    assert level(0.9, 0.9, few, WINDOW_S) < 0.76
+    assert level(0.9, 0.9, many, WINDOW_S) > 0.85
+
+
+def test_a_score_of_no_frame_is_refused() -> None:
+    with pytest.raises(InvalidValue, match="frames"):
+        usual_pull(0)
