@@ -27,6 +27,7 @@ from edge.core.configs import WHOLE, Region, RetrainingConfig
 from edge.core.errors import InvalidValue, LabelError
 from edge.core.labels import Accuracy, LabelledFrame, LabelledWindow
 from edge.core.thresholds import LOWEST, best_score
+from edge.core.vision import Detections
 from edge.students.detector_loss import Decoder, published_loss
 from edge.students.graph import GraphNet
 from edge.students.published import PublishedStudent, distance
@@ -45,6 +46,8 @@ KEPT_OF_DOWNLOAD, KEPT_WITHOUT_OBJECTS = 0.5, 0.85
 MANY_OBJECTS = 200
 #: Pictures are kept in memory a little larger than the input, so that a scaled view is not blurred.
 MARGIN = 1.25
+#: Students whose answers on kept-out pictures are remembered: the new one, the one in force and the download, and one.
+REMEMBERED = 4
 CHECKPOINT_FORMAT = "magpie-checkpoint/2"
 
 
@@ -83,6 +86,7 @@ class PublishedExamples:
         # Kept as files in memory: the kept-out ones may be let go while the retraining runs, and all students shall be
         # judged on the same pictures.
         self._files: dict[Path, bytes] = {}
+        self._answered: dict[bytes, dict[Path, Detections]] = {}
         self.held_out_frames = self._readable(data.held_out)
         self.kept_out_frames = self._readable(data.kept_out)
 
@@ -107,16 +111,32 @@ class PublishedExamples:
 
     def answers(self, student: PublishedStudent, frames: Sequence[LabelledFrame]) -> list[Pair]:
         """(every answer from the lowest score on, labels) of each frame whose picture can be read; of held-out and
-        kept-out frames all."""
+        kept-out frames all. Each of these is answered once by a student's weights."""
+        known = self._answered_by(student)
         pairs: list[Pair] = []
         for frame in frames:
-            self.breathe()
-            content = self._files.get(frame.frame.path)
-            picture = read_frame(frame) if content is None else _decoded(content)
-            if picture is None:
-                continue
-            pairs.append((student.detect([picture], score=LOWEST, region=self.region)[0], frame.labels))
+            path = frame.frame.path
+            if path not in known:
+                self.breathe()
+                content = self._files.get(path)
+                picture = read_frame(frame) if content is None else _decoded(content)
+                if picture is None:
+                    continue
+                answer = student.detect([picture], score=LOWEST, region=self.region)[0]
+                if content is None:
+                    pairs.append((answer, frame.labels))
+                    continue
+                known[path] = answer
+            pairs.append((known[path], frame.labels))
         return pairs
+
+    def _answered_by(self, student: PublishedStudent) -> dict[Path, Detections]:
+        """What the student's weights answered so far; of other students the latest few are remembered."""
+        known = self._answered.pop(student.content, {})
+        self._answered[student.content] = known
+        while len(self._answered) > REMEMBERED:
+            del self._answered[next(iter(self._answered))]
+        return known
 
 
 def _decoded(content: bytes) -> NDArray[np.uint8] | None:

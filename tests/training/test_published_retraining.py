@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,15 @@ from edge.core.labels import LabelledWindow
 from edge.detectors.description import published_spec
 from edge.students.published import PublishedStudent
 from edge.training.progress import TrainingFailed
-from edge.training.published import KEPT_OF_DOWNLOAD, KEPT_WITHOUT_OBJECTS, PublishedExamples, PublishedRetraining
+from edge.training.published import (
+    KEPT_OF_DOWNLOAD,
+    KEPT_WITHOUT_OBJECTS,
+    REMEMBERED,
+    PublishedExamples,
+    PublishedRetraining,
+    frame_counts,
+    with_best_score,
+)
 
 CAMERA = ("car", "person")
 MAP = {"car": ("car", "truck")}
@@ -246,6 +255,35 @@ def test_a_region_is_all_that_is_looked_at(window: LabelledWindow) -> None:
     result = PublishedRetraining(parent, examples, SHORT).run()
     found = examples.answers(result, examples.held_out_frames)
     assert all((a.boxes[:, 2] <= 0.5 + 1e-6).all() for a, _ in found)
+
+
+def test_a_kept_out_picture_is_answered_once_by_the_same_weights(
+    window: LabelledWindow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answered: list[bytes] = []
+    detect = PublishedStudent.detect
+
+    def counted(self: PublishedStudent, *args: Any, **options: Any) -> Any:
+        answered.append(self.content)
+        return detect(self, *args, **options)
+
+    monkeypatch.setattr(PublishedStudent, "detect", counted)
+    students = [student(seed=n) for n in range(REMEMBERED + 1)]
+    examples = PublishedExamples(replace(window, kept_out=window.train[:3]), students[0])
+    judged, accuracy = with_best_score(students[0].copy(), examples)
+    assert answered == [students[0].content] * 11
+    counts = frame_counts(judged, examples)
+    assert len(answered) == 11, "the least score changes what counts, not what is answered"
+    assert len(counts) == 11
+    assert with_best_score(students[0].copy(), examples)[1] == accuracy
+    for other in students[1:]:
+        with_best_score(other, examples)
+    assert answered.count(students[1].content) == 11, "each student is asked itself"
+    frame_counts(students[0], examples)
+    assert answered.count(students[0].content) == 22, "of many students the first is forgotten"
+    examples.answers(students[0], examples.train_frames[3:5])
+    examples.answers(students[0], examples.train_frames[3:5])
+    assert answered.count(students[0].content) == 26, "pictures to train on are not remembered"
 
 
 def test_the_classes_of_a_tiny_detector_cover_the_camera() -> None:
