@@ -109,7 +109,7 @@ class Watched(Appliance):
     async def calm(self) -> None:
         """Every camera answers, and for some seconds has."""
         for camera in self.fresh:
-            self.runtime.watch(camera, 30.0)
+            self.runtime.camera_workers.watch(camera, 30.0)
             seen = len(self.fresh[camera])
             await self.until(lambda c=camera, n=seen: len(self.fresh[c]) > n + 15, f"{camera} answers")  # type: ignore[misc]
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import shutil
+import time
 from collections.abc import AsyncIterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -42,7 +43,7 @@ from edge.runtime import messages as m
 from edge.runtime.camera import assumed_profile
 from edge.runtime.golden_worker import GoldenWorkerSpec, check_golden
 from edge.runtime.groups import GROUPS_DOCUMENT
-from edge.runtime.runtime import Runtime, planner
+from edge.runtime.runtime import Runtime
 from edge.runtime.serving_cameras import CamerasNow
 from edge.runtime.students import first_student, student_of
 from edge.settings import (
@@ -61,6 +62,7 @@ from edge.store.journal import JournalBuffer
 from edge.store.retention import RetentionLimits
 from edge.store.store import Store
 from edge.store.values import CameraWindow, Recovery
+from scheduler.follow import planner
 
 if TYPE_CHECKING:
     from edge.runtime.serving import ServingRuntime
@@ -92,7 +94,7 @@ class Appliance:
         self.live = LivePictures(
             self.clock,
             lambda: self.runtime.cameras if hasattr(self, "runtime") else (),
-            lambda camera, fps: self.runtime.watch(camera, fps),
+            lambda camera, fps: self.runtime.camera_workers.watch(camera, fps),
         )
         self._sequence = 0
         self._disk_low = False
@@ -239,7 +241,7 @@ class Appliance:
         if inside and open_window is not None:
             self.runtime.resume(open_window)
         else:
-            self.runtime.begin()
+            self.runtime.boundary_reached()
         await self._start_serving()
         self.outputs.start()
         await self.alarms.open()
@@ -319,7 +321,7 @@ class Appliance:
             self.store,
             self.clock,
             lambda: self.runtime.cameras,
-            lambda camera, order: self.runtime.take_pictures(camera, order),
+            lambda camera, order: self.runtime.camera_workers.take_pictures(camera, order),
             served,
             self.note,
             self._tell,
@@ -349,7 +351,7 @@ class Appliance:
         if in_force is None:
             in_force = await self._first_model(settings)
         lineage = await asyncio.to_thread(self.store.lineage, in_force.id)
-        self.runtime.add_camera(settings, in_force, lineage[-1], await self._baseline(settings.id))
+        self.runtime.camera_workers.add(settings, in_force, lineage[-1], await self._baseline(settings.id))
         history = await asyncio.to_thread(self.store.get_settings, f"profiler/{settings.id}")
         self.runtime.cameras[settings.id].history = history
         self.runtime.siblings.known(
@@ -519,7 +521,7 @@ class Appliance:
         runtime, state = self.runtime, self.runtime.controller.state
         shares = {}
         for camera in runtime.cameras.values():
-            job = runtime.jobs.get(camera.id)
+            job = runtime.retrainings.running.get(camera.id)
             shares[camera.id] = {
                 "inference": camera.share,
                 "retraining": 0.0 if job is None else job.share,
@@ -545,11 +547,11 @@ class Appliance:
             "profiling_share": sum(w["share"] for w in runtime.supervisor.workers() if w["role"] == "profiling"),
             "control_share": self.site.control_share,
             "serving": self._serving_overview(),
-            "usage": [u.to_json() for u in runtime.usage()],
+            "usage": [u.to_json() for u in runtime.supervisor.usage()],
             "cameras": [
                 {"id": c.id, "name": c.settings.name or c.id, **c.state_json()} for c in runtime.cameras.values()
             ],
-            "jobs": [j.to_json() for j in runtime.jobs.values()],
+            "jobs": [j.to_json() for j in runtime.retrainings.running.values()],
             "complaints": list(runtime.complaints)[-10:],
             "workers": runtime.supervisor.workers(),
             "losses": {
@@ -739,9 +741,9 @@ class Appliance:
         )
         before = found.settings
         if _of_worker(changed) == _of_worker(before):
-            self.runtime.settle_camera(changed)
+            self.runtime.camera_workers.settle(changed)
         else:
-            await self.runtime.remove_camera(camera)
+            await self.runtime.camera_workers.remove(camera)
             if not changed.enabled:
                 self.alarms.camera_gone(camera, "the camera was switched off")
             await self._take_in(changed)
@@ -751,7 +753,7 @@ class Appliance:
 
     async def remove_camera(self, camera: str, by: str) -> None:
         async with self._cameras_change:
-            await self.runtime.remove_camera(camera)
+            await self.runtime.camera_workers.remove(camera)
             await asyncio.to_thread(self.store.delete_camera, camera, by)
             await asyncio.to_thread(forget, self.store, Path(self.site.data_dir), camera, True)
         self.live.forget(camera)
@@ -836,7 +838,7 @@ class Appliance:
         record = max(detail.plans, key=lambda p: (bool(_options(p.problem)), -p.id))
         problem = WindowProblem.from_json(record.problem)
         # As it could be granted here, within the same limits: else it is no comparison.
-        plan_by = planner(self.runtime.partitioner.caps)
+        plan_by = planner(self.runtime.partitioner.caps, time.perf_counter)
         plan = await asyncio.to_thread(plan_by, policy, problem, None, 0.0)
         return {
             "policy": policy,
@@ -857,10 +859,11 @@ class Appliance:
         return [v.to_json() for v in self.store.lineage(version)]
 
     async def pin_model(self, version: str, pinned: bool, by: str) -> Json:
-        return (await self.runtime.pin(version, pinned, by)).to_json()
+        return (await self.runtime.versions.pin(version, pinned, by)).to_json()
 
     async def roll_back(self, camera: str, version: str | None, by: str, reason: str) -> Json:
-        return (await self.runtime.roll_back(camera, version, by, reason)).to_json()
+        found = self.runtime.camera(camera)
+        return (await self.runtime.versions.roll_back(found, version, by, reason)).to_json()
 
     # -- service: history and live
 

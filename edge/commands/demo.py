@@ -171,7 +171,9 @@ async def _until_measured(running: RunningAppliance, console: _Console, first: i
     while not running.stop.is_set():
         state = runtime.controller.state
         measured = [
-            n for n in sorted(runtime.evaluated) if {c.id for c in runtime.cameras.values()} <= runtime.evaluated[n]
+            n
+            for n in sorted(runtime.boundary.measured)
+            if {c.id for c in runtime.cameras.values()} <= runtime.boundary.measured[n]
         ]
         if wanted and measured and measured[-1] >= wanted[-1]:
             return wanted
@@ -181,12 +183,12 @@ async def _until_measured(running: RunningAppliance, console: _Console, first: i
             running.appliance.clock.utc() - runtime.window_start_utc_s,
             runtime.retraining.window_s,
             state.phase,
-            [j.to_json() for j in runtime.jobs.values()],
+            [j.to_json() for j in runtime.retrainings.running.values()],
         )
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(0.5):
                 await running.stop.wait()
-    return [n for n in sorted(runtime.evaluated) if n >= first]
+    return [n for n in sorted(runtime.boundary.measured) if n >= first]
 
 
 _TOLD = {

@@ -21,7 +21,8 @@ from scheduler.groups import FIRST_KEPT, MOST_KEPT, groups_of, kept_part
 from scheduler.siblings import Known
 
 if TYPE_CHECKING:
-    from edge.runtime.runtime import RunningJob, Runtime
+    from edge.runtime.retrainings import RunningJob
+    from edge.runtime.runtime import Runtime
 
 #: The store's document of what groups taught.
 GROUPS_DOCUMENT = "groups"
@@ -103,7 +104,7 @@ class Groups:
             asked is None
             or camera is not asked.camera
             or camera.version.id != asked.version
-            or name in self._r.jobs
+            or name in self._r.retrainings.running
             or camera.version.spec != done.spec
         ):
             discard(done)

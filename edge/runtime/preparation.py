@@ -16,21 +16,16 @@ from edge.runtime.camera import CameraRuntime
 from edge.runtime.learning import Box, history_of
 
 if TYPE_CHECKING:
-    from edge.runtime.runtime import RunningJob, Runtime
+    from edge.runtime.retrainings import RunningJob
+    from edge.runtime.runtime import Runtime
 
 
 class Preparation:
     """The runtime's hands for `edge.runtime.learning`."""
 
-    def __init__(
-        self,
-        runtime: Runtime,
-        note: Callable[..., None],
-        write: Callable[..., None],
-        share_profilers: Callable[[float], None],
-    ) -> None:
-        """`note` journals, `write` calls the store behind, `share_profilers` gives all profilers together a share."""
-        self._r, self._note, self._write, self._share_profilers = runtime, note, write, share_profilers
+    def __init__(self, runtime: Runtime, note: Callable[..., None], write: Callable[..., None]) -> None:
+        """`note` journals, `write` calls the store behind."""
+        self._r, self._note, self._write = runtime, note, write
 
     def box(self) -> Box:
         """What the learning budget is decided from."""
@@ -40,12 +35,16 @@ class Preparation:
         need = sum(c.profile.max_gpu for c in enabled)
         unknown = any(not history_of(c.history).known for c in enabled)
         published = 2 * sum(c.published for c in enabled) > len(enabled)
-        return Box(capacity, need, len(enabled), self.thread, r.profilers, 1 if unknown else 0, published)
+        return Box(capacity, need, len(enabled), self.thread, len(r.profilers.names), 1 if unknown else 0, published)
 
     @property
     def thread(self) -> float:
         """The most of the device that one thread can use."""
         return min(1.0, 1.0 / self._r.cores)
+
+    def labels(self, camera: CameraRuntime) -> int:
+        """Frames of a camera's window that shall be labelled."""
+        return self._r.learning.labels(self._r.retraining, camera.settings)
 
     # -- the golden share
 
@@ -104,7 +103,7 @@ class Preparation:
         rises = golden > self._golden_now()
         if not rises:
             r.supervisor.resize("golden", golden)
-        self._share_profilers(spare - lent + r.retraining.evaluation_share)
+        r.profilers.resize(spare - lent + r.retraining.evaluation_share)
         if rises:
             r.supervisor.resize("golden", golden)
 
@@ -141,6 +140,49 @@ class Preparation:
         self._note("profiled", camera=data.camera, window=r.controller.state.window, data=facts)
         r.dispatch(ev.Profiled(r.clock.monotonic(), data.camera, data.window, profiles))
 
+    def profiled(self, done: m.ProfileDone) -> None:
+        """A profiler handed a camera's profiles in."""
+        r = self._r
+        camera = r.cameras.get(done.camera)
+        if camera is None:
+            return
+        r.learning.profiled(done, history_of(camera.history))
+        camera.history = done.history
+        camera.profiles |= {p.config.id: p for p in done.profiles}
+        window = r.controller.state.window
+        self._keep_history(camera)
+        self._write(r.store.add_profiles, window, done.camera, done.profiles)
+        self._write(r.store.add_cost, window, "profiling", camera=done.camera, gpu_seconds=done.gpu_seconds)
+        facts = {
+            "configs": len(done.profiles),
+            "trials": done.trials,
+            "handed_in": done.handed_in,
+            "pruned": done.pruned,
+            "gpu_s": done.gpu_seconds,
+            "note": done.note,
+        }
+        self._note("profiled", camera=done.camera, window=window, data=facts)
+        r.dispatch(
+            ev.Profiled(
+                r.clock.monotonic(),
+                done.camera,
+                done.window,
+                tuple(done.profiles),
+                done.start_accuracy,
+                done.gpu_seconds,
+            )
+        )
+
+    def hand_in(self, last: bool = False) -> None:
+        """Profilers answer with what they have; what is not begun (or, at last, not handed in) is answered from what
+        past windows taught. While no camera knows anything, what is not begun waits for the first that does."""
+        r, knows = self._r, self.knows()
+        left = r.profilers.withdraw(lambda job: isinstance(job, m.Profile)) if knows else []
+        at_work = r.profilers.hand_in()
+        for job in [*left, *(at_work if last and knows else ())]:
+            if isinstance(job, m.Profile):
+                asyncio.get_running_loop().call_soon(self.from_history, job.data)
+
     def planned(self, order: ev.RecordPlan) -> None:
         """Note what is promised; the first plan of a window says when labels and profiles were ready."""
         r = self._r
@@ -169,5 +211,8 @@ class Preparation:
             return  # what a group costs and brings is not what the configuration would alone
         history = history_of(camera.history)
         camera.history = history.learned(job.config, done.candidate.value, done.device_seconds).to_json()
-        put = partial(r.store.put_settings, audited=False)
+        self._keep_history(camera)
+
+    def _keep_history(self, camera: CameraRuntime) -> None:
+        put = partial(self._r.store.put_settings, audited=False)
         self._write(put, f"profiler/{camera.id}", camera.history, "micro-profiler")

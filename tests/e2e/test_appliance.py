@@ -20,7 +20,7 @@ async def test_windows_are_measured_planned_and_retrained(site: Callable[..., Si
     async with running(site()) as appliance:
         runtime = appliance.runtime
         both = {"overpass", "junction"}
-        await until(lambda: both <= runtime.evaluated.get(2, set()), 110, "two windows are over and measured")
+        await until(lambda: both <= runtime.boundary.measured.get(2, set()), 110, "two windows are over and measured")
         appliance.journal.flush()
 
         def written() -> bool:

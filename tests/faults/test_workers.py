@@ -105,13 +105,13 @@ async def begun(running: Watched) -> str:
     camera = free()[0]
     job = f"test-{camera.id}-{len(running.events)}"
     order = ev.StartRetraining(camera.id, job, next(iter(camera.profiles)), 0.2, next(iter(camera.closed)))
-    runtime._carry_out(order)
+    runtime.carry_out(order)
     return camera.id
 
 
 async def trainer_of(running: Watched) -> str:
     """Starts a retraining and waits until it is some epochs on its way; the camera's id."""
-    camera, jobs = await begun(running), running.appliance.runtime.jobs
+    camera, jobs = await begun(running), running.appliance.runtime.retrainings.running
     await running.until(lambda: camera in jobs and jobs[camera].fraction > 0.1, "it trains", 150.0)
     assert jobs[camera].fraction < 0.9
     return camera
@@ -120,17 +120,16 @@ async def trainer_of(running: Watched) -> str:
 async def test_a_retraining_that_is_killed_goes_on_from_its_checkpoint(running: Watched) -> None:
     camera = await trainer_of(running)
     runtime = running.appliance.runtime
-    job = runtime.jobs[camera]
+    jobs = runtime.retrainings.running
+    job = jobs[camera]
     checkpoints = list((Path(runtime.site.data_dir) / "jobs").glob(f"{camera}-*.ckpt"))
     assert checkpoints, "kept after each epoch"
     mark = len(running.events)
     os.kill(running.pid(f"retrain-{camera}"), signal.SIGKILL)
     await running.until(lambda: running.of("worker.worker_lost", mark), "the loss is journaled")
     runtime.supervisor.resize(f"retrain-{camera}", 0.8)
-    await running.until(
-        lambda: camera not in runtime.jobs or runtime.jobs[camera].fraction != job.fraction, "it goes on"
-    )
-    again = runtime.jobs.get(camera)
+    await running.until(lambda: camera not in jobs or jobs[camera].fraction != job.fraction, "it goes on")
+    again = jobs.get(camera)
     assert again is None or again.fraction > job.fraction - 0.1, "and not from the start"
     await running.until(lambda: ended(running, camera, mark), "it comes to an end")
     assert ended(running, camera, mark)[0]["kind"] in ("model.promoted", "model.rejected")

@@ -23,7 +23,7 @@ from edge.core.vision import Detections
 from edge.runtime import messages as m
 from edge.runtime.groups import Groups
 from edge.runtime.judging import Gate
-from edge.runtime.runtime import RunningJob
+from edge.runtime.retrainings import RunningJob
 from edge.settings import RetrainingSettings
 from edge.store.store import Store, default_url
 from scheduler.contenders import Contender
@@ -46,7 +46,8 @@ class Site(Box):
         )
         runtime: Any = SimpleNamespace(
             cameras=self.cameras, siblings=self.siblings, retraining=RetrainingSettings(),
-            clock=SystemClock(), site=SimpleNamespace(data_dir=folder), dispatch=self.dispatched.append, jobs=self.jobs,
+            clock=SystemClock(), site=SimpleNamespace(data_dir=folder), dispatch=self.dispatched.append,
+            retrainings=SimpleNamespace(running=self.jobs),
             learning=SimpleNamespace(not_promised=lambda camera, window: self.not_promised.append((camera, window))),
             controller=SimpleNamespace(state=SimpleNamespace(window=2)),
             complain=lambda code, words, camera: self.complaints.append(words),

@@ -1,0 +1,294 @@
+"""The end of a camera's window: its sample is closed, labelled, kept and measured."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edge.core import events as ev
+from edge.core.accuracy import realised
+from edge.core.baseline import Baseline
+from edge.core.errors import MagpieError, NotFound
+from edge.core.labels import Accuracy, LabelledFrame, LabelledWindow, SampledFrame
+from edge.recording.exemplars import read_exemplars
+from edge.recording.kept_out import read_kept_out
+from edge.recording.labelled_windows import manifest_path, pictured_windows, window_bytes, write_manifest
+from edge.recording.split import build_labelled_window
+from edge.runtime import messages as m
+from edge.runtime.camera import CameraRuntime
+from edge.runtime.learning import drift_per_s, with_late_labels
+from scheduler.promotion import roll_back
+from scheduler.regions import next_region
+
+if TYPE_CHECKING:
+    from edge.runtime.runtime import Runtime
+
+#: Waiting for the last labels of a closed sample, and for its exemplars, may take these parts of a window.
+LABEL_WAIT, MEMORY_WAIT = 0.08, 0.05
+#: A camera's worker hands the last frames of its sample over within so many seconds.
+CLOSE_S = 5.0
+#: Windows whose measured cameras are remembered.
+_REMEMBERED = 100
+
+
+class Boundary:
+    """The runtime's hands at a window's end. `spawn(work, name)` runs beside the loop's main work."""
+
+    def __init__(self, runtime: Runtime, note: Callable[..., None], spawn: Callable[..., None]) -> None:
+        self._r, self._note, self._spawn = runtime, note, spawn
+        self._data = Path(runtime.site.data_dir)
+        #: Cameras of which all that is measured of a window is known (or will never be), by window.
+        self.measured: dict[int, set[str]] = {}
+        self._closing: dict[tuple[str, int], asyncio.Future[None]] = {}
+        self._remembering: dict[str, asyncio.Future[None]] = {}
+
+    def close(self, order: ev.CloseSample) -> None:
+        """Begin to close a camera's sample."""
+        self._r.preparation.share()
+        self._spawn(self._close_sample(order.camera, order.window), f"close {order.camera}/{order.window}")
+
+    def sample_closed(self, camera: str, window: int, frames: tuple[SampledFrame, ...]) -> None:
+        """The camera's worker handed the last frames of its sample over."""
+        for frame in frames:
+            self._r.labels.add(frame)
+        waiting = self._closing.pop((camera, window), None)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(None)
+
+    def remembered(self, camera: str) -> None:
+        """The camera's exemplars were picked, or will not be."""
+        done = self._remembering.get(camera)
+        if done is not None and not done.done():
+            done.set_result(None)
+
+    def not_measured(self, window: int, camera: str) -> None:
+        """Nothing more will be known of the camera's window."""
+        self.measured.setdefault(window, set()).add(camera)
+        for old in [n for n in self.measured if n < window - _REMEMBERED]:
+            del self.measured[old]
+
+    def evaluated(self, result: m.Evaluated) -> None:
+        """The students in shadow were measured: what it means for the camera, its record and its version in force."""
+        r = self._r
+        camera = r.cameras.get(result.camera)
+        if camera is None:
+            return
+        camera.realised, camera.frozen_accuracy, camera.download = result.realised, result.frozen, result.download
+        if result.baseline is not None:
+            self._learned_baseline(camera, result.baseline)
+        if result.score is not None:
+            camera.score = (result.version, result.score)
+            r.supervisor.send(camera.worker, m.SetScore(result.version, result.score))
+        r.siblings.learned(camera.id, result.look)
+        self._record(camera, result)
+        judged = result.version == camera.version.id and not camera.version.pinned
+        if judged and result.current_live is not None and result.parent_live is not None:
+            decision = roll_back(
+                result.current_live.value,
+                result.parent_live.value,
+                result.current_live.frames,
+                r.retraining.rollback_margin,
+            )
+            if decision.yes:
+                back = r.versions.roll_back(camera, None, "automatic roll-back", decision.reason)
+                self._spawn(back, f"roll back {camera.id}")
+        self.not_measured(result.window, camera.id)
+
+    # -- inside
+
+    async def _close_sample(self, name: str, window: int) -> None:
+        r = self._r
+        began = r.clock.monotonic()
+        camera = r.camera(name)
+        looked = camera.inference
+        await self._last_frames(camera, window)
+        r.camera_workers.look(camera)
+        camera.profiles = {}
+        # Only now, between two windows: no retraining reads the pictures that the memory lets go.
+        _, frames = await asyncio.gather(
+            self._remember(camera), r.labels.complete(name, window, LABEL_WAIT * r.retraining.window_s)
+        )
+        r.preparation.share()
+        data = await self._labelled_window(camera, window, frames)
+        r.records.write(
+            r.store.put_camera_window,
+            window,
+            name,
+            model_version=camera.version.id,
+            frames_labelled=len(frames),
+            objects_labelled=sum(len(f.labels) for f in frames),
+            labelling_delay_s=r.clock.monotonic() - began,
+        )
+        if r.cameras.get(name) is not camera:
+            return
+        if data is None:
+            await self._weigh(camera, window)
+            self.not_measured(window, name)
+            self._labelled(camera, window, None, None)
+            return
+        camera.closed = {window: data}
+        await asyncio.to_thread(write_manifest, self._data, data)
+        measured = await asyncio.to_thread(realised, data.task, data.all_sampled, len(data.classes))
+        r.learning.seen(name, window, measured.value, await asyncio.to_thread(drift_per_s, data))
+        self._labelled(camera, window, data, measured)
+        # The students in shadow can wait: the plan does not need them.
+        parent = await r.versions.parent(camera.version)
+        r.profilers.ask(
+            m.Evaluate(
+                data,
+                r.student(camera.frozen),
+                r.student(camera.version),
+                None if parent is None else r.student(parent),
+                r.cores,
+                looked,
+                (camera.baseline or Baseline()) if camera.published else None,
+                camera.published and camera.fixed_region() is None,
+            )
+        )
+        await self._weigh(camera, window)
+
+    async def _last_frames(self, camera: CameraRuntime, window: int) -> None:
+        """Have the worker begin the next window's sample and wait for what is left of this one."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._closing[(camera.id, window)] = future
+        if self._r.camera_workers.next_window(camera, window, window + 1):
+            try:
+                async with asyncio.timeout(CLOSE_S):
+                    await future
+            except TimeoutError:
+                why = {"reason": "the worker did not answer"}
+                self._note("sample.not_closed", camera=camera.id, window=window, data=why)
+        self._closing.pop((camera.id, window), None)
+
+    async def _remember(self, camera: CameraRuntime) -> None:
+        """Pick exemplars of the data that the camera was retrained on last; waits, at most a little."""
+        r = self._r
+        if not camera.closed or not (r.retraining.exemplars or camera.published):
+            return
+        data = camera.closed[max(camera.closed)]
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._remembering[camera.id] = done
+        kept_out = self._kept_out_root(camera.id) if camera.published else None
+        root, most = self._exemplar_root(camera.id), r.retraining.exemplars
+        r.profilers.ask(m.Remember(data, r.student(camera.version), root, most, r.cores, kept_out))
+        try:
+            async with asyncio.timeout(MEMORY_WAIT * r.retraining.window_s):
+                await asyncio.shield(done)
+        except TimeoutError:
+            left = r.profilers.withdraw(lambda j: isinstance(j, m.Remember) and j.data.camera == camera.id)
+            self._note("exemplars.late", camera=camera.id, window=data.window)
+            if not left:
+                # It has begun, and lets pictures go: what is trained on next must not name them.
+                await self._remembering[camera.id]
+        finally:
+            self._remembering.pop(camera.id, None)
+
+    async def _labelled_window(
+        self, camera: CameraRuntime, window: int, frames: tuple[LabelledFrame, ...]
+    ) -> LabelledWindow | None:
+        r = self._r
+        if not frames:
+            self._note("window.no_labels", camera=camera.id, window=window)
+            return None
+        s = camera.settings
+        try:
+            data = await asyncio.to_thread(
+                build_labelled_window,
+                s.id,
+                window,
+                s.task,
+                s.classes,
+                frames,
+                r.retraining.held_out,
+                read_exemplars(self._exemplar_root(s.id)),
+                0.0,
+                read_kept_out(self._kept_out_root(s.id)) if camera.published else None,
+            )
+        except MagpieError as error:
+            r.complain(error.code, str(error), camera.id)
+            return None
+        with_late = with_late_labels(data, r.labels.take_late(camera.id))
+        r.learning.late_labels_used += len(with_late.exemplars) - len(data.exemplars)
+        return with_late
+
+    def _labelled(
+        self, camera: CameraRuntime, window: int, data: LabelledWindow | None, measured: Accuracy | None
+    ) -> None:
+        r = self._r
+        held_out = 0 if data is None else len(data.held_out)
+        r.dispatch(
+            ev.SampleLabelled(
+                r.clock.monotonic(),
+                camera.id,
+                window,
+                0 if data is None else len(data.train),
+                held_out,
+                None if measured is None else measured.value,
+                camera.profile,
+                r.learning.correction(camera.id, window + 1, r.retraining, held_out),
+            )
+        )
+
+    async def _weigh(self, camera: CameraRuntime, window: int) -> None:
+        """Tell the store what the window takes on disk, and what is left of those whose pictures the recorder dropped
+        since; retention goes by it."""
+        before = camera.pictured
+        camera.pictured = await asyncio.to_thread(pictured_windows, self._data, camera.id)
+        for number in {window} | (before - camera.pictured):
+            size = await asyncio.to_thread(window_bytes, self._data, camera.id, number)
+            self._r.records.write(self._put_weight, number, camera.id, size)
+
+    def _put_weight(self, window: int, camera: str, size: int) -> None:
+        path = manifest_path(self._data, camera, window).relative_to(self._data)
+        with contextlib.suppress(NotFound):  # retention has deleted the window
+            self._r.store.put_camera_window(window, camera, manifest=str(path), picture_bytes=size)
+
+    def _learned_baseline(self, camera: CameraRuntime, baseline: Baseline) -> None:
+        camera.baseline = baseline
+        if camera.fixed_region() is None:
+            camera.next_region = next_region(baseline, camera.region)
+        put = partial(self._r.store.put_settings, audited=False)
+        self._r.records.write(put, f"baseline/{camera.id}", baseline.to_json(), "baseline")
+
+    def _record(self, camera: CameraRuntime, result: m.Evaluated) -> None:
+        r = self._r
+        details: dict[str, Any] = {"quality": result.quality, "class_counts": result.class_counts}
+        if result.download is not None:
+            details["download"] = result.download.to_json()
+        promise = r.learning.kept(result.camera, result.window)
+        if promise is not None:
+            details["promise"] = promise
+        if result.current_live is not None:
+            details["current_fresh"] = result.current_live.to_json()
+        r.records.write(
+            r.store.put_camera_window,
+            result.window,
+            camera.id,
+            realised=result.realised,
+            frozen=result.frozen,
+            details=details,
+        )
+        self._note(
+            "window.measured",
+            camera=camera.id,
+            window=result.window,
+            data={
+                "realised": _value(result.realised),
+                "frozen": _value(result.frozen),
+                "download": _value(result.download),
+            },
+        )
+
+    def _exemplar_root(self, camera: str) -> Path:
+        return self._data / "exemplars" / camera
+
+    def _kept_out_root(self, camera: str) -> Path:
+        return self._data / "kept-out" / camera
+
+
+def _value(accuracy: Accuracy | None) -> float | None:
+    return None if accuracy is None else round(accuracy.value, 4)

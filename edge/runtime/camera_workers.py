@@ -1,0 +1,240 @@
+"""The cameras' workers: started with their settings, heard, told what to look at and how often."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edge.core import events as ev
+from edge.core.access import SECRETS_FILE
+from edge.core.baseline import Baseline
+from edge.core.configs import WHOLE
+from edge.core.errors import MagpieError
+from edge.core.models import ModelVersion
+from edge.recording.labelled_windows import pictured_windows
+from edge.runtime import messages as m
+from edge.runtime.camera import CameraRuntime, assumed_profile, looking_at
+from edge.runtime.mains import camera_worker
+from edge.settings import CameraSettings
+from scheduler.degrade import choose_inference
+from scheduler.regions import next_region
+
+if TYPE_CHECKING:
+    from edge.runtime.runtime import Runtime
+
+
+class CameraWorkers:
+    """The runtime's hands for its cameras. `on_preview` takes live pictures, `on_answer` each camera's answers and the
+    pictures that `take_pictures` asked for."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        note: Callable[..., None],
+        on_preview: Callable[[str, m.Preview], None],
+        on_answer: Callable[[str, m.Answered | m.Picture], None],
+    ) -> None:
+        self._r, self._note = runtime, note
+        self._on_preview, self._on_answer = on_preview, on_answer
+        self._data = Path(runtime.site.data_dir)
+        self._watching: dict[str, float] = {}
+
+    # -- coming and going
+
+    def add(
+        self, settings: CameraSettings, version: ModelVersion, frozen: ModelVersion, baseline: Baseline | None = None
+    ) -> None:
+        """Take a camera in, with what earlier windows taught of its download; its worker starts if it is enabled."""
+        r = self._r
+        r.start_labelling()
+        camera = CameraRuntime(settings, version, frozen, assumed_profile(settings.inference, r.cores))
+        camera.baseline = baseline if camera.published else None
+        fixed = camera.fixed_region()
+        learned = WHOLE if camera.baseline is None else next_region(camera.baseline, camera.baseline.region)
+        camera.take_region(learned if fixed is None else fixed)
+        camera.pictured = pictured_windows(self._data, settings.id)
+        r.cameras[settings.id] = camera
+        r.labels.set_classes(settings.id, settings.classes, settings.class_map)
+        if not settings.enabled:
+            return
+        fair = r.camera_capacity() / max(1, r.expected_cameras, len(r.cameras))
+        camera.share = r.partitioner.caps.quantize(max(r.partitioner.caps.min_share, min(1.0, fair)))
+        camera.inference = settings.inference.space(camera.region)[0]
+        r.supervisor.start(
+            camera.worker,
+            "inference",
+            camera.share,
+            camera_worker,
+            partial(self._spec, settings.id),
+            partial(self._received, settings.id),
+            on_lost=partial(self._lost, settings.id),
+        )
+        self._join(camera, start_accuracy(camera))
+
+    async def remove(self, camera: str) -> None:
+        """Stop everything of a camera. The caller deletes its record. Raises NotFound."""
+        r = self._r
+        found = r.camera(camera)
+        del r.cameras[camera]
+        r.dispatch(ev.CameraLeft(r.clock.monotonic(), camera))
+        r.labels.forget_camera(camera)
+        r.learning.forget(camera)
+        r.siblings.forget(camera)
+        await asyncio.gather(
+            r.supervisor.stop(found.trainer, 1.0, m.FinishNow(keep=False)), r.supervisor.stop(found.worker)
+        )
+        r.retrainings.forget_camera(camera)
+
+    def settle(self, settings: CameraSettings) -> None:
+        """Settings that only the control process looks at are in force at once, without another worker. Raises
+        NotFound."""
+        camera = self._r.camera(settings.id)
+        before, camera.settings = camera.settings, settings
+        if before.retraining == settings.retraining or not settings.enabled:
+            return
+        known = self._r.controller.state.cameras.get(settings.id)
+        self._join(camera, start_accuracy(camera) if known is None else known.accuracy)
+
+    def rejoin(self, camera: CameraRuntime) -> None:
+        """Another version is in force, or may be replaced from now on or not: the controller is told."""
+        if camera.settings.enabled:
+            self._join(camera, start_accuracy(camera))
+
+    # -- orders
+
+    def next_window(self, camera: CameraRuntime, before: int, window: int) -> bool:
+        """The sample of `window` begins; `before` is the one that ends (0: none). False if the worker is not there."""
+        r = self._r
+        begun = m.NextWindow(before, window, r.retraining.window_s, r.preparation.labels(camera))
+        return r.supervisor.send(camera.worker, begun)
+
+    def go_on(self, camera: CameraRuntime, window: int) -> None:
+        """The sample of `window` goes on after a restart of the appliance."""
+        spec = self._spec(camera.id)
+        going_on = m.NextWindow(0, window, spec.window_left_s, spec.target_frames)
+        self._r.supervisor.send(camera.worker, going_on)
+
+    def choose_inference(self, camera: CameraRuntime) -> None:
+        """Answer in the way that the camera's share keeps up with."""
+        chosen = choose_inference(camera.profile, camera.share, camera.inference)
+        if chosen != camera.inference:
+            camera.inference = chosen
+            self._r.supervisor.send(camera.worker, m.SetInference(chosen))
+            facts = {"lambda": chosen.to_json(), "share": camera.share}
+            self._note("inference.changed", camera=camera.id, data=facts)
+
+    def look(self, camera: CameraRuntime) -> None:
+        """A window ends: look at another part of the picture from here on, where that was learned."""
+        if camera.next_region == camera.region:
+            return
+        camera.take_region(camera.next_region)
+        if camera.inference is not None:
+            self._r.supervisor.send(camera.worker, m.SetInference(camera.inference))
+        self._note("region.changed", camera=camera.id, data={"region": list(camera.region)})
+
+    def take_pictures(self, camera: str, order: m.TakePictures) -> bool:
+        """Ask a camera's worker for pictures of an answered frame; False if it cannot be asked."""
+        found = self._r.cameras.get(camera)
+        return found is not None and self._r.supervisor.send(found.worker, order)
+
+    def watch(self, camera: str, fps: float) -> None:
+        """Ask a camera's worker for encoded pictures (0: none). Raises NotFound."""
+        if self._watching.get(camera, 0.0) != fps:
+            self._watching[camera] = fps
+            self._r.supervisor.send(self._r.camera(camera).worker, m.Watch(fps))
+
+    # -- inside
+
+    def _join(self, camera: CameraRuntime, accuracy: float) -> None:
+        retrain = camera.settings.retraining
+        self._r.dispatch(
+            ev.CameraJoined(
+                self._r.clock.monotonic(),
+                camera.id,
+                accuracy,
+                camera.profile,
+                retrain.every_kth_window,
+                camera.version.id,
+                retrain.enabled and not camera.version.pinned,
+            )
+        )
+
+    def _spec(self, camera: str) -> m.CameraWorkerSpec:
+        r = self._r
+        c = r.cameras[camera]
+        state = r.controller.state
+        window_s = r.retraining.window_s
+        left_s = max(1.0, state.window_start_s + window_s - r.clock.monotonic())
+        return m.CameraWorkerSpec(
+            settings=c.settings,
+            student=r.student(c.version),
+            inference=c.inference or c.settings.inference.space(c.region)[0],
+            record_root=self._data / "pictures",
+            recording=r.site.recording,
+            # Before the first boundary it is not known which window goes on.
+            window=0 if state.phase == "idle" else state.window,
+            window_left_s=left_s,
+            # After a restart of the worker its sample goes on with what is left of time and budget.
+            target_frames=max(
+                1, round(r.learning.labels(r.retraining, c.settings) * min(1.0, left_s / r.retraining.window_s))
+            ),
+            cores=r.cores,
+            watch_fps=self._watching.get(camera, 0.0),
+            secrets=self._data / SECRETS_FILE,
+            score=c.score_of(c.version.id),
+        )
+
+    def _received(self, name: str, message: Any) -> None:
+        r = self._r
+        camera = r.cameras.get(name)
+        if camera is None:
+            return
+        if not camera.worker_up:
+            camera.worker_up = True
+            self._note("camera.worker_up", camera=name)
+        if isinstance(message, m.CameraReport):
+            self._reported(camera, message)
+        elif isinstance(message, m.Preview):
+            self._on_preview(name, message)
+        elif isinstance(message, m.Answered | m.Picture):
+            self._on_answer(name, message)
+        elif isinstance(message, m.Sampled):
+            r.labels.add(message.frame)
+            r.siblings.sampled(camera, message.frame)
+        elif isinstance(message, m.SampleClosed):
+            r.boundary.sample_closed(name, message.window, message.frames)
+        elif isinstance(message, m.Measured):
+            camera.profile = looking_at(message.profile, camera.region)
+            if not camera.announced:
+                camera.announced = True
+                self._join(camera, r.controller.state.cameras[name].accuracy)
+        elif isinstance(message, m.Swapped):
+            camera.swap_gaps_s.append(message.gap_s)
+            camera.frames_lost_in_swaps += message.frames_lost
+            r.versions.switched(name, message)
+        elif isinstance(message, m.SwapFailed):
+            failed = MagpieError(f"{name}: {message.version} could not be put in force: {message.reason}")
+            r.versions.switched(name, failed)
+
+    def _reported(self, camera: CameraRuntime, report: m.CameraReport) -> None:
+        before, camera.report = camera.report, report
+        status = report.status
+        if before is None or (before.status.state, before.status.fault) != (status.state, status.fault):
+            facts = {"fault": status.fault, "message": status.message}
+            self._note(f"camera.{status.state}", camera=camera.id, data=facts)
+
+    def _lost(self, name: str, reason: str) -> None:
+        camera = self._r.cameras.get(name)
+        if camera is not None:
+            camera.worker_up, camera.report = False, None
+            died = MagpieError(f"{name}: its worker died while the model was switched")
+            self._r.versions.switched(name, died)
+
+
+def start_accuracy(camera: CameraRuntime) -> float:
+    """What is known of the accuracy [0, 1] of a camera's version in force."""
+    scores = camera.version.scores
+    return min(1.0, max(0.0, scores.get("held_out", scores.get("accuracy", 0.5))))

@@ -1,0 +1,240 @@
+"""Retrainings that run: started, followed, ended, and their results handed to the gate."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edge.core import events as ev
+from edge.core.errors import MagpieError
+from edge.core.profiles import RetrainingProfile
+from edge.runtime import messages as m
+from edge.runtime.camera import CameraRuntime
+from edge.runtime.judging import Gate, Judged
+from edge.runtime.mains import training_worker
+from edge.runtime.promotion import discard
+from edge.store.values import JobState
+
+if TYPE_CHECKING:
+    from edge.runtime.runtime import Runtime
+
+
+@dataclass(frozen=True)
+class RunningJob:
+    """A retraining that runs now."""
+
+    job: str
+    camera: str
+    config: str
+    window: int
+    share: float
+    started_utc_s: float
+    predicted_accuracy: float | None
+    total_device_s: float
+    fraction: float = 0.0
+    held_out: float | None = None
+    device_seconds: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+
+class Retrainings:
+    """The runtime's hands for the controller's retrainings. `spawn(work, name)` runs beside the loop's main work."""
+
+    def __init__(self, runtime: Runtime, gate: Gate, note: Callable[..., None], spawn: Callable[..., None]) -> None:
+        self._r, self._gate, self._note, self._spawn = runtime, gate, note, spawn
+        #: By camera.
+        self.running: dict[str, RunningJob] = {}
+
+    def forget_camera(self, camera: str) -> None:
+        """The camera is gone."""
+        self.running.pop(camera, None)
+
+    def start(self, order: ev.StartRetraining) -> None:
+        """Start a worker for a job; where its data are gone the controller is told that it failed."""
+        r = self._r
+        camera = r.cameras.get(order.camera)
+        data = None if camera is None else camera.closed.get(order.window)
+        profile = None if camera is None else camera.profiles.get(order.config)
+        if camera is None or data is None or profile is None or r.supervisor.has(camera.trainer):
+            reason = "its data are gone" if data is None else "an earlier retraining has not ended yet"
+            failed = ev.RetrainingFailed(r.clock.monotonic(), order.camera, order.job, reason)
+            asyncio.get_running_loop().call_soon(r.dispatch, failed)
+            return
+        job = self._job(order, camera, profile)
+        r.learning.unprofiled_retrainings += not profile.profiled
+        self.running[order.camera] = RunningJob(
+            order.job,
+            order.camera,
+            order.config,
+            order.window,
+            order.share,
+            r.clock.utc(),
+            profile.end_accuracy.value,
+            profile.gpu_seconds.value,
+        )
+        self._record_start(order, camera, profile, job)
+        r.supervisor.start(
+            camera.trainer,
+            "retraining",
+            max(r.quantized(order.share), r.partitioner.caps.min_share),
+            training_worker,
+            job,
+            partial(self._received, order.camera),
+            on_given_up=partial(self._given_up, order.camera, order.job),
+            max_restarts=2,
+            killable=True,
+            finishes=True,
+        )
+
+    def stop(self, order: ev.StopRetraining) -> None:
+        """End a job: with what it has, or without a result."""
+        r = self._r
+        camera = r.cameras.get(order.camera)
+        if camera is None:
+            return
+        self._note("retraining.stopped", camera=order.camera, data={"job": order.job, "reason": order.reason})
+        if order.keep and r.supervisor.send(camera.trainer, m.FinishNow(keep=True)):
+            return
+        self._end(order.camera, "stopped", order.reason)
+        self._spawn(r.supervisor.stop(camera.trainer, 1.0, m.FinishNow(keep=False)), f"stop {order.job}")
+
+    def shares(self, shares: Mapping[str, float]) -> None:
+        """The shares by camera that are in force now."""
+        for camera, share in shares.items():
+            job = self.running.get(camera)
+            if job is not None:
+                self.running[camera] = dataclasses.replace(job, share=share)
+
+    # -- inside
+
+    def _job(self, order: ev.StartRetraining, camera: CameraRuntime, profile: RetrainingProfile) -> m.RetrainingJob:
+        r = self._r
+        folder = Path(r.site.data_dir) / "jobs"
+        return m.RetrainingJob(
+            job=order.job,
+            camera=order.camera,
+            data=camera.closed[order.window],
+            parent=r.student(camera.version),
+            config=profile.config,
+            spec=camera.version.spec,
+            seed=order.window,
+            checkpoint=folder / f"{order.camera}-{order.window}-{profile.config.id}.ckpt",
+            output=folder / f"{order.job}.safetensors",
+            cores=r.cores,
+            download=r.download(camera),
+            region=camera.region,
+            siblings=r.siblings.starts(camera),
+            members=r.groups.members(order),
+        )
+
+    def _record_start(
+        self, order: ev.StartRetraining, camera: CameraRuntime, profile: RetrainingProfile, job: m.RetrainingJob
+    ) -> None:
+        window = self._r.controller.state.window
+        self._r.records.write(
+            self._r.store.start_job,
+            order.job,
+            window,
+            order.camera,
+            order.config,
+            order.share,
+            accuracy_before=profile.start_accuracy,
+            model_version=camera.version.id,
+        )
+        self._note(
+            "retraining.started",
+            camera=order.camera,
+            window=window,
+            data={
+                "job": order.job,
+                "config": order.config,
+                "share": order.share,
+                "expected_accuracy": profile.end_accuracy.to_json(),
+                "expected_gpu_s": profile.gpu_seconds.to_json(),
+                "profiled": profile.profiled,
+                "members": [one.camera for one in job.members],
+            },
+        )
+
+    def _received(self, camera: str, message: Any) -> None:
+        r = self._r
+        job = self.running.get(camera)
+        if job is None or message.job != job.job:
+            if isinstance(message, m.TrainingDone):
+                discard(message)
+            return
+        if isinstance(message, m.TrainingProgress):
+            self.running[camera] = dataclasses.replace(
+                job, fraction=message.fraction, held_out=message.held_out, device_seconds=message.device_seconds
+            )
+            r.records.write(r.store.update_job, job.job, fraction=message.fraction, gpu_seconds=message.device_seconds)
+            r.dispatch(
+                ev.RetrainingProgressed(
+                    r.clock.monotonic(), camera, job.job, message.device_seconds, message.fraction, message.held_out
+                )
+            )
+        elif isinstance(message, m.TrainingDone):
+            self._spawn(self._judge(camera, job, message), f"gate {job.job}")
+        elif isinstance(message, m.TrainingDropped):
+            self._end(camera, "stopped", "ended without a result")
+
+    def _given_up(self, camera: str, job: str, reason: str) -> None:
+        if camera in self.running and self.running[camera].job == job:
+            self._end(camera, "failed", reason)
+            self._note("retraining.failed", camera=camera, data={"job": job, "reason": reason})
+            self._r.dispatch(ev.RetrainingFailed(self._r.clock.monotonic(), camera, job, reason))
+
+    def _end(self, camera: str, state: JobState, reason: str) -> None:
+        job = self.running.pop(camera, None)
+        if job is not None:
+            self._r.records.write(self._r.store.end_job, job.job, state, gpu_seconds=job.device_seconds, reason=reason)
+
+    async def _judge(self, name: str, job: RunningJob, done: m.TrainingDone) -> None:
+        """Through the gate, and its group's members after it; the controller is told when all are judged."""
+        r = self._r
+        camera = r.cameras.get(name)
+        if camera is None:
+            discard(done)
+            return
+        window = r.controller.state.window
+        short = job.job.rsplit("-", 1)[-1]
+        try:
+            judged = await self._gate.judge(camera, done, job.config, job.window, r.retraining.gate_tolerance, short)
+        except MagpieError as error:
+            await r.groups.judge(job, done)
+            self._given_up(name, job.job, str(error))
+            return
+        self.running.pop(name, None)
+        self._record_end(job, done, judged, window)
+        r.preparation.retrained(camera, job, done, judged.learned)
+        try:
+            await r.groups.judge(job, done)
+        finally:
+            r.dispatch(judged.completed(r.clock.monotonic(), name, job.job))
+
+    def _record_end(self, job: RunningJob, done: m.TrainingDone, judged: Judged, window: int) -> None:
+        r = self._r
+        r.records.write(r.store.add_cost, window, "retraining", camera=job.camera, gpu_seconds=done.device_seconds)
+        r.records.write(
+            r.store.end_job,
+            job.job,
+            "completed",
+            gpu_seconds=done.device_seconds,
+            accuracy_after=judged.accuracy,
+            promoted=judged.promoted,
+            reason=judged.reason,
+            model_version=judged.version,
+        )
+        self._note(
+            judged.kind,
+            camera=job.camera,
+            window=window,
+            data=judged.facts(job.config) | {"expected_accuracy": job.predicted_accuracy, "gpu_s": done.device_seconds},
+        )

@@ -1,0 +1,49 @@
+"""The plan that is followed: a policy's own, within limits, in shares that can be granted, with every camera answering.
+
+The appliance and its what-if plans both call this; a plan that a policy makes alone is what `magpie plan window` shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from edge.core.shares import ShareCaps
+from edge.core.window import WindowPlan, WindowProblem
+from scheduler.bounded import BoundedPolicy, Limits
+from scheduler.controller import PlanFunction
+from scheduler.granted import grant
+from scheduler.policies import WindowPolicy, window_policy
+from scheduler.serving_floor import keep_serving
+
+#: Retrainings that gain less than half a point are not worth their noise; a plan in force stays for a second.
+LIMITS = Limits(min_gain=0.005, improve_by=0.002, dwell_s=1.0)
+
+
+class GrantedPolicy:
+    """A policy whose plans are in shares that can be granted, with every camera answering; itself a window policy."""
+
+    def __init__(self, policy: WindowPolicy, caps: ShareCaps) -> None:
+        self._policy, self._caps = policy, caps
+
+    @property
+    def name(self) -> str:
+        """The wrapped policy's name."""
+        return self._policy.name
+
+    def plan(self, problem: WindowProblem) -> WindowPlan:
+        """The policy's plan as it can be granted."""
+        return keep_serving(problem, grant(problem, self._policy.plan(problem), self._caps))
+
+
+def planner(caps: ShareCaps, seconds: Callable[[], float] = lambda: 0.0) -> PlanFunction:
+    """The planning function of a device with `caps`: a policy by its name, within `LIMITS`, as it can be granted.
+    `seconds()` is a running time, for how long the decision took."""
+
+    def plan(name: str, problem: WindowProblem, current: WindowPlan | None, age_s: float) -> WindowPlan:
+        began = seconds()
+        policy = BoundedPolicy(GrantedPolicy(window_policy(name), caps), LIMITS)
+        followed = policy.replan(problem, current, age_s).plan
+        return replace(followed, decision_seconds=seconds() - began)
+
+    return plan
