@@ -10,7 +10,6 @@ Shares are in devices of one box, accuracies are predicted time averages over a 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -24,7 +23,7 @@ from scheduler.gpulets.fitting import Capacity, Fitted, fit
 from scheduler.gpulets.policies import DEFAULT_SERVING_POLICY, ServingPolicy, serving_policy, smallest_plan
 from scheduler.gpulets.verdict import verdict
 from scheduler.policies import DEFAULT_POLICY, WindowPolicy, window_policy
-from scheduler.serving_floor import least_share
+from scheduler.serving_floor import floor_share, in_steps, keep_serving, reachable
 from scheduler.timeline import evaluate
 
 __all__ = [
@@ -269,12 +268,12 @@ def _state(box: Box, serving: ServingPolicy, window: WindowPolicy) -> _State:
     if box.window is None:
         return _State(fitted, worst, max(0.0, rest), None, {}, {}, floor, most)
     problem = replace(box.window, num_gpus=max(rest, _EPS))
-    plan = window.plan(problem)
+    plan = keep_serving(problem, window.plan(problem))
     outcome = evaluate(problem, plan.segments)
     broken = {}
     for stream in problem.streams:
         lowest = outcome.lowest[stream.id]
-        if problem.a_min and lowest < problem.a_min - _EPS and _reachable(problem, stream):
+        if problem.a_min and lowest < problem.a_min - _EPS and reachable(problem, stream):
             broken[stream.id] = f"{stream.id}: falls to {lowest:.3f}, its floor is {problem.a_min:g}"
     if floor > rest + _EPS:
         total = f"cameras need {floor:.2f} devices for their floors, {max(0.0, rest):.2f} are left"
@@ -298,33 +297,13 @@ def _with(box: Box, candidate: ServedModel | CameraCandidate) -> Box:
     return replace(box, window=replace(box.window, streams=(*box.window.streams, stream)))
 
 
-def _reachable(problem: WindowProblem, stream: StreamProblem) -> bool:
-    """Whether the model in force can keep the floor at all."""
-    return bool(problem.a_min) and stream.start_accuracy * stream.inference_profile.factor(1.0) >= (
-        (problem.a_min or 0.0) - _EPS
-    )
-
-
 def _floor(window: WindowProblem | None) -> float:
     """Devices with which every camera keeps its floor."""
     return 0.0 if window is None else sum(_floor_share(window, s) for s in window.streams)
 
 
 def _floor_share(problem: WindowProblem, stream: StreamProblem) -> float:
-    """The least share that keeps one camera answering, at its floor where it has one and can reach it."""
-    step = problem.share_step or 0.0
-    share = max(LEAST_SHARE, least_share(stream))
-    if _reachable(problem, stream):
-        floor = problem.a_min or 0.0
-        low, high = 0.0, 1.0
-        for _ in range(20):
-            middle = (low + high) / 2
-            if stream.start_accuracy * stream.inference_profile.factor(middle) >= floor - _EPS:
-                high = middle
-            else:
-                low = middle
-        share = max(share, high)
-    return share if step <= 0 else math.ceil(share / step - 1e-3) * step
+    return max(floor_share(problem, stream), in_steps(problem, LEAST_SHARE))
 
 
 # -- the answer in words

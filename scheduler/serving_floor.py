@@ -1,15 +1,21 @@
-"""Every camera keeps answering: no plan may leave a live stream less than its cheapest inference configuration needs.
+"""Every camera keeps answering: no plan may leave a live stream less than its cheapest inference configuration needs,
+nor take it under a floor that the devices could hold.
 
 An objective that is a mean may give nothing to a camera whose model is worthless now; an operator still wants to see
-what it sees, and its sample needs answers. So the least share of each stream is kept whatever the policy proposes.
+what it sees, and its sample needs answers. So the least share of each stream is kept whatever the policy proposes. A
+policy plans in quanta: cameras whose floors would all fit in finer steps are given those.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import replace
 
 from edge.core.window import Segment, StreamAllocation, StreamProblem, WindowPlan, WindowProblem
 from scheduler.timeline import evaluate
+
+_EPS = 1e-6
 
 
 def least_share(stream: StreamProblem) -> float:
@@ -18,8 +24,37 @@ def least_share(stream: StreamProblem) -> float:
     return min((p.share for p in points), default=0.0)
 
 
+def reachable(problem: WindowProblem, stream: StreamProblem) -> bool:
+    """Whether there is a floor, and the model in force can keep it at all."""
+    floor = problem.a_min or 0.0
+    return floor > 0 and stream.start_accuracy * stream.inference_profile.factor(1.0) >= floor - _EPS
+
+
+def floor_share(problem: WindowProblem, stream: StreamProblem) -> float:
+    """The least share (devices), in steps that can be granted, that keeps a stream answering, and at the floor where it
+    can reach it with the model in force."""
+    share = least_share(stream)
+    if reachable(problem, stream):
+        low, high = 0.0, 1.0
+        for _ in range(20):
+            middle = (low + high) / 2
+            if stream.start_accuracy * stream.inference_profile.factor(middle) >= (problem.a_min or 0.0) - _EPS:
+                high = middle
+            else:
+                low = middle
+        share = max(share, high)
+    return in_steps(problem, share)
+
+
+def in_steps(problem: WindowProblem, share: float) -> float:
+    """`share` rounded up to what can be granted."""
+    step = problem.share_step or 0.0
+    return share if step <= 0 else math.ceil(share / step - 1e-3) * step
+
+
 def keep_serving(problem: WindowProblem, plan: WindowPlan) -> WindowPlan:
-    """`plan` with at least the least share for every stream, valued anew; unchanged where it has them already.
+    """`plan` with at least the least share for every stream, valued anew; unchanged where it has them already. Where it
+    breaks a floor although the devices could hold all that can be reached, each stream gets what holds its own.
 
     What is missing is taken from inference that has more than its own least share, the largest first, then from
     retrainings. Where the devices cannot even hold all least shares, each gets the same part of its own.
@@ -28,16 +63,35 @@ def keep_serving(problem: WindowProblem, plan: WindowPlan) -> WindowPlan:
     total = sum(least.values())
     if total > problem.num_gpus:
         least = {k: v * problem.num_gpus / total for k, v in least.items()}
+    elif _breaks_floor(problem, plan):
+        floors = {s.id: floor_share(problem, s) for s in problem.streams}
+        if sum(floors.values()) <= problem.num_gpus + _EPS:
+            least = floors
     segments = tuple(Segment(s.start_s, _lifted(dict(s.streams), least)) for s in plan.segments)
     if segments == plan.segments:
         return plan
-    words = "every camera keeps the share of its cheapest inference configuration"
+    words = "every camera keeps the share that it needs at least"
     whole = plan.reasons.get("", "")
     reasons = dict(plan.reasons) | {"": f"{whole}; {words}" if whole else words}
-    return replace(plan, segments=segments, objective=evaluate(problem, segments).objective, reasons=reasons)
+    lifted = replace(plan, segments=segments, objective=evaluate(problem, segments).objective, reasons=reasons)
+    held = problem.a_min and not _below(problem, lifted)
+    return replace(lifted, faults=()) if held else lifted
 
 
-def _lifted(streams: dict[str, StreamAllocation], least: dict[str, float]) -> dict[str, StreamAllocation]:
+def _breaks_floor(problem: WindowProblem, plan: WindowPlan) -> bool:
+    """Whether it takes a stream under a floor that its model could keep."""
+    return any(reachable(problem, s) for s in _below(problem, plan))
+
+
+def _below(problem: WindowProblem, plan: WindowPlan) -> list[StreamProblem]:
+    """Streams that the plan takes under the floor."""
+    if not problem.a_min:
+        return []
+    lowest = evaluate(problem, plan.segments).lowest
+    return [s for s in problem.streams if lowest[s.id] < problem.a_min - _EPS]
+
+
+def _lifted(streams: dict[str, StreamAllocation], least: Mapping[str, float]) -> dict[str, StreamAllocation]:
     missing = {k: least[k] - a.inference_share for k, a in streams.items() if a.inference_share < least[k] - 1e-9}
     need = sum(missing.values())
     if not missing:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from edge.core.errors import InvalidValue
@@ -191,8 +191,16 @@ def boxes(draw: st.DrawFn) -> tuple[Box, ServedModel]:
     return box, models[2]
 
 
+#: Its cameras' floors fit only in steps finer than the quantum of plans.
+TIGHT = Box(
+    0.4, (ServedModel("plates", 0.0, 30.0), ServedModel("pose", 0.0, 30.0)), table(*("plates", "pose", "speech")),
+    cameras(camera("c0", 0.7, 0.4), camera("c1", 0.3, 0.4), a_min=0.2),
+)  # fmt: skip
+
+
 @settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(asked=boxes())
+@example(asked=(TIGHT, ServedModel("speech", 0.0, 30.0)))
 def test_what_is_admitted_holds_and_floors_are_kept(asked: tuple[Box, ServedModel]) -> None:
     box, candidate = asked
     answer = ask(box, candidate)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +12,7 @@ from edge.core.configs import InferenceConfig
 from edge.core.profiles import InferencePoint, InferenceProfile
 from edge.core.window import RetrainingOption, Segment, StreamAllocation, StreamProblem, WindowPlan, WindowProblem
 from scheduler.policies import window_policy
-from scheduler.serving_floor import keep_serving, least_share
+from scheduler.serving_floor import floor_share, keep_serving, least_share, reachable
 from scheduler.timeline import evaluate
 
 POINTS = (InferencePoint(InferenceConfig(4.0), 0.2, 1.0), InferencePoint(InferenceConfig(1.0), 0.05, 0.6))
@@ -53,3 +55,49 @@ def test_shares_never_add_up_to_more_than_before_and_never_fall_under_the_least(
         shares = segment.streams.values()
         assert sum(a.inference_share + a.retraining_share for a in shares) <= gpus + 1e-6
         assert all(a.inference_share >= 0.05 * least - 1e-9 and a.retraining_share >= -1e-12 for a in shares)
+
+
+def test_floors_that_fit_in_fine_steps_are_not_lost_to_the_quantum() -> None:
+    """Two cameras whose floors need 0.12 and 0.27 of 0.4 devices; quanta of 0.05 give 0.15 and 0.25."""
+    linear = InferenceProfile("linear", 0.4)
+    streams = (StreamProblem("good", 0.7, linear), StreamProblem("bad", 0.3, linear))
+    problem = WindowProblem("w", 0.4, 100.0, streams, 0.05, 0.2, share_step=0.01)
+    for policy in ("relay", "exact", "thief", "uniform"):
+        plan = keep_serving(problem, window_policy(policy).plan(problem))
+        outcome = evaluate(problem, plan.segments)
+        assert all(lowest >= 0.2 - 1e-9 for lowest in outcome.lowest.values()), policy
+        assert plan.objective == pytest.approx(outcome.objective)
+        assert plan.faults == (), policy
+        for segment in plan.segments:
+            assert sum(a.inference_share for a in segment.streams.values()) <= 0.4 + 1e-6
+
+
+def test_a_floor_that_the_devices_cannot_hold_is_left_to_the_policy() -> None:
+    linear = InferenceProfile("linear", 0.4)
+    streams = (StreamProblem("good", 0.7, linear), StreamProblem("bad", 0.3, linear))
+    problem = WindowProblem("w", 0.2, 100.0, streams, 0.05, 0.2, share_step=0.01)
+    plan = window_policy("relay").plan(problem)
+    assert keep_serving(problem, plan) == plan
+    hopeless = replace(problem, num_gpus=0.4, a_min=0.9)
+    unreachable = window_policy("relay").plan(hopeless)
+    assert keep_serving(hopeless, unreachable) == unreachable
+
+
+@given(
+    st.floats(0.2, 2.0),
+    st.lists(st.sampled_from((0.3, 0.5, 0.8)), min_size=1, max_size=4),
+    st.sampled_from((0.1, 0.2, 0.4)),
+    st.sampled_from(["relay", "exact", "thief"]),
+)
+def test_every_floor_that_can_be_held_is_held(gpus: float, accuracies: list[float], a_min: float, policy: str) -> None:
+    streams = tuple(
+        StreamProblem(f"s{n}", a, InferenceProfile("linear", 0.4), (RetrainingOption("r", 0.9, 20.0),))
+        for n, a in enumerate(accuracies)
+    )
+    problem = WindowProblem("w", gpus, 100.0, streams, 0.05, a_min, share_step=0.01)
+    plan = keep_serving(problem, window_policy(policy).plan(problem))
+    lowest = evaluate(problem, plan.segments).lowest
+    if sum(floor_share(problem, s) for s in streams) <= gpus:
+        assert all(lowest[s.id] >= a_min - 1e-6 for s in streams if reachable(problem, s))
+    for segment in plan.segments:
+        assert sum(a.inference_share + a.retraining_share for a in segment.streams.values()) <= gpus + 1e-6
