@@ -33,7 +33,8 @@ class GrantedPolicy:
 
     def plan(self, problem: WindowProblem) -> WindowPlan:
         """The policy's plan as it can be granted."""
-        return keep_serving(problem, grant(problem, self._policy.plan(problem), self._caps))
+        plan = grant(problem, self._policy.plan(problem), self._caps)
+        return keep_serving(replace(problem, share_step=self._caps.step or problem.share_step), plan)
 
 
 def planner(caps: ShareCaps, seconds: Callable[[], float] = lambda: 0.0) -> PlanFunction:
