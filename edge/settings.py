@@ -391,6 +391,12 @@ class WebSettings(Settings):
     access: AccessSettings = AccessSettings()
     tls: TlsSettings | None = Field(None, description="https; empty: http")
 
+    def page(self) -> str:
+        """The page's address on this machine."""
+        host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(self.host, self.host)
+        host = f"[{host}]" if ":" in host and not host.startswith("[") else host
+        return f"{'http' if self.tls is None else 'https'}://{host}:{self.port}/"
+
 
 _MODEL_NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$"
 ModelName = Annotated[str, Field(pattern=_MODEL_NAME, description="a model's name")]

@@ -33,9 +33,7 @@ def run(args: argparse.Namespace) -> int:
     site = read_site(args.file)
     if args.prune and not site.cameras:
         raise InvalidValue("--prune", str(args.file), "a file that names at least one camera")
-    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(site.web.host, site.web.host)
-    kind = "http" if site.web.tls is None else "https"
-    remote = Remote(args.url or f"{kind}://{host}:{site.web.port}", resolve_secret(args.token_from, "--token-from"))
+    remote = Remote(args.url or site.web.page().rstrip("/"), resolve_secret(args.token_from, "--token-from"))
     outputs = "outputs" in site.model_fields_set  # who may not see them can apply a file that has none
     outcome = compare(site, _running(remote, outputs), args.prune)
     for change in outcome.changes:

@@ -28,7 +28,7 @@ from edge.core.access import (
 from edge.core.clock import SystemClock
 from edge.core.errors import InvalidValue, StoreError
 from edge.ingest.secrets import resolve_secret
-from edge.settings import read_site
+from edge.settings import WebSettings, read_site
 from edge.store import database as db
 from edge.store.database import Database
 from edge.store.store import default_url
@@ -69,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     link = action("login-link", "print a one-time link that logs a browser in as the user")
     setup = action("setup-link", "print a one-time link that makes the first admin", named=False)
     for one in (link, setup):
-        one.add_argument("--page", default="http://127.0.0.1:8080/", help="the page's address")
+        one.add_argument("--page", help="the page's address (default: the configuration's, else that of a usual site)")
         one.add_argument("--hours", type=float, default=24.0, help="valid for so long")
 
 
@@ -234,6 +234,8 @@ def _new_password(a: argparse.Namespace, name: str) -> str:
 
 
 def _page(a: argparse.Namespace) -> str:
+    if a.page is None:
+        return (WebSettings() if a.config is None else read_site(a.config).web).page()
     if not a.page.startswith(("http://", "https://")):
         raise InvalidValue("--page", a.page, "http:// or https://")
     return str(a.page).rstrip("/") + "/"

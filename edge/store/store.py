@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import logging
 import os
 import shutil
 from pathlib import Path
@@ -32,6 +33,8 @@ from edge.store.values import BlobCheck, Health, Recovery
 from edge.store.versions import checked_version
 from edge.store.windows import WindowsPart
 
+log = logging.getLogger(__name__)
+
 
 class Store(SettingsPart, WindowsPart, JournalPart, RetentionPart, AlarmsPart, AnswersPart):
     """Opens (and upgrades) the database at `url`, by default SQLite in `data_dir`; blobs are in `data_dir`/models.
@@ -54,9 +57,9 @@ class Store(SettingsPart, WindowsPart, JournalPart, RetentionPart, AlarmsPart, A
         self.data_dir = Path(data_dir)
         self._clock: Clock = clock or SystemClock()
         self.database = Database(url or default_url(self.data_dir), busy_timeout_ms=busy_timeout_ms)
-        self.blobs = BlobStore(self.data_dir / "models")
         self._lock_file: int | None = take_folder(self.data_dir) if owner else None
         try:
+            self.blobs = BlobStore(self.data_dir / "models")
             self.upgraded_from, self.schema = db.upgrade(self.database)
         except BaseException:
             self.close()
@@ -184,8 +187,29 @@ def _was_good(version: ModelVersion) -> bool:
     return version.blob_kept and version.state == "retired"
 
 
+def _narrow(folder: Path) -> None:
+    """Pictures, password hashes: no other account of this machine looks into the data folder, whatever the umask and
+    however it was made. Raises StoreError where that cannot be had."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = folder.stat()
+        if not found.st_mode & 0o077:
+            return
+        if found.st_uid != os.geteuid():
+            raise StoreError(
+                f"{folder} can be looked into by other accounts, and belongs to account {found.st_uid}",
+                f"give it to account {os.geteuid()}, or close it there (chmod 700)",
+            )
+        folder.chmod(0o700)
+    except OSError as error:
+        raise from_os_error(error, str(folder)) from error
+    log.warning("%s was open to other accounts of this machine (mode %03o): closed", folder, found.st_mode & 0o777)
+
+
 def take_folder(folder: Path) -> int:
-    """Lock a data folder for this process until the descriptor is closed. Raises Conflict (in use), StoreError."""
+    """Close a data folder to other accounts, and lock it for this process until the descriptor is closed. Raises
+    Conflict (in use), StoreError."""
+    _narrow(folder)
     path = folder / "owner.lock"
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)

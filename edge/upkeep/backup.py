@@ -135,8 +135,6 @@ def restore(
                 f"{path}: made by a newer Magpie (schema {manifest.schema}; this one knows up to {db.head()})",
                 "install that version",
             )
-        with told(data_dir):
-            data_dir.mkdir(parents=True, exist_ok=True)
         lock = take_folder(data_dir)
         database = Database(url or default_url(data_dir))
         try:

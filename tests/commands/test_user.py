@@ -93,6 +93,22 @@ def test_links(user: Run, records: Records) -> None:
 
 
 @pytest.mark.parametrize(
+    ("web", "page"),
+    [("{host: 192.0.2.7, port: 9000}", "http://192.0.2.7:9000/"),
+     ("{host: 0.0.0.0, port: 80}", "http://127.0.0.1:80/"),
+     ("{host: '::1'}", "http://[::1]:8080/"),
+     ("{tls: {certificate: c.pem, key: k.pem}}", "https://127.0.0.1:8080/")],
+)  # fmt: skip
+def test_a_link_leads_to_where_the_configuration_says_that_the_page_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], web: str, page: str
+) -> None:
+    site = tmp_path / "site.yaml"
+    site.write_text(f"site: north\ndata_dir: {tmp_path}\nweb: {web}\n", encoding="utf-8")
+    assert cli.main(["user", "setup-link", "--config", str(site)]) == 0
+    assert capsys.readouterr().out.startswith(f"{page}#/setup?token=")
+
+
+@pytest.mark.parametrize(
     ("words", "said"),
     [(("role", "nobody", "viewer"), "user nobody does not exist"),
      (("add", "a b", "--password-from", "env:PW"), "name: got 'a b'"),

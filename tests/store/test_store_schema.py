@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import sqlite3
+import stat
 import threading
 from pathlib import Path
 
@@ -165,6 +167,33 @@ def test_commits_on_sqlite_are_durable(lite: Store) -> None:
             return connection.execute(sa.text(f"PRAGMA {name}")).scalar()
 
         assert (pragma("journal_mode"), pragma("synchronous"), pragma("foreign_keys")) == ("wal", 2, 1)
+
+
+def test_the_data_folder_is_closed_to_other_accounts_however_it_was_made(tmp_path: Path) -> None:
+    fresh, open_before = tmp_path / "deep" / "fresh", tmp_path / "open"
+    open_before.mkdir()
+    open_before.chmod(0o755)
+    before = os.umask(0)
+    try:
+        for folder in (fresh, open_before):
+            with Store(None, folder):
+                assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    finally:
+        os.umask(before)
+
+
+def test_an_open_folder_of_another_account_is_refused_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tmp_path.chmod(0o755)
+    other = os.geteuid() + 1
+    monkeypatch.setattr(os, "geteuid", lambda: other)
+    with pytest.raises(StoreError, match="can be looked into by other accounts") as refused:
+        Store(None, tmp_path)
+    assert f"give it to account {other}" in str(refused.value)
+    tmp_path.chmod(0o700)
+    with Store(None, tmp_path):
+        pass
 
 
 def test_a_folder_belongs_to_one_appliance(lite: Store, data_dir: Path) -> None:
