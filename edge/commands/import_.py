@@ -27,7 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Returns 0. Raises MagpieError for a file that cannot be read or has no camera; then nothing is written."""
     secrets = args.secrets or args.output.with_suffix(".secrets")
-    found = import_frigate(_read(args.file), str(secrets.absolute()))
+    variables = {name: value for name, value in os.environ.items() if name.startswith("FRIGATE_")}
+    found = import_frigate(_read(args.file), str(secrets.absolute()), variables)
     for path in (args.output, *([secrets] if found.secrets else ())):
         if path.exists() and not args.force:
             raise Conflict(f"{path} exists", "give another name, or --force")

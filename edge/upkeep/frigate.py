@@ -51,10 +51,12 @@ class _Address:
     username: str = ""
     password_from: str = ""
     secret: tuple[str, str] | None = None
+    unknown: tuple[str, ...] = ()  # variables of which no value is known
 
 
-def import_frigate(config: Any, secrets_file: str) -> Imported:
-    """Carry cameras over. `secrets_file`: the path under which the passwords will be found.
+def import_frigate(config: Any, secrets_file: str, variables: Mapping[str, str] | None = None) -> Imported:
+    """Carry cameras over. `secrets_file`: the path under which the passwords will be found. `variables` are Frigate's
+    environment variables (`FRIGATE_...`), as far as they are known: they stand in addresses and user names.
 
     Raises InvalidValue for what is not a Frigate configuration, or one without a camera that can be read.
     """
@@ -72,7 +74,7 @@ def import_frigate(config: Any, secrets_file: str) -> Imported:
         if str(name).startswith("."):
             continue  # a YAML anchor's holder
         identity = _identity(str(name), taken)
-        found, words = _camera(identity, str(name), camera, root, secrets_file)
+        found, words = _camera(identity, str(name), camera, root, secrets_file, variables or {})
         left += [(f"{path}.{inner}" if inner else path, why) for inner, why in words]
         if found is None:
             continue
@@ -89,14 +91,17 @@ def import_frigate(config: Any, secrets_file: str) -> Imported:
 
 
 def _camera(
-    identity: str, name: str, camera: Json, root: Json, secrets_file: str
+    identity: str, name: str, camera: Json, root: Json, secrets_file: str, variables: Mapping[str, str]
 ) -> tuple[tuple[Json, tuple[str, str] | None] | None, list[tuple[str, str]]]:
     left = [(key, _WHY.get(key, "not known to Magpie")) for key in camera if key not in _USED]
     source, more = _source(camera, root)
     left += more
     if source is None:
         return None, left
-    address = _address(source, identity, secrets_file)
+    address = _address(source, identity, secrets_file, variables)
+    if address.unknown:
+        names = ", ".join(address.unknown)
+        return None, [*left, ("ffmpeg.inputs", f"{names} has no value here: set it and import again, or write it in")]
     if not re.match(r"^rtsps?://", address.url):
         scheme = source.partition(":")[0][:20]
         return None, [*left, ("ffmpeg.inputs", f"{scheme}: addresses are not read; give its rtsp:// stream")]
@@ -166,34 +171,48 @@ def _source(camera: Json, root: Json) -> tuple[str | None, list[tuple[str, str]]
     return (path.strip() or None), left
 
 
-def _address(source: str, identity: str, secrets_file: str) -> _Address:
+def _filled_in(text: str, variables: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
+    """`text` with the values of its variables, and those without one."""
+    unknown = tuple(dict.fromkeys(name for name in _VARIABLE.findall(text) if name not in variables))
+    return _VARIABLE.sub(lambda m: variables.get(m[1], m[0]), text), unknown
+
+
+def _address(source: str, identity: str, secrets_file: str, variables: Mapping[str, str]) -> _Address:
     """Credentials out of the address; a password becomes an entry of the secrets file, or the variable that it was."""
+    if source.startswith("{"):  # the whole address is in a variable, perhaps with a password
+        source, _ = _filled_in(source, variables)
+    given, credentials = _without_credentials(source)
+    url, unknown = _filled_in(given, variables)
+    user, _, password = credentials.partition(":")
+    name, unknown_user = _filled_in(unquote(user), variables)
+    unknown += unknown_user
+    if not password:
+        return _Address(url, name, unknown=unknown)
+    variable = _VARIABLE.fullmatch(password)
+    if variable is not None:
+        return _Address(url, name, f"env:{variable[1]}", unknown=unknown)
+    # The value of a variable stands as it is; what is written in the address is percent-encoded.
+    secret, unknown_part = _filled_in(unquote(password), variables)
+    return _Address(url, name, f"file:{secrets_file}#{identity}", (identity, secret), unknown + unknown_part)
+
+
+def _without_credentials(source: str) -> tuple[str, str]:
+    """(address, user:password or nothing)."""
     match = re.match(r"^(rtsps?://)(.*)$", source, re.S)
     if match is None:
-        return _Address(source)
+        return source, ""
     scheme, rest = match[1], match[2]
     authority = rest.partition("/")[0]
     if "@" in authority and _HOST.fullmatch(authority.rpartition("@")[2]):
         # A password may have an @ that was not encoded: the host begins after the last one before the path.
         credentials, _, host = authority.rpartition("@")
-        url = scheme + host + rest[len(authority) :]
-    elif "@" in rest and not _HOST.fullmatch(authority):
+        return scheme + host + rest[len(authority) :], credentials
+    if "@" in rest and not _HOST.fullmatch(authority):
         # ... or a slash: what stands before the first one is no host. Nothing can read such an address, but nothing
         # of the password may stay in it.
         credentials, _, after = rest.rpartition("@")
-        url = scheme + after
-    else:
-        return _Address(source)
-    user, _, password = credentials.partition(":")
-    username = unquote(user)
-    if _VARIABLE.search(user):
-        username = ""
-    if not password:
-        return _Address(url, username)
-    variable = _VARIABLE.fullmatch(password)
-    if variable is not None:
-        return _Address(url, username, f"env:{variable[1]}")
-    return _Address(url, username, f"file:{secrets_file}#{identity}", (identity, unquote(password)))
+        return scheme + after, credentials
+    return source, ""
 
 
 def _classes(objects: Json, left: list[tuple[str, str]]) -> list[str]:

@@ -16,7 +16,7 @@ from edge.cli import main
 from edge.core.errors import MagpieError
 from edge.ingest.secrets import resolve_secret
 from edge.settings import SiteSettings, parse, read_site
-from edge.upkeep.frigate import import_frigate
+from edge.upkeep.frigate import Imported, import_frigate
 
 #: Of the usual shape: a broker, a detector, go2rtc, global sections that cameras override, zones, masks.
 CONFIG = """
@@ -97,6 +97,34 @@ def test_passwords_go_out_of_the_configuration() -> None:
     written = yaml.safe_dump(found.site) + repr(found.left)
     for secret in ("fr@nt", "fr%40nt", "p@ss", "w/rd", "FRIGATE_MQTT"):
         assert secret not in written
+
+
+ADDRESS = "rtsp://{FRIGATE_RTSP_USER}:{FRIGATE_RTSP_PASSWORD}@{FRIGATE_HOST}:554/cam/{FRIGATE_STREAM}"
+VALUES = {"FRIGATE_RTSP_USER": "viewer", "FRIGATE_HOST": "192.0.2.11", "FRIGATE_STREAM": "sub"}
+
+
+def one_of(path: str, **variables: str) -> Imported:
+    cameras = {"a": {"ffmpeg": {"inputs": [{"path": path}]}}, "b": {"ffmpeg": {"inputs": [{"path": "rtsp://b/x"}]}}}
+    return import_frigate({"cameras": cameras}, "/etc/magpie/site.secrets", variables)
+
+
+def test_variables_in_addresses_and_user_names_have_their_values() -> None:
+    found = camera(one_of(ADDRESS, **VALUES), "a")
+    assert (found["url"], found["username"]) == ("rtsp://192.0.2.11:554/cam/sub", "viewer")
+    assert found["password_from"] == "env:FRIGATE_RTSP_PASSWORD"
+    part = one_of("rtsp://u:begins-{FRIGATE_REST}@192.0.2.11/x", FRIGATE_REST="100%25")
+    assert part.secrets == {"a": "begins-100%25"}
+    whole = one_of("{FRIGATE_URL}", FRIGATE_URL="rtsp://u:p%40ss@192.0.2.11/x")
+    assert camera(whole, "a")["url"] == "rtsp://192.0.2.11/x"
+    assert whole.secrets == {"a": "p@ss"}
+
+
+@pytest.mark.parametrize("missing", sorted(VALUES))
+def test_a_camera_with_a_variable_of_no_value_is_not_carried_over_and_says_which(missing: str) -> None:
+    found = one_of(ADDRESS, **{k: v for k, v in VALUES.items() if k != missing})
+    assert [c["id"] for c in found.site["cameras"]] == ["b"]
+    assert missing in dict(found.left)["cameras.a.ffmpeg.inputs"]
+    assert "{FRIGATE" not in str(found.site)
 
 
 def test_what_is_not_carried_over_is_listed_with_its_reason() -> None:
