@@ -55,7 +55,7 @@ CAMERA_SETTINGS: Final[Example] = {
     "name": "Junction, north side",
     "url": "rtsp://192.0.2.10:554/stream1",
     "username": "viewer",
-    "password_from": "env:JUNCTION_PASSWORD",
+    "password_from": "secret:junction",
     "task": "detection",
     "classes": ["car", "bus", "person"],
     "inference": {"frame_rates": [5, 2.5, 1], "resolutions": [1]},

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import configs
 from edge.appliance import labelled, system
@@ -36,7 +37,7 @@ from edge.core.models import ModelVersion
 from edge.core.shares import Partitioner
 from edge.core.truth import Finding
 from edge.ingest.probe import probe_camera
-from edge.ingest.secrets import resolve_secret
+from edge.ingest.secrets import check_named, resolve_secret
 from edge.logs import LogRing, entry_fields
 from edge.recording.labelled_windows import drop_window
 from edge.runtime import messages as m
@@ -214,7 +215,11 @@ class Appliance:
         def note(kind: str, camera: str | None, data: Json) -> None:
             self.note(kind, camera, data=data)
 
-        return World(self.site.site, _version(), snapshot, note, set_retraining, secret)
+        return World(self.site.site, _version(), snapshot, note, set_retraining, secret, self._may_name)
+
+    def _may_name(self, reference: str, before: str = "", path: str = "password_from") -> None:
+        """Raises InvalidValue for a secret that may not be named by REST."""
+        check_named(reference, before, self.site.web.access.secret_references, path)
 
     async def _start(self, recovery: Recovery, cameras: list[CameraSettings]) -> None:
         await self.outputs.open()
@@ -700,6 +705,7 @@ class Appliance:
 
     async def add_camera(self, settings: Mapping[str, Any], by: str) -> Json:
         camera = parse(CameraSettings, dict(settings))
+        self._may_name(camera.password_from)
         self._check_classes(camera)
         async with self._cameras_change:
             if camera.id in self.runtime.cameras:
@@ -735,6 +741,7 @@ class Appliance:
         changed = parse(CameraSettings, merged)
         if changed == found.settings:
             return self.camera(camera)
+        self._may_name(changed.password_from, _kept_reference(changed, found.settings))
         self._check_classes(changed)
         await asyncio.to_thread(
             self.store.put_camera, camera, changed.model_dump(mode="json"), by, enabled=changed.enabled
@@ -762,6 +769,8 @@ class Appliance:
 
     async def test_camera(self, settings: Mapping[str, Any]) -> Json:
         camera = parse(CameraSettings, dict(settings))
+        known = self.runtime.cameras.get(camera.id)
+        self._may_name(camera.password_from, "" if known is None else _kept_reference(camera, known.settings))
         return await asyncio.to_thread(probe_camera, m.camera_source(camera, self.keys.secrets_file))
 
     # -- service: what the teacher said (blocking)
@@ -925,6 +934,12 @@ def _of_worker(settings: CameraSettings) -> CameraSettings:
     """Settings without what only the control process looks at: a change of these needs no other worker."""
     fields = CameraSettings.model_fields
     return settings.model_copy(update={name: fields[name].default for name in ("name", "zones", "retraining")})
+
+
+def _kept_reference(changed: CameraSettings, before: CameraSettings) -> str:
+    """The password reference that a camera may keep whatever it is: for the same server, not for another."""
+    same = urlsplit(changed.url).netloc == urlsplit(before.url).netloc
+    return before.password_from if same else ""
 
 
 def retention_limits(settings: RetentionSettings) -> RetentionLimits:

@@ -53,7 +53,7 @@ class Snapshot:
 class World:
     """What the outputs need of the appliance. `snapshot` None: there is nothing to tell now. `note(kind, camera, data)`
     journals; `set_retraining(camera, on, by)` raises MagpieError; `secret(reference, path)` blocks and raises
-    InvalidValue."""
+    InvalidValue; `may_name(reference, before, path)` raises InvalidValue for one that may not be named by REST."""
 
     site: str
     version: str
@@ -61,6 +61,7 @@ class World:
     note: Callable[[str, str | None, Json], None]
     set_retraining: Callable[[str, bool, str], Awaitable[None]]
     secret: Callable[[str, str], str]
+    may_name: Callable[[str, str, str], None]
 
 
 class Outputs:
@@ -280,7 +281,7 @@ class Outputs:
         """JSON merge patch; in force at once, kept over restarts. Raises InvalidValues."""
         async with self._changing:
             before = self.settings.mqtt
-            changed = parse(MqttSettings, merge({} if before is None else before.model_dump(mode="json"), patch))
+            changed = self._mqtt_changed(before, patch)
             if changed != before:
                 settings = self.settings.model_copy(update={"mqtt": changed})
                 await self._keep(settings, by, {"output": MQTT, "fields": sorted(patch)})
@@ -290,6 +291,13 @@ class Outputs:
                 self.outbox.destination(MQTT, _limits(changed.queue))
                 self._start_mqtt()
         return self.outputs()
+
+    def _mqtt_changed(self, before: MqttSettings | None, patch: Mapping[str, Any]) -> MqttSettings:
+        changed = parse(MqttSettings, merge({} if before is None else before.model_dump(mode="json"), patch))
+        # The password of one broker is not sent to another because somebody changed the address.
+        same = before is not None and before.host == changed.host
+        self._world.may_name(changed.password_from, before.password_from if before and same else "", "password_from")
+        return changed
 
     async def remove_mqtt(self, by: str) -> None:
         """Forget the broker; what is retained there is cleared if it can be reached, what waits for it is lost. Raises
@@ -312,7 +320,7 @@ class Outputs:
         before = self.settings.mqtt
         if before is None and not patch:
             raise NotFound("no MQTT broker is configured")
-        s = parse(MqttSettings, merge({} if before is None else before.model_dump(mode="json"), patch))
+        s = self._mqtt_changed(before, patch)
         broker = self._broker(s)
         beside = link.Broker(
             broker.host, broker.port, f"{broker.client_id}-test"[:128], broker.tls, broker.ca_file, broker.username,
@@ -329,6 +337,7 @@ class Outputs:
         """Raises InvalidValues, Conflict."""
         async with self._changing:
             new = parse(WebhookSettings, dict(settings))
+            self._world.may_name(new.secret_from, "", "secret_from")
             if any(w.id == new.id for w in self.settings.webhooks):
                 raise Conflict(f"webhook {new.id} exists already")
             await self._put_webhooks((*self.settings.webhooks, new), by, {"output": WEBHOOK + new.id, "added": True})
@@ -343,6 +352,7 @@ class Outputs:
             if patch.get("id", webhook) != webhook:
                 raise InvalidValue("id", patch["id"], f"{webhook} (an id does not change)")
             changed = parse(WebhookSettings, merge(before.model_dump(mode="json"), patch))
+            self._world.may_name(changed.secret_from, before.secret_from, "secret_from")
             if changed != before:
                 every = tuple(changed if w.id == webhook else w for w in self.settings.webhooks)
                 await self._put_webhooks(every, by, {"output": WEBHOOK + webhook, "fields": sorted(patch)})

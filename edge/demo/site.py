@@ -133,7 +133,7 @@ def demo_site(
             "cores": round(cores, 2),
             "teacher": str(teacher or ""),
             "demo": scene == len(cameras),
-            "web": {"port": port},
+            "web": {"port": port, "access": {"secret_references": ["secret:", password_from]}},
             "retraining": retraining,
             "cameras": settings,
         },

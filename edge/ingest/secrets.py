@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -80,6 +80,28 @@ def resolve_secret(
     # Somebody may have put the password itself here: do not repeat it.
     raise InvalidValue(
         path, f"a text of {len(reference)} characters (hidden)", "env:NAME, file:/path, file:/path#key or secret:NAME"
+    )
+
+
+def check_named(reference: str, before: str, allowed: Sequence[str], path: str = "password_from") -> None:
+    """Whether settings that came from outside may name this secret: one that stays as it was `before`, or begins as one
+    of `allowed` says (`secret:`, `env:PREFIX`, `file:/folder/`). Else whoever may change a camera could have any file
+    of this machine sent to a server of his own. Raises InvalidValue."""
+    if not reference or reference == before or any(_begins(reference, one) for one in allowed):
+        return
+    raise InvalidValue(path, reference, "what begins with " + " or ".join(allowed) + " (web.access.secret_references)")
+
+
+def _begins(reference: str, allowed: str) -> bool:
+    if not reference.startswith("file:"):
+        return reference.startswith(allowed)
+    file, _, _ = reference.removeprefix("file:").partition("#")
+    folder = allowed.removeprefix("file:")
+    if not allowed.startswith("file:"):
+        return False
+    real = os.path.realpath(file)
+    return (
+        real.startswith(os.path.realpath(folder) + os.sep) if folder.endswith("/") else real == os.path.realpath(folder)
     )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from running_kit import running, until
 
-from edge.core.errors import InvalidValues, LabelError, NotFound, WeightsError
+from edge.core.errors import InvalidValue, InvalidValues, LabelError, NotFound, WeightsError
 from edge.settings import SiteSettings
 from edge.store.retention import RetentionLimits
 
@@ -94,6 +94,13 @@ async def test_cameras_come_and_go_and_bad_ones_are_refused(site: Callable[..., 
         student = good["student"] | {"weights": "/missing.safetensors"}
         with pytest.raises(WeightsError, match=r"missing\.safetensors"):
             await appliance.add_camera(good | {"id": "third", "student": student}, "test")
+        for reference in ("file:/etc/passwd", "env:HOME"):
+            with pytest.raises(InvalidValue, match="secret_references"):
+                await appliance.add_camera(good | {"id": "third", "password_from": reference}, "test")
+            with pytest.raises(InvalidValue, match="secret_references"):
+                await appliance.test_camera(good | {"id": "third", "password_from": reference})
+            with pytest.raises(InvalidValue, match="secret_references"):
+                await appliance.change_camera("junction", {"password_from": reference}, "test")
         assert len(appliance.cameras()) == 2, "a refused camera leaves nothing behind"
         await appliance.add_camera(good | {"id": "third"}, "test")
         await until(lambda: appliance.camera("third")["state"]["answers"] > 0, 30, "the new camera answers")

@@ -9,6 +9,7 @@ from typing import Any
 from edge.appliance.outputs import Outputs, Snapshot, World
 from edge.core.clock import SystemClock
 from edge.core.errors import InvalidValue, NotFound
+from edge.ingest.secrets import check_named
 from edge.outputs.messages import Pace
 from edge.settings import OutputsSettings, parse
 from edge.store.store import Store
@@ -57,6 +58,9 @@ class FakeSite:
             raise InvalidValue(path, reference, "a secret that the appliance keeps")
         return self.secrets[reference]
 
+    def may_name(self, reference: str, before: str, path: str) -> None:
+        check_named(reference, before, ("secret:",), path)
+
     def kinds(self, kind: str) -> list[dict[str, Any]]:
         """Data of the journal entries of a kind."""
         return [data for name, data in self.notes if name == kind]
@@ -67,7 +71,7 @@ class Joined:
 
     def __init__(self, outputs: dict[str, Any], store: Store, site: FakeSite) -> None:
         self.site = site
-        world = World("depot", "1.2", site.snapshot, site.note, site.switch, site.secret)
+        world = World("depot", "1.2", site.snapshot, site.note, site.switch, site.secret, site.may_name)
         self.outputs = Outputs(parse(OutputsSettings, outputs), store, SystemClock(), world, PACE, PACE)
 
     async def __aenter__(self) -> Joined:

@@ -334,3 +334,21 @@ async def test_metrics_and_reasons(joined: Opener, monkeypatch: pytest.MonkeyPat
     (reason,) = one.outputs.reasons()
     assert reason["code"] == "output_down"
     assert "refused" in reason["message"]
+
+
+async def test_no_file_of_the_machine_is_named_by_rest(joined: Opener) -> None:
+    kept = {"host": "127.0.0.1", "port": free_port(), "enabled": False, "password_from": "file:/etc/magpie/mqtt"}
+    one = await joined(_hooks(_hook("https://pager.example/x", secret_from="file:/etc/magpie/pager")) | {"mqtt": kept})
+    outputs = one.outputs
+    with pytest.raises(InvalidValue, match="secret_references"):
+        await outputs.add_webhook(_hook("https://pager.example/y", "other", secret_from="file:/etc/passwd"), "ann")
+    with pytest.raises(InvalidValue, match="secret_references"):
+        await outputs.change_webhook("pager", {"secret_from": "env:HOME"}, "ann")
+    for patch in ({"password_from": "file:/etc/passwd"}, {"host": "192.0.2.9"}):
+        for asked in (outputs.change_mqtt(patch, "ann"), outputs.test_mqtt(patch)):
+            with pytest.raises(InvalidValue, match="secret_references"):
+                await asked
+    await outputs.change_webhook("pager", {"timeout_s": 5}, "ann")
+    await outputs.change_mqtt({"username": "magpie"}, "ann")
+    assert outputs.settings.mqtt is not None
+    assert outputs.settings.mqtt.password_from == "file:/etc/magpie/mqtt", "what the site file named stays"

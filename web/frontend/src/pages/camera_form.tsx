@@ -108,7 +108,7 @@ function groups(isNew: boolean, admin: boolean, secrets: string[], password: Gro
       title: "More",
       folded: true,
       fields: [
-        { path: "password_from", label: "Password reference", hint: "Where the password is kept: secret:NAME (Settings, Secrets), env:NAME or file:/path#key", suggestions: secrets },
+        { path: "password_from", label: "Password reference", hint: "Where the password is kept: secret:NAME (Settings, Secrets), or what the configuration file allows", suggestions: secrets },
         { path: "seconds_per_picture", label: "Seconds per picture", unit: "s", hint: "For a folder of stills" },
         { path: "inference.frame_rates", label: "Frame rates", hint: "That the planner may choose from, frames a second" },
         { path: "inference.resolutions", label: "Resolutions", hint: "That the planner may choose from, parts of the full size" },

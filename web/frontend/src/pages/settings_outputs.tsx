@@ -80,7 +80,7 @@ function mqttGroups(secrets: string[]): Group[] {
         { path: "tls", label: "TLS", hint: "The connection is encrypted and the broker's certificate checked" },
         { path: "ca_file", label: "Certificates", shown: (d) => d["tls"] === true },
         { path: "username", label: "User name" },
-        { path: "password_from", label: "Password", hint: "A reference: secret:NAME (Settings, Secrets), env:NAME or file:/path", suggestions: secrets },
+        { path: "password_from", label: "Password", hint: "A reference: secret:NAME (Settings, Secrets), or what the configuration file allows", suggestions: secrets },
       ],
     },
     {
@@ -112,7 +112,7 @@ function webhookGroups(secrets: string[], cameras: { id: string; name: string }[
         ...(isNew ? [{ path: "id", label: "Id", hint: "Small letters, digits, - and _; it does not change" }] : []),
         { path: "enabled", label: "On" },
         { path: "url", label: "Address" },
-        { path: "secret_from", label: "Signing secret", hint: "A reference: secret:NAME, env:NAME or file:/path. Each message is signed with it.", suggestions: secrets },
+        { path: "secret_from", label: "Signing secret", hint: "A reference: secret:NAME (Settings, Secrets), or what the configuration file allows. Each message is signed with it.", suggestions: secrets },
       ],
     },
     {
