@@ -135,7 +135,10 @@ async def measure(minutes: float, rate: float, folder: Path) -> dict[str, Any]:
         return None
 
     snapshot = Snapshot(overview, True, (), "bench", dict.fromkeys(CAMERAS, 0.7), dict.fromkeys(CAMERAS, True))
-    world = World("bench", "bench", lambda: snapshot, note, switch, lambda _reference, _path: "the shared secret")
+    world = World(
+        "bench", "bench", lambda: snapshot, note, switch, lambda _reference, _path: "the shared secret",
+        lambda _reference, _before, _path: None,
+    )  # fmt: skip
     settings = {
         "mqtt": {"host": "127.0.0.1", "port": broker_port},
         "webhooks": [

@@ -74,8 +74,9 @@ def keep_serving(problem: WindowProblem, plan: WindowPlan) -> WindowPlan:
     whole = plan.reasons.get("", "")
     reasons = dict(plan.reasons) | {"": f"{whole}; {words}" if whole else words}
     lifted = replace(plan, segments=segments, objective=evaluate(problem, segments).objective, reasons=reasons)
-    held = problem.a_min and not _below(problem, lifted)
-    return replace(lifted, faults=()) if held else lifted
+    below = {s.id for s in _below(problem, lifted)}
+    held = tuple(f"{s.id}: " for s in problem.streams if problem.a_min and s.id not in below)
+    return replace(lifted, faults=tuple(f for f in lifted.faults if not f.startswith(held)))
 
 
 def _breaks_floor(problem: WindowProblem, plan: WindowPlan) -> bool:

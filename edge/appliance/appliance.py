@@ -938,7 +938,10 @@ def _of_worker(settings: CameraSettings) -> CameraSettings:
 
 def _kept_reference(changed: CameraSettings, before: CameraSettings) -> str:
     """The password reference that a camera may keep whatever it is: for the same server, not for another."""
-    same = urlsplit(changed.url).netloc == urlsplit(before.url).netloc
+    try:
+        same = changed.url == before.url or urlsplit(changed.url).netloc == urlsplit(before.url).netloc
+    except ValueError:  # an address that cannot be read: no server that is known
+        same = False
     return before.password_from if same else ""
 
 

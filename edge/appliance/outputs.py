@@ -295,8 +295,9 @@ class Outputs:
     def _mqtt_changed(self, before: MqttSettings | None, patch: Mapping[str, Any]) -> MqttSettings:
         changed = parse(MqttSettings, merge({} if before is None else before.model_dump(mode="json"), patch))
         # The password of one broker is not sent to another because somebody changed the address.
-        same = before is not None and before.host == changed.host
-        self._world.may_name(changed.password_from, before.password_from if before and same else "", "password_from")
+        there = None if before is None else (before.host, before.port, before.tls)
+        kept = before.password_from if before and there == (changed.host, changed.port, changed.tls) else ""
+        self._world.may_name(changed.password_from, kept, "password_from")
         return changed
 
     async def remove_mqtt(self, by: str) -> None:

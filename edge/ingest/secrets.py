@@ -99,10 +99,8 @@ def _begins(reference: str, allowed: str) -> bool:
     folder = allowed.removeprefix("file:")
     if not allowed.startswith("file:"):
         return False
-    real = os.path.realpath(file)
-    return (
-        real.startswith(os.path.realpath(folder) + os.sep) if folder.endswith("/") else real == os.path.realpath(folder)
-    )
+    real, root = os.path.realpath(file), os.path.realpath(folder)
+    return real.startswith(os.path.join(root, "")) if folder.endswith("/") else real == root
 
 
 def _kept(reference: str, name: str, path: str, kept: Path | None) -> Secret:

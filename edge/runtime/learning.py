@@ -158,7 +158,9 @@ class Learning:
         """The golden model's share now."""
         if s.golden_share is not None:
             return s.golden_share
-        return FIRST_GOLDEN_SHARE if self._golden is None else self._golden
+        if self._golden is not None:
+            return self._golden
+        return FIRST_GOLDEN_SHARE if self._problem is None else min(FIRST_GOLDEN_SHARE, self._problem.thread)
 
     def labels(self, s: RetrainingSettings, camera: CameraSettings) -> int:
         """Frames of a camera's window that shall be labelled."""

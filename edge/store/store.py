@@ -195,12 +195,14 @@ def _narrow(folder: Path) -> None:
         found = folder.stat()
         if not found.st_mode & 0o077:
             return
-        if found.st_uid != os.geteuid():
+        with contextlib.suppress(PermissionError):  # it is another account's
+            folder.chmod(0o700)
+        if folder.stat().st_mode & 0o077:
             raise StoreError(
-                f"{folder} can be looked into by other accounts, and belongs to account {found.st_uid}",
-                f"give it to account {os.geteuid()}, or close it there (chmod 700)",
+                f"{folder} can be looked into by other accounts, and cannot be closed from here (it belongs to account "
+                f"{found.st_uid})",
+                f"give it to account {os.geteuid()}, or close it (chmod 700)",
             )
-        folder.chmod(0o700)
     except OSError as error:
         raise from_os_error(error, str(folder)) from error
     log.warning("%s was open to other accounts of this machine (mode %03o): closed", folder, found.st_mode & 0o777)

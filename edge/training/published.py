@@ -86,7 +86,7 @@ class PublishedExamples:
         # Kept as files in memory: the kept-out ones may be let go while the retraining runs, and all students shall be
         # judged on the same pictures.
         self._files: dict[Path, bytes] = {}
-        self._answered: dict[bytes, dict[Path, Detections]] = {}
+        self._answered: dict[str, dict[Path, Detections]] = {}
         self.held_out_frames = self._readable(data.held_out)
         self.kept_out_frames = self._readable(data.kept_out)
 
@@ -132,8 +132,9 @@ class PublishedExamples:
 
     def _answered_by(self, student: PublishedStudent) -> dict[Path, Detections]:
         """What the student's weights answered so far; of other students the latest few are remembered."""
-        known = self._answered.pop(student.content, {})
-        self._answered[student.content] = known
+        weights = hashlib.sha256(student.content).hexdigest()
+        known = self._answered.pop(weights, {})
+        self._answered[weights] = known
         while len(self._answered) > REMEMBERED:
             del self._answered[next(iter(self._answered))]
         return known

@@ -135,7 +135,7 @@ def _camera(
     for key in ("mask", "filters"):
         if objects.get(key):
             left.append((f"objects.{key}", "answers are not filtered by place, size or score of each object"))
-    if address.secret is None and _VARIABLE.search(source):
+    if address.password_from.startswith("env:"):
         left.append(("ffmpeg.inputs", "its password is read from the environment variable that Frigate used: set it"))
     return (settings, address.secret), left
 
@@ -179,10 +179,13 @@ def _filled_in(text: str, variables: Mapping[str, str]) -> tuple[str, tuple[str,
 
 def _address(source: str, identity: str, secrets_file: str, variables: Mapping[str, str]) -> _Address:
     """Credentials out of the address; a password becomes an entry of the secrets file, or the variable that it was."""
-    if source.startswith("{"):  # the whole address is in a variable, perhaps with a password
-        source, _ = _filled_in(source, variables)
     given, credentials = _without_credentials(source)
     url, unknown = _filled_in(given, variables)
+    if not credentials:  # they may have been in a variable
+        url, credentials = _without_credentials(url)
+    elif _VARIABLE.fullmatch(credentials):
+        credentials, unknown_both = _filled_in(credentials, variables)
+        unknown += unknown_both
     user, _, password = credentials.partition(":")
     name, unknown_user = _filled_in(unquote(user), variables)
     unknown += unknown_user

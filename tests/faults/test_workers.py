@@ -146,7 +146,7 @@ def starved(channel: Channel, job: m.RetrainingJob) -> None:
 async def test_a_retraining_without_memory_is_reported_and_the_model_in_force_stays(
     running: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("edge.runtime.runtime.training_worker", starved)
+    monkeypatch.setattr("edge.runtime.retrainings.training_worker", starved)
     mark = len(running.events)
     camera = await begun(running)
     version = running.appliance.runtime.cameras[camera].version.id

@@ -35,6 +35,10 @@ def test_anything_else_is_refused_with_what_is_allowed(reference: str) -> None:
         check_named("secret:gate", "", ())
 
 
+def test_an_operator_may_allow_every_file() -> None:
+    check_named("file:/srv/cameras/gate", "", ("file:/",))
+
+
 def test_what_is_there_already_stays() -> None:
     check_named("file:/etc/shadow", "file:/etc/shadow", ALLOWED)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import sqlite3
@@ -186,11 +187,18 @@ def test_an_open_folder_of_another_account_is_refused_with_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tmp_path.chmod(0o755)
-    other = os.geteuid() + 1
-    monkeypatch.setattr(os, "geteuid", lambda: other)
-    with pytest.raises(StoreError, match="can be looked into by other accounts") as refused:
-        Store(None, tmp_path)
-    assert f"give it to account {other}" in str(refused.value)
+
+    def refuses(self: Path, mode: int) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "chmod", refuses)
+        with pytest.raises(StoreError, match="can be looked into by other accounts") as refused:
+            Store(None, tmp_path)
+        patched.setattr(Path, "chmod", lambda self, mode: None)  # a file system that has no modes
+        with pytest.raises(StoreError, match="cannot be closed from here"):
+            Store(None, tmp_path)
+    assert "chmod 700" in str(refused.value)
     tmp_path.chmod(0o700)
     with Store(None, tmp_path):
         pass

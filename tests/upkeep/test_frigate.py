@@ -114,9 +114,15 @@ def test_variables_in_addresses_and_user_names_have_their_values() -> None:
     assert found["password_from"] == "env:FRIGATE_RTSP_PASSWORD"
     part = one_of("rtsp://u:begins-{FRIGATE_REST}@192.0.2.11/x", FRIGATE_REST="100%25")
     assert part.secrets == {"a": "begins-100%25"}
-    whole = one_of("{FRIGATE_URL}", FRIGATE_URL="rtsp://u:p%40ss@192.0.2.11/x")
-    assert camera(whole, "a")["url"] == "rtsp://192.0.2.11/x"
-    assert whole.secrets == {"a": "p@ss"}
+    for address in (
+        one_of("{FRIGATE_URL}", FRIGATE_URL="rtsp://u:p%40ss@192.0.2.11/x"),
+        one_of("rtsp://{FRIGATE_CREDENTIALS}@192.0.2.11/x", FRIGATE_CREDENTIALS="u:p%40ss"),
+        one_of("rtsp://{FRIGATE_CAMERA}/x", FRIGATE_CAMERA="u:p%40ss@192.0.2.11"),
+    ):
+        found = camera(address, "a")
+        assert (found["url"], found["username"]) == ("rtsp://192.0.2.11/x", "u")
+        assert address.secrets == {"a": "p@ss"}, "no password stays in the configuration"
+    assert "password" not in dict(one_of("rtsp://{FRIGATE_HOST}/x", **VALUES).left).get("cameras.a.ffmpeg.inputs", "")
 
 
 @pytest.mark.parametrize("missing", sorted(VALUES))
