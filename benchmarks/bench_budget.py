@@ -71,6 +71,17 @@ def _entering(group: Path | None) -> Callable[[], None] | None:
     return enter
 
 
+def _remove(group: Path) -> None:
+    """A group can be removed when the last process in it is gone, which may take a moment; one that stays is said."""
+    for _ in range(100):
+        try:
+            group.rmdir()
+            return
+        except OSError:
+            time.sleep(0.1)
+    print(f"{group} is still in use: it stays")
+
+
 def run_demo(options: Sequence[str], group: Path | None) -> dict[str, Any]:
     """One run of the demo command in a process of its own (inside `group`), and what its database tells."""
     with tempfile.TemporaryDirectory() as folder:
@@ -179,7 +190,7 @@ def main(arguments: list[str] | None = None) -> int:
                 f"error {100 * kept['mean_error']:.1f}); load {run['load']}"
             )
         if group is not None:
-            group.rmdir()
+            _remove(group)
         result["parts"][part] = runs
         failures += missed(part, runs)
     result["missed"] = failures
