@@ -387,6 +387,12 @@ class TlsSettings(Settings):
     key: str = Field(min_length=1, description="its private key, without a passphrase")
 
 
+def local_host(host: str) -> str:
+    """The host of an address at which this machine reaches a port that it opened on `host` itself."""
+    reached = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)
+    return f"[{reached}]" if ":" in reached and not reached.startswith("[") else reached
+
+
 class WebSettings(Settings):
     """Where REST and the page listen."""
 
@@ -395,11 +401,10 @@ class WebSettings(Settings):
     access: AccessSettings = AccessSettings()
     tls: TlsSettings | None = Field(None, description="https; empty: http")
 
-    def page(self) -> str:
-        """The page's address on this machine."""
-        host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(self.host, self.host)
-        host = f"[{host}]" if ":" in host and not host.startswith("[") else host
-        return f"{'http' if self.tls is None else 'https'}://{host}:{self.port}/"
+    def page(self, port: int | None = None) -> str:
+        """The page's address on this machine; `port` is the one that was opened where 0 was asked for."""
+        scheme = "http" if self.tls is None else "https"
+        return f"{scheme}://{local_host(self.host)}:{self.port if port is None else port}/"
 
 
 _MODEL_NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$"

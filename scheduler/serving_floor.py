@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from edge.core.window import Segment, StreamAllocation, StreamProblem, WindowPlan, WindowProblem
-from scheduler.timeline import evaluate
+from scheduler.timeline import Outcome, evaluate
 
 _EPS = 1e-6
 
@@ -73,23 +73,23 @@ def keep_serving(problem: WindowProblem, plan: WindowPlan) -> WindowPlan:
     words = "every camera keeps the share that it needs at least"
     whole = plan.reasons.get("", "")
     reasons = dict(plan.reasons) | {"": f"{whole}; {words}" if whole else words}
-    lifted = replace(plan, segments=segments, objective=evaluate(problem, segments).objective, reasons=reasons)
-    below = {s.id for s in _below(problem, lifted)}
-    held = tuple(f"{s.id}: " for s in problem.streams if problem.a_min and s.id not in below)
-    return replace(lifted, faults=tuple(f for f in lifted.faults if not f.startswith(held)))
+    outcome = evaluate(problem, segments)
+    held = tuple(f"{s.id}: " for s in problem.streams if problem.a_min and not _below(problem, outcome, s))
+    faults = tuple(f for f in plan.faults if not f.startswith(held))
+    return replace(plan, segments=segments, objective=outcome.objective, reasons=reasons, faults=faults)
 
 
 def _breaks_floor(problem: WindowProblem, plan: WindowPlan) -> bool:
     """Whether it takes a stream under a floor that its model could keep."""
-    return any(reachable(problem, s) for s in _below(problem, plan))
+    able = [s for s in problem.streams if reachable(problem, s)]
+    if not able:
+        return False
+    outcome = evaluate(problem, plan.segments)
+    return any(_below(problem, outcome, s) for s in able)
 
 
-def _below(problem: WindowProblem, plan: WindowPlan) -> list[StreamProblem]:
-    """Streams that the plan takes under the floor."""
-    if not problem.a_min:
-        return []
-    lowest = evaluate(problem, plan.segments).lowest
-    return [s for s in problem.streams if lowest[s.id] < problem.a_min - _EPS]
+def _below(problem: WindowProblem, outcome: Outcome, stream: StreamProblem) -> bool:
+    return outcome.lowest[stream.id] < (problem.a_min or 0.0) - _EPS
 
 
 def _lifted(streams: dict[str, StreamAllocation], least: Mapping[str, float]) -> dict[str, StreamAllocation]:

@@ -13,6 +13,7 @@ import aiohttp
 
 from edge.appliance.service import Json
 from edge.core.models import ModelVersion
+from edge.settings import local_host
 from edge.store.retention import RetentionReport
 
 #: A scrape waits no longer for the serving front's own statistics.
@@ -107,9 +108,7 @@ async def front_statistics(front: Mapping[str, Any], token: str = "") -> list[Js
     address = front["http"]
     if not front["up"] or not address["port"]:
         return None
-    everywhere = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "": "127.0.0.1"}
-    host = everywhere.get(address["host"], address["host"])
-    url = f"http://{f'[{host}]' if ':' in host and not host.startswith('[') else host}:{address['port']}"
+    url = f"http://{local_host(address['host'])}:{address['port']}"
     timeout = aiohttp.ClientTimeout(total=_FRONT_TIMEOUT_S)
     headers = {"authorization": f"Bearer {token}"} if token else {}
     try:

@@ -18,8 +18,6 @@ from edge.settings import SiteSettings
 
 log = logging.getLogger(__name__)
 
-_ANY = ("0.0.0.0", "::", "")
-
 
 @dataclass(frozen=True)
 class RunningAppliance:
@@ -76,9 +74,6 @@ async def run_appliance(site: SiteSettings) -> AsyncIterator[RunningAppliance]:
         server = WebServer(app, site.web.host, site.web.port, tls)
         await server.start()
         try:
-            host = "127.0.0.1" if site.web.host in _ANY else site.web.host
-            shown = f"[{host}]" if ":" in host else host
-            url = f"{'http' if tls is None else 'https'}://{shown}:{server.port}/"
-            yield RunningAppliance(appliance, url, stop)
+            yield RunningAppliance(appliance, site.web.page(server.port), stop)
         finally:
             await server.stop()

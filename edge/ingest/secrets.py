@@ -93,12 +93,9 @@ def check_named(reference: str, before: str, allowed: Sequence[str], path: str =
 
 
 def _begins(reference: str, allowed: str) -> bool:
-    if not reference.startswith("file:"):
+    if not (reference.startswith("file:") and allowed.startswith("file:")):
         return reference.startswith(allowed)
-    file, _, _ = reference.removeprefix("file:").partition("#")
-    folder = allowed.removeprefix("file:")
-    if not allowed.startswith("file:"):
-        return False
+    file, folder = reference.removeprefix("file:").partition("#")[0], allowed.removeprefix("file:")
     real, root = os.path.realpath(file), os.path.realpath(folder)
     return real.startswith(os.path.join(root, "")) if folder.endswith("/") else real == root
 

@@ -65,7 +65,7 @@ class Preparation:
         left = r.next_boundary_utc_s - r.clock.utc()
         if r.controller.state.phase != "running":
             return
-        budgets = sum(r.learning.labels(s, c.settings) for c in r.cameras.values() if c.settings.enabled)
+        budgets = sum(self.labels(c) for c in r.cameras.values() if c.settings.enabled)
         share = r.learning.follow(s, r.labels.waiting() + budgets * left / s.window_s, left, now)
         if share is not None:
             self._set_golden(share)

@@ -97,6 +97,7 @@ def test_links(user: Run, records: Records) -> None:
     [("{host: 192.0.2.7, port: 9000}", "http://192.0.2.7:9000/"),
      ("{host: 0.0.0.0, port: 80}", "http://127.0.0.1:80/"),
      ("{host: '::1'}", "http://[::1]:8080/"),
+     ("{host: '::'}", "http://[::1]:8080/"),
      ("{tls: {certificate: c.pem, key: k.pem}}", "https://127.0.0.1:8080/")],
 )  # fmt: skip
 def test_a_link_leads_to_where_the_configuration_says_that_the_page_is(
