@@ -93,10 +93,17 @@ class Watched(Appliance):
         super().__init__(site)
         self.fresh: dict[str, list[float]] = {c.id: [] for c in site.cameras}
 
-    def _preview(self, camera: str, p: m.Preview) -> None:
-        super()._preview(camera, p)
-        if not p.stale:
-            self.fresh[camera].append(time.monotonic())
+    async def open(self) -> None:
+        await super().open()
+        live = self.services.live
+        preview = live.preview
+
+        def noted(camera: str, p: m.Preview) -> None:
+            preview(camera, p)
+            if not p.stale:
+                self.fresh[camera].append(time.monotonic())
+
+        live.preview = noted  # type: ignore[method-assign]
 
     async def until(self, condition: Callable[[], object], what: str, timeout_s: float = 90.0) -> float:
         began = time.monotonic()

@@ -86,8 +86,8 @@ async def until(condition: Callable[[], object], what: str, timeout_s: float) ->
 
 
 def served(box: Appliance) -> ServingRuntime:
-    assert box.serving_runtime is not None
-    return box.serving_runtime
+    assert box.services.served.runtime is not None
+    return box.services.served.runtime
 
 
 async def all_serve(box: Appliance) -> None:
@@ -229,8 +229,8 @@ async def wave(folder: Path, table: Path | None, minutes: float, seed: int, shar
         shape = {"kind": "sine", "period_s": period, "depth": 0.5, "phase": -0.25}
         rows: list[dict[str, float]] = []
         report = await during(load(box, rates, seconds, shape, seed, folder), follow(box, rows))
-        box.journal.flush()
-        plans = len(box.events(1000, None, None, "serving.plan"))
+        box.services.events.buffer.flush()
+        plans = len(box.services.events.recent(1000, None, None, "serving.plan"))
     warm = [r for r in rows if r["t_s"] > WARM_UP_S]
     lags = [correlation([r["rate"] for r in warm[: -lag or None]], [r["share"] for r in warm[lag:]])
             for lag in range(max(1, min(30, len(warm) // 2)))]  # fmt: skip
@@ -270,15 +270,15 @@ async def reorganise(folder: Path, table: Path | None, minutes: float, seed: int
 
         async def more() -> None:
             changed = {name: {"rate": 1.4 * rate, "slo_ms": SLO_MS} for name, rate in rates.items()}
-            await box.change_serving({"models": changed}, "benchmark")
+            await box.services.served.change({"models": changed}, "benchmark")
 
         async def policy() -> None:
             now = served(box).planning.policy
-            await box.change_serving({"policy": "elastic" if now != "elastic" else "mosaic"}, "benchmark")
+            await box.services.served.change({"policy": "elastic" if now != "elastic" else "mosaic"}, "benchmark")
 
         for name, change in (("new version", new_version), ("rates declared anew", more), ("other policy", policy)):
             seconds = 60 * minutes
-            seen = len(box.events(1000, None, None, "serving.executor_started"))
+            seen = len(box.services.events.recent(1000, None, None, "serving.executor_started"))
 
             async def later(
                 change: Callable[[], Awaitable[None]] = change, at_s: float = WARM_UP_S + seconds / 3
@@ -288,8 +288,8 @@ async def reorganise(folder: Path, table: Path | None, minutes: float, seed: int
                 await asyncio.sleep(3600)
 
             report = await during(load(box, rates, seconds, None, seed, folder), later())
-            box.journal.flush()
-            started = len(box.events(1000, None, None, "serving.executor_started")) - seen
+            box.services.events.buffer.flush()
+            started = len(box.services.events.recent(1000, None, None, "serving.executor_started")) - seen
             out.append({"change": name, "executors_started": started, **counted(report)})
             print(f"reorganise, {name}: {out[-1]['lost']} lost, {100 * out[-1]['violation_ratio']:.2f} % missed")
     return {"rates": {k: round(v, 2) for k, v in rates.items()}, "changes": out}
@@ -319,7 +319,7 @@ async def cameras(
 
             def accuracy(since: int) -> dict[str, float]:
                 found: dict[str, list[float]] = {}
-                for row in box.windows(100, None):
+                for row in box.services.windows.recent(100, None):
                     for c in row["cameras"] if row["id"] >= since else ():
                         if c["realised"] is not None:
                             found.setdefault(c["camera"], []).append(c["realised"]["value"])
@@ -335,7 +335,9 @@ async def cameras(
             if min(rates.values()) <= 0:
                 raise RuntimeError(f"{capacity:.2f} of the device are too little for the three models: raise --share")
             answers = {
-                name: await box.admission({"model": {"name": name, "rate": rate, "slo_ms": _slo(box, name)}})
+                name: await box.services.served.admission(
+                    {"model": {"name": name, "rate": rate, "slo_ms": _slo(box, name)}}
+                )
                 for name, rate in rates.items()
             }
             predicted = {

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from edge.core.errors import MagpieError
+from edge.version import magpie_version
 
 #: name -> (module under edge.commands, one line of help)
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -42,9 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         commands.add_parser(name, help=text, add_help=False)
     known, rest = parser.parse_known_args(arguments)
     if known.version:
-        from importlib.metadata import version
-
-        print("magpie", version("magpie-edge"))
+        print("magpie", magpie_version())
         return 0
     if known.command is None:
         parser.print_help()

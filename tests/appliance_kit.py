@@ -51,7 +51,7 @@ class Watched:
     events: list[dict[str, Any]] = field(default_factory=list)
 
     async def follow(self) -> None:
-        async for event in self.appliance.subscribe_events():
+        async for event in self.appliance.services.events.subscribe():
             self.events.append(event)
 
     def of(self, kind: str, since: int = 0) -> list[dict[str, Any]]:

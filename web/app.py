@@ -79,7 +79,7 @@ def create_app(service: ApplianceService, static: Path = STATIC, access: Access 
     """
     app = FastAPI(
         title="Magpie",
-        version=str(service.health().get("version", "unknown")),
+        version=str(service.state.health().get("version", "unknown")),
         description=_ABOUT,
         openapi_url=f"{PREFIX}/openapi.json",
         openapi_tags=_TAGS,

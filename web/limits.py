@@ -18,7 +18,7 @@ _ABSENT: Final = object()
 
 
 def overview(caller: Principal, whole: Json) -> Json:
-    """`ApplianceService.overview`."""
+    """`StateService.overview`."""
     if caller.sees_all:
         return whole
     hidden = {c["id"] for c in whole["cameras"] if not caller.may_see(c["id"])}
@@ -52,7 +52,7 @@ def names_other(caller: Principal, text: object, cameras: Iterable[str]) -> bool
 
 
 def metrics(caller: Principal, whole: Json) -> Json:
-    """`ApplianceService.metrics`."""
+    """`StateService.metrics`."""
     if caller.sees_all:
         return whole
     ids = [c["id"] for c in whole["overview"]["cameras"]]
@@ -72,7 +72,7 @@ def metrics(caller: Principal, whole: Json) -> Json:
 
 
 def health(caller: Principal | None, whole: Json, cameras: Iterable[str]) -> dict[str, Any]:
-    """`ApplianceService.health`; to whoever is not logged in, code words only. `cameras`: the ids of all."""
+    """`StateService.health`; to whoever is not logged in, code words only. `cameras`: the ids of all."""
     if caller is None:
         codes = sorted({str(reason["code"]) for reason in whole["reasons"]})
         return {"live": whole["live"], "ready": whole["ready"], "reasons": [{"code": code} for code in codes]}
@@ -82,7 +82,7 @@ def health(caller: Principal | None, whole: Json, cameras: Iterable[str]) -> dic
 
 
 def window(caller: Principal, row: Json) -> Json:
-    """One of `ApplianceService.windows`."""
+    """One of `WindowsService.recent`."""
     if caller.sees_all:
         return row
     mine = [c for c in row["cameras"] if caller.may_see(c["camera"])]
@@ -90,7 +90,7 @@ def window(caller: Principal, row: Json) -> Json:
 
 
 def window_detail(caller: Principal, detail: Json) -> Json:
-    """`ApplianceService.window`. Plans are of all cameras together, so their problems and shares are left out."""
+    """`WindowsService.one`. Plans are of all cameras together, so their problems and shares are left out."""
     if caller.sees_all:
         return detail
     known = {c["camera"] for c in detail["window"]["cameras"]} | {j["camera"] for j in detail["jobs"]}
@@ -123,7 +123,7 @@ def event(caller: Principal, entry: Json) -> Json | None:
 
 
 def camera(caller: Principal, row: Json) -> Json:
-    """One of `ApplianceService.cameras`; who does not set where its stream comes from sees no password in it."""
+    """One of `CamerasService.all`; who does not set where its stream comes from sees no password in it."""
     if caller.may("admin"):
         return row
     settings = dict(row["settings"]) | {"url": without_credentials(row["settings"]["url"])}

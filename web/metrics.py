@@ -1,4 +1,4 @@
-"""`/metrics`: one snapshot of the appliance (`ApplianceService.metrics`) as Prometheus text. Pure: no state is kept.
+"""`/metrics`: one snapshot of the appliance (`StateService.metrics`) as Prometheus text. Pure: no state is kept.
 
 Names follow Prometheus' practice: prefix `magpie_`, base units (seconds, bytes, ratios 0-1), `_total` on counters,
 `_info` on facts in labels. Served models have Triton's names besides (`nv_inference_*`), so that dashboards made for

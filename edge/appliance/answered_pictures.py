@@ -9,7 +9,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from edge.appliance.labelled import jpeg_size
+from edge.appliance.labelled_pictures import jpeg_size
 
 log = logging.getLogger(__name__)
 

@@ -19,6 +19,7 @@ from edge.appliance.service import Json
 from edge.core.access import narrowed
 from edge.core.clock import Clock
 from edge.core.errors import Conflict, MagpieError
+from edge.ingest.secrets import check_named
 from edge.settings import AccessSettings, ServingSettings
 from edge.store.store import Store
 
@@ -38,7 +39,7 @@ class Keys:
         self.own_token = secrets.token_urlsafe(32)
         self._changed = asyncio.Event()
         self._access.when_changed(self._changed.set)
-        self._store = store
+        self._store, self._settings = store, settings
         self._records = Records(store.database, clock)
         self._secrets = Secrets(data_dir)
         self._recording: set[asyncio.Task[None]] = set()
@@ -88,6 +89,10 @@ class Keys:
     def secrets_file(self) -> Path:
         """Where `secret:NAME` is looked up."""
         return self._secrets.path
+
+    def may_name(self, reference: str, before: str = "", path: str = "password_from") -> None:
+        """Raises InvalidValue for a secret that may not be named by REST; `before` may be kept."""
+        check_named(reference, before, self._settings.secret_references, path)
 
     def audit(self, limit: int, before: int | None) -> list[Json]:
         """Who changed what and from where, the newest first."""

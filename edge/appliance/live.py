@@ -13,6 +13,8 @@ from typing import Any
 from edge.appliance.service import Json, LivePicture
 from edge.core.clock import Clock
 from edge.core.errors import InvalidValue, Unavailable
+from edge.runtime import messages as m
+from edge.runtime.runtime import Runtime
 
 _EVENT_QUEUE = 500
 _MAX_FPS = 30
@@ -134,6 +136,58 @@ class LivePictures:
         finally:
             del self._watchers[token]
             self.ask_workers()
+
+
+class Live:
+    """Implements `LiveService`: pictures of the runtime's cameras, with the answers of the student in force."""
+
+    def __init__(self, clock: Clock, runtime: Runtime) -> None:
+        self._clock, self._runtime = clock, runtime
+        self.pictures = LivePictures(clock, lambda: runtime.cameras, runtime.camera_workers.watch)
+
+    def preview(self, camera: str, p: m.Preview) -> None:
+        """A camera's worker has encoded a picture."""
+        state = self._runtime.cameras[camera]
+        answer = p.answer.to_json()
+        header = {
+            "camera": camera,
+            "number": p.number,
+            "utc_s": p.utc_s,
+            "width": p.width,
+            "height": p.height,
+            "model_version": p.model_version,
+            "stale": p.stale,
+            "classes": list(state.settings.classes),
+            "boxes": answer["boxes"],
+            "scores": answer["scores"],
+            "labels": answer["classes"],
+            "delay_s": round(self._clock.utc() - p.utc_s, 3),
+            "state": state.status().state,
+        }
+        self.pictures.put(LivePicture(camera, header, p.jpeg))
+
+    def watch(self, cameras: tuple[str, ...], fps: float) -> AsyncIterator[LivePicture]:
+        """Raises NotFound, InvalidValue."""
+        for camera in cameras:
+            self._runtime.camera(camera)
+        return self.pictures.watch(cameras, fps)
+
+    async def snapshot(self, camera: str, width: int | None) -> bytes:
+        """One JPEG of now, `width` pixels wide if given. Raises NotFound, Unavailable."""
+        self._runtime.camera(camera)
+        pictures = self.watch((camera,), 5.0)
+        try:
+            async with asyncio.timeout(5.0):
+                picture = await anext(pictures)
+        except TimeoutError:
+            raise Unavailable(
+                f"camera {camera} has no picture now: {self._runtime.camera(camera).status().state}"
+            ) from None
+        finally:
+            await pictures.aclose()  # type: ignore[attr-defined]
+        if width is None:
+            return picture.jpeg
+        return await asyncio.to_thread(resized, picture.jpeg, width)
 
 
 def resized(jpeg: bytes, width: int) -> bytes:

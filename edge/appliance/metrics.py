@@ -104,7 +104,7 @@ def disk(folder: Path) -> Json:
 
 async def front_statistics(front: Mapping[str, Any], token: str = "") -> list[Json] | None:
     """The protocol's statistics of every served version, asked of the front as a client would; None if it does not
-    answer. `front` is that of `ApplianceService.serving`, `token` what it may ask for."""
+    answer. `front` is that of `ServedModelsService.status`, `token` what it may ask for."""
     address = front["http"]
     if not front["up"] or not address["port"]:
         return None

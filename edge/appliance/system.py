@@ -1,4 +1,4 @@
-"""What `ApplianceService.system` tells: devices, shares, workers, disk, losses and versions, in words where people read
+"""What `StateService.system` tells: devices, shares, workers, disk, losses and versions, in words where people read
 them. Functions of what was looked up; only `memory` and `versions` look at the machine."""
 
 from __future__ import annotations

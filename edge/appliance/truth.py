@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from edge.appliance.answered_pictures import AnsweredPictures
-from edge.appliance.labelled import jpeg_size
+from edge.appliance.labelled_pictures import jpeg_size
 from edge.appliance.people_labels import pictures_of
 from edge.appliance.truth_service import LabelFile
 from edge.core import checks

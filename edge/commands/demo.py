@@ -232,7 +232,7 @@ async def _follow(running: RunningAppliance, console: _Console, began: float) ->
 
     watch = asyncio.create_task(first_answers())
     try:
-        async for event in running.appliance.subscribe_events():
+        async for event in running.appliance.services.events.subscribe():
             if event["kind"].startswith("complaint."):
                 console.say(f"! {event['data']['message']}")
             elif event["kind"] in _TOLD:
@@ -247,7 +247,7 @@ def _finish(
     from edge.demo.report import build_report
 
     appliance = running.appliance
-    appliance.journal.flush()
+    appliance.services.events.buffer.flush()
     swaps = {c.id: c.swap_gaps_s for c in appliance.runtime.cameras.values()}
     lost = {c.id: c.frames_lost_in_swaps for c in appliance.runtime.cameras.values()}
     about = {

@@ -70,7 +70,7 @@ async def run_appliance(site: SiteSettings) -> AsyncIterator[RunningAppliance]:
             loop.add_signal_handler(number, stop.set)
     tls = None if site.web.tls is None else Tls(site.web.tls)
     async with Appliance(site) as appliance:
-        app = create_app(appliance, access=appliance.keys.access)
+        app = create_app(appliance.services, access=appliance.keys.access)
         server = WebServer(app, site.web.host, site.web.port, tls)
         await server.start()
         try:

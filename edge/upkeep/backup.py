@@ -14,7 +14,6 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -29,6 +28,7 @@ from edge.store.database import Database
 from edge.store.store import default_url, take_folder
 from edge.upkeep import rows
 from edge.upkeep.archive import ArchiveReader, ArchiveWriter, Manifest, member_name, sync_folder, told
+from edge.version import magpie_version
 
 SQLITE = "database.sqlite"
 SITE = "site.yaml"
@@ -108,7 +108,7 @@ def back_up(
                 writer.add_bytes(SITE, _site_text(site))
             now = (clock or SystemClock()).utc()
             kind = "sqlite" if database.sqlite else "postgresql"
-            writer.finish(Manifest(now, _version(), kind, schema, pictures, dict(writer.members), tuple(damaged)))
+            writer.finish(Manifest(now, magpie_version(), kind, schema, pictures, dict(writer.members), tuple(damaged)))
         return BackupReport(path, path.stat().st_size, models, files, tuple(damaged), vanished, strange)
     finally:
         database.close()
@@ -389,10 +389,3 @@ class _staging(tempfile.TemporaryDirectory[str]):
 
     def __enter__(self) -> Path:  # type: ignore[override]
         return Path(super().__enter__())
-
-
-def _version() -> str:
-    try:
-        return version("magpie-edge")
-    except PackageNotFoundError:
-        return "unknown"

@@ -9,7 +9,7 @@ import cv2
 import numpy as np
 import pytest
 
-from edge.appliance import labelled
+from edge.appliance import labelled_pictures as labelled
 from edge.core.errors import NotFound
 from edge.core.labels import LabelledFrame, LabelledWindow, SampledFrame
 from edge.core.vision import Detections

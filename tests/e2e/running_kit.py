@@ -40,6 +40,8 @@ async def running(site: SiteSettings) -> AsyncIterator[Appliance]:
     async with Appliance(site) as appliance:
         enabled = [c.id for c in site.cameras if c.enabled]
         await until(
-            lambda: all(appliance.camera(c)["state"]["answers"] > 0 for c in enabled), 60, "every camera answers"
+            lambda: all(appliance.services.cameras.one(c)["state"]["answers"] > 0 for c in enabled),
+            60,
+            "every camera answers",
         )
         yield appliance

@@ -21,22 +21,23 @@ async def test_windows_are_measured_planned_and_retrained(site: Callable[..., Si
         runtime = appliance.runtime
         both = {"overpass", "junction"}
         await until(lambda: both <= runtime.boundary.measured.get(2, set()), 110, "two windows are over and measured")
-        appliance.journal.flush()
+        appliance.services.events.buffer.flush()
 
         def written() -> bool:
-            return all(c["realised"] for c in appliance.window(2)["window"]["cameras"])
+            return all(c["realised"] for c in appliance.services.windows.one(2)["window"]["cameras"])
 
         await until(written, 20, "what was measured is in the database, which is written behind")
-        detail = appliance.window(2)
+        detail = appliance.services.windows.one(2)
         rows = {c["camera"]: c for c in detail["window"]["cameras"]}
-        first = {c["camera"]: c for c in appliance.window(1)["window"]["cameras"]}
+        first = {c["camera"]: c for c in appliance.services.windows.one(1)["window"]["cameras"]}
         for camera in both:
             assert 6 <= first[camera]["frames_labelled"] <= 12, "a bounded sample was labelled"
             assert 0.0 <= rows[camera]["realised"]["value"] <= 1.0
             # The frozen student is the model in force in window 1: the same answers, or nearly (pictures are JPEG).
             assert first[camera]["frozen"]["value"] == pytest.approx(first[camera]["realised"]["value"], abs=0.15)
         # What the window takes on disk is told to the store, so that retention finds it.
-        report = await asyncio.to_thread(appliance.store.retain, RetentionLimits(max_bytes=0), appliance._drop_pictures)
+        drop = appliance.housekeeping.drop_pictures
+        report = await asyncio.to_thread(appliance.store.retain, RetentionLimits(max_bytes=0), drop)
         assert report.picture_sets >= 2
         assert report.bytes_freed > 10_000
         folder = Path(appliance.site.data_dir) / "windows" / "junction"
@@ -45,7 +46,7 @@ async def test_windows_are_measured_planned_and_retrained(site: Callable[..., Si
         assert any(s["retrain_configs"] for p in detail["plans"] for s in p["problem"]["streams"])
         assert detail["jobs"], "something was retrained"
         for job in detail["jobs"]:
-            versions = {v["id"]: v for v in appliance.models(job["camera"])}
+            versions = {v["id"]: v for v in appliance.services.models.versions(job["camera"])}
             if job["state"] == "completed":
                 made = versions[job["model_version"]]
                 assert made["parent"] in versions
@@ -54,12 +55,12 @@ async def test_windows_are_measured_planned_and_retrained(site: Callable[..., Si
         asked = [u for u in detail["usage"] if u["role"] == "inference"]
         assert asked
         assert all(u["granted"] == pytest.approx(u["asked"], abs=0.05) for u in asked)
-        story = await appliance.explained(2)
+        story = await appliance.services.windows.explained(2)
         assert story["timeline"][0]["start_s"] == 0.0
         assert story["timeline"][-1]["end_s"] == detail["window"]["length_s"]
         assert {c["camera"] for c in story["cameras"] if c["options"] and c["predicted"] is not None} >= both
         assert any(job["outcome"] in ("promoted", "refused") for c in story["cameras"] for job in c["jobs"])
-        other = await appliance.what_if(2, "uniform")
+        other = await appliance.services.windows.what_if(2, "uniform")
         assert other["comparison"]["asked"]["objective"] == pytest.approx(other["objective"])
         assert other["comparison"]["made"]["objective"] == pytest.approx(other["original_objective"])
 
@@ -67,76 +68,88 @@ async def test_windows_are_measured_planned_and_retrained(site: Callable[..., Si
 async def test_retraining_windows_change_at_run_time_and_survive_a_restart(site: Callable[..., SiteSettings]) -> None:
     settings = site(window_s=15.0)
     async with running(settings) as appliance:
-        changed = await appliance.change_retraining({"window_s": 22.0, "a_min": 0.05, "policy": "exact"}, "test")
+        changed = await appliance.services.retraining.change(
+            {"window_s": 22.0, "a_min": 0.05, "policy": "exact"}, "test"
+        )
         assert changed["current"]["window_s"] == 15.0, "not before the next boundary"
         assert changed["next"]["window_s"] == 22.0
         with pytest.raises(InvalidValues, match="window_s"):
-            await appliance.change_retraining({"window_s": -1}, "test")
+            await appliance.services.retraining.change({"window_s": -1}, "test")
         with pytest.raises(InvalidValues, match="windw_s"):
-            await appliance.change_retraining({"windw_s": 20}, "test")
-        await until(lambda: appliance.retraining()["current"]["window_s"] == 22.0, 30, "the boundary comes")
-        promoted = {c: appliance.camera(c)["state"]["model_version"] for c in ("overpass", "junction")}
-        window = appliance.overview()["window"]["number"]
+            await appliance.services.retraining.change({"windw_s": 20}, "test")
+        await until(
+            lambda: appliance.services.retraining.settings()["current"]["window_s"] == 22.0, 30, "the boundary comes"
+        )
+        promoted = {c: appliance.services.cameras.one(c)["state"]["model_version"] for c in ("overpass", "junction")}
+        window = appliance.services.state.overview()["window"]["number"]
     async with running(settings) as appliance:
-        assert appliance.retraining()["current"]["window_s"] == 22.0
-        assert appliance.retraining()["current"]["policy"] == "exact"
-        assert {c: appliance.camera(c)["state"]["model_version"] for c in promoted} == promoted
-        assert appliance.overview()["window"]["number"] >= window
+        assert appliance.services.retraining.settings()["current"]["window_s"] == 22.0
+        assert appliance.services.retraining.settings()["current"]["policy"] == "exact"
+        assert {c: appliance.services.cameras.one(c)["state"]["model_version"] for c in promoted} == promoted
+        assert appliance.services.state.overview()["window"]["number"] >= window
 
 
 async def test_cameras_come_and_go_and_bad_ones_are_refused(site: Callable[..., SiteSettings]) -> None:
     async with running(site(window_s=60.0)) as appliance:
-        good = appliance.camera("junction")["settings"]
+        good = appliance.services.cameras.one("junction")["settings"]
         with pytest.raises(LabelError, match="zebra"):
-            await appliance.add_camera(good | {"id": "third", "classes": ["zebra"]}, "test")
+            await appliance.services.cameras.add(good | {"id": "third", "classes": ["zebra"]}, "test")
         with pytest.raises(InvalidValues, match="stall_timeout_s"):
-            await appliance.add_camera(good | {"id": "third", "stall_timeout_s": 0}, "test")
+            await appliance.services.cameras.add(good | {"id": "third", "stall_timeout_s": 0}, "test")
         student = good["student"] | {"weights": "/missing.safetensors"}
         with pytest.raises(WeightsError, match=r"missing\.safetensors"):
-            await appliance.add_camera(good | {"id": "third", "student": student}, "test")
+            await appliance.services.cameras.add(good | {"id": "third", "student": student}, "test")
         for reference in ("file:/etc/passwd", "env:HOME"):
             with pytest.raises(InvalidValue, match="secret_references"):
-                await appliance.add_camera(good | {"id": "third", "password_from": reference}, "test")
+                await appliance.services.cameras.add(good | {"id": "third", "password_from": reference}, "test")
             with pytest.raises(InvalidValue, match="secret_references"):
-                await appliance.test_camera(good | {"id": "third", "password_from": reference})
+                await appliance.services.cameras.test(good | {"id": "third", "password_from": reference})
             with pytest.raises(InvalidValue, match="secret_references"):
-                await appliance.change_camera("junction", {"password_from": reference}, "test")
-        assert len(appliance.cameras()) == 2, "a refused camera leaves nothing behind"
-        await appliance.add_camera(good | {"id": "third"}, "test")
-        await until(lambda: appliance.camera("third")["state"]["answers"] > 0, 30, "the new camera answers")
+                await appliance.services.cameras.change("junction", {"password_from": reference}, "test")
+        assert len(appliance.services.cameras.all()) == 2, "a refused camera leaves nothing behind"
+        await appliance.services.cameras.add(good | {"id": "third"}, "test")
+        await until(
+            lambda: appliance.services.cameras.one("third")["state"]["answers"] > 0, 30, "the new camera answers"
+        )
         patches = [{"name": "Third"}, {"enabled": False}, {"retraining": {"every_kth_window": 2}}]
-        await asyncio.gather(*(appliance.change_camera("third", patch, "test") for patch in patches))
-        settings = appliance.camera("third")["settings"]
+        await asyncio.gather(*(appliance.services.cameras.change("third", patch, "test") for patch in patches))
+        settings = appliance.services.cameras.one("third")["settings"]
         assert (settings["name"], settings["retraining"]["every_kth_window"]) == ("Third", 2), "no change is lost"
-        assert appliance.camera("third")["state"]["state"] == "stopped"
-        await appliance.remove_camera("third", "test")
+        assert appliance.services.cameras.one("third")["state"]["state"] == "stopped"
+        await appliance.services.cameras.remove("third", "test")
         with pytest.raises(NotFound):
-            appliance.camera("third")
-        await until(lambda: appliance.camera("junction")["state"]["answers_per_s"] > 0.5, 20, "the others go on")
+            appliance.services.cameras.one("third")
+        await until(
+            lambda: appliance.services.cameras.one("junction")["state"]["answers_per_s"] > 0.5, 20, "the others go on"
+        )
 
 
 async def test_an_operator_rolls_back_pins_and_looks(site: Callable[..., SiteSettings]) -> None:
     async with running(site(window_s=60.0)) as appliance:
-        jpeg = await appliance.snapshot("junction", 160)
+        jpeg = await appliance.services.live.snapshot("junction", 160)
         assert jpeg.startswith(b"\xff\xd8")
         seen = []
-        async for picture in appliance.watch((), 5.0):
+        async for picture in appliance.services.live.watch((), 5.0):
             seen.append(picture)
             if len({p.camera for p in seen}) == 2:
                 break
         assert all(len(p.header["boxes"]) == len(p.header["labels"]) for p in seen)
-        slow = appliance.watch(("junction",), 20.0)
+        slow = appliance.services.live.watch(("junction",), 20.0)
         await anext(slow)
-        came = appliance.live.encoded("junction")
-        await until(lambda: appliance.live.encoded("junction") >= came + 4, 20, "pictures come to a slow viewer")
+        came = appliance.services.live.pictures.encoded("junction")
+        await until(
+            lambda: appliance.services.live.pictures.encoded("junction") >= came + 4,
+            20,
+            "pictures come to a slow viewer",
+        )
         await anext(slow)
-        assert appliance.overview()["losses"]["live_pictures"] > 0, "what a slow viewer lost is counted"
+        assert appliance.services.state.overview()["losses"]["live_pictures"] > 0, "what a slow viewer lost is counted"
         await slow.aclose()  # type: ignore[attr-defined]
-        first = appliance.camera("junction")["state"]["model_version"]
-        assert [v["id"] for v in appliance.lineage(first)] == [first]
-        pinned = await appliance.pin_model(first, True, "test")
+        first = appliance.services.cameras.one("junction")["state"]["model_version"]
+        assert [v["id"] for v in appliance.services.models.lineage(first)] == [first]
+        pinned = await appliance.services.models.pin(first, True, "test")
         assert pinned["pinned"]
         assert appliance.runtime.controller.state.cameras["junction"].retraining is False
-        await appliance.pin_model(first, False, "test")
+        await appliance.services.models.pin(first, False, "test")
         assert appliance.runtime.controller.state.cameras["junction"].retraining is True
-        assert appliance.health()["ready"]
+        assert appliance.services.state.health()["ready"]

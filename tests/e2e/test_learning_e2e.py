@@ -23,12 +23,15 @@ async def test_without_time_for_trials_the_best_known_is_retrained(site: Callabl
         runtime.preparation.tries = lambda camera: False  # type: ignore[method-assign]
 
         def untried() -> bool:
-            appliance.journal.flush()
-            return any(e["data"]["profiled"] is False for e in appliance.events(200, None, None, "retraining.started"))
+            appliance.services.events.buffer.flush()
+            return any(
+                e["data"]["profiled"] is False
+                for e in appliance.services.events.recent(200, None, None, "retraining.started")
+            )
 
         await until(untried, 90, "a retraining without a trial began")
         await until(lambda: runtime.learning.facts.visit_s, 60, "what a retraining's step costs was measured")
-        told = appliance.learning()
+        told = appliance.services.retraining.learning()
         json.dumps(told)
         assert told["unprofiled_retrainings"] >= 1
         assert told["budget"]["known"], "the cost of a label was measured"
@@ -41,5 +44,5 @@ async def test_without_time_for_trials_the_best_known_is_retrained(site: Callabl
         assert LearningFacts.from_json(kept["facts"]).label_s is not None
         promised = PromiseHistory.from_json(kept["promises"])
         assert {o.window for found in promised.cameras.values() for o in found} >= {1}, "promises outlive a restart"
-        problem = appliance.window(2)["plans"][-1]["problem"]
+        problem = appliance.services.windows.one(2)["plans"][-1]["problem"]
         assert all("promise" in s for s in problem["streams"]), "the correction is on record with the problem"

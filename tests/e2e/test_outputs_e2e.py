@@ -54,16 +54,16 @@ async def test_an_appliance_tells_what_happens_and_obeys_the_switch(tmp_path: Pa
                 assert heard.retained[f"magpie/{camera}/retraining"] == "ON"
                 heard.publish(f"magpie/{camera}/retraining/set", "OFF")
                 await until(lambda: heard.retained.get(f"magpie/{camera}/retraining") == "OFF", "switched off", 60)
-                assert appliance.camera(camera)["settings"]["retraining"]["enabled"] is False
+                assert appliance.services.cameras.one(camera)["settings"]["retraining"]["enabled"] is False
                 (changed,) = watched.of("camera.changed")
                 assert changed["data"]["by"] == "mqtt"
 
-                await appliance.remove_camera(camera, "ann")
+                await appliance.services.cameras.remove(camera, "ann")
                 passing = ("/set", "/events", "/alarms")  # heard, but never retained
                 gone = [t for t in heard.retained if camera in t and not t.endswith(passing)]
                 assert gone
                 await until(lambda: not set(gone) & set(heard.retained), "its topics and devices go")
-                snapshot = await appliance.metrics()
+                snapshot = await appliance.services.state.metrics()
                 assert [o["destination"] for o in snapshot["outputs"]] == ["mqtt", "webhook/pager"]
                 assert all(o["up"] and not o["lost"] for o in snapshot["outputs"])
                 follower.cancel()

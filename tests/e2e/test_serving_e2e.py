@@ -39,7 +39,9 @@ def settings(folder: Path, *tables: Path, **planning: Any) -> ServingSettings:
 
 
 def state(appliance: Appliance, model: str) -> str:
-    return next((str(m["state"]) for m in appliance.serving()["models"] if m["name"] == model), "unknown")
+    return next(
+        (str(m["state"]) for m in appliance.services.served.status()["models"] if m["name"] == model), "unknown"
+    )
 
 
 async def test_a_site_without_cameras_serves_models_by_both_protocols(tmp_path: Path) -> None:
@@ -54,7 +56,9 @@ async def test_a_site_without_cameras_serves_models_by_both_protocols(tmp_path: 
         await log_in(rest, up)
         box = up.appliance
         await until(lambda: {state(box, "left"), state(box, "digits")} == {"serving"}, 60, "both are served")
-        assert not any(w["name"] == "golden" for w in box.overview()["workers"]), "labels are for cameras"
+        assert not any(w["name"] == "golden" for w in box.services.state.overview()["workers"]), (
+            "labels are for cameras"
+        )
         status = (await rest.get("/api/v1/serving")).json()
         ports = status["front"]["http"]["port"], status["front"]["grpc"]["port"]
         assert (await rest.get("/readyz")).status_code == 200
@@ -71,7 +75,7 @@ async def test_a_site_without_cameras_serves_models_by_both_protocols(tmp_path: 
         await rpc.close()
         assert by_http.shape == (1, 10)
         np.testing.assert_array_equal(by_http, by_grpc)
-        await until(lambda: box.serving()["models"][0]["total"]["answered"] >= 2, 10, "both are counted")
+        await until(lambda: box.services.served.status()["models"][0]["total"]["answered"] >= 2, 10, "both are counted")
         records = (await rest.get("/api/v1/audit")).json()
         assert ("served model/digits", "loaded", "an inference client", "127.0.0.1") in {
             (r["subject"], r["action"], r["by"], r["from"]) for r in records
@@ -79,18 +83,20 @@ async def test_a_site_without_cameras_serves_models_by_both_protocols(tmp_path: 
         changed = await rest.patch("/api/v1/serving", json={"models": {"left": {"slo_ms": 250, "rate": 40}}})
         assert changed.status_code == 200
         await until(
-            lambda: next(m for m in box.serving()["models"] if m["name"] == "left")["slo_ms"] == 250, 10, "in force"
+            lambda: next(m for m in box.services.served.status()["models"] if m["name"] == "left")["slo_ms"] == 250,
+            10,
+            "in force",
         )
         refused = await rest.patch("/api/v1/serving", json={"models": {"ghost": {"rate": 1}}})
         assert refused.status_code == 422
         assert "left" in refused.json()["error"]["message"]
         answer = await rest.post("/api/v1/admission", json={"model": {"name": "left", "rate": 30, "slo_ms": 500}})
         assert answer.json()["admitted"]
-        box.journal.flush()
+        box.services.events.buffer.flush()
         plans = (await rest.get("/api/v1/events", params={"kind": "serving.plan"})).json()
         assert plans
     async with Appliance(site) as box:
-        assert box.serving()["settings"]["models"]["left"]["slo_ms"] == 250, "changes outlive a restart"
+        assert box.services.served.status()["settings"]["models"]["left"]["slo_ms"] == 250, "changes outlive a restart"
 
 
 async def test_what_no_table_has_is_measured_first_and_the_table_is_kept(tmp_path: Path) -> None:
@@ -99,19 +105,23 @@ async def test_what_no_table_has_is_measured_first_and_the_table_is_kept(tmp_pat
     site = SiteSettings(site="models", data_dir=str(tmp_path / "data")).model_copy(update={"serving": measuring})
     async with Appliance(site) as box:
         await until(lambda: state(box, "left") == "measuring", 60, "it is measured")
-        assert any(r["code"] == "model_loading" and "measuring" in r["message"] for r in box.health()["reasons"])
+        assert any(
+            r["code"] == "model_loading" and "measuring" in r["message"] for r in box.services.state.health()["reasons"]
+        )
         await until(lambda: state(box, "left") == "serving", 90, "then it serves")
-        assert box.serving()["share"]["measuring"] == 0.0
+        assert box.services.served.status()["share"]["measuring"] == 0.0
     kept = list((tmp_path / "data" / "serving").glob("table-cpu-*.json"))
     assert len(kept) == 1
     assert set(read_table(kept[0]).latency_ms) == {"left"}
     async with Appliance(site) as box:
         await until(lambda: state(box, "left") == "serving", 60, "it serves at once")
-        box.journal.flush()
-        assert len(box.events(100, None, None, "appliance.started")) == 2
-        measured = box.events(1000, None, None, "serving.measuring")
+        box.services.events.buffer.flush()
+        assert len(box.services.events.recent(100, None, None, "appliance.started")) == 2
+        measured = box.services.events.recent(1000, None, None, "serving.measuring")
         assert measured
-        assert all(e["utc_s"] < box.events(1, None, None, "appliance.started")[0]["utc_s"] for e in measured)
+        assert all(
+            e["utc_s"] < box.services.events.recent(1, None, None, "appliance.started")[0]["utc_s"] for e in measured
+        )
 
 
 async def test_models_are_served_beside_cameras_which_yield_and_get_their_share_back(
@@ -125,14 +135,14 @@ async def test_models_are_served_beside_cameras_which_yield_and_get_their_share_
         runtime = appliance.runtime
         await until(lambda: state(appliance, "left") == "serving", 60, "it is served")
         before = runtime.controller.state.num_gpus
-        answer = await appliance.admission({"model": {"name": "left", "rate": 100, "slo_ms": 400}})
+        answer = await appliance.services.served.admission({"model": {"name": "left", "rate": 100, "slo_ms": 400}})
         assert answer["admitted"], answer["reasons"]
         assert {c["camera"] for c in answer["cameras"]} == {"overpass", "junction"}
         assert answer["serving_share_after"] > answer["serving_share_before"]
         for body in ({"model": {"name": "ghost", "rate": 1, "slo_ms": 9}}, {"camera": {"id": "junction"}}):
             with pytest.raises(InvalidValue):
-                await appliance.admission(body)
-        much = await appliance.admission({"model": {"name": "left", "rate": 100_000, "slo_ms": 400}})
+                await appliance.services.served.admission(body)
+        much = await appliance.services.served.admission({"model": {"name": "left", "rate": 100_000, "slo_ms": 400}})
         assert not much["admitted"]
         assert much["most_rate"] < 100_000
 
@@ -148,13 +158,15 @@ async def test_models_are_served_beside_cameras_which_yield_and_get_their_share_
                 await asyncio.sleep(0.01)
 
         watching = asyncio.create_task(watch())
-        await appliance.change_serving({"models": {"left": {"rate": 100, "min_rate": 100}}}, "test")
-        await until(lambda: appliance.serving()["share"]["planned"] >= 0.2, 20, "it gets what it needs")
+        await appliance.services.served.change({"models": {"left": {"rate": 100, "min_rate": 100}}}, "test")
+        await until(lambda: appliance.services.served.status()["share"]["planned"] >= 0.2, 20, "it gets what it needs")
         assert runtime.controller.state.num_gpus <= before - 0.1, "the cameras' planner has less"
         shares = sum(c.share for c in runtime.cameras.values())
-        assert shares + appliance.serving()["share"]["reserved"] <= 1.0
-        await until(lambda: appliance.camera("junction")["state"]["answers_per_s"] > 0.5, 20, "cameras go on")
-        await appliance.change_serving({"models": {"left": None}}, "test")
+        assert shares + appliance.services.served.status()["share"]["reserved"] <= 1.0
+        await until(
+            lambda: appliance.services.cameras.one("junction")["state"]["answers_per_s"] > 0.5, 20, "cameras go on"
+        )
+        await appliance.services.served.change({"models": {"left": None}}, "test")
         await until(lambda: runtime.controller.state.num_gpus >= before - 0.06, 40, "cameras get it back")
         watching.cancel()
         with contextlib.suppress(asyncio.CancelledError):

@@ -72,22 +72,22 @@ class Box:
         return self.watched.appliance
 
     def executor_of(self, model: str) -> str:
-        return next(str(e["id"]) for e in self.appliance.serving()["executors"] if model in e["models"])
+        return next(str(e["id"]) for e in self.appliance.services.served.status()["executors"] if model in e["models"])
 
     def connected(self, executor: str) -> bool:
-        found = next((e for e in self.appliance.serving()["executors"] if e["id"] == executor), None)
+        found = next((e for e in self.appliance.services.served.status()["executors"] if e["id"] == executor), None)
         return found is not None and found["state"] == "connected"
 
     async def serving(self) -> None:
         def ready() -> bool:
-            status = self.appliance.serving()
+            status = self.appliance.services.served.status()
             return not status["reorganising"] and all(m["state"] == "serving" for m in status["models"])
 
         await self.watched.until(ready, "both are served")
 
     @contextlib.asynccontextmanager
     async def asked(self) -> AsyncIterator[Asking]:
-        port = self.appliance.serving()["front"]["http"]["port"]
+        port = self.appliance.services.served.status()["front"]["http"]["port"]
         asking = Asking(int(port))
         tasks = [asyncio.create_task(asking.ask(m)) for m in ("left", "right")]
         try:
@@ -154,7 +154,7 @@ async def test_an_executor_that_is_killed_fails_its_own_requests_only_and_is_bac
 
 
 async def test_a_front_that_is_killed_is_back_and_executors_find_it(box: Box) -> None:
-    pids = {e["id"]: e["pid"] for e in box.appliance.serving()["executors"]}
+    pids = {e["id"]: e["pid"] for e in box.appliance.services.served.status()["executors"]}
     async with box.asked() as asking:
         await box.watched.until(lambda: asking.good("left") > 5, "it answers")
         os.kill(box.watched.pid("front"), signal.SIGKILL)
@@ -163,7 +163,7 @@ async def test_a_front_that_is_killed_is_back_and_executors_find_it(box: Box) ->
         await box.watched.until(
             lambda: all(asking.good(m) > n + 5 for m, n in good.items()), "both answer again", BACK_S
         )
-    now = {e["id"]: e["pid"] for e in box.appliance.serving()["executors"]}
+    now = {e["id"]: e["pid"] for e in box.appliance.services.served.status()["executors"]}
     assert now == pids, "no executor was started again for it"
 
 
@@ -173,7 +173,7 @@ async def test_a_reorganisation_under_load_loses_nothing(box: Box) -> None:
         await box.watched.until(lambda: asking.good("left") > 5 and asking.good("right") > 5, "both answer")
         bad = asking.bad("left") + asking.bad("right")
         for policy in ("squishy", "mosaic", "elastic"):
-            await box.appliance.change_serving({"policy": policy}, "test")
+            await box.appliance.services.served.change({"policy": policy}, "test")
             await asyncio.sleep(0.2)
             await box.serving()
             good = asking.good("left"), asking.good("right")
@@ -182,17 +182,17 @@ async def test_a_reorganisation_under_load_loses_nothing(box: Box) -> None:
                 "both go on",
             )
         echo(box.data / "models", "left", ("1", "2"))
-        assert box.appliance.serving_runtime is not None
-        await box.appliance.serving_runtime.load("left", {})
+        assert box.appliance.services.served.runtime is not None
+        await box.appliance.services.served.runtime.load("left", {})
         await box.serving()
         assert asking.bad("left") + asking.bad("right") == bad, asking.outcomes
 
 
 async def test_nothing_is_left_of_all_this(box: Box) -> None:
-    workers = {w["pid"] for w in box.appliance.overview()["workers"] if w["pid"]}
+    workers = {w["pid"] for w in box.appliance.services.state.overview()["workers"] if w["pid"]}
     assert set(gone(list(workers))) == workers, "each has one live process"
     assert not [c for c in box.appliance.runtime.complaints if c["code"] == "internal"]
-    counted = {m["name"]: m["total"] for m in box.appliance.serving()["models"]}
+    counted = {m["name"]: m["total"] for m in box.appliance.services.served.status()["models"]}
     for total in counted.values():
         ended = total["answered"] + total["dropped"] + total["rejected"] + total["failed"]
         assert ended <= total["arrived"]
@@ -211,7 +211,7 @@ async def test_an_appliance_that_ends_takes_front_and_executors_with_it(tmp_path
     async with Appliance(site) as appliance:
         box = Box(Watched(appliance), tmp_path)
         await box.serving()
-        pids = [w["pid"] for w in appliance.overview()["workers"] if w["pid"]]
+        pids = [w["pid"] for w in appliance.services.state.overview()["workers"] if w["pid"]]
         assert len(pids) == 2, "a front and an executor"
     assert time.monotonic() - began < 120
     assert not gone(pids)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from edge.appliance import examine
 from edge.cli import main
-from edge.commands import doctor
 from edge.core.learning import LEARNED_DOCUMENT, BudgetProblem, Cost, LearningFacts
 from edge.store.store import Store
 
@@ -90,22 +90,22 @@ def test_little_memory_or_disk_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path
         return lambda: type("M", (), {"available": free, "total": 4 * 2**30})()
 
     for free, outcome in ((2**29, "bad"), (2 * 2**30, "warning"), (4 * 2**30, "good")):
-        monkeypatch.setattr(doctor.psutil, "virtual_memory", memory(free))
-        assert doctor._memory().outcome == outcome
+        monkeypatch.setattr(examine.psutil, "virtual_memory", memory(free))
+        assert examine._memory().outcome == outcome
     for free, outcome in ((2**27, "bad"), (2**30, "warning"), (10 * 2**30, "good")):
-        monkeypatch.setattr(doctor.shutil, "disk_usage", lambda at, f=free: type("D", (), {"free": f})())
-        assert doctor._disk(tmp_path).outcome == outcome
+        monkeypatch.setattr(examine.shutil, "disk_usage", lambda at, f=free: type("D", (), {"free": f})())
+        assert examine._disk(tmp_path).outcome == outcome
 
 
 def test_what_the_box_can_learn_is_told_once_it_was_measured(tmp_path: Path) -> None:
-    report = doctor.examine(tmp_path / "data", "", "127.0.0.1", 0)
+    report = examine.examine(tmp_path / "data", "", "127.0.0.1", 0)
     (check,) = [c for c in report["checks"] if c["name"] == "learning"]
     assert "not measured yet" in check["said"]
     facts = LearningFacts(label_s=Cost(0.5, 0.02, 90), visit_s=Cost(0.1, 0.01, 9), trial_s=Cost(3.0, 0.3, 9))
     problem = BudgetProblem(30.0, 4, 0.9, 0.4, facts, thread=0.5, profilers=2)
     with Store(None, tmp_path / "data") as store:
         store.put_settings(LEARNED_DOCUMENT, {"problem": problem.to_json()}, "micro-profiler", audited=False)
-    report = doctor.examine(tmp_path / "data", "", "127.0.0.1", 0)
+    report = examine.examine(tmp_path / "data", "", "127.0.0.1", 0)
     (check,) = [c for c in report["checks"] if c["name"] == "learning"]
     assert check["outcome"] == "warning", "half a minute is too short for labels of half a second"
     assert "per camera and window of 30 s (4 cameras)" in check["said"]

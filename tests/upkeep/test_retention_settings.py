@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from store_helpers import add, chain
 
-from edge.appliance.appliance import retention_limits
+from edge.appliance.housekeeping import retention_limits
 from edge.appliance.metrics import Tally
 from edge.core.errors import InvalidValues
 from edge.settings import RetentionSettings, parse

@@ -85,14 +85,24 @@ class DictAppliance:
         self.outputs = DictOutputs()
         self.model_files = TupleModelFiles()
         self.alarms = DictAlarms(lambda: self.kept, jpeg(1))
-        self.truth: TruthService = DictTruth(self.camera, jpeg(1))
+        self.truth: TruthService = DictTruth(lambda camera: self.cameras.one(camera), jpeg(1))
         self._events = itertools.count(1)
+        self.state = DictState(self)
+        self.cameras = DictCameras(self)
+        self.live = DictLive(self)
+        self.labelled = DictLabelled(self)
+        self.retraining = DictRetraining(self)
+        self.windows = DictWindows(self)
+        self.models = DictModels(self)
+        self.served = DictServedModels(self)
+        self.events = DictEvents(self)
+        self.secrets = DictSecrets(self)
         for camera in cameras:
-            self._put(parse(CameraSettings, settings(camera)))
+            self.put(parse(CameraSettings, settings(camera)))
 
     # -- for the tests
 
-    def _put(self, camera: CameraSettings) -> None:
+    def put(self, camera: CameraSettings) -> None:
         self.kept[camera.id] = camera
         first, second = f"{camera.id}-first-1", f"{camera.id}-w2-1-2"
         for version, parent, window, scores in (
@@ -131,26 +141,37 @@ class DictAppliance:
         for queue in self.listeners:
             queue.put_nowait(entry)
 
-    def _look(self, call: str) -> None:
+    def look(self, call: str) -> None:
         self.calls.append(call)
         if self.fail is not None:
             raise self.fail
 
-    def _check(self, camera: CameraSettings) -> None:
+    def check(self, camera: CameraSettings) -> None:
         for name in camera.classes:
             if name not in TEACHER and name not in camera.class_map:
                 raise LabelError(f"camera {camera.id}: the teacher cannot produce {name}")
 
-    # -- state
+
+class DictState:
+    """Implements `StateService`."""
+
+    def __init__(self, box: DictAppliance) -> None:
+        self.box = box
 
     def health(self) -> Json:
-        return {"live": True, "ready": self.ready, "reasons": self.reasons, "uptime_s": 61.5, "version": "0.1.0"}
+        return {
+            "live": True,
+            "ready": self.box.ready,
+            "reasons": self.box.reasons,
+            "uptime_s": 61.5,
+            "version": "0.1.0",
+        }
 
     def overview(self) -> Json:
-        self._look("overview")
+        self.box.look("overview")
         jobs = []
-        if self.kept:
-            camera = next(iter(self.kept))
+        if self.box.kept:
+            camera = next(iter(self.box.kept))
             jobs = [
                 {
                     "job": f"w3-{camera}-1",
@@ -158,7 +179,7 @@ class DictAppliance:
                     "config": "all-e10-b8-d1-lr0.002",
                     "window": 3,
                     "share": 0.45,
-                    "started_utc_s": self.utc_s - 12,
+                    "started_utc_s": self.box.utc_s - 12,
                     "predicted_accuracy": 0.76,
                     "total_device_s": 30.0,
                     "fraction": 0.4,
@@ -168,15 +189,15 @@ class DictAppliance:
             ]
         return {
             "site": "junction",
-            "utc_s": self.utc_s,
+            "utc_s": self.box.utc_s,
             "window": {
                 "number": 3,
-                "start_utc_s": self.utc_s - 40,
+                "start_utc_s": self.box.utc_s - 40,
                 "length_s": 200.0,
-                "end_utc_s": self.utc_s + 160,
+                "end_utc_s": self.box.utc_s + 160,
                 "phase": "running",
             },
-            "policy": self.now.policy,
+            "policy": self.box.now.policy,
             "plan": {"objective": 0.66, "reasons": {}},
             "device": {"kind": "cgroup", "device": "cpu", "enforced": "cap", "units": 4.0, "evidence": "measured"},
             "shares": {
@@ -186,42 +207,46 @@ class DictAppliance:
                     "config": "all-e10-b8-d1-lr0.002" if n == 0 else None,
                     "lambda": "5fps-x1",
                 }
-                for n, c in enumerate(self.kept)
+                for n, c in enumerate(self.box.kept)
             },
             "golden_share": 0.12,
             "profiling_share": 0.03,
             "control_share": 0.08,
             "usage": [],
-            "cameras": [{"name": s.name or c, **self.camera(c)["state"], "id": c} for c, s in self.kept.items()],
+            "cameras": [
+                {"name": s.name or c, **self.box.cameras.one(c)["state"], "id": c} for c, s in self.box.kept.items()
+            ],
             "jobs": jobs,
-            "complaints": self.complaints,
+            "complaints": self.box.complaints,
             "workers": [],
             "losses": {"labels": {}, "journal": 0, "labels_waiting": 2},
         }
 
     async def metrics(self) -> Json:
-        self._look("metrics")
+        self.box.look("metrics")
         counts = Tally()
-        for entry in self.journal:
+        for entry in self.box.journal:
             counts.note(entry["kind"], entry["camera"], entry["data"])
         return {
             "health": self.health(),
             "overview": self.overview(),
-            "expected_accuracy": {c: self.versions[v]["scores"].get("held_out") for c, v in self.in_force.items()},
+            "expected_accuracy": {
+                c: self.box.versions[v]["scores"].get("held_out") for c, v in self.box.in_force.items()
+            },
             "counts": counts.to_json(),
-            "live_pictures": dict.fromkeys(self.kept, 12),
+            "live_pictures": dict.fromkeys(self.box.kept, 12),
             "disk": {"free_bytes": 12_000_000_000, "total_bytes": 64_000_000_000},
-            "serving": None if self.planning is None else self.serving(),
-            "statistics": None if self.planning is None else self.statistics,
+            "serving": None if self.box.planning is None else self.box.served.status(),
+            "statistics": None if self.box.planning is None else self.box.statistics,
             "alarms": {
                 "raised": {"object": 3, "disk": 0},
                 "active": {"object": 1, "disk": 0},
                 "held_back": 2,
-                "objects": dict.fromkeys(self.kept, 7),
-                "objects_now": dict.fromkeys(self.kept, 1),
+                "objects": dict.fromkeys(self.box.kept, 7),
+                "objects_now": dict.fromkeys(self.box.kept, 1),
                 "lost": {"records": 0, "pictures_not_taken": 4},
             },
-            "truth": {c: TRUTH["estimate"] | {"window": 3} for c in self.kept},
+            "truth": {c: TRUTH["estimate"] | {"window": 3} for c in self.box.kept},
             "outputs": [
                 {"destination": "mqtt", "up": True} | OUTPUT_STATE,
                 {"destination": "webhook/pager", "up": None} | OUTPUT_STATE,
@@ -229,10 +254,10 @@ class DictAppliance:
         }
 
     async def system(self) -> Json:
-        self._look("system")
+        self.box.look("system")
         return copy.deepcopy(SYSTEM) | {
             "health": self.health(),
-            "losses": losses(self.overview(), self.planning and self.serving(), 0),
+            "losses": losses(self.overview(), self.box.planning and self.box.served.status(), 0),
         }
 
     def log(
@@ -243,22 +268,30 @@ class DictAppliance:
         after: int | None = None,
         text: str = "",
     ) -> Json:
-        self._look("log")
+        self.box.look("log")
         return {
-            "records": self.ring.records(limit, level, before, after, text),
-            "capacity": self.ring.capacity,
-            "forgotten": self.ring.forgotten,
+            "records": self.box.ring.records(limit, level, before, after, text),
+            "capacity": self.box.ring.capacity,
+            "forgotten": self.box.ring.forgotten,
             "level": "DEBUG",
         }
 
-    # -- cameras
+    def doctor(self) -> Json:
+        return {"checks": [{"name": "memory", "outcome": "good", "said": "enough", "hint": ""}]}
 
-    def cameras(self) -> list[Json]:
-        return [self.camera(c) for c in self.kept]
 
-    def camera(self, camera: str) -> Json:
-        self._look(f"camera {camera}")
-        if camera not in self.kept:
+class DictCameras:
+    """Implements `CamerasService`."""
+
+    def __init__(self, box: DictAppliance) -> None:
+        self.box = box
+
+    def all(self) -> list[Json]:
+        return [self.one(c) for c in self.box.kept]
+
+    def one(self, camera: str) -> Json:
+        self.box.look(f"camera {camera}")
+        if camera not in self.box.kept:
             raise NotFound(f"camera {camera} does not exist")
         state: Json = {
             "camera": camera,
@@ -271,7 +304,7 @@ class DictAppliance:
             "height": 720,
             "codec": "h264",
             "retry_in_s": 0.0,
-            "model_version": self.in_force[camera],
+            "model_version": self.box.in_force[camera],
             "frozen_version": f"{camera}-first-1",
             "share": 0.16,
             "lambda": {"frame_rate": 5.0, "resolution": 1.0},
@@ -281,88 +314,142 @@ class DictAppliance:
             "inference_ms": 20.0,
             "recorder": "",
             "losses": {"frames_damaged": 0, "stalls": 0},
-        } | self.states.get(camera, {})
-        return {"id": camera, "settings": self.kept[camera].model_dump(mode="json"), "state": state}
+        } | self.box.states.get(camera, {})
+        return {"id": camera, "settings": self.box.kept[camera].model_dump(mode="json"), "state": state}
 
-    async def add_camera(self, settings: Mapping[str, Any], by: str) -> Json:
-        self._look("add_camera")
+    async def add(self, settings: Mapping[str, Any], by: str) -> Json:
+        self.box.look("add_camera")
         camera = parse(CameraSettings, dict(settings))
-        if camera.id in self.kept:
+        if camera.id in self.box.kept:
             raise Conflict(f"camera {camera.id} exists already")
-        self._check(camera)
-        self._put(camera)
-        self.note("camera.added", camera.id, by=by)
-        return self.camera(camera.id)
+        self.box.check(camera)
+        self.box.put(camera)
+        self.box.note("camera.added", camera.id, by=by)
+        return self.one(camera.id)
 
-    async def change_camera(self, camera: str, patch: Mapping[str, Any], by: str) -> Json:
-        found = self.camera(camera)["settings"]
+    async def change(self, camera: str, patch: Mapping[str, Any], by: str) -> Json:
+        found = self.one(camera)["settings"]
         if patch.get("id", camera) != camera:
             raise InvalidValue("id", patch["id"], f"{camera} (an id does not change)")
         merged = merge(found, patch)
         if isinstance(merged.get("class_map"), Mapping):
             merged["class_map"] = {k: v for k, v in merged["class_map"].items() if v is not None}
         changed = parse(CameraSettings, merged)
-        self._check(changed)
-        self.kept[camera] = changed
-        self.note("camera.changed", camera, by=by, fields=sorted(patch))
-        return self.camera(camera)
+        self.box.check(changed)
+        self.box.kept[camera] = changed
+        self.box.note("camera.changed", camera, by=by, fields=sorted(patch))
+        return self.one(camera)
 
-    async def remove_camera(self, camera: str, by: str) -> None:
-        self.camera(camera)
-        del self.kept[camera]
-        self.note("camera.removed", camera, by=by)
+    async def remove(self, camera: str, by: str) -> None:
+        self.one(camera)
+        del self.box.kept[camera]
+        self.box.note("camera.removed", camera, by=by)
 
-    async def test_camera(self, settings: Mapping[str, Any]) -> Json:
+    async def test(self, settings: Mapping[str, Any]) -> Json:
         parse(CameraSettings, dict(settings))
         nothing = {"ok": False, "width": 0, "height": 0, "fps": 0.0, "codec": "", "picture": None}
         return nothing | {"message": "nothing answers there"}
 
-    # -- what the teacher said
+
+class DictLive:
+    """Implements `LiveService`."""
+
+    def __init__(self, box: DictAppliance) -> None:
+        self.box = box
+
+    async def watch(self, cameras: tuple[str, ...], fps: float) -> AsyncIterator[LivePicture]:
+        entry = (cameras, fps)
+        self.box.watching.append(entry)
+        try:
+            for number in itertools.count(1):
+                for camera in [c for c in self.box.kept if not cameras or c in cameras]:
+                    x = ((number * 9) % 320) / 320
+                    header = {
+                        "camera": camera,
+                        "number": number,
+                        "utc_s": self.box.utc_s,
+                        "width": 320,
+                        "height": 180,
+                        "model_version": self.box.in_force[camera],
+                        "stale": False,
+                        "classes": ["car", "bus", "person"],
+                        "boxes": [[x, 0.56, min(1.0, x + 60 / 320), 0.75]],
+                        "scores": [0.91],
+                        "labels": [0],
+                        "delay_s": 0.18,
+                        "state": "live",
+                    }
+                    yield LivePicture(camera, header, jpeg(number))
+                await asyncio.sleep(self.box.picture_pause_s)
+        finally:
+            self.box.watching.remove(entry)
+
+    async def snapshot(self, camera: str, width: int | None) -> bytes:
+        if self.box.cameras.one(camera)["state"]["state"] != "live":
+            raise Unavailable(f"camera {camera} has no picture now")
+        return jpeg(1, width or 320)
+
+
+class DictLabelled:
+    """Implements `LabelledService`."""
+
+    def __init__(self, box: DictAppliance) -> None:
+        self.box = box
 
     def disagreements(self, camera: str, limit: int) -> list[Json]:
-        self.camera(camera)
+        self.box.cameras.one(camera)
         return [DISAGREEMENT | {"frame": 9 - n} for n in range(3)][:limit]
 
-    def disagreement_picture(self, camera: str, window: int, frame: int) -> bytes:
-        self.camera(camera)
+    def picture(self, camera: str, window: int, frame: int) -> bytes:
+        self.box.cameras.one(camera)
         if (window, frame) not in {(DISAGREEMENT["window"], 9 - n) for n in range(3)}:
             raise NotFound(f"there is no picture of frame {frame} in window {window} of camera {camera} (any more)")
         return jpeg(frame)
 
     def classes(self, camera: str, windows: int) -> list[Json]:
-        self.camera(camera)
+        self.box.cameras.one(camera)
         return [CLASSES | {"window": 3 - n} for n in range(3)][:windows]
 
-    # -- retraining
 
-    def retraining(self) -> Json:
+class DictRetraining:
+    """Implements `RetrainingService`."""
+
+    def __init__(self, box: DictAppliance) -> None:
+        self.box = box
+
+    def settings(self) -> Json:
         return {
-            "current": self.now.model_dump(mode="json"),
-            "next": self.next.model_dump(mode="json"),
-            "next_boundary_utc_s": self.utc_s + 160,
+            "current": self.box.now.model_dump(mode="json"),
+            "next": self.box.next.model_dump(mode="json"),
+            "next_boundary_utc_s": self.box.utc_s + 160,
         }
 
     def learning(self) -> Json:
-        self._look("learning")
+        self.box.look("learning")
         return LEARNING
 
-    async def change_retraining(self, patch: Mapping[str, Any], by: str) -> Json:
-        self._look("change_retraining")
-        self.next = parse(RetrainingSettings, merge(self.next.model_dump(mode="json"), patch))
-        self.note("retraining.settings", by=by, fields=sorted(patch))
-        return self.retraining()
+    async def change(self, patch: Mapping[str, Any], by: str) -> Json:
+        self.box.look("change_retraining")
+        self.box.next = parse(RetrainingSettings, merge(self.box.next.model_dump(mode="json"), patch))
+        self.box.note("retraining.settings", by=by, fields=sorted(patch))
+        return self.settings()
 
-    # -- windows
 
-    def windows(self, limit: int, before: int | None) -> list[Json]:
-        self._look("windows")
-        return [self.window(n)["window"] for n in (3, 2, 1) if before is None or n < before][:limit]
+class DictWindows:
+    """Implements `WindowsService`."""
 
-    def window(self, number: int) -> Json:
+    def __init__(self, box: DictAppliance) -> None:
+        self.box = box
+
+    def recent(self, limit: int, before: int | None) -> list[Json]:
+        self.box.look("windows")
+        return [self.one(n)["window"] for n in (3, 2, 1) if before is None or n < before][:limit]
+
+    def one(self, number: int) -> Json:
         if number not in (1, 2, 3):
             raise NotFound(f"window {number} does not exist")
         rows = []
-        for k, camera in enumerate(self.kept):
+        for k, camera in enumerate(self.box.kept):
             value = None if number == 3 else 0.5 + 0.1 * number - 0.03 * k
             rows.append(
                 {
@@ -374,7 +461,7 @@ class DictAppliance:
             )
         window = {
             "id": number,
-            "start_utc_s": self.utc_s - 40 - 200 * (3 - number),
+            "start_utc_s": self.box.utc_s - 40 - 200 * (3 - number),
             "length_s": 200.0,
             "policy": "relay",
             "settings": {},
@@ -386,24 +473,29 @@ class DictAppliance:
         return {"window": window, "plans": [], "profiles": [], "jobs": [], "usage": [], "costs": []}
 
     async def explained(self, number: int) -> Json:
-        self._look("explained")
-        return EXPLAINED | {"window": self.window(number)["window"]}
+        self.box.look("explained")
+        return EXPLAINED | {"window": self.one(number)["window"]}
 
     async def what_if(self, number: int, policy: str) -> Json:
-        self.window(number)
+        self.one(number)
         return WHAT_IF | {"policy": policy}
 
-    # -- models
 
-    def models(self, camera: str) -> list[Json]:
-        self.camera(camera)
-        found = [v for v in self.versions.values() if v["camera"] == camera]
+class DictModels:
+    """Implements `ModelsService`."""
+
+    def __init__(self, box: DictAppliance) -> None:
+        self.box = box
+
+    def versions(self, camera: str) -> list[Json]:
+        self.box.cameras.one(camera)
+        found = [v for v in self.box.versions.values() if v["camera"] == camera]
         return sorted(found, key=lambda v: -v["created_utc_s"])
 
     def _version(self, version: str) -> Json:
-        if version not in self.versions:
+        if version not in self.box.versions:
             raise NotFound(f"model version {version} does not exist")
-        return self.versions[version]
+        return self.box.versions[version]
 
     def lineage(self, version: str) -> list[Json]:
         out = [self._version(version)]
@@ -411,15 +503,15 @@ class DictAppliance:
             out.append(self._version(out[-1]["parent"]))
         return out
 
-    async def pin_model(self, version: str, pinned: bool, by: str) -> Json:
+    async def pin(self, version: str, pinned: bool, by: str) -> Json:
         found = self._version(version)
         found["pinned"] = pinned
-        self.note("model.pinned" if pinned else "model.unpinned", found["camera"], version=version, by=by)
+        self.box.note("model.pinned" if pinned else "model.unpinned", found["camera"], version=version, by=by)
         return found
 
     async def roll_back(self, camera: str, version: str | None, by: str, reason: str) -> Json:
-        self.camera(camera)
-        before = self._version(self.in_force[camera])
+        self.box.cameras.one(camera)
+        before = self._version(self.box.in_force[camera])
         target = version or before["parent"]
         if target is None:
             raise Conflict(f"{before['id']} is the first model: there is nothing before it")
@@ -427,112 +519,94 @@ class DictAppliance:
         if before["pinned"]:
             raise Conflict(f"{before['id']} is pinned")
         before["state"], found["state"] = "rolled_back", "promoted"
-        self.in_force[camera] = target
-        self.note("model.rolled_back", camera, version=target, by=by, reason=reason)
+        self.box.in_force[camera] = target
+        self.box.note("model.rolled_back", camera, version=target, by=by, reason=reason)
         return found
 
-    # -- history and live
 
-    def serving(self) -> Json:
-        self._look("serving")
-        if self.planning is None:
-            raise NotFound("this site serves no models")
-        return SERVING | {"settings": self.planning.model_dump(mode="json")}
+class DictServedModels:
+    """Implements `ServedModelsService`."""
 
-    async def change_serving(self, patch: Mapping[str, Any], by: str) -> Json:
-        self._look("change_serving")
-        if self.planning is None:
+    def __init__(self, box: DictAppliance) -> None:
+        self.box = box
+
+    def status(self) -> Json:
+        self.box.look("serving")
+        if self.box.planning is None:
             raise NotFound("this site serves no models")
-        changed = merge(self.planning.model_dump(mode="json"), dict(patch))
+        return SERVING | {"settings": self.box.planning.model_dump(mode="json")}
+
+    async def change(self, patch: Mapping[str, Any], by: str) -> Json:
+        self.box.look("change_serving")
+        if self.box.planning is None:
+            raise NotFound("this site serves no models")
+        changed = merge(self.box.planning.model_dump(mode="json"), dict(patch))
         if isinstance(changed.get("models"), Mapping):
             changed["models"] = {k: v for k, v in changed["models"].items() if v is not None}
-        self.planning = parse(ServingPlanning, changed)
-        return self.serving()
+        self.box.planning = parse(ServingPlanning, changed)
+        return self.status()
 
     async def admission(self, request: Mapping[str, Any]) -> Json:
-        self._look("admission")
+        self.box.look("admission")
         asked = parse(AdmissionRequest, dict(request))
         if asked.model is not None:
-            served = ServedNow((), TABLE, self.planning or ServingPlanning())
+            served = ServedNow((), TABLE, self.box.planning or ServingPlanning())
             return admit_model(asked.model, served, CamerasNow(0.7))
         assert asked.camera is not None
         profile = assumed_profile(asked.camera.inference, 2.0)
         return admit_camera(asked.camera, profile, ServedNow(), CamerasNow(0.7))
 
-    def events(self, limit: int, before: int | None, camera: str | None, kind: str | None) -> list[Json]:
-        self._look("events")
+
+class DictEvents:
+    """Implements `EventsService`."""
+
+    def __init__(self, box: DictAppliance) -> None:
+        self.box = box
+
+    def recent(self, limit: int, before: int | None, camera: str | None, kind: str | None) -> list[Json]:
+        self.box.look("events")
         found = [
             e
-            for e in reversed(self.journal)
+            for e in reversed(self.box.journal)
             if (before is None or e["id"] < before)
             and (camera is None or e["camera"] == camera)
             and (kind is None or e["kind"] == kind)
         ]
         return found[:limit]
 
-    async def subscribe_events(self) -> AsyncIterator[Json]:
+    async def subscribe(self) -> AsyncIterator[Json]:
         queue: asyncio.Queue[Json] = asyncio.Queue()
-        self.listeners.append(queue)
+        self.box.listeners.append(queue)
         try:
             while True:
                 yield await queue.get()
         finally:
-            self.listeners.remove(queue)
+            self.box.listeners.remove(queue)
 
-    async def watch(self, cameras: tuple[str, ...], fps: float) -> AsyncIterator[LivePicture]:
-        entry = (cameras, fps)
-        self.watching.append(entry)
-        try:
-            for number in itertools.count(1):
-                for camera in [c for c in self.kept if not cameras or c in cameras]:
-                    x = ((number * 9) % 320) / 320
-                    header = {
-                        "camera": camera,
-                        "number": number,
-                        "utc_s": self.utc_s,
-                        "width": 320,
-                        "height": 180,
-                        "model_version": self.in_force[camera],
-                        "stale": False,
-                        "classes": ["car", "bus", "person"],
-                        "boxes": [[x, 0.56, min(1.0, x + 60 / 320), 0.75]],
-                        "scores": [0.91],
-                        "labels": [0],
-                        "delay_s": 0.18,
-                        "state": "live",
-                    }
-                    yield LivePicture(camera, header, jpeg(number))
-                await asyncio.sleep(self.picture_pause_s)
-        finally:
-            self.watching.remove(entry)
 
-    async def snapshot(self, camera: str, width: int | None) -> bytes:
-        if self.camera(camera)["state"]["state"] != "live":
-            raise Unavailable(f"camera {camera} has no picture now")
-        return jpeg(1, width or 320)
+class DictSecrets:
+    """Implements `SecretsService`."""
 
-    # -- secrets and the record of changes
+    def __init__(self, box: DictAppliance) -> None:
+        self.box = box
 
-    def secrets(self) -> list[Json]:
-        return [{"name": name, "used_by": []} for name in sorted(self.secret_values)]
+    def names(self) -> list[Json]:
+        return [{"name": name, "used_by": []} for name in sorted(self.box.secret_values)]
 
-    def put_secret(self, name: str, value: str, by: str) -> None:
-        self.audited.append((f"secret/{name}", by))
-        self.secret_values[name] = value
+    def put(self, name: str, value: str, by: str) -> None:
+        self.box.audited.append((f"secret/{name}", by))
+        self.box.secret_values[name] = value
 
-    def delete_secret(self, name: str, by: str) -> None:
-        if name not in self.secret_values:
+    def delete(self, name: str, by: str) -> None:
+        if name not in self.box.secret_values:
             raise NotFound(f"secret {name} does not exist")
-        del self.secret_values[name]
+        del self.box.secret_values[name]
 
     def audit(self, limit: int, before: int | None) -> list[Json]:
-        self._look("audit")
+        self.box.look("audit")
         found = [
-            {"id": n, "utc_s": self.utc_s, "by": str(by), "from": getattr(by, "address", None), "subject": subject,
+            {"id": n, "utc_s": self.box.utc_s, "by": str(by), "from": getattr(by, "address", None), "subject": subject,
              "action": "changed", "value": None}
-            for n, (subject, by) in enumerate(self.audited, 1)
+            for n, (subject, by) in enumerate(self.box.audited, 1)
         ]  # fmt: skip
         return [r for r in reversed(found) if before is None or r["id"] < before][:limit]
-
-    def doctor(self) -> Json:
-        return {"checks": [{"name": "memory", "outcome": "good", "said": "enough", "hint": ""}]}

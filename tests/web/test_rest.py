@@ -52,17 +52,17 @@ async def test_reads_answer_what_the_service_says(client: httpx.AsyncClient, ser
     response = await client.get(path)
     assert response.status_code == 200
     said = {
-        "/overview": service.overview(),
-        "/doctor": service.doctor(),
-        "/cameras": service.cameras(),
-        "/cameras/north": service.camera("north"),
-        "/retraining": service.retraining(),
-        "/serving": service.serving(),
-        "/windows": service.windows(50, None),
-        "/windows/2": service.window(2),
-        "/cameras/north/models": service.models("north"),
-        "/models/north-w2-1-2/lineage": service.lineage("north-w2-1-2"),
-        "/events": service.events(100, None, None, None),
+        "/overview": service.state.overview(),
+        "/doctor": service.state.doctor(),
+        "/cameras": service.cameras.all(),
+        "/cameras/north": service.cameras.one("north"),
+        "/retraining": service.retraining.settings(),
+        "/serving": service.served.status(),
+        "/windows": service.windows.recent(50, None),
+        "/windows/2": service.windows.one(2),
+        "/cameras/north/models": service.models.versions("north"),
+        "/models/north-w2-1-2/lineage": service.models.lineage("north-w2-1-2"),
+        "/events": service.events.recent(100, None, None, None),
     }[path]
     assert response.json() == json.loads(json.dumps(said))
     assert response.headers["x-content-type-options"] == "nosniff"
@@ -370,14 +370,14 @@ async def test_database_calls_do_not_hold_the_loop(client: httpx.AsyncClient, se
     import threading
 
     inside, go = threading.Event(), threading.Event()
-    real = service.windows
+    real = service.windows.recent
 
     def slow(limit: int, before: int | None) -> list[Any]:
         inside.set()
         assert go.wait(10)
         return real(limit, before)
 
-    service.windows = slow  # type: ignore[method-assign]
+    service.windows.recent = slow  # type: ignore[method-assign]
     asking = asyncio.create_task(client.get("/windows"))
     assert await asyncio.to_thread(inside.wait, 10)
     assert (await client.get("http://box/livez")).status_code == 200

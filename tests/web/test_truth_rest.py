@@ -42,7 +42,7 @@ def findings() -> list[Finding]:
 
 @pytest.fixture
 def truth(tmp_path: Path, store: Store, world: Street, findings: list[Finding]) -> Truth:
-    return Truth(store, tmp_path / "data", SystemClock(), DictAppliance().camera, findings.append)
+    return Truth(store, tmp_path / "data", SystemClock(), DictAppliance().cameras.one, findings.append)
 
 
 @pytest.fixture

@@ -219,13 +219,13 @@ async def audit(
     before: Annotated[int | None, Query(ge=1, le=2**53, description="only records with a lower id")] = None,
 ) -> Any:
     """Who changed what, when and from where, and refused logins; newest first."""
-    return Json(await asyncio.to_thread(service.audit, limit, before))
+    return Json(await asyncio.to_thread(service.secrets.audit, limit, before))
 
 
 @router.get("/secrets", responses=example([examples.SECRET]))
 async def secrets(service: Service) -> Any:
     """Names of the secrets that are kept, and what refers to them as `secret:NAME`. Values are never told."""
-    return Json(await asyncio.to_thread(service.secrets))
+    return Json(await asyncio.to_thread(service.secrets.names))
 
 
 @router.put(
@@ -236,10 +236,10 @@ async def secrets(service: Service) -> Any:
 )
 async def put_secret(name: SecretName, body: Body, service: Service, by: Who) -> None:
     """Keep a secret, or replace it."""
-    await asyncio.to_thread(service.put_secret, name, parse_private(SecretValue, body).value, by)
+    await asyncio.to_thread(service.secrets.put, name, parse_private(SecretValue, body).value, by)
 
 
 @router.delete("/secrets/{name}", status_code=204, response_class=Response)
 async def delete_secret(name: SecretName, service: Service, by: Who) -> None:
     """Forget a secret. 409 while something refers to it."""
-    await asyncio.to_thread(service.delete_secret, name, by)
+    await asyncio.to_thread(service.secrets.delete, name, by)

@@ -30,7 +30,7 @@ _MJPEG: dict[int | str, dict[str, Any]] = {
 @router.get("", responses=example([examples.CAMERA]))
 async def list_cameras(service: Service, caller: Caller) -> Any:
     """Every camera with its settings and its state."""
-    return Json([limits.camera(caller, row) for row in visible(caller, service.cameras(), "id")])
+    return Json([limits.camera(caller, row) for row in visible(caller, service.cameras.all(), "id")])
 
 
 @router.post(
@@ -41,7 +41,7 @@ async def list_cameras(service: Service, caller: Caller) -> Any:
 )
 async def add_camera(body: Body, service: Service, by: Who) -> Any:
     """Add a camera; its worker starts at once, and it is retrained from the next window on."""
-    camera = await service.add_camera(body, by)
+    camera = await service.cameras.add(body, by)
     return Json(camera, 201, headers={"location": f"/api/v1/cameras/{camera['id']}"})
 
 
@@ -52,13 +52,13 @@ async def add_camera(body: Body, service: Service, by: Who) -> Any:
 )
 async def test_camera(body: Body, service: Service) -> Any:
     """Try to connect with these settings and tell what came; nothing is kept."""
-    return Json(await service.test_camera(body))
+    return Json(await service.cameras.test(body))
 
 
 @router.get("/{camera}", responses=example(examples.CAMERA))
 async def one_camera(camera: CameraId, service: Service, caller: Caller) -> Any:
     """One camera with its settings and its state."""
-    return Json(limits.camera(caller, service.camera(camera)))
+    return Json(limits.camera(caller, service.cameras.one(camera)))
 
 
 @router.patch(
@@ -69,14 +69,14 @@ async def one_camera(camera: CameraId, service: Service, caller: Caller) -> Any:
 async def change_camera(camera: CameraId, body: Body, service: Service, caller: Caller, by: Who) -> Any:
     """Change settings by a JSON merge patch (RFC 7396); fields that are not named stay. Where the stream comes from and
     how to log in there is an admin's to change."""
-    limits.camera_patch(caller, body, service.camera(camera)["settings"])
-    return Json(limits.camera(caller, await service.change_camera(camera, body, by)))
+    limits.camera_patch(caller, body, service.cameras.one(camera)["settings"])
+    return Json(limits.camera(caller, await service.cameras.change(camera, body, by)))
 
 
 @router.delete("/{camera}", status_code=204, response_class=Response)
 async def remove_camera(camera: CameraId, service: Service, by: Who) -> None:
     """Stop and forget a camera. What was recorded of it stays until its retention ends."""
-    await service.remove_camera(camera, by)
+    await service.cameras.remove(camera, by)
 
 
 @router.get("/{camera}/snapshot.jpg", response_class=Response, responses=_JPEG)
@@ -86,7 +86,7 @@ async def snapshot(
     width: Annotated[int | None, Query(ge=16, le=3840, description="pixels; empty: as it comes")] = None,
 ) -> Response:
     """One picture of now."""
-    picture = await service.snapshot(camera, width)
+    picture = await service.live.snapshot(camera, width)
     return Response(picture, media_type="image/jpeg", headers={"cache-control": "no-store"})
 
 
@@ -98,7 +98,7 @@ async def stream(
     fps: Annotated[float, Query(gt=0, le=15, description="pictures a second at most")] = 2.0,
 ) -> StreamingResponse:
     """Pictures without end, for other systems. A browser opens six of these at most; pages use the live socket."""
-    service.camera(camera)
+    service.cameras.one(camera)
     return StreamingResponse(
         _parts(service, closing, camera, fps),
         media_type=f"multipart/x-mixed-replace; boundary={_BOUNDARY}",
@@ -107,7 +107,7 @@ async def stream(
 
 
 async def _parts(service: ApplianceService, closing: Any, camera: str, fps: float) -> AsyncIterator[bytes]:
-    async for picture in until_closing(service.watch((camera,), fps), closing):
+    async for picture in until_closing(service.live.watch((camera,), fps), closing):
         if picture is not None:
             head = f"--{_BOUNDARY}\r\ncontent-type: image/jpeg\r\ncontent-length: {len(picture.jpeg)}\r\n\r\n"
             yield head.encode() + picture.jpeg + b"\r\n"

@@ -40,7 +40,7 @@ async def events(
 ) -> Any:
     """The journal, newest first. Page on with `before` = the last id."""
     if caller.sees_all or camera is not None:
-        return Json(await asyncio.to_thread(service.events, limit, before, camera, kind))
+        return Json(await asyncio.to_thread(service.events.recent, limit, before, camera, kind))
     return Json(await asyncio.to_thread(_page, service, caller, limit, before, kind))
 
 
@@ -48,7 +48,7 @@ def _page(service: ApplianceService, caller: Principal, limit: int, before: int 
     """A page of what the caller may see, gathered from pages of everything."""
     out: list[Any] = []
     while len(out) < limit:
-        page = service.events(_PAGE, before, None, kind)
+        page = service.events.recent(_PAGE, before, None, kind)
         out += [e for e in (limits.event(caller, entry) for entry in page) if e is not None]
         if len(page) < _PAGE:
             break
@@ -68,7 +68,7 @@ async def stream(service: Service, caller: Caller, closing: Closing) -> Streamin
 
 async def _lines(service: ApplianceService, caller: Principal, closing: asyncio.Event) -> AsyncIterator[str]:
     yield ": from now on\n\n"
-    async for entry in until_closing(service.subscribe_events(), closing, _PAUSE_S):
+    async for entry in until_closing(service.events.subscribe(), closing, _PAUSE_S):
         shown = None if entry is None else limits.event(caller, entry)
         if entry is None:
             yield ": still here\n\n"

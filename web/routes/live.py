@@ -66,13 +66,13 @@ async def _serve(
     try:
         asked = parse(Watch, parse_object(text))
         for camera in asked.cameras:
-            service.camera(seen(caller, camera))
+            service.cameras.one(seen(caller, camera))
         wanted = asked.cameras
         if not wanted and not caller.sees_all:
-            wanted = caller.visible(c["id"] for c in service.cameras())
+            wanted = caller.visible(c["id"] for c in service.cameras.all())
             if not wanted:
                 return  # no cameras: to the service that would be all of them
-        async for picture in until_closing(service.watch(wanted, asked.fps), closing):
+        async for picture in until_closing(service.live.watch(wanted, asked.fps), closing):
             if picture is not None:
                 await socket.send_bytes(_fitting(picture))
     except MagpieError as error:

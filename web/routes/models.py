@@ -22,7 +22,7 @@ router = APIRouter(tags=["models"])
 @router.get("/cameras/{camera}/models", responses=example([examples.MODEL]))
 async def models(camera: CameraId, service: Service) -> Any:
     """Versions of a camera's student, newest first."""
-    return Json(await asyncio.to_thread(service.models, camera))
+    return Json(await asyncio.to_thread(service.models.versions, camera))
 
 
 @router.get("/models/{version}/lineage", responses=example([examples.MODEL, examples.FIRST_MODEL]))
@@ -33,7 +33,7 @@ async def lineage(version: VersionId, service: Service, caller: Caller) -> Any:
 
 async def _lineage(version: str, service: ApplianceService, caller: Principal) -> Any:
     """Raises NotFound, also for a version of a camera that the caller may not see."""
-    found = await asyncio.to_thread(service.lineage, version)
+    found = await asyncio.to_thread(service.models.lineage, version)
     if not all(caller.may_see(v["camera"]) for v in found):
         raise NotFound(f"model version {version} does not exist")
     return found
@@ -43,14 +43,14 @@ async def _lineage(version: str, service: ApplianceService, caller: Principal) -
 async def pin(version: VersionId, service: Service, caller: Caller, by: Who) -> Any:
     """Keep the version in force: nothing is promoted over it until it is unpinned."""
     await _lineage(version, service, caller)
-    return Json(await service.pin_model(version, True, by))
+    return Json(await service.models.pin(version, True, by))
 
 
 @router.post("/models/{version}/unpin", responses=example(examples.MODEL))
 async def unpin(version: VersionId, service: Service, caller: Caller, by: Who) -> Any:
     """Let the camera be retrained again."""
     await _lineage(version, service, caller)
-    return Json(await service.pin_model(version, False, by))
+    return Json(await service.models.pin(version, False, by))
 
 
 @router.post(
@@ -61,4 +61,4 @@ async def unpin(version: VersionId, service: Service, caller: Caller, by: Who) -
 async def roll_back(camera: CameraId, body: Body, service: Service, by: Who) -> Any:
     """Put an earlier version in force now: the named one, or the parent of the one in force."""
     asked = parse(RollBack, body)
-    return Json(await service.roll_back(camera, asked.version, by, asked.reason or "asked for by hand"))
+    return Json(await service.models.roll_back(camera, asked.version, by, asked.reason or "asked for by hand"))

@@ -27,7 +27,7 @@ async def disagreements(
 ) -> Any:
     """Labelled pictures about which student and teacher differ, newest first. `verdict` of an object: "right", "extra"
     (only the student saw it), "missed" (only the teacher did), "class" (they call it differently), "unjudged"."""
-    return Json(await asyncio.to_thread(service.disagreements, seen(caller, camera), limit))
+    return Json(await asyncio.to_thread(service.labelled.disagreements, seen(caller, camera), limit))
 
 
 @router.get("/disagreements/{window}/{frame}.jpg", response_class=Response, responses=_JPEG)
@@ -39,7 +39,7 @@ async def disagreement_picture(
     service: Service,
 ) -> Response:
     """A labelled picture as the recorder kept it. 404 when retention has deleted it."""
-    picture = await asyncio.to_thread(service.disagreement_picture, seen(caller, camera), window, frame)
+    picture = await asyncio.to_thread(service.labelled.picture, seen(caller, camera), window, frame)
     # What was recorded does not change.
     return Response(picture, media_type="image/jpeg", headers={"cache-control": "private, max-age=3600"})
 
@@ -52,4 +52,4 @@ async def classes(
     windows: Annotated[int, Query(ge=1, le=200, description="how many windows at most")] = 30,
 ) -> Any:
     """Objects per class that teacher and student saw in the labelled pictures of each window, newest window first."""
-    return Json(await asyncio.to_thread(service.classes, seen(caller, camera), windows))
+    return Json(await asyncio.to_thread(service.labelled.classes, seen(caller, camera), windows))

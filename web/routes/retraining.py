@@ -16,14 +16,14 @@ router = APIRouter(prefix="/retraining", tags=["retraining"])
 @router.get("", responses=example(examples.RETRAINING))
 async def retraining(service: Service) -> Any:
     """The settings in force, those of the next window, and when that begins."""
-    return Json(service.retraining())
+    return Json(service.retraining.settings())
 
 
 @router.get("/learning", responses=example(examples.LEARNING))
 async def learning(service: Service) -> Any:
     """What this box can learn per window and camera: labels, trials and device seconds of retraining, from what each
     costs here; the window length that it would choose; by how much plans promised more than was realised."""
-    return Json(service.learning())
+    return Json(service.retraining.learning())
 
 
 @router.patch(
@@ -33,4 +33,4 @@ async def learning(service: Service) -> Any:
 )
 async def change_retraining(body: Body, service: Service, by: Who) -> Any:
     """Change settings by a JSON merge patch (RFC 7396). They take effect at the next boundary and outlive a restart."""
-    return Json(await service.change_retraining(body, by))
+    return Json(await service.retraining.change(body, by))

@@ -17,7 +17,7 @@ router = APIRouter(tags=["serving"])
 async def serving(service: Service) -> Any:
     """The plan and its gpu-lets, rates and latency of each model against its SLO, executors, what is refused and why.
     404 where the site serves no models."""
-    return Json(service.serving())
+    return Json(service.served.status())
 
 
 @router.patch(
@@ -28,7 +28,7 @@ async def serving(service: Service) -> Any:
 async def change_serving(body: Body, service: Service, by: Who) -> Any:
     """Change rates, SLOs, priorities and how the box is shared, by a JSON merge patch (RFC 7396): in force at once,
     kept over restarts. null takes a model's own settings away again."""
-    return Json(await service.change_serving(body, by))
+    return Json(await service.served.change(body, by))
 
 
 @router.post(
@@ -39,4 +39,4 @@ async def change_serving(body: Body, service: Service, by: Who) -> Any:
 async def admission(body: Body, service: Service) -> Any:
     """What adding this camera or model would do, before it is added: whether it fits, why not, each model's worst
     latency and each camera's predicted accuracy before and after, and who would yield. Nothing is changed."""
-    return Json(await service.admission(body))
+    return Json(await service.served.admission(body))

@@ -41,7 +41,7 @@ async def readyz(service: Service, request: Request) -> Any:
 
 
 def _health(service: ApplianceService, who: Principal | None) -> dict[str, Any]:
-    return limits.health(who, service.health(), (c["id"] for c in service.cameras()))
+    return limits.health(who, service.state.health(), (c["id"] for c in service.cameras.all()))
 
 
 @router.get("/health", responses=example(examples.HEALTH))
@@ -53,10 +53,10 @@ async def health(service: Service, caller: Caller) -> Any:
 @router.get("/overview", responses=example(examples.OVERVIEW))
 async def overview(service: Service, caller: Caller) -> Any:
     """Window, shares, cameras, running retrainings, complaints and losses now."""
-    return Json(limits.overview(caller, service.overview()))
+    return Json(limits.overview(caller, service.state.overview()))
 
 
 @router.get("/doctor", responses=example(examples.DOCTOR))
 async def doctor(service: Service) -> Any:
     """What this machine can enforce, and why not more. Takes a second or two."""
-    return Json(await asyncio.to_thread(service.doctor))
+    return Json(await asyncio.to_thread(service.state.doctor))

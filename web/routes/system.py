@@ -20,10 +20,10 @@ Level = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
 async def system(service: Service, caller: Caller) -> Any:
     """Devices, the share kind in force and what it promises, workers, disk, everything lost in words, versions. Of
     cameras only what the caller may see."""
-    found = await service.system()
+    found = await service.state.system()
     for part in ("workers", "losses"):
         found[part] = visible(caller, found[part])
-    found["health"] = limits.health(caller, found["health"], (c["id"] for c in service.cameras()))
+    found["health"] = limits.health(caller, found["health"], (c["id"] for c in service.cameras.all()))
     return Json(found)
 
 
@@ -38,4 +38,4 @@ async def log(
 ) -> Any:
     """What the control process logged, newest first, as far as it is still in memory. Follow with `after` = the highest
     id. Workers write their own records to the service's output; what they report of trouble is here, too."""
-    return Json(await asyncio.to_thread(service.log, limit, level, before, after, text))
+    return Json(await asyncio.to_thread(service.state.log, limit, level, before, after, text))

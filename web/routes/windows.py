@@ -25,20 +25,20 @@ async def windows(
     before: Annotated[int | None, Query(ge=0, le=2**53, description="only windows with a lower number")] = None,
 ) -> Any:
     """Windows, newest first, with each camera's realised accuracy and that of its frozen first student."""
-    return Json([limits.window(caller, w) for w in await asyncio.to_thread(service.windows, limit, before)])
+    return Json([limits.window(caller, w) for w in await asyncio.to_thread(service.windows.recent, limit, before)])
 
 
 @router.get("/{number}", responses=example(examples.WINDOW_DETAIL))
 async def one_window(number: WindowNumber, service: Service, caller: Caller) -> Any:
     """One window with plans, profiles, jobs, shares asked, given and used, and costs."""
-    return Json(limits.window_detail(caller, await asyncio.to_thread(service.window, number)))
+    return Json(limits.window_detail(caller, await asyncio.to_thread(service.windows.one, number)))
 
 
 @router.get("/{number}/explained", responses=example(examples.EXPLAINED))
 async def explained(number: WindowNumber, service: Service, caller: Caller) -> Any:
     """One window for people: the shares over time as the plans took over, why each plan was made in words, and for each
     camera what was considered, expected and reached."""
-    return Json(explained_for(await service.explained(number), caller.may_see))
+    return Json(explained_for(await service.windows.explained(number), caller.may_see))
 
 
 @router.post(
@@ -48,4 +48,4 @@ async def explained(number: WindowNumber, service: Service, caller: Caller) -> A
 )
 async def what_if(number: WindowNumber, body: Body, service: Service) -> Any:
     """What another policy would have planned for the same window. Nothing is changed."""
-    return Json(await service.what_if(number, parse(WhatIf, body).policy))
+    return Json(await service.windows.what_if(number, parse(WhatIf, body).policy))

@@ -1,0 +1,82 @@
+"""Looks after the disk: says when little is left, and deletes what retention no longer keeps."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from edge.appliance.alarms import Alarms
+from edge.appliance.metrics import Tally
+from edge.appliance.truth import Truth
+from edge.core.errors import MagpieError
+from edge.recording.labelled_windows import drop_window
+from edge.settings import RetentionSettings, SiteSettings
+from edge.store.retention import RetentionLimits
+from edge.store.store import Store
+from edge.store.values import CameraWindow
+
+#: Below this much free disk the appliance says so and stops recording.
+LOW_DISK_BYTES = 200_000_000
+_LOOK_S, _ROUNDS_AN_HOUR, _ROUNDS_A_MINUTE = 10.0, 360, 6
+
+
+class Housekeeping:
+    """`low` is true while little disk is left. `note` journals, `complain(code, message)` tells the operator."""
+
+    def __init__(
+        self,
+        site: SiteSettings,
+        store: Store,
+        alarms: Alarms,
+        truth: Truth,
+        tally: Tally,
+        note: Callable[..., None],
+        complain: Callable[[str, str], None],
+    ) -> None:
+        self.low = False
+        self._site, self._store, self._alarms, self._truth, self._tally = site, store, alarms, truth, tally
+        self._note, self._complain = note, complain
+
+    async def run(self) -> None:
+        """Every 10 s: the disk; every hour, and every minute while the disk is low: retention. Until cancelled."""
+        rounds = 0
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            rounds += 1
+            self.look()
+            if rounds % _ROUNDS_AN_HOUR == 1 or (self.low and rounds % _ROUNDS_A_MINUTE == 0):
+                await self.retain()
+
+    def look(self) -> None:
+        """Is the disk low?"""
+        low = shutil.disk_usage(self._site.data_dir).free < LOW_DISK_BYTES
+        if low and not self.low:
+            self._complain("disk_full", f"less than {LOW_DISK_BYTES >> 20} MB are free in {self._site.data_dir}")
+        self.low = low
+
+    async def retain(self) -> None:
+        """Delete what is over the limits; a failure is told."""
+        retention = self._site.retention
+        try:
+            report = await asyncio.to_thread(self._store.retain, retention_limits(retention), self.drop_pictures)
+            if self._tally.retained(report):
+                self._note("retention", data=report.to_json())
+            old = await self._alarms.retain(retention)
+            if old.anything:
+                self._note("retention.alarms", data=old.to_json())
+            await asyncio.to_thread(self._truth.pictures.retain)
+        except MagpieError as error:
+            self._complain(error.code, f"retention: {error}")
+
+    def drop_pictures(self, row: CameraWindow) -> None:
+        """Delete the pictures and the manifest of a camera's window."""
+        drop_window(Path(self._site.data_dir), row.camera, row.window)
+
+
+def retention_limits(settings: RetentionSettings) -> RetentionLimits:
+    """The store's limits of the site's settings."""
+    return RetentionLimits(
+        settings.days, int(settings.max_gb * 1e9), settings.max_events, int(settings.max_events_mb * 1e6)
+    )

@@ -1,0 +1,87 @@
+"""The journal: what happened is written to the store, counted, and told to everybody who listens now."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+
+from edge.appliance.live import LiveEvents
+from edge.appliance.metrics import Tally
+from edge.appliance.service import Json
+from edge.core.clock import Clock
+from edge.core.errors import InvalidValue
+from edge.logs import entry_fields
+from edge.store.journal import JournalBuffer
+from edge.store.store import Store
+
+log = logging.getLogger(__name__)
+
+#: `followed(kind, camera, window, data)` of an entry.
+Follower = Callable[[str, str | None, int | None, Json], None]
+
+
+class Journal:
+    """Implements `EventsService`. Entries are made on the control process's event loop; `recent` blocks."""
+
+    def __init__(self, buffer: JournalBuffer, store: Store, clock: Clock) -> None:
+        self.buffer = buffer
+        #: Counts of entries since the start.
+        self.tally = Tally()
+        self._store, self._clock = store, clock
+        self._live = LiveEvents()
+        self._followers: list[Follower] = []
+        self._sequence = 0
+
+    def follow(self, follower: Follower) -> None:
+        """Call `follower` with each entry from now on, after it was told."""
+        self._followers.append(follower)
+
+    def note(
+        self, kind: str, camera: str | None = None, window: int | None = None, data: Mapping[str, Any] | None = None
+    ) -> None:
+        """Journal an event and tell whoever listens."""
+        try:
+            self.buffer.append(kind, camera=camera, window=window, data=data, at_utc_s=self._clock.utc())
+        except InvalidValue as error:
+            log.warning("event %s not journaled: %s", kind, error)
+        given = dict(data or {})
+        self.tally.note(kind, camera, given)
+        log.info("%s", kind, extra=entry_fields(kind, camera, window, given))
+        self.tell(kind, camera, given, window)
+        for follower in self._followers:
+            follower(kind, camera, window, given)
+
+    def tell(self, kind: str, camera: str | None, data: Json, window: int | None = None) -> None:
+        """Tell whoever listens now; nothing is written."""
+        self._sequence += 1
+        self._live.put(
+            {
+                "id": f"live-{self._sequence}",
+                "utc_s": self._clock.utc(),
+                "kind": kind,
+                "camera": camera,
+                "window": window,
+                "data": data,
+            }
+        )
+
+    def recent(self, limit: int, before: int | None, camera: str | None, kind: str | None) -> list[Json]:
+        """Entries of the store, newest first."""
+        found = self._store.events(limit=limit, before_id=before, camera=camera, kind=kind)
+        return [_entry_json(e.to_json()) for e in found]
+
+    def subscribe(self) -> AsyncIterator[Json]:
+        """Entries from now on."""
+        return self._live.listen()
+
+
+def _entry_json(event: Json) -> Json:
+    return {
+        "id": event["id"],
+        "utc_s": event["at_utc_s"],
+        "kind": event["kind"],
+        "camera": event["camera"],
+        "window": event["window"],
+        "data": event["data"],
+    }

@@ -1,0 +1,32 @@
+"""Versions of the cameras' students: listed, pinned, rolled back."""
+
+from __future__ import annotations
+
+from edge.appliance.service import Json
+from edge.runtime.runtime import Runtime
+from edge.store.store import Store
+
+
+class Models:
+    """Implements `ModelsService`. `versions` and `lineage` block."""
+
+    def __init__(self, store: Store, runtime: Runtime) -> None:
+        self._store, self._runtime = store, runtime
+
+    def versions(self, camera: str) -> list[Json]:
+        """Raises NotFound."""
+        self._runtime.camera(camera)
+        return [v.to_json() for v in self._store.versions(camera)]
+
+    def lineage(self, version: str) -> list[Json]:
+        """Raises NotFound."""
+        return [v.to_json() for v in self._store.lineage(version)]
+
+    async def pin(self, version: str, pinned: bool, by: str) -> Json:
+        """Raises NotFound, Conflict."""
+        return (await self._runtime.versions.pin(version, pinned, by)).to_json()
+
+    async def roll_back(self, camera: str, version: str | None, by: str, reason: str) -> Json:
+        """Raises NotFound, Conflict."""
+        found = self._runtime.camera(camera)
+        return (await self._runtime.versions.roll_back(found, version, by, reason)).to_json()

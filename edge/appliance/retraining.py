@@ -1,0 +1,44 @@
+"""How the box retrains: its settings and what it can learn."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from edge.appliance.service import Json
+from edge.runtime.runtime import Runtime
+from edge.settings import RetrainingSettings, merge, parse
+from edge.store.store import Store
+
+
+class Retraining:
+    """Implements `RetrainingService`. `note` journals."""
+
+    def __init__(self, store: Store, runtime: Runtime, note: Callable[..., None]) -> None:
+        self._store, self._runtime, self._note = store, runtime, note
+
+    def settings(self) -> Json:
+        """Settings in force and those from the next boundary on."""
+        runtime = self._runtime
+        following = runtime.next_retraining or runtime.retraining
+        return {
+            "current": runtime.retraining.model_dump(mode="json"),
+            "next": following.model_dump(mode="json"),
+            "next_boundary_utc_s": runtime.next_boundary_utc_s,
+        }
+
+    def learning(self) -> Json:
+        """What this box can learn."""
+        runtime = self._runtime
+        return runtime.learning.report(runtime.retraining, runtime.preparation.box()).to_json()
+
+    async def change(self, patch: Mapping[str, Any], by: str) -> Json:
+        """Raises InvalidValues."""
+        runtime = self._runtime
+        base = (runtime.next_retraining or runtime.retraining).model_dump(mode="json")
+        settings = parse(RetrainingSettings, merge(base, dict(patch)))
+        await asyncio.to_thread(self._store.put_settings, "retraining", settings.model_dump(mode="json"), by)
+        runtime.change_retraining(settings)
+        self._note("retraining.settings", data={"by": by, "fields": sorted(patch)})
+        return self.settings()

@@ -1,0 +1,37 @@
+"""Secrets that settings refer to, and who changed what."""
+
+from __future__ import annotations
+
+from edge.appliance.keys import Keys
+from edge.appliance.service import Json
+from edge.settings import SiteSettings
+from edge.store.store import Store
+
+
+class NamedSecrets:
+    """Implements `SecretsService`. Every method blocks."""
+
+    def __init__(self, site: SiteSettings, store: Store, keys: Keys) -> None:
+        self._site, self._store, self._keys = site, store, keys
+
+    def names(self) -> list[Json]:
+        """Names of secrets, with what refers to each."""
+        return self._keys.secrets(self._users())
+
+    def put(self, name: str, value: str, by: str) -> None:
+        """Raises InvalidValue, StoreError."""
+        self._keys.put_secret(name, value, by)
+
+    def delete(self, name: str, by: str) -> None:
+        """Raises NotFound, Conflict, StoreError."""
+        self._keys.delete_secret(name, by, self._users())
+
+    def audit(self, limit: int, before: int | None) -> list[Json]:
+        """Changes, newest first."""
+        return self._keys.audit(limit, before)
+
+    def _users(self) -> list[tuple[str, Json]]:
+        """What has settings that may refer to a secret."""
+        kept = [(f"camera {c.id}", c.settings) for c in self._store.cameras()]
+        outputs = self._store.get_settings("outputs") or self._site.model_dump(mode="json").get("outputs")
+        return [*kept, ("outputs", outputs or {})]

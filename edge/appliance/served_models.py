@@ -1,0 +1,173 @@
+"""Other models that the box serves: their runtime if the site serves any, their settings, and what admission says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edge.appliance.admission import ServedNow, admit_camera, admit_model
+from edge.appliance.keys import Keys, needs_token
+from edge.appliance.metrics import front_statistics
+from edge.appliance.service import Json
+from edge.core.access import Asker
+from edge.core.clock import Clock
+from edge.core.errors import NotFound
+from edge.core.layout import RepositoryCommand
+from edge.runtime.camera import assumed_profile
+from edge.runtime.runtime import Runtime
+from edge.runtime.serving_cameras import CamerasNow
+from edge.settings import AdmissionRequest, ServingPlanning, SiteSettings, merge, parse
+from edge.store.store import Store
+
+if TYPE_CHECKING:
+    from edge.runtime.serving import ServingRuntime
+
+_OVERVIEW = (
+    "name", "kind", "state", "reason", "version", "slo_ms", "rate", "planned_rate", "served_part", "latency_ms",
+    "violations_recent",
+)  # fmt: skip
+
+
+class ServedModels:
+    """Implements `ServedModelsService`. `runtime` is None where the site serves no models. `note` journals."""
+
+    def __init__(
+        self,
+        site: SiteSettings,
+        store: Store,
+        clock: Clock,
+        cameras: Runtime,
+        keys: Keys,
+        note: Callable[..., None],
+    ) -> None:
+        self.runtime: ServingRuntime | None = None
+        self._site, self._store, self._clock = site, store, clock
+        self._cameras, self._keys, self._note = cameras, keys, note
+        self._handing_over: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        """Serve models, if the site does. Raises MagpieError."""
+        settings, cameras = self._site.serving, self._cameras
+        if settings is None:
+            return
+        from edge.appliance.front_process import front_process
+        from edge.runtime.serving import ServingRuntime
+
+        caps = cameras.partitioner.caps
+        # On a GPU the front takes nothing of the device.
+        cameras.front_share = settings.front_share if caps.device == "cpu" else 0.0
+        keys = None
+        if needs_token(settings, self._site.web.access):
+            keys = Path(self._site.data_dir) / "serving" / "keys.json"
+            self._handing_over = await self._keys.hand_over(keys)
+        self.runtime = ServingRuntime(
+            settings,
+            Path(self._site.data_dir),
+            cameras.supervisor,
+            caps,
+            self._clock,
+            front_process,
+            self.cameras_now,
+            cameras.set_serving_share,
+            self._note,
+            cameras.complain,
+            keys,
+            self._repository_changed,
+        )
+        await self.runtime.open()
+
+    async def close(self) -> None:
+        """Stop serving. Safe to call twice."""
+        if self._handing_over is not None:
+            self._handing_over.cancel()
+            await asyncio.gather(self._handing_over, return_exceptions=True)
+            self._handing_over = None
+        if self.runtime is not None:
+            await self.runtime.close()
+            self.runtime = None
+
+    def cameras_now(self) -> CamerasNow:
+        """What cameras have and need of the device."""
+        runtime = self._cameras
+        controller = runtime.controller
+        window = controller.problem(self._clock.monotonic()) if controller.state.cameras else None
+        return CamerasNow(runtime.shared_capacity(), window, runtime.retraining.policy)
+
+    # -- service
+
+    def status(self) -> Json:
+        """Raises NotFound."""
+        return self._serving().status()
+
+    async def change(self, patch: Mapping[str, Any], by: str) -> Json:
+        """Raises InvalidValues, InvalidValue, NotFound."""
+        serving = self._serving()
+        changed = merge(serving.planning.model_dump(mode="json"), dict(patch))
+        # A merge patch takes a model's settings away with null.
+        given = changed.get("models")
+        if isinstance(given, Mapping):
+            changed["models"] = {k: v for k, v in given.items() if v is not None}
+        planning = parse(ServingPlanning, changed)
+        serving.change(planning)
+        await asyncio.to_thread(self._store.put_settings, "serving", planning.model_dump(mode="json"), by)
+        self._note("serving.settings", data={"by": by, "fields": sorted(patch)})
+        return serving.status()
+
+    async def admission(self, request: Mapping[str, Any]) -> Json:
+        """Raises InvalidValues, InvalidValue."""
+        asked = parse(AdmissionRequest, dict(request))
+        cameras, serving, now = self._cameras, self.runtime, self.cameras_now()
+        served = ServedNow()
+        if serving is not None:
+            served = ServedNow(
+                *serving.box(), serving.planning, serving.warm_share, cameras.front_share, serving.front_share_per_rate
+            )
+        if asked.model is not None:
+            return await asyncio.to_thread(admit_model, asked.model, served, now)
+        assert asked.camera is not None
+        assumed = assumed_profile(asked.camera.inference, cameras.cores)
+        return await asyncio.to_thread(admit_camera, asked.camera, assumed, served, now)
+
+    # -- for the rest of the appliance
+
+    def current(self) -> Json | None:
+        """`status`, or None where the site serves none."""
+        return None if self.runtime is None else self.runtime.status()
+
+    def overview(self) -> Json | None:
+        """Small enough to be asked each second; None where the site serves none."""
+        status = self.current()
+        if status is None:
+            return None
+        return {
+            "front": status["front"],
+            "share": status["share"],
+            "front_share": self._cameras.front_share,
+            "reorganising": status["reorganising"],
+            "models": [{k: m[k] for k in _OVERVIEW} for m in status["models"]],
+        }
+
+    def within_objective(self) -> Mapping[str, float]:
+        """Part of recent requests within their objective, 0-1, by model that was asked at all."""
+        status = self.current() or {}
+        return {
+            str(m["name"]): 1.0 - float(m["violations_recent"])
+            for m in status.get("models", ())
+            if m["state"] in ("serving", "capped")
+        }
+
+    async def statistics(self, status: Json | None) -> list[Json] | None:
+        """The inference protocol's statistics of each served version; None where none came."""
+        return None if status is None else await front_statistics(status["front"], self._keys.own_token)
+
+    def _serving(self) -> ServingRuntime:
+        if self.runtime is None:
+            raise NotFound("this site serves no models", "add a section serving: to its configuration")
+        return self.runtime
+
+    def _repository_changed(self, command: RepositoryCommand) -> None:
+        by = Asker(command.by, command.address)
+        self._note(f"serving.{command.action}ed", data={"model": command.model, "by": command.by})
+        self._keys.record(f"served model/{command.model}", f"{command.action}ed", by)

@@ -1,0 +1,44 @@
+"""What a start begins with: the site's file, and what was changed by REST since. Everything here blocks."""
+
+from __future__ import annotations
+
+from edge.settings import (
+    CameraSettings,
+    RetrainingSettings,
+    ServingPlanning,
+    ServingSettings,
+    SiteSettings,
+    merge,
+    parse,
+)
+from edge.store.store import Store
+
+
+def site_in_force(site: SiteSettings, store: Store) -> SiteSettings:
+    """The site with the retraining and serving settings in force. Raises InvalidValues, StoreError."""
+    return site.model_copy(update={"retraining": _retraining(site, store), "serving": _serving(site, store)})
+
+
+def cameras_in_force(site: SiteSettings, store: Store) -> list[CameraSettings]:
+    """Cameras of the configuration file are put into the database once; from then on the database decides. Raises
+    InvalidValues, StoreError."""
+    known = {c.id: c for c in store.cameras()}
+    for camera in site.cameras:
+        if camera.id not in known:
+            store.put_camera(camera.id, camera.model_dump(mode="json"), "configuration file", enabled=camera.enabled)
+    return [parse(CameraSettings, c.settings, f"cameras.{c.id}") for c in store.cameras()]
+
+
+def _retraining(site: SiteSettings, store: Store) -> RetrainingSettings:
+    kept = store.get_settings("retraining")
+    return site.retraining if kept is None else parse(RetrainingSettings, kept, "retraining")
+
+
+def _serving(site: SiteSettings, store: Store) -> ServingSettings | None:
+    """What was changed by REST goes on; what the file says of a model that REST never named counts, too."""
+    serving = site.serving
+    kept = store.get_settings("serving")
+    if serving is None or kept is None:
+        return serving
+    planning = parse(ServingPlanning, merge(serving.planning.model_dump(mode="json"), kept), "serving.planning")
+    return serving.model_copy(update={"planning": planning})

@@ -1,0 +1,245 @@
+"""How the appliance is: health, the overview, metrics, the system page, the log and the doctor."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from pathlib import Path
+from typing import Any
+
+from edge.appliance import system
+from edge.appliance.alarms import Alarms
+from edge.appliance.drawn_models import drawn_models
+from edge.appliance.examine import examine
+from edge.appliance.housekeeping import LOW_DISK_BYTES, Housekeeping
+from edge.appliance.journal import Journal
+from edge.appliance.live import LivePictures
+from edge.appliance.metrics import disk, expected_accuracy
+from edge.appliance.outputs import Outputs
+from edge.appliance.served_models import ServedModels
+from edge.appliance.service import Json
+from edge.appliance.truth import Truth
+from edge.core.clock import Clock
+from edge.core.errors import MagpieError
+from edge.logs import LogRing
+from edge.runtime.runtime import Runtime
+from edge.settings import SiteSettings
+from edge.shares.discover import Discovery, discover
+from edge.store.store import Store
+from edge.version import magpie_version
+
+#: Complaints that make the box less than healthy for as long as they are new.
+_GRAVE = ("window_too_short", "floor_unreachable", "labels")
+
+
+class State:
+    """Implements `StateService`. `log` and `doctor` block."""
+
+    def __init__(
+        self,
+        site: SiteSettings,
+        store: Store,
+        clock: Clock,
+        runtime: Runtime,
+        *,
+        journal: Journal,
+        housekeeping: Housekeeping,
+        live: LivePictures,
+        served: ServedModels,
+        alarms: Alarms,
+        outputs: Outputs,
+        truth: Truth,
+        ring: LogRing,
+    ) -> None:
+        self._site, self._store, self._clock, self._runtime = site, store, clock, runtime
+        self._journal, self._housekeeping, self._live, self._served = journal, housekeeping, live, served
+        self._alarms, self._outputs, self._truth, self._ring = alarms, outputs, truth, ring
+        self._started_s = clock.monotonic()
+        self._found: Discovery | None = None
+
+    def health(self) -> Json:
+        """What is well, and why something is not."""
+        runtime, stats = self._runtime, self._journal.buffer.stats()
+        labels = runtime.golden_ready or not runtime.labelling
+        sick = runtime.supervisor.device_trouble
+        enabled = [c for c in runtime.cameras.values() if c.settings.enabled]
+        live = [c for c in enabled if c.status().state == "live"]
+        ready = (not enabled or bool(live)) and labels and stats.failing_since_utc_s is None and sick is None
+        serving = self._served.runtime
+        return {
+            "live": True,
+            "ready": ready and (serving is None or serving.ready),
+            "reasons": [
+                *self._reasons_of_cameras(labels),
+                *self._reasons_of_box(sick),
+                *self._recent_complaints(),
+                *drawn_models(self._site, runtime.cameras.values()),
+                *self._outputs.reasons(),
+                *([] if serving is None else serving.reasons()),
+            ],
+            "uptime_s": self._clock.monotonic() - self._started_s,
+            "version": magpie_version(),
+        }
+
+    def _reasons_of_cameras(self, labels: bool) -> list[Json]:
+        reasons: list[Json] = []
+        if not labels:
+            reasons.append({"code": "golden_not_ready", "message": "the golden model is being loaded or started again"})
+        for camera in self._runtime.cameras.values():
+            status = camera.status()
+            if camera.settings.enabled and status.state != "live":
+                words = status.message or status.fault or status.state
+                reasons.append(
+                    {"code": f"camera_{status.state}", "message": f"{camera.id}: {words}", "camera": camera.id}
+                )
+        return reasons
+
+    def _reasons_of_box(self, sick: str | None) -> list[Json]:
+        reasons: list[Json] = []
+        stats = self._journal.buffer.stats()
+        if stats.failing_since_utc_s is not None:
+            reasons.append({"code": "store", "message": f"the database cannot be written: {stats.last_error}"})
+        if self._housekeeping.low:
+            reasons.append({"code": "disk_full", "message": f"little disk space is left in {self._site.data_dir}"})
+        if sick is not None:
+            reasons.append({"code": "device", "message": sick})
+        return reasons
+
+    def _recent_complaints(self) -> list[Json]:
+        recent = self._clock.utc() - 2 * self._runtime.retraining.window_s
+        return [
+            {k: complaint[k] for k in ("code", "message", "camera")}
+            for complaint in self._runtime.complaints
+            if complaint["utc_s"] >= recent and complaint["code"] in _GRAVE
+        ]
+
+    def overview(self) -> Json:
+        """Small and cheap: asked each second."""
+        runtime, state = self._runtime, self._runtime.controller.state
+        shares = {}
+        for camera in runtime.cameras.values():
+            job = runtime.retrainings.running.get(camera.id)
+            shares[camera.id] = {
+                "inference": camera.share,
+                "retraining": 0.0 if job is None else job.share,
+                "config": None if job is None else job.config,
+                "lambda": None if camera.inference is None else camera.inference.id,
+            }
+        plan, workers = state.plan, runtime.supervisor.workers()
+        return {
+            "site": self._site.site,
+            "utc_s": self._clock.utc(),
+            "window": {
+                "number": state.window,
+                "start_utc_s": runtime.window_start_utc_s,
+                "phase": state.phase,
+                "length_s": runtime.retraining.window_s,
+                "end_utc_s": runtime.next_boundary_utc_s,
+            },
+            "policy": runtime.retraining.policy,
+            "plan": None if plan is None else {"objective": plan.objective, "reasons": dict(plan.reasons)},
+            "device": runtime.partitioner.caps.to_json(),
+            "shares": shares,
+            "golden_share": runtime.golden_share,
+            "profiling_share": sum(w["share"] for w in workers if w["role"] == "profiling"),
+            "control_share": self._site.control_share,
+            "serving": self._served.overview(),
+            "usage": [u.to_json() for u in runtime.supervisor.usage()],
+            "cameras": [
+                {"id": c.id, "name": c.settings.name or c.id, **c.state_json()} for c in runtime.cameras.values()
+            ],
+            "jobs": [j.to_json() for j in runtime.retrainings.running.values()],
+            "complaints": list(runtime.complaints)[-10:],
+            "workers": workers,
+            "losses": {
+                "labels": runtime.labels.counters.to_json(),
+                "journal": self._journal.buffer.stats().lost,
+                "labels_waiting": runtime.labels.waiting(),
+                "live_pictures": self._live.missed,
+                "alarms": self._alarms.counts()["lost"],
+            },
+        }
+
+    async def metrics(self) -> Json:
+        """A snapshot for `/metrics`."""
+        serving = self._served.current()
+        cameras = self._runtime.cameras
+        return {
+            "health": self.health(),
+            "overview": self.overview(),
+            "expected_accuracy": {c.id: expected_accuracy(c.version) for c in cameras.values()},
+            "counts": self._journal.tally.to_json(),
+            "live_pictures": {c: self._live.encoded(c) for c in cameras},
+            "disk": await asyncio.to_thread(disk, Path(self._site.data_dir)),
+            "serving": serving,
+            "statistics": await self._served.statistics(serving),
+            "outputs": self._outputs.metrics(),
+            "alarms": self._alarms.counts(),
+            "truth": await asyncio.to_thread(self._truth.latest, list(cameras)),
+        }
+
+    async def system(self) -> Json:
+        """For the system page."""
+        overview, health = self.overview(), self.health()
+        caps, counts = self._runtime.partitioner.caps, self._journal.tally.to_json()["retention"]
+        if self._found is None:
+            self._found = await asyncio.to_thread(discover)
+        used = await asyncio.to_thread(system.memory, [w["pid"] for w in overview["workers"]])
+        kept = {
+            "control": self._site.control_share,
+            "golden": self._runtime.golden_share,
+            "evaluation": self._runtime.retraining.evaluation_share,
+            "front": self._runtime.front_share,
+        }
+        failures = counts["deleted"].get("failures", 0)
+        return {
+            "site": self._site.site,
+            "utc_s": overview["utc_s"],
+            "started_utc_s": overview["utc_s"] - health["uptime_s"],
+            "health": health,
+            "devices": [d.to_json() | {"in_use": d.id == caps.device} for d in self._found.devices],
+            "notes": list(self._found.notes),
+            "shares": system.shares(caps, kept),
+            "workers": system.workers(overview["workers"], overview["usage"], self._runtime.cameras, used),
+            "disk": await self._disk(counts),
+            "losses": system.losses(overview, self._served.current(), failures, self._outputs.metrics()),
+            "versions": system.versions(magpie_version(), self._store.schema, self._store.database.name),
+        }
+
+    async def _disk(self, retained: Json) -> Json:
+        folder = Path(self._site.data_dir)
+        sizes: dict[str, int] | None = None
+        with contextlib.suppress(MagpieError):  # the database is away: everything else can be told
+            sizes = await asyncio.to_thread(self._store.sizes)
+        return await asyncio.to_thread(disk, folder) | {
+            "folder": str(folder.absolute()),
+            "low": self._housekeeping.low,
+            "low_bytes": LOW_DISK_BYTES,
+            "sizes": sizes,
+            "retention": self._site.retention.model_dump(mode="json"),
+            "recording": self._site.recording.model_dump(mode="json"),
+            "retained": retained,
+        }
+
+    def log(
+        self,
+        limit: int,
+        level: str = "DEBUG",
+        before: int | None = None,
+        after: int | None = None,
+        text: str = "",
+    ) -> Json:
+        """Records that are still in memory, newest first."""
+        return {
+            "records": self._ring.records(limit, level, before, after, text),
+            "capacity": self._ring.capacity,
+            "forgotten": self._ring.forgotten,
+            "level": logging.getLevelName(logging.getLogger().getEffectiveLevel()),
+        }
+
+    def doctor(self) -> dict[str, Any]:
+        """What this machine can enforce, and why not more."""
+        site = self._site
+        # Port 0: ours is taken by ourselves, which is as it should be.
+        return examine(Path(site.data_dir), site.database(), site.web.host, 0, site.cores)

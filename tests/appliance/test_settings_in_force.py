@@ -1,0 +1,55 @@
+"""What a start begins with: the file's cameras once, then the database's; settings changed by REST outlive the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edge.appliance.settings_in_force import cameras_in_force, site_in_force
+from edge.core.errors import InvalidValues
+from edge.settings import SiteSettings, parse
+from edge.store.store import Store
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store(None, tmp_path / "data") as store:
+        yield store
+
+
+def _site(*cameras: str, **more: Any) -> SiteSettings:
+    listed = [{"id": c, "url": f"rtsp://192.0.2.1/{c}", "classes": ["car"]} for c in cameras]
+    return parse(SiteSettings, {"site": "junction", "cameras": listed} | more)
+
+
+def test_a_camera_of_the_file_is_taken_once_and_the_database_decides_then(store: Store) -> None:
+    (first,) = cameras_in_force(_site("north"), store)
+    renamed = first.model_copy(update={"name": "North gate"})
+    store.put_camera("north", renamed.model_dump(mode="json"), "ann")
+    found = cameras_in_force(_site("north", "south"), store)
+    assert {c.id: c.name for c in found} == {"north": "North gate", "south": ""}
+    assert {c.id for c in cameras_in_force(_site(), store)} == {"north", "south"}, "the file forgets none"
+
+
+def test_retraining_that_was_changed_by_rest_outlives_the_file(store: Store) -> None:
+    site = _site(retraining={"window_s": 300.0})
+    assert site_in_force(site, store).retraining.window_s == 300.0
+    store.put_settings("retraining", site.retraining.model_dump(mode="json") | {"window_s": 120.0}, "ann")
+    assert site_in_force(site, store).retraining.window_s == 120.0
+
+
+def test_serving_that_was_changed_is_merged_and_needs_a_site_that_serves(store: Store) -> None:
+    store.put_settings("serving", {"policy": "elastic"}, "ann")
+    assert site_in_force(_site(), store).serving is None
+    serving = site_in_force(_site(serving={"folder": "models"}), store).serving
+    assert serving is not None
+    assert serving.planning.policy == "elastic"
+
+
+def test_settings_in_the_database_that_cannot_be_read_are_named(store: Store) -> None:
+    store.put_settings("retraining", {"window_s": -1}, "ann")
+    with pytest.raises(InvalidValues, match=r"retraining\.window_s"):
+        site_in_force(_site(), store)
