@@ -400,6 +400,11 @@ class WebSettings(Settings):
     port: int = Field(8080, ge=0, le=65535)
     access: AccessSettings = AccessSettings()
     tls: TlsSettings | None = Field(None, description="https; empty: http")
+    hosts: tuple[Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$")], ...] = Field(
+        (),
+        description="names that the page may be asked for by, beside addresses, localhost and the machine's own; "
+        "empty: any name where people log in",
+    )
 
     def page(self, port: int | None = None) -> str:
         """The page's address on this machine; `port` is the one that was opened where 0 was asked for."""

@@ -18,6 +18,7 @@ from web import bodies, errors, examples
 from web.auth import Auth
 from web.errors import Json
 from web.guard import Guard
+from web.hosts import Hosts
 from web.parts import Ending, known_parameters
 from web.routes import access as doors
 from web.routes import (
@@ -72,10 +73,13 @@ class _Page(StaticFiles):
         return response
 
 
-def create_app(service: ApplianceService, static: Path = STATIC, access: Access | None = None) -> FastAPI:
+def create_app(
+    service: ApplianceService, static: Path = STATIC, access: Access | None = None, hosts: Hosts | None = None
+) -> FastAPI:
     """The web app over `service`. `static` is the folder of the built page; without it REST works and "/" says so.
 
     `access` None (a site with web.access off, and tests): nobody is asked who they are, and everybody is an admin.
+    `hosts`: the names under which it may be asked for; None: any.
     """
     app = FastAPI(
         title="Magpie",
@@ -93,7 +97,7 @@ def create_app(service: ApplianceService, static: Path = STATIC, access: Access 
     app.state.access = access
     errors.install(app)
     app.add_middleware(Auth, web=app, access=access, closing=closing)
-    app.add_middleware(Guard)
+    app.add_middleware(Guard, hosts=hosts)
     api = APIRouter(prefix=PREFIX, responses=_errors(), dependencies=[Depends(known_parameters)])
     routes = (
         doors,

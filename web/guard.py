@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from web.errors import Json, unexpected
+from web.hosts import Hosts
 from web.origin import foreign_origin
 
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+_PLAIN_HOST: Final = re.compile(r"[A-Za-z0-9.\-\[\]:_]{1,260}")
 _HEADERS = {
-    # Everything comes from this server. Pictures of the live view are blobs.
-    "content-security-policy": (
-        "default-src 'self'; img-src 'self' blob: data:; connect-src 'self' ws: wss:; "
-        "frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
-    ),
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
 }
@@ -25,18 +25,38 @@ def foreign(headers: Headers) -> str | None:
     return foreign_origin(headers.get("origin"), headers.get("host", ""))
 
 
-class Guard:
-    """Outermost ASGI layer."""
+def content_policy(host: str) -> str:
+    """Everything comes from this server, and sockets go to it. Pictures of the live view are blobs. `host` is what the
+    browser asked for: not every browser takes 'self' for sockets."""
+    sockets = f" ws://{host} wss://{host}" if _PLAIN_HOST.fullmatch(host) else ""
+    return (
+        f"default-src 'self'; img-src 'self' blob: data:; connect-src 'self'{sockets}; "
+        "frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
+    )
 
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
+
+class Guard:
+    """Outermost ASGI layer. `hosts`: names under which requests may come; None: any."""
+
+    def __init__(self, app: ASGIApp, hosts: Hosts | None = None) -> None:
+        self.app, self._hosts = app, hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
             await self.app(scope, receive, send)
             return
+        given = Headers(scope=scope)
+        host = given.get("host", "")
+        misnamed = None if self._hosts is None else self._hosts.refused(host)
+        if misnamed is not None:
+            if scope["type"] == "websocket":
+                await send({"type": "websocket.close", "code": 4403, "reason": "not a name of this box"})
+                return
+            message = f"{misnamed!r} is no name of this box: ask for it by address, or name it in web.hosts"
+            await Json({"error": {"code": "misdirected", "message": message}}, 421)(scope, receive, send)
+            return
         refuse = scope["type"] == "websocket" or scope["method"] not in _SAFE_METHODS
-        origin = foreign(Headers(scope=scope)) if refuse else None
+        origin = foreign(given) if refuse else None
         if origin is not None:
             if scope["type"] == "websocket":
                 await send({"type": "websocket.close", "code": 4403, "reason": "another site's page"})
@@ -51,6 +71,7 @@ class Guard:
             if message["type"] == "http.response.start":
                 began = True
                 headers = MutableHeaders(scope=message)
+                headers.setdefault("content-security-policy", content_policy(host))
                 for name, value in _HEADERS.items():
                     headers.setdefault(name, value)
             await send(message)

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import Any, Final
 
+import h11
 from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -21,6 +22,20 @@ log = logging.getLogger(__name__)
 log.setLevel(logging.ERROR)
 
 
+class _Connection(h11.Connection):
+    """h11's, which would take a request with two lengths and answer what follows the shorter one as a request of its
+    own: a way past whatever stands before this server."""
+
+    def next_event(self) -> Any:
+        """Raises h11.RemoteProtocolError."""
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            names = {name for name, _ in event.headers}
+            if {b"content-length", b"transfer-encoding"} <= names:
+                raise h11.RemoteProtocolError("a request has Content-Length or Transfer-Encoding, not both")
+        return event
+
+
 class _Http(H11Protocol):
     """uvicorn's parser, which would wait without end for a request: whoever reaches the port could take every file
     descriptor that the appliance may have, without a login."""
@@ -28,6 +43,7 @@ class _Http(H11Protocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.logger = log
+        self.conn = _Connection(h11.SERVER, self.config.h11_max_incomplete_event_size or _MAX_MESSAGE)
         self._due: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]

@@ -59,6 +59,7 @@ def check_models(site: SiteSettings) -> None:
 async def run_appliance(site: SiteSettings) -> AsyncIterator[RunningAppliance]:
     """Start the appliance and its page; drain both at the end. Raises MagpieError before anything runs."""
     from web.app import create_app
+    from web.hosts import Hosts
     from web.server import WebServer
     from web.tls import Tls
 
@@ -70,7 +71,7 @@ async def run_appliance(site: SiteSettings) -> AsyncIterator[RunningAppliance]:
             loop.add_signal_handler(number, stop.set)
     tls = None if site.web.tls is None else Tls(site.web.tls)
     async with Appliance(site) as appliance:
-        app = create_app(appliance.services, access=appliance.keys.access)
+        app = create_app(appliance.services, access=appliance.keys.access, hosts=Hosts.of_site(site.web))
         server = WebServer(app, site.web.host, site.web.port, tls)
         await server.start()
         try:

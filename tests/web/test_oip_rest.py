@@ -209,6 +209,29 @@ def test_repository(server: Running, client: triton.InferenceServerClient, web: 
     assert caught.value.status() == "404"
 
 
+def test_shared_memory_is_refused_in_words(client: triton.InferenceServerClient) -> None:
+    for call in (
+        lambda: client.register_system_shared_memory("r", "/r", 8),
+        client.get_cuda_shared_memory_status,
+        lambda: client.unregister_system_shared_memory("r"),
+    ):
+        with pytest.raises(InferenceServerException, match="shared memory regions are not offered") as caught:
+            call()
+        assert caught.value.status() == "501"
+
+
+def test_a_request_with_two_lengths_is_refused_and_nothing_after_it_is_answered(server: Running) -> None:
+    host, _, port = server.http.rpartition(":")
+    with socket.create_connection((host.rpartition("/")[2], int(port)), 10) as wire:
+        head = (
+            "POST /v2/models/add/infer HTTP/1.1\r\nhost: box\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n"
+        )
+        wire.sendall(f"{head}0\r\n\r\nGET /v2 HTTP/1.1\r\nhost: box\r\n\r\n".encode())
+        answer = b"".join(iter(lambda: wire.recv(4096), b""))
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert answer.count(b"HTTP/1.1 ") == 1
+
+
 def test_a_raw_body_is_the_one_input(web: httpx.Client) -> None:
     array = np.arange(6, dtype=np.float32)
     response = web.post(
@@ -336,7 +359,7 @@ def test_wrong_requests(web: httpx.Client, body: dict[str, Any], words: str) -> 
         ("DELETE", "/v2/models/echo_fp32", 405),
         ("GET", "/v2/repository/index", 405),
         ("POST", "/v2/repository/models/%2e%2e/load", 400),
-        ("GET", "/v2/systemsharedmemory/status", 404),
+        ("GET", "/v2/systemsharedmemory/status", 501),
         ("HEAD", "/v2/health/live", 200),
     ],
 )

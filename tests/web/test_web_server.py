@@ -278,3 +278,19 @@ async def test_a_client_that_goes_in_the_middle_leaves_the_log_alone(
     async with asyncio.timeout(10):
         await gone.wait()
     assert [r.message for r in caplog.records if r.levelname == "ERROR"] == []
+
+
+@pytest.mark.parametrize(
+    "lengths",
+    ["content-length: 5\r\ntransfer-encoding: chunked", "transfer-encoding: chunked\r\ncontent-length: 5"],
+)
+async def test_a_request_with_two_lengths_is_refused_and_nothing_after_it_is_answered(
+    server: WebServer, service: DictAppliance, lengths: str
+) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    smuggled = "GET /api/v1/doctor HTTP/1.1\r\nhost: box\r\n\r\n"
+    writer.write(f"POST /api/v1/cameras/test HTTP/1.1\r\nhost: box\r\n{lengths}\r\n\r\n0\r\n\r\n{smuggled}".encode())
+    answer = await asyncio.wait_for(reader.read(), 10)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert answer.count(b"HTTP/1.1 ") == 1
+    writer.close()

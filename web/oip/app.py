@@ -187,6 +187,8 @@ class _OipApp:
                     raise InvalidValue("parameters", type(parameters).__name__, "an object")
                 await (service.load_model if action == "load" else service.unload_model)(model, parameters)
                 return 200, [b"{}"], (_JSON,)
+            case ["v2", "systemsharedmemory" | "cudasharedmemory", *_]:
+                raise _Refused(501, inference.NO_SHARED_MEMORY)
         raise NotFound(f"there is nothing at {scope['path'][:200]}", "/v2/openapi.json lists what there is")
 
     async def _object(self, headers: Mapping[bytes, bytes], receive: Receive) -> dict[str, Any]:

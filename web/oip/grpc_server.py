@@ -12,7 +12,7 @@ import grpc
 from google.protobuf import json_format
 from google.protobuf.message import DecodeError
 
-from edge.core.errors import InvalidValue, MagpieError, NotLoggedIn, Unavailable
+from edge.core.errors import InvalidValue, MagpieError, NotFound, NotLoggedIn, Unavailable
 from edge.core.oip import InferenceService, InferRequest, InferResponse, Tensor, TensorSpec
 from web.oip import codec, inference
 from web.oip.gate import Gate, bearer, let_in, open_to_all
@@ -112,6 +112,9 @@ class OipGrpcServer:
             "RepositoryModelUnload": self._repository_model_unload,
         }.items():
             made[name] = grpc.unary_unary_rpc_method_handler(self._guarded(name, handler))
+        for memory in ("SystemSharedMemory", "CudaSharedMemory"):
+            for name in ("Status", "Register", "Unregister"):
+                made[f"{memory}{name}"] = grpc.unary_unary_rpc_method_handler(_no_shared_memory)
         made["ModelStreamInfer"] = grpc.stream_stream_rpc_method_handler(self._model_stream_infer)
         return made
 
@@ -141,7 +144,11 @@ class OipGrpcServer:
         return self._messages.ServerReadyResponse(ready=self._service.ready())
 
     async def _model_ready(self, request: Any, context: _Context) -> Any:
-        ready = self._service.model_ready(*_model_and_version(request.name, request.version))
+        name, version = _model_and_version(request.name, request.version)
+        try:
+            ready = self._service.model_ready(name, version)
+        except NotFound:  # clients ask until it is there; by HTTP, too, a model that is not there is not ready
+            ready = False
         return self._messages.ModelReadyResponse(ready=ready)
 
     async def _server_metadata(self, request: Any, context: _Context) -> Any:
@@ -257,6 +264,11 @@ class OipGrpcServer:
             answer.outputs.add(name=tensor.name, datatype=tensor.datatype, shape=tensor.array.shape)
             answer.raw_output_contents.append(bytes(codec.to_raw(tensor)))
         return answer
+
+
+async def _no_shared_memory(_: bytes, context: _Context) -> bytes:
+    await context.abort(grpc.StatusCode.UNIMPLEMENTED, inference.NO_SHARED_MEMORY)
+    raise AssertionError  # abort raises
 
 
 #: Health is open to all; these change what is served.

@@ -22,12 +22,13 @@ from web.oip import codec
 
 MAX_TENSORS: Final = 256
 _MAX_ID: Final = 1024
+NO_SHARED_MEMORY: Final = "shared memory regions are not offered: send the data"
 #: What clients send for features that served models here do not have: refused, because an answer that ignores them
 #: would be wrong.
 _NOT_OFFERED: Final = {
-    "shared_memory_region": "shared memory regions are not offered: send the data",
-    "shared_memory_byte_size": "shared memory regions are not offered: send the data",
-    "shared_memory_offset": "shared memory regions are not offered: send the data",
+    "shared_memory_region": NO_SHARED_MEMORY,
+    "shared_memory_byte_size": NO_SHARED_MEMORY,
+    "shared_memory_offset": NO_SHARED_MEMORY,
     "classification": "the classification extension is not offered: take the output itself",
 }
 Body: TypeAlias = bytes | memoryview
