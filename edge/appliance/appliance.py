@@ -137,7 +137,7 @@ class Appliance:
 
     async def _build(self, teacher: GoldenWorkerSpec, offer: TeacherOffer, partitioner: Partitioner) -> None:
         """Make every part; none runs yet but the journal's thread."""
-        site, store, clock, data = self.site, self.store, self.clock, Path(self.site.data_dir)
+        site, store, clock = self.site, self.store, self.clock
         logging.getLogger().addHandler(self._ring)
         self._parts.callback(logging.getLogger().removeHandler, self._ring)
         buffer = JournalBuffer(store, clock=clock)
@@ -160,7 +160,7 @@ class Appliance:
             lambda code, message: self.runtime.complain(code, message),
         )
         journal.follow(alarms.noted)
-        runtime = self.runtime = Runtime(
+        self.runtime = runtime = Runtime(
             site,
             store,
             buffer,
@@ -173,26 +173,29 @@ class Appliance:
         )
         self._parts.push_async_callback(runtime.close)
         self._parts.push_async_callback(alarms.close)
-        live = Live(clock, runtime)
-        loop = asyncio.get_running_loop()
+        self._offer_services(offer, journal, outputs, alarms)
+
+    def _offer_services(self, offer: TeacherOffer, journal: Journal, outputs: Outputs, alarms: Alarms) -> None:
+        """Make what transports ask."""
+        site, store, clock, runtime, data = self.site, self.store, self.clock, self.runtime, Path(self.site.data_dir)
+        loop, note = asyncio.get_running_loop(), journal.note
 
         def found_by_people(finding: Finding) -> None:  # called from a thread
             loop.call_soon_threadsafe(runtime.complain, finding.kind, finding.message, finding.camera)
 
+        live = Live(clock, runtime)
         truth = Truth(store, data, clock, runtime.camera, found_by_people)
-        served = ServedModels(site, store, clock, runtime, self.keys, journal.note)
-        self.housekeeping = Housekeeping(site, store, alarms, truth, journal.tally, journal.note, runtime.complain)
+        served = ServedModels(site, store, clock, runtime, self.keys, note)
+        self.housekeeping = Housekeeping(site, store, alarms, truth, journal.tally, note, runtime.complain)
         self.services = Services(
             State(
                 site, store, clock, runtime, journal=journal, housekeeping=self.housekeeping, live=live.pictures,
                 served=served, alarms=alarms, outputs=outputs, truth=truth, ring=self._ring,
             ),
-            Cameras(
-                site, store, clock, runtime, self.keys, offer, live.pictures, journal.note, alarms.camera_gone,
-            ),
+            Cameras(site, store, clock, runtime, self.keys, offer, live.pictures, note, alarms.camera_gone),
             live,
             Labelled(data, store, runtime),
-            Retraining(store, runtime, journal.note),
+            Retraining(store, runtime, note),
             Windows(store, runtime, site.control_share),
             Models(store, runtime),
             served,

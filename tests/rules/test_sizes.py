@@ -1,0 +1,76 @@
+"""Room in the house: no class, module or function grows past what one person reads in one go."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+REPO = Path(__file__).resolve().parent.parent.parent
+ROOMS = ("edge", "golden", "microprofiler", "scheduler", "web")
+MOST_METHODS, MOST_ATTRIBUTES, MOST_LINES, MOST_FUNCTION_LINES = 30, 20, 600, 60
+
+
+def _modules() -> Iterator[tuple[str, str, ast.Module]]:
+    for room in ROOMS:
+        for path in sorted((REPO / room).rglob("*.py")):
+            if "node_modules" not in path.parts:
+                text = path.read_text(encoding="utf-8")
+                yield path.relative_to(REPO).as_posix(), text, ast.parse(text)
+
+
+def _functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return (n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+def _methods(found: ast.ClassDef) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return [n for n in found.body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+
+
+def _attributes(found: ast.ClassDef) -> set[str]:
+    """What its methods set on `self`, and the fields that it declares."""
+    names = {n.target.id for n in found.body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)}
+    for method in _methods(found):
+        for node in ast.walk(method):
+            stored = isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+            if stored and isinstance(node.value, ast.Name) and node.value.id == "self":
+                names.add(node.attr)
+    return names
+
+
+def test_no_class_has_too_many_methods_or_attributes() -> None:
+    large = {}
+    for path, _, tree in _modules():
+        for found in (n for n in ast.walk(tree) if isinstance(n, ast.ClassDef)):
+            # Settings are one field for each setting: the site file's sections are their nouns.
+            fields = 0 if path.startswith("edge/settings") else len(_attributes(found))
+            if len(_methods(found)) > MOST_METHODS or fields > MOST_ATTRIBUTES:
+                large[f"{path}: {found.name}"] = (len(_methods(found)), fields)
+    assert large == {}
+
+
+def test_no_module_is_too_long() -> None:
+    lengths = {path: text.count("\n") for path, text, _ in _modules() if not path.startswith("edge/demo/")}
+    assert {path: lines for path, lines in lengths.items() if lines > MOST_LINES} == {}
+
+
+def test_no_function_is_too_long() -> None:
+    long = {}
+    for path, _, tree in _modules():
+        # A schema's first version is one list of tables.
+        if not path.startswith(("edge/demo/", "edge/store/migrations/")):
+            for found in _functions(tree):
+                lines = (found.end_lineno or found.lineno) - found.lineno + 1
+                if lines > MOST_FUNCTION_LINES:
+                    long[f"{path}: {found.name}"] = lines
+    assert long == {}
+
+
+def test_no_two_public_classes_have_one_name() -> None:
+    places: dict[str, list[str]] = defaultdict(list)
+    for path, _, tree in _modules():
+        for found in (n for n in tree.body if isinstance(n, ast.ClassDef)):
+            if not found.name.startswith("_"):
+                places[found.name].append(path)
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}
