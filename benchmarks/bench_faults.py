@@ -156,8 +156,8 @@ async def kills(box: Watched, count: int) -> dict[str, Any]:
         assert pid is not None
         began = time.monotonic()
         os.kill(pid, signal.SIGKILL)
-        await box.until(lambda: not box.runtime.golden_ready, "the loss is seen")
-        await box.until(lambda: box.runtime.golden_ready, "the golden model is back")
+        await box.until(lambda: not box.runtime.golden.ready, "the loss is seen")
+        await box.until(lambda: box.runtime.golden.ready, "the golden model is back")
         golden.append(time.monotonic() - began)
     return {"camera_answers_again_s": spread(again), "golden_ready_again_s": spread(golden), "each_camera_s": again}
 
@@ -218,7 +218,7 @@ async def measure(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]
         data = folder / "data"
         data.mkdir()
         async with Watched(site_of(cameras, ports, data)) as box:
-            shares = box.runtime.partitioner.caps.kind
+            shares = box.runtime.shares.partitioner.caps.kind
             await box.calm()
             load = psutil.getloadavg()[0]
             killed = await kills(box, arguments.kills)

@@ -375,7 +375,7 @@ async def cameras(
             await boundary(1)
             await asyncio.sleep(0.3 * window_s)
             beside = accuracy(with_from)
-            complaints = sorted({c["message"] for c in runtime.complaints if c["code"] == "floor_unreachable"})
+            complaints = sorted({c["message"] for c in runtime.complaints.recent if c["code"] == "floor_unreachable"})
     fall = {c: alone[c] - beside[c] for c in alone if c in beside}
     return {
         **counted(report),

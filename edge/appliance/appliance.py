@@ -157,13 +157,12 @@ class Appliance:
             journal.note,
             journal.tell,
             outputs.deliver,
-            lambda code, message: self.runtime.complain(code, message),
+            lambda code, message: self.runtime.complaints.add(code, message),
         )
         journal.follow(alarms.noted)
         self.runtime = runtime = Runtime(
             site,
             store,
-            buffer,
             partitioner,
             clock,
             teacher,
@@ -181,12 +180,12 @@ class Appliance:
         loop, note = asyncio.get_running_loop(), journal.note
 
         def found_by_people(finding: Finding) -> None:  # called from a thread
-            loop.call_soon_threadsafe(runtime.complain, finding.kind, finding.message, finding.camera)
+            loop.call_soon_threadsafe(runtime.complaints.add, finding.kind, finding.message, finding.camera)
 
         live = Live(clock, runtime)
         truth = Truth(store, data, clock, runtime.camera, found_by_people)
         served = ServedModels(site, store, clock, runtime, self.keys, note)
-        self.housekeeping = Housekeeping(site, store, alarms, truth, journal.tally, note, runtime.complain)
+        self.housekeeping = Housekeeping(site, store, alarms, truth, journal.tally, note, runtime.complaints.add)
         self.services = Services(
             State(
                 site, store, clock, runtime, journal=journal, housekeeping=self.housekeeping, live=live.pictures,
@@ -212,13 +211,13 @@ class Appliance:
     async def _start(self, recovery: Recovery, cameras: list[CameraSettings]) -> None:
         services, runtime = self.services, self.runtime
         await services.outputs.open()
-        caps = runtime.partitioner.caps
+        caps = runtime.shares.partitioner.caps
         about = {"version": magpie_version(), "share_kind": caps.kind, "enforced": caps.enforced}
         services.events.note("appliance.started", data=about)
         for found in recovery.rolled_back:
-            runtime.complain("model_damaged", f"model {found} was damaged on disk: its parent is in force")
+            runtime.complaints.add("model_damaged", f"model {found} was damaged on disk: its parent is in force")
         for camera in recovery.lost:
-            runtime.complain("model_lost", f"{camera}: no intact model is left; it starts from its first weights")
+            runtime.complaints.add("model_lost", f"{camera}: no intact model is left; it starts from its first weights")
         open_window = recovery.open
         inside = False
         if open_window is not None:
@@ -230,7 +229,7 @@ class Appliance:
         runtime.open()
         if cameras:
             runtime.start_labelling()
-        runtime.expected_cameras = sum(c.enabled for c in cameras)
+        runtime.camera_workers.expected = sum(c.enabled for c in cameras)
         # First models are made side by side: each is a process of its own.
         await asyncio.gather(*(services.cameras.take_in(c, lost=c.id in recovery.lost) for c in cameras))
         if inside and open_window is not None:
@@ -259,11 +258,11 @@ class Appliance:
         try:
             runtime.learning.restore(await asyncio.to_thread(self.store.get_settings, LEARNED_DOCUMENT))
         except MagpieError as error:
-            runtime.complain(error.code, f"what was learned of costs is begun anew: {error}")
+            runtime.complaints.add(error.code, f"what was learned of costs is begun anew: {error}")
         try:
-            runtime.groups.restore(await asyncio.to_thread(self.store.get_settings, GROUPS_DOCUMENT))
+            runtime.students.groups.restore(await asyncio.to_thread(self.store.get_settings, GROUPS_DOCUMENT))
         except MagpieError as error:
-            runtime.complain(error.code, f"what was learned of groups is begun anew: {error}")
+            runtime.complaints.add(error.code, f"what was learned of groups is begun anew: {error}")
 
     # -- what parts need of the whole
 

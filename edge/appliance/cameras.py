@@ -111,7 +111,7 @@ class Cameras:
         self._runtime.camera_workers.add(settings, in_force, lineage[-1], await self._baseline(settings.id))
         history = await asyncio.to_thread(self._store.get_settings, f"profiler/{settings.id}")
         self._runtime.cameras[settings.id].history = history
-        self._runtime.siblings.known(
+        self._runtime.students.siblings.known(
             settings.id, await asyncio.to_thread(self._store.get_settings, f"look/{settings.id}")
         )
 
@@ -132,7 +132,7 @@ class Cameras:
         try:
             return None if learned is None else Baseline.from_json(learned)
         except (MagpieError, KeyError, TypeError, ValueError) as error:
-            self._runtime.complain("baseline", f"what was learned of the download is begun anew: {error}", camera)
+            self._runtime.complaints.add("baseline", f"what was learned of the download is begun anew: {error}", camera)
             return None
 
     # -- changes

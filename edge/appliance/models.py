@@ -24,9 +24,9 @@ class Models:
 
     async def pin(self, version: str, pinned: bool, by: str) -> Json:
         """Raises NotFound, Conflict."""
-        return (await self._runtime.versions.pin(version, pinned, by)).to_json()
+        return (await self._runtime.students.versions.pin(version, pinned, by)).to_json()
 
     async def roll_back(self, camera: str, version: str | None, by: str, reason: str) -> Json:
         """Raises NotFound, Conflict."""
         found = self._runtime.camera(camera)
-        return (await self._runtime.versions.roll_back(found, version, by, reason)).to_json()
+        return (await self._runtime.students.versions.roll_back(found, version, by, reason)).to_json()

@@ -21,22 +21,21 @@ class Retraining:
     def settings(self) -> Json:
         """Settings in force and those from the next boundary on."""
         runtime = self._runtime
-        following = runtime.next_retraining or runtime.retraining
         return {
-            "current": runtime.retraining.model_dump(mode="json"),
-            "next": following.model_dump(mode="json"),
-            "next_boundary_utc_s": runtime.next_boundary_utc_s,
+            "current": runtime.window.settings.model_dump(mode="json"),
+            "next": runtime.window.following.model_dump(mode="json"),
+            "next_boundary_utc_s": runtime.window.end_utc_s,
         }
 
     def learning(self) -> Json:
         """What this box can learn."""
         runtime = self._runtime
-        return runtime.learning.report(runtime.retraining, runtime.preparation.box()).to_json()
+        return runtime.learning.report(runtime.window.settings, runtime.preparation.box()).to_json()
 
     async def change(self, patch: Mapping[str, Any], by: str) -> Json:
         """Raises InvalidValues."""
         runtime = self._runtime
-        base = (runtime.next_retraining or runtime.retraining).model_dump(mode="json")
+        base = runtime.window.following.model_dump(mode="json")
         settings = parse(RetrainingSettings, merge(base, dict(patch)))
         await asyncio.to_thread(self._store.put_settings, "retraining", settings.model_dump(mode="json"), by)
         runtime.change_retraining(settings)

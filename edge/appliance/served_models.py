@@ -55,9 +55,9 @@ class ServedModels:
         from edge.appliance.front_process import front_process
         from edge.runtime.serving import ServingRuntime
 
-        caps = cameras.partitioner.caps
+        caps = cameras.shares.partitioner.caps
         # On a GPU the front takes nothing of the device.
-        cameras.front_share = settings.front_share if caps.device == "cpu" else 0.0
+        cameras.shares.front = settings.front_share if caps.device == "cpu" else 0.0
         keys = None
         if needs_token(settings, self._site.web.access):
             keys = Path(self._site.data_dir) / "serving" / "keys.json"
@@ -72,7 +72,7 @@ class ServedModels:
             self.cameras_now,
             cameras.set_serving_share,
             self._note,
-            cameras.complain,
+            cameras.complaints.add,
             keys,
             self._repository_changed,
         )
@@ -93,7 +93,7 @@ class ServedModels:
         runtime = self._cameras
         controller = runtime.controller
         window = controller.problem(self._clock.monotonic()) if controller.state.cameras else None
-        return CamerasNow(runtime.shared_capacity(), window, runtime.retraining.policy)
+        return CamerasNow(runtime.shares.shared_capacity(), window, runtime.window.settings.policy)
 
     # -- service
 
@@ -122,12 +122,12 @@ class ServedModels:
         served = ServedNow()
         if serving is not None:
             served = ServedNow(
-                *serving.box(), serving.planning, serving.warm_share, cameras.front_share, serving.front_share_per_rate
+                *serving.box(), serving.planning, serving.warm_share, cameras.shares.front, serving.front_share_per_rate
             )
         if asked.model is not None:
             return await asyncio.to_thread(admit_model, asked.model, served, now)
         assert asked.camera is not None
-        assumed = assumed_profile(asked.camera.inference, cameras.cores)
+        assumed = assumed_profile(asked.camera.inference, cameras.shares.cores)
         return await asyncio.to_thread(admit_camera, asked.camera, assumed, served, now)
 
     # -- for the rest of the appliance
@@ -144,7 +144,7 @@ class ServedModels:
         return {
             "front": status["front"],
             "share": status["share"],
-            "front_share": self._cameras.front_share,
+            "front_share": self._cameras.shares.front,
             "reorganising": status["reorganising"],
             "models": [{k: m[k] for k in _OVERVIEW} for m in status["models"]],
         }

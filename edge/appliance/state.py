@@ -61,7 +61,7 @@ class State:
     def health(self) -> Json:
         """What is well, and why something is not."""
         runtime, stats = self._runtime, self._journal.buffer.stats()
-        labels = runtime.golden_ready or not runtime.labelling
+        labels = runtime.golden.ready or not runtime.golden.started
         sick = runtime.supervisor.device_trouble
         enabled = [c for c in runtime.cameras.values() if c.settings.enabled]
         live = [c for c in enabled if c.status().state == "live"]
@@ -107,10 +107,10 @@ class State:
         return reasons
 
     def _recent_complaints(self) -> list[Json]:
-        recent = self._clock.utc() - 2 * self._runtime.retraining.window_s
+        recent = self._clock.utc() - 2 * self._runtime.window.settings.window_s
         return [
             {k: complaint[k] for k in ("code", "message", "camera")}
-            for complaint in self._runtime.complaints
+            for complaint in self._runtime.complaints.recent
             if complaint["utc_s"] >= recent and complaint["code"] in _GRAVE
         ]
 
@@ -119,7 +119,7 @@ class State:
         runtime, state = self._runtime, self._runtime.controller.state
         shares = {}
         for camera in runtime.cameras.values():
-            job = runtime.retrainings.running.get(camera.id)
+            job = runtime.students.retrainings.running.get(camera.id)
             shares[camera.id] = {
                 "inference": camera.share,
                 "retraining": 0.0 if job is None else job.share,
@@ -132,16 +132,16 @@ class State:
             "utc_s": self._clock.utc(),
             "window": {
                 "number": state.window,
-                "start_utc_s": runtime.window_start_utc_s,
+                "start_utc_s": runtime.window.start_utc_s,
                 "phase": state.phase,
-                "length_s": runtime.retraining.window_s,
-                "end_utc_s": runtime.next_boundary_utc_s,
+                "length_s": runtime.window.settings.window_s,
+                "end_utc_s": runtime.window.end_utc_s,
             },
-            "policy": runtime.retraining.policy,
+            "policy": runtime.window.settings.policy,
             "plan": None if plan is None else {"objective": plan.objective, "reasons": dict(plan.reasons)},
-            "device": runtime.partitioner.caps.to_json(),
+            "device": runtime.shares.partitioner.caps.to_json(),
             "shares": shares,
-            "golden_share": runtime.golden_share,
+            "golden_share": runtime.shares.golden,
             "profiling_share": sum(w["share"] for w in workers if w["role"] == "profiling"),
             "control_share": self._site.control_share,
             "serving": self._served.overview(),
@@ -149,13 +149,13 @@ class State:
             "cameras": [
                 {"id": c.id, "name": c.settings.name or c.id, **c.state_json()} for c in runtime.cameras.values()
             ],
-            "jobs": [j.to_json() for j in runtime.retrainings.running.values()],
-            "complaints": list(runtime.complaints)[-10:],
+            "jobs": [j.to_json() for j in runtime.students.retrainings.running.values()],
+            "complaints": list(runtime.complaints.recent)[-10:],
             "workers": workers,
             "losses": {
-                "labels": runtime.labels.counters.to_json(),
+                "labels": runtime.golden.labels.counters.to_json(),
                 "journal": self._journal.buffer.stats().lost,
-                "labels_waiting": runtime.labels.waiting(),
+                "labels_waiting": runtime.golden.labels.waiting(),
                 "live_pictures": self._live.missed,
                 "alarms": self._alarms.counts()["lost"],
             },
@@ -182,15 +182,15 @@ class State:
     async def system(self) -> Json:
         """For the system page."""
         overview, health = self.overview(), self.health()
-        caps, counts = self._runtime.partitioner.caps, self._journal.tally.to_json()["retention"]
+        caps, counts = self._runtime.shares.partitioner.caps, self._journal.tally.to_json()["retention"]
         if self._found is None:
             self._found = await asyncio.to_thread(discover)
         used = await asyncio.to_thread(system.memory, [w["pid"] for w in overview["workers"]])
         kept = {
             "control": self._site.control_share,
-            "golden": self._runtime.golden_share,
-            "evaluation": self._runtime.retraining.evaluation_share,
-            "front": self._runtime.front_share,
+            "golden": self._runtime.shares.golden,
+            "evaluation": self._runtime.window.settings.evaluation_share,
+            "front": self._runtime.shares.front,
         }
         failures = counts["deleted"].get("failures", 0)
         return {

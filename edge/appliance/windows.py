@@ -44,7 +44,7 @@ class Windows:
         record = max(detail.plans, key=lambda p: (bool(_options(p.problem)), -p.id))
         problem = WindowProblem.from_json(record.problem)
         # As it could be granted here, within the same limits: else it is no comparison.
-        plan_by = planner(self._runtime.partitioner.caps, time.perf_counter)
+        plan_by = planner(self._runtime.shares.partitioner.caps, time.perf_counter)
         plan = await asyncio.to_thread(plan_by, policy, problem, None, 0.0)
         return {
             "policy": policy,
@@ -57,11 +57,11 @@ class Windows:
 
     def _other_parts(self, settings: Mapping[str, Any]) -> OtherParts:
         """As that window's settings had them; the control process's and the front's are those of now."""
-        now = self._runtime.retraining
+        now = self._runtime.window.settings
         return OtherParts(
             self._control_share,
-            self._runtime.front_share,
-            settings.get("golden_share") or self._runtime.golden_share,
+            self._runtime.shares.front,
+            settings.get("golden_share") or self._runtime.shares.golden,
             settings.get("evaluation_share", now.evaluation_share),
         )
 

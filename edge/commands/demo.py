@@ -144,7 +144,7 @@ async def _demo(site: SiteSettings, args: argparse.Namespace) -> int:
         f"Starting: {len(site.cameras)} cameras, windows of {args.window_seconds:g} s, policy {site.retraining.policy}"
     )
     async with run_appliance(site) as running:
-        caps = running.appliance.runtime.partitioner.caps
+        caps = running.appliance.runtime.shares.partitioner.caps
         # One address for people: it logs the browser that opens it first in.
         page = await running.entrance("demo")
         console.say(f"The page: {page}")
@@ -180,10 +180,10 @@ async def _until_measured(running: RunningAppliance, console: _Console, first: i
         console.progress(
             state.window - first + 1,
             windows,
-            running.appliance.clock.utc() - runtime.window_start_utc_s,
-            runtime.retraining.window_s,
+            running.appliance.clock.utc() - runtime.window.start_utc_s,
+            runtime.window.settings.window_s,
             state.phase,
-            [j.to_json() for j in runtime.retrainings.running.values()],
+            [j.to_json() for j in runtime.students.retrainings.running.values()],
         )
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(0.5):
@@ -257,7 +257,7 @@ def _finish(
         "window_s": args.window_seconds,
         "policy": args.policy,
         "wall_s": round(took_s, 1),
-        "shares": appliance.runtime.partitioner.caps.to_json(),
+        "shares": appliance.runtime.shares.partitioner.caps.to_json(),
         "swap_gaps_s": swaps,
         "frames_lost_in_swaps": lost,
     }

@@ -54,7 +54,7 @@ class Boundary:
     def sample_closed(self, camera: str, window: int, frames: tuple[SampledFrame, ...]) -> None:
         """The camera's worker handed the last frames of its sample over."""
         for frame in frames:
-            self._r.labels.add(frame)
+            self._r.golden.labels.add(frame)
         waiting = self._closing.pop((camera, window), None)
         if waiting is not None and not waiting.done():
             waiting.set_result(None)
@@ -83,7 +83,7 @@ class Boundary:
         if result.score is not None:
             camera.score = (result.version, result.score)
             r.supervisor.send(camera.worker, m.SetScore(result.version, result.score))
-        r.siblings.learned(camera.id, result.look)
+        r.students.siblings.learned(camera.id, result.look)
         self._record(camera, result)
         judged = result.version == camera.version.id and not camera.version.pinned
         if judged and result.current_live is not None and result.parent_live is not None:
@@ -91,10 +91,10 @@ class Boundary:
                 result.current_live.value,
                 result.parent_live.value,
                 result.current_live.frames,
-                r.retraining.rollback_margin,
+                r.window.settings.rollback_margin,
             )
             if decision.yes:
-                back = r.versions.roll_back(camera, None, "automatic roll-back", decision.reason)
+                back = r.students.versions.roll_back(camera, None, "automatic roll-back", decision.reason)
                 self._spawn(back, f"roll back {camera.id}")
         self.not_measured(result.window, camera.id)
 
@@ -110,7 +110,7 @@ class Boundary:
         camera.profiles = {}
         # Only now, between two windows: no retraining reads the pictures that the memory lets go.
         _, frames = await asyncio.gather(
-            self._remember(camera), r.labels.complete(name, window, LABEL_WAIT * r.retraining.window_s)
+            self._remember(camera), r.golden.labels.complete(name, window, LABEL_WAIT * r.window.settings.window_s)
         )
         r.preparation.share()
         data = await self._labelled_window(camera, window, frames)
@@ -136,14 +136,14 @@ class Boundary:
         r.learning.seen(name, window, measured.value, await asyncio.to_thread(drift_per_s, data))
         self._labelled(camera, window, data, measured)
         # The students in shadow can wait: the plan does not need them.
-        parent = await r.versions.parent(camera.version)
+        parent = await r.students.versions.parent(camera.version)
         r.profilers.ask(
             m.Evaluate(
                 data,
                 r.student(camera.frozen),
                 r.student(camera.version),
                 None if parent is None else r.student(parent),
-                r.cores,
+                r.shares.cores,
                 looked,
                 (camera.baseline or Baseline()) if camera.published else None,
                 camera.published and camera.fixed_region() is None,
@@ -167,16 +167,16 @@ class Boundary:
     async def _remember(self, camera: CameraRuntime) -> None:
         """Pick exemplars of the data that the camera was retrained on last; waits, at most a little."""
         r = self._r
-        if not camera.closed or not (r.retraining.exemplars or camera.published):
+        if not camera.closed or not (r.window.settings.exemplars or camera.published):
             return
         data = camera.closed[max(camera.closed)]
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._remembering[camera.id] = done
         kept_out = self._kept_out_root(camera.id) if camera.published else None
-        root, most = self._exemplar_root(camera.id), r.retraining.exemplars
-        r.profilers.ask(m.Remember(data, r.student(camera.version), root, most, r.cores, kept_out))
+        root, most = self._exemplar_root(camera.id), r.window.settings.exemplars
+        r.profilers.ask(m.Remember(data, r.student(camera.version), root, most, r.shares.cores, kept_out))
         try:
-            async with asyncio.timeout(MEMORY_WAIT * r.retraining.window_s):
+            async with asyncio.timeout(MEMORY_WAIT * r.window.settings.window_s):
                 await asyncio.shield(done)
         except TimeoutError:
             left = r.profilers.withdraw(lambda j: isinstance(j, m.Remember) and j.data.camera == camera.id)
@@ -203,15 +203,15 @@ class Boundary:
                 s.task,
                 s.classes,
                 frames,
-                r.retraining.held_out,
+                r.window.settings.held_out,
                 read_exemplars(self._exemplar_root(s.id)),
                 0.0,
                 read_kept_out(self._kept_out_root(s.id)) if camera.published else None,
             )
         except MagpieError as error:
-            r.complain(error.code, str(error), camera.id)
+            r.complaints.add(error.code, str(error), camera.id)
             return None
-        with_late = with_late_labels(data, r.labels.take_late(camera.id))
+        with_late = with_late_labels(data, r.golden.labels.take_late(camera.id))
         r.learning.late_labels_used += len(with_late.exemplars) - len(data.exemplars)
         return with_late
 
@@ -229,7 +229,7 @@ class Boundary:
                 held_out,
                 None if measured is None else measured.value,
                 camera.profile,
-                r.learning.correction(camera.id, window + 1, r.retraining, held_out),
+                r.learning.correction(camera.id, window + 1, r.window.settings, held_out),
             )
         )
 

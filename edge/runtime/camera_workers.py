@@ -41,6 +41,8 @@ class CameraWorkers:
         self._on_preview, self._on_answer = on_preview, on_answer
         self._data = Path(runtime.site.data_dir)
         self._watching: dict[str, float] = {}
+        #: How many cameras a start is about to take in: each is first given its part of the device by it.
+        self.expected = 0
 
     # -- coming and going
 
@@ -50,18 +52,18 @@ class CameraWorkers:
         """Take a camera in, with what earlier windows taught of its download; its worker starts if it is enabled."""
         r = self._r
         r.start_labelling()
-        camera = CameraRuntime(settings, version, frozen, assumed_profile(settings.inference, r.cores))
+        camera = CameraRuntime(settings, version, frozen, assumed_profile(settings.inference, r.shares.cores))
         camera.baseline = baseline if camera.published else None
         fixed = camera.fixed_region()
         learned = WHOLE if camera.baseline is None else next_region(camera.baseline, camera.baseline.region)
         camera.take_region(learned if fixed is None else fixed)
         camera.pictured = pictured_windows(self._data, settings.id)
         r.cameras[settings.id] = camera
-        r.labels.set_classes(settings.id, settings.classes, settings.class_map)
+        r.golden.labels.set_classes(settings.id, settings.classes, settings.class_map)
         if not settings.enabled:
             return
-        fair = r.camera_capacity() / max(1, r.expected_cameras, len(r.cameras))
-        camera.share = r.partitioner.caps.quantize(max(r.partitioner.caps.min_share, min(1.0, fair)))
+        fair = r.shares.camera_capacity() / max(1, r.camera_workers.expected, len(r.cameras))
+        camera.share = r.shares.partitioner.caps.quantize(max(r.shares.partitioner.caps.min_share, min(1.0, fair)))
         camera.inference = settings.inference.space(camera.region)[0]
         r.supervisor.start(
             camera.worker,
@@ -80,13 +82,13 @@ class CameraWorkers:
         found = r.camera(camera)
         del r.cameras[camera]
         r.dispatch(ev.CameraLeft(r.clock.monotonic(), camera))
-        r.labels.forget_camera(camera)
+        r.golden.labels.forget_camera(camera)
         r.learning.forget(camera)
-        r.siblings.forget(camera)
+        r.students.siblings.forget(camera)
         await asyncio.gather(
             r.supervisor.stop(found.trainer, 1.0, m.FinishNow(keep=False)), r.supervisor.stop(found.worker)
         )
-        r.retrainings.forget_camera(camera)
+        r.students.retrainings.forget_camera(camera)
 
     def settle(self, settings: CameraSettings) -> None:
         """Settings that only the control process looks at are in force at once, without another worker. Raises
@@ -108,7 +110,7 @@ class CameraWorkers:
     def next_window(self, camera: CameraRuntime, before: int, window: int) -> bool:
         """The sample of `window` begins; `before` is the one that ends (0: none). False if the worker is not there."""
         r = self._r
-        begun = m.NextWindow(before, window, r.retraining.window_s, r.preparation.labels(camera))
+        begun = m.NextWindow(before, window, r.window.settings.window_s, r.preparation.labels(camera))
         return r.supervisor.send(camera.worker, begun)
 
     def go_on(self, camera: CameraRuntime, window: int) -> None:
@@ -166,7 +168,7 @@ class CameraWorkers:
         r = self._r
         c = r.cameras[camera]
         state = r.controller.state
-        window_s = r.retraining.window_s
+        window_s = r.window.settings.window_s
         left_s = max(1.0, state.window_start_s + window_s - r.clock.monotonic())
         return m.CameraWorkerSpec(
             settings=c.settings,
@@ -179,9 +181,10 @@ class CameraWorkers:
             window_left_s=left_s,
             # After a restart of the worker its sample goes on with what is left of time and budget.
             target_frames=max(
-                1, round(r.learning.labels(r.retraining, c.settings) * min(1.0, left_s / r.retraining.window_s))
+                1,
+                round(r.learning.labels(r.window.settings, c.settings) * min(1.0, left_s / r.window.settings.window_s)),
             ),
-            cores=r.cores,
+            cores=r.shares.cores,
             watch_fps=self._watching.get(camera, 0.0),
             secrets=self._data / SECRETS_FILE,
             score=c.score_of(c.version.id),
@@ -202,8 +205,8 @@ class CameraWorkers:
         elif isinstance(message, m.Answered | m.Picture):
             self._on_answer(name, message)
         elif isinstance(message, m.Sampled):
-            r.labels.add(message.frame)
-            r.siblings.sampled(camera, message.frame)
+            r.golden.labels.add(message.frame)
+            r.students.siblings.sampled(camera, message.frame)
         elif isinstance(message, m.SampleClosed):
             r.boundary.sample_closed(name, message.window, message.frames)
         elif isinstance(message, m.Measured):
@@ -214,10 +217,10 @@ class CameraWorkers:
         elif isinstance(message, m.Swapped):
             camera.swap_gaps_s.append(message.gap_s)
             camera.frames_lost_in_swaps += message.frames_lost
-            r.versions.switched(name, message)
+            r.students.versions.switched(name, message)
         elif isinstance(message, m.SwapFailed):
             failed = MagpieError(f"{name}: {message.version} could not be put in force: {message.reason}")
-            r.versions.switched(name, failed)
+            r.students.versions.switched(name, failed)
 
     def _reported(self, camera: CameraRuntime, report: m.CameraReport) -> None:
         before, camera.report = camera.report, report
@@ -231,7 +234,7 @@ class CameraWorkers:
         if camera is not None:
             camera.worker_up, camera.report = False, None
             died = MagpieError(f"{name}: its worker died while the model was switched")
-            self._r.versions.switched(name, died)
+            self._r.students.versions.switched(name, died)
 
 
 def start_accuracy(camera: CameraRuntime) -> float:

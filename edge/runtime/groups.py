@@ -68,7 +68,7 @@ class Groups:
         in the window that begins."""
         by_spec: dict[StudentSpec, list[Known]] = {}
         if wanted:
-            for known in self._r.siblings.looks():
+            for known in self._r.students.siblings.looks():
                 camera = self._r.cameras[known.camera]
                 if camera.published and camera.settings.retraining.enabled and not camera.version.pinned:
                     by_spec.setdefault(camera.version.spec, []).append(known)
@@ -104,7 +104,7 @@ class Groups:
             asked is None
             or camera is not asked.camera
             or camera.version.id != asked.version
-            or name in self._r.retrainings.running
+            or name in self._r.students.retrainings.running
             or camera.version.spec != done.spec
         ):
             discard(done)
@@ -115,10 +115,10 @@ class Groups:
     async def _judge(self, camera: CameraRuntime, job: RunningJob, done: m.TrainingDone) -> None:
         r = self._r
         try:
-            tolerance = r.retraining.gate_tolerance
+            tolerance = r.window.settings.gate_tolerance
             judged = await self._gate.judge(camera, done, job.config, job.window, tolerance, f"group-{job.camera}")
         except MagpieError as error:
-            r.complain(error.code, f"{camera.id}: not judged with the group of {job.camera}: {error}", camera.id)
+            r.complaints.add(error.code, f"{camera.id}: not judged with the group of {job.camera}: {error}", camera.id)
             return
         if judged.learned:
             r.learning.not_promised(camera.id, r.controller.state.window)

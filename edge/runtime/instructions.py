@@ -19,6 +19,7 @@ class Instructions:
 
     def __init__(self, runtime: Runtime, note: Callable[..., None]) -> None:
         self._r, self._note = runtime, note
+        self.stopped = False
         self._timers: list[asyncio.TimerHandle] = []
 
     @singledispatchmethod
@@ -26,8 +27,9 @@ class Instructions:
         """Carry an instruction out. Raises MagpieError, and TypeError for an unknown one."""
         raise TypeError(f"no way to carry out {type(instruction).__name__}")
 
-    def cancel_timers(self) -> None:
-        """The appliance ends: nothing is due any more."""
+    def stop(self) -> None:
+        """The appliance ends: nothing is due any more, and nothing is ordered."""
+        self.stopped = True
         for timer in self._timers:
             timer.cancel()
 
@@ -36,8 +38,8 @@ class Instructions:
     @do.register
     def _open_window(self, order: ev.ScheduleBoundary) -> None:
         r = self._r
-        r.window_opens()
-        s = r.retraining
+        r.window.open(r.controller.state.window_start_s)
+        s = r.window.settings
         self._later(order.at_s, r.boundary_reached)
         if order.resumed:
             self._note("window.resumed", window=order.window)
@@ -47,10 +49,10 @@ class Instructions:
         r.preparation.open_window(order.window)
         r.records.write(
             r.store.open_window,
-            r.window_start_utc_s,
+            r.window.start_utc_s,
             s.window_s,
             s.policy,
-            s.model_dump(mode="json") | {"golden_share": r.golden_share},
+            s.model_dump(mode="json") | {"golden_share": r.shares.golden},
             number=order.window,
         )
         self._note("window.opened", window=order.window, data={"length_s": s.window_s, "policy": s.policy})
@@ -62,7 +64,7 @@ class Instructions:
     def _close_window(self, order: ev.CloseWindow) -> None:
         r = self._r
         usages = r.supervisor.usage()
-        r.partitioner.reset_usage()
+        r.shares.partitioner.reset_usage()
         rows = [(u, r.role_of(u.worker), r.camera_of(u.worker)) for u in usages]
         r.records.write(r.store.add_usage, order.window, rows)
         for camera in r.cameras.values():
@@ -93,7 +95,7 @@ class Instructions:
 
     @do.register
     def _complain(self, order: ev.Complain) -> None:
-        self._r.complain(order.code, order.message, order.camera)
+        self._r.complaints.add(order.code, order.message, order.camera)
 
     # -- time
 
@@ -136,10 +138,10 @@ class Instructions:
         job = m.Profile(
             data,
             r.student(camera.version),
-            r.retraining.configs(camera.published),
+            r.window.settings.configs(camera.published),
             r.learning.profiling_s(),
             camera.history,
-            r.cores,
+            r.shares.cores,
             seed,
             r.download(camera),
             camera.region,
@@ -170,17 +172,17 @@ class Instructions:
             r.camera_workers.choose_inference(camera)
         wanted += [(r.cameras[c].trainer, s) for c, s in order.retraining.items() if c in r.cameras]
         if r.controller.state.phase != "preparing":
-            wanted += [*r.profilers.shares(r.retraining.evaluation_share), ("golden", r.golden_share)]
+            wanted += [*r.profilers.shares(r.window.settings.evaluation_share), ("golden", r.shares.golden)]
         # Those that give go first, so that at no instant more is granted than there is.
         now = {u["name"]: u["share"] for u in r.supervisor.workers()}
         for name, share in sorted(wanted, key=lambda w: w[1] - now.get(w[0], 0.0)):
-            r.supervisor.resize(name, max(r.quantized(share), r.partitioner.caps.min_share))
-        r.retrainings.shares(order.retraining)
+            r.supervisor.resize(name, max(r.shares.quantized(share), r.shares.partitioner.caps.min_share))
+        r.students.retrainings.shares(order.retraining)
 
     @do.register
     def _start_retraining(self, order: ev.StartRetraining) -> None:
-        self._r.retrainings.start(order)
+        self._r.students.retrainings.start(order)
 
     @do.register
     def _stop_retraining(self, order: ev.StopRetraining) -> None:
-        self._r.retrainings.stop(order)
+        self._r.students.retrainings.stop(order)

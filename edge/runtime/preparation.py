@@ -31,7 +31,7 @@ class Preparation:
         """What the learning budget is decided from."""
         r = self._r
         enabled = [c for c in r.cameras.values() if c.settings.enabled]
-        capacity = max(0.05, 1.0 - r.site.control_share - r.front_share - r.serving_share)
+        capacity = max(0.05, 1.0 - r.site.control_share - r.shares.front - r.shares.serving)
         need = sum(c.profile.max_gpu for c in enabled)
         unknown = any(not history_of(c.history).known for c in enabled)
         published = 2 * sum(c.published for c in enabled) > len(enabled)
@@ -40,43 +40,43 @@ class Preparation:
     @property
     def thread(self) -> float:
         """The most of the device that one thread can use."""
-        return min(1.0, 1.0 / self._r.cores)
+        return min(1.0, 1.0 / self._r.shares.cores)
 
     def labels(self, camera: CameraRuntime) -> int:
         """Frames of a camera's window that shall be labelled."""
-        return self._r.learning.labels(self._r.retraining, camera.settings)
+        return self._r.learning.labels(self._r.window.settings, camera.settings)
 
     # -- the golden share
 
     def open_window(self, number: int) -> None:
         """Decide the budget of a window that begins, and give the golden model its share."""
         r = self._r
-        budget = r.learning.decide(r.retraining, self.box())
-        if r.labelling:
+        budget = r.learning.decide(r.window.settings, self.box())
+        if r.golden.started:
             self._note("learning.budget", window=number, data=budget.to_json())
             # Not inside the boundary's own orders, which would undo it.
-            asyncio.get_running_loop().call_soon(self._set_golden, r.golden_share)
+            asyncio.get_running_loop().call_soon(self._set_golden, r.shares.golden)
 
     def labelled(self, message: m.Labelled) -> None:
         """The golden share follows what a label is measured to cost and how many are still to come."""
         r = self._r
-        s, now = r.retraining, r.clock.monotonic()
-        r.learning.labelled(message.seconds / r.cores, r.labels.last_cost)
-        left = r.next_boundary_utc_s - r.clock.utc()
+        s, now = r.window.settings, r.clock.monotonic()
+        r.learning.labelled(message.seconds / r.shares.cores, r.golden.labels.last_cost)
+        left = r.window.end_utc_s - r.clock.utc()
         if r.controller.state.phase != "running":
             return
         budgets = sum(self.labels(c) for c in r.cameras.values() if c.settings.enabled)
-        share = r.learning.follow(s, r.labels.waiting() + budgets * left / s.window_s, left, now)
+        share = r.learning.follow(s, r.golden.labels.waiting() + budgets * left / s.window_s, left, now)
         if share is not None:
             self._set_golden(share)
 
     def _set_golden(self, share: float) -> None:
         """Those that give go first, so that at no instant more is granted than there is."""
         r = self._r
-        share, rises = r.partitioner.caps.quantize(share), share > self._golden_now()
+        share, rises = r.shares.partitioner.caps.quantize(share), share > self._golden_now()
         if not rises:
             r.supervisor.resize("golden", share)
-        r.dispatch(ev.CapacityChanged(r.clock.monotonic(), r.camera_capacity()))
+        r.dispatch(ev.CapacityChanged(r.clock.monotonic(), r.shares.camera_capacity()))
         if rises:
             r.supervisor.resize("golden", share)
 
@@ -93,17 +93,19 @@ class Preparation:
         """While labels and profiles are awaited, the golden model and the profilers share what inference leaves
         (`spare` devices)."""
         r = self._r
-        state, caps = r.controller.state, r.partitioner.caps
+        state, caps = r.controller.state, r.shares.partitioner.caps
         if state.phase != "preparing":
             return
         spare = max(0.0, state.num_gpus - sum(state.shares.values())) if spare is None else spare
-        live = caps.resize == "live" and r.retraining.golden_share is None
-        lent = min(spare / 2, max(0.0, self.thread - r.golden_share)) if live and r.labels.waiting() > 0 else 0.0
-        golden = caps.quantize(min(1.0, r.golden_share + lent))
+        live = caps.resize == "live" and r.window.settings.golden_share is None
+        lent = (
+            min(spare / 2, max(0.0, self.thread - r.shares.golden)) if live and r.golden.labels.waiting() > 0 else 0.0
+        )
+        golden = caps.quantize(min(1.0, r.shares.golden + lent))
         rises = golden > self._golden_now()
         if not rises:
             r.supervisor.resize("golden", golden)
-        r.profilers.resize(spare - lent + r.retraining.evaluation_share)
+        r.profilers.resize(spare - lent + r.window.settings.evaluation_share)
         if rises:
             r.supervisor.resize("golden", golden)
 
@@ -129,7 +131,7 @@ class Preparation:
         view = state.cameras.get(data.camera)
         start = 0.5 if view is None else view.accuracy
         profiles = r.learning.known_profiles(
-            r.retraining.configs(camera.published), data, history, others, start, self.thread
+            r.window.settings.configs(camera.published), data, history, others, start, self.thread
         )
         camera.profiles = {p.config.id: p for p in profiles}
         if profiles:
@@ -193,7 +195,7 @@ class Preparation:
         seconds = r.clock.monotonic() - r.controller.state.window_start_s
         r.learning.ready(seconds)
         untried = sum(any(not p.profiled for p in c.profiles.values()) for c in r.cameras.values())
-        part = seconds / r.retraining.window_s
+        part = seconds / r.window.settings.window_s
         facts = {"ready_s": round(seconds, 3), "part": round(part, 4), "cameras_with_untried": untried}
         self._note("learning.ready", window=order.window, data=facts)
 

@@ -83,7 +83,7 @@ class Retrainings:
         r.supervisor.start(
             camera.trainer,
             "retraining",
-            max(r.quantized(order.share), r.partitioner.caps.min_share),
+            max(r.shares.quantized(order.share), r.shares.partitioner.caps.min_share),
             training_worker,
             job,
             partial(self._received, order.camera),
@@ -127,11 +127,11 @@ class Retrainings:
             seed=order.window,
             checkpoint=folder / f"{order.camera}-{order.window}-{profile.config.id}.ckpt",
             output=folder / f"{order.job}.safetensors",
-            cores=r.cores,
+            cores=r.shares.cores,
             download=r.download(camera),
             region=camera.region,
-            siblings=r.siblings.starts(camera),
-            members=r.groups.members(order),
+            siblings=r.students.siblings.starts(camera),
+            members=r.students.groups.members(order),
         )
 
     def _record_start(
@@ -206,16 +206,18 @@ class Retrainings:
         window = r.controller.state.window
         short = job.job.rsplit("-", 1)[-1]
         try:
-            judged = await self._gate.judge(camera, done, job.config, job.window, r.retraining.gate_tolerance, short)
+            judged = await self._gate.judge(
+                camera, done, job.config, job.window, r.window.settings.gate_tolerance, short
+            )
         except MagpieError as error:
-            await r.groups.judge(job, done)
+            await r.students.groups.judge(job, done)
             self._given_up(name, job.job, str(error))
             return
         self.running.pop(name, None)
         self._record_end(job, done, judged, window)
         r.preparation.retrained(camera, job, done, judged.learned)
         try:
-            await r.groups.judge(job, done)
+            await r.students.groups.judge(job, done)
         finally:
             r.dispatch(judged.completed(r.clock.monotonic(), name, job.job))
 

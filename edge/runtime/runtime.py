@@ -7,10 +7,9 @@ loop; blocking calls of the store go through one thread, in order.
 from __future__ import annotations
 
 import dataclasses
-import logging
 import time
-from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,11 +27,13 @@ from edge.runtime import messages as m
 from edge.runtime.boundary import Boundary
 from edge.runtime.camera import CameraRuntime
 from edge.runtime.camera_workers import CameraWorkers
-from edge.runtime.golden_worker import GoldenWorkerSpec, golden_worker
+from edge.runtime.complaints import Complaints
+from edge.runtime.device_shares import DeviceShares
+from edge.runtime.golden_model import GoldenModel
+from edge.runtime.golden_worker import GoldenWorkerSpec
 from edge.runtime.groups import GROUPS_DOCUMENT, Groups
 from edge.runtime.instructions import Instructions
 from edge.runtime.judging import Gate
-from edge.runtime.labelling import LabelQueue
 from edge.runtime.learning import Learning
 from edge.runtime.preparation import Preparation
 from edge.runtime.profilers import Answer, Job, Profilers
@@ -42,16 +43,22 @@ from edge.runtime.store_thread import StoreThread
 from edge.runtime.supervisor import Supervisor
 from edge.runtime.tasks import BackgroundTasks
 from edge.runtime.versions import Versions
+from edge.runtime.window_in_force import WindowInForce
 from edge.settings import RetrainingSettings, SiteSettings
-from edge.store.journal import JournalBuffer
 from edge.store.store import Store
 from edge.store.values import OpenWindow, ShareUsage
 from scheduler.controller import WindowController
 from scheduler.follow import planner
 
-log = logging.getLogger(__name__)
 
-_MAX_COMPLAINTS = 50
+@dataclass(frozen=True)
+class Students:
+    """The parts that make and judge students."""
+
+    versions: Versions
+    siblings: Siblings
+    groups: Groups
+    retrainings: Retrainings
 
 
 class Runtime:
@@ -62,7 +69,6 @@ class Runtime:
         self,
         site: SiteSettings,
         store: Store,
-        journal: JournalBuffer,
         partitioner: Partitioner,
         clock: Clock,
         teacher: GoldenWorkerSpec,
@@ -70,128 +76,84 @@ class Runtime:
         on_preview: Callable[[str, m.Preview], None],
         on_answer: Callable[[str, m.Answered | m.Picture], None],
     ) -> None:
-        self.site, self.store, self.journal, self.clock = site, store, journal, clock
-        self.partitioner = partitioner
-        # What turns seconds of work into device seconds: a CPU is shared by cores, a GPU counts its own time.
-        self.cores = partitioner.caps.units if partitioner.caps.device == "cpu" else 1.0
-        self.retraining = site.retraining
-        self.next_retraining: RetrainingSettings | None = None
+        self.site, self.store, self.clock = site, store, clock
+        self.window = WindowInForce(site.retraining, clock)
         self.cameras: dict[str, CameraRuntime] = {}
-        self.complaints: deque[dict[str, Any]] = deque(maxlen=_MAX_COMPLAINTS)
-        #: When the running window began and ends.
-        self.window_start_utc_s = self.next_boundary_utc_s = 0.0
-        self.expected_cameras = 0
-        self.golden_ready = False
-        #: The golden model and the profilers run; a site without cameras needs neither.
-        self.labelling = False
-        #: Of the device, held by served models and by the process that takes their requests.
-        self.serving_share = self.front_share = 0.0
-        self._teacher, self._note = teacher, note
-        self._data = Path(site.data_dir)
-        self._ending = False
-        self.records = StoreThread(self.complain)
-        self._tasks = BackgroundTasks(self.complain)
-        self.supervisor = Supervisor(partitioner, clock, self._worker_event)
-        self.labels = LabelQueue(
-            lambda label: self.supervisor.send("golden", label), lambda: self.preparation.usable_golden_share()
+        self.complaints = Complaints(clock, note)
+        self.records = StoreThread(self.complaints.add)
+        self._tasks = BackgroundTasks(self.complaints.add)
+        self.supervisor = Supervisor(partitioner, clock, partial(self._worker_event, note))
+        self.golden = GoldenModel(
+            self.supervisor,
+            teacher,
+            lambda: self.preparation.usable_golden_share(),
+            lambda message: self.preparation.labelled(message),
+            note,
         )
         self.learning = Learning(partial(self._keep_document, LEARNED_DOCUMENT))
+        self.shares = DeviceShares(
+            site, partitioner, lambda: self.golden.started, lambda: self.learning.golden_share(self.window.settings)
+        )
         self.profilers = Profilers(
-            self.supervisor, self.cores, self.quantized, self.learning.urgency,
+            self.supervisor, self.shares.cores, self.shares.quantized, self.learning.urgency,
             self._profiler_answered, self._profiler_failed,
         )  # fmt: skip
         self.preparation = Preparation(self, note, self.records.write)
         self.controller = WindowController(
-            self._window_settings(site.retraining), self.camera_capacity(), planner(partitioner.caps, time.perf_counter)
+            self._window_settings(site.retraining),
+            self.shares.camera_capacity(),
+            planner(partitioner.caps, time.perf_counter),
         )
         self.camera_workers = CameraWorkers(self, note, on_preview, on_answer)
-        self.versions = Versions(
-            store, self.records, self.supervisor.send, self.cameras, note,
-            lambda: self.controller.state.window, self.camera_workers.rejoin,
-        )  # fmt: skip
-        gate = Gate(store, clock, self.records.ask, self.versions.put_in_force, self.complain)
-        self.siblings = Siblings(self._hands())
-        self.groups = Groups(self, gate, self.student, note, partial(self._keep_document, GROUPS_DOCUMENT))
-        self.retrainings = Retrainings(self, gate, note, self._tasks.spawn)
+        self.students = self._students(note)
         self.boundary = Boundary(self, note, self._tasks.spawn)
         self.instructions = Instructions(self, note)
 
-    def _hands(self) -> Hands:
-        """What siblings ask of all this."""
-        return Hands(
-            self.store, self.clock, lambda: self.cameras, self.student, self.records.ask, self.records.write,
-            self.profilers.ask, self.versions.put_in_force, self.camera_workers.rejoin, self._tasks.spawn, self._note,
-            self.complain,
+    def _students(self, note: Callable[..., None]) -> Students:
+        versions = Versions(
+            self.store, self.records, self.supervisor.send, self.cameras, note,
+            lambda: self.controller.state.window, self.camera_workers.rejoin,
         )  # fmt: skip
-
-    # -- shares of the box
-
-    def shared_capacity(self) -> float:
-        """The part of the device that cameras, their retraining and served models have together: all, less the control
-        process, the front, and with cameras the golden model and evaluation."""
-        s = self.site.retraining
-        labels = self.golden_share + s.evaluation_share if self.labelling else 0.0
-        return round(max(0.0, 1.0 - self.site.control_share - self.front_share - labels), 6)
-
-    def camera_capacity(self) -> float:
-        """Devices left to cameras and their retraining: `shared_capacity` less what served models hold."""
-        s = self.site.retraining
-        # Cameras are planned for before labelling begins: with all that they will cost.
-        labels = 0.0 if self.labelling else self.golden_share + s.evaluation_share
-        return round(max(0.05, self.shared_capacity() - labels - self.serving_share), 6)
-
-    @property
-    def golden_share(self) -> float:
-        """Of the device, kept for labelling now."""
-        return self.learning.golden_share(self.retraining)
+        gate = Gate(self.store, self.clock, self.records.ask, versions.put_in_force, self.complaints.add)
+        hands = Hands(
+            self.store, self.clock, lambda: self.cameras, self.student, self.records.ask, self.records.write,
+            self.profilers.ask, versions.put_in_force, self.camera_workers.rejoin, self._tasks.spawn, note,
+            self.complaints.add,
+        )  # fmt: skip
+        groups = Groups(self, gate, self.student, note, partial(self._keep_document, GROUPS_DOCUMENT))
+        return Students(versions, Siblings(hands), groups, Retrainings(self, gate, note, self._tasks.spawn))
 
     def set_serving_share(self, share: float) -> None:
         """Served models hold `share` of the device from now on: cameras and retrainings yield, or get it back, at once.
 
         Where shares can be changed live nothing of it is left to do when this returns.
         """
-        if abs(share - self.serving_share) < 1e-6:
+        if abs(share - self.shares.serving) < 1e-6:
             return
-        self.serving_share = share
-        self.dispatch(ev.CapacityChanged(self.clock.monotonic(), self.camera_capacity()))
+        self.shares.serving = share
+        self.dispatch(ev.CapacityChanged(self.clock.monotonic(), self.shares.camera_capacity()))
         if self.controller.state.phase == "preparing":
             self.preparation.share()
-
-    def quantized(self, share: float) -> float:
-        """The share that can be granted."""
-        return self.partitioner.caps.quantize(min(1.0, max(0.0, share)))
 
     # -- life
 
     def open(self) -> None:
         """Begin to watch workers. `start_labelling` comes with the first camera."""
         # Candidates that nobody judged before the last run ended: their retrainings begin from checkpoints, or anew.
-        for left in (self._data / "jobs").glob("w*-p*.safetensors"):
+        for left in (Path(self.site.data_dir) / "jobs").glob("w*-p*.safetensors"):
             left.unlink(missing_ok=True)
         self.supervisor.open()
 
     def start_labelling(self) -> None:
         """Start the golden worker and the profilers, once."""
-        if self.labelling:
-            return
-        self.labelling = True
-        self.supervisor.start(
-            "golden",
-            "golden",
-            self.golden_share,
-            golden_worker,
-            self._teacher,
-            self._golden_message,
-            on_lost=self._golden_lost,
-        )
-        self.profilers.start(self.retraining.evaluation_share)
+        if self.golden.start(self.shares.golden):
+            self.profilers.start(self.window.settings.evaluation_share)
 
     async def close(self) -> None:
         """Drain: stop jobs (their checkpoints stay), stop cameras, write what is left to write."""
-        self._ending = True
         self.records.refuse_writes()
         self.profilers.close()
-        self.instructions.cancel_timers()
+        self.instructions.stop()
         await self._tasks.end()
         await self.supervisor.close()
         await self.records.close()
@@ -200,7 +162,7 @@ class Runtime:
 
     def dispatch(self, event: ev.Event) -> None:
         """Hand an event to the controller and carry out what it orders."""
-        if self._ending:
+        if self.instructions.stopped:
             return
         for instruction in self.controller.handle(event):
             self.carry_out(instruction)
@@ -210,24 +172,16 @@ class Runtime:
         try:
             self.instructions.do(instruction)
         except MagpieError as error:
-            self.complain(error.code, str(error))
+            self.complaints.add(error.code, str(error))
 
     # -- windows
 
     def boundary_reached(self) -> None:
         """The window that runs, if there is one, ends now, and the next begins."""
-        settings = self.next_retraining or self.retraining
+        settings = self.window.following
         local = self.clock.local_minute()
-        self.dispatch(self.groups.alike(settings.groups))
+        self.dispatch(self.students.groups.alike(settings.groups))
         self.dispatch(ev.BoundaryReached(self.clock.monotonic(), settings.retraining_allowed(local)))
-
-    def window_opens(self) -> None:
-        """A window begins (or goes on): changed settings are in force, its times are known."""
-        if self.next_retraining is not None:
-            self.retraining, self.next_retraining = self.next_retraining, None
-        began_s = self.controller.state.window_start_s
-        self.window_start_utc_s = self.clock.utc() - (self.clock.monotonic() - began_s)
-        self.next_boundary_utc_s = self.window_start_utc_s + self.retraining.window_s
 
     def resume(self, found: OpenWindow) -> None:
         """Go on inside the window that was open when the appliance ended: its plan, its jobs from their checkpoints."""
@@ -238,7 +192,7 @@ class Runtime:
             problem = WindowProblem.from_json(found.plan.problem)
             plan = WindowPlan.from_json(found.plan.plan)
         for camera in self.cameras.values():
-            data = read_manifest(self._data, camera.id, record.id - 1)
+            data = read_manifest(Path(self.site.data_dir), camera.id, record.id - 1)
             if data is not None:
                 camera.closed = {record.id - 1: data}
             camera.profiles = {
@@ -252,7 +206,7 @@ class Runtime:
 
     def change_retraining(self, settings: RetrainingSettings) -> None:
         """In force from the next boundary."""
-        self.next_retraining = settings
+        self.window.change(settings)
         self.dispatch(dataclasses.replace(self._window_settings(settings), at_s=self.clock.monotonic()))
 
     @staticmethod
@@ -275,20 +229,7 @@ class Runtime:
         """The published detector that a camera's student began as; None: it began as one of our own."""
         return self.student(camera.frozen) if camera.published else None
 
-    # -- golden model and profilers
-
-    def _golden_message(self, message: Any) -> None:
-        if isinstance(message, m.Labelled):
-            self.labels.received(message)
-            self.preparation.labelled(message)
-        if not self.golden_ready:
-            self.golden_ready = True
-            self._note("golden.ready")
-            self.labels.worker_ready()
-
-    def _golden_lost(self, reason: str) -> None:
-        self.golden_ready = False
-        self.labels.worker_lost()
+    # -- profilers
 
     def _profiler_answered(self, answer: Answer) -> None:
         if isinstance(answer, m.Evaluated):
@@ -299,7 +240,7 @@ class Runtime:
             if self.controller.state.handed_in:
                 self.preparation.hand_in()
         elif isinstance(answer, m.Looked):
-            self.siblings.looked(answer)
+            self.students.siblings.looked(answer)
         else:
             self.learning.memorised(answer.seconds)
             self.boundary.remembered(answer.camera)
@@ -307,7 +248,7 @@ class Runtime:
     def _profiler_failed(self, job: Job, why: m.JobFailed | None) -> None:
         """A job that its worker could not do is answered without a result, so that nothing waits for it."""
         if why is not None:
-            self.complain("profiling_failed", f"{why.camera}: {why.what}: {why.reason}", why.camera)
+            self.complaints.add("profiling_failed", f"{why.camera}: {why.what}: {why.reason}", why.camera)
         if isinstance(job, m.Profile):
             self.preparation.from_history(job.data)
         elif isinstance(job, m.Evaluate):
@@ -321,17 +262,9 @@ class Runtime:
 
     # -- what happened
 
-    def complain(self, code: str, message: str, camera: str | None = None) -> None:
-        """Something the operator must know: kept for the page and /readyz, journaled."""
-        log.warning("%s: %s", code, message)
-        now = self.clock.utc()
-        self.complaints = deque((c for c in self.complaints if c["message"] != message), _MAX_COMPLAINTS)
-        self.complaints.append({"code": code, "message": message, "camera": camera, "utc_s": now})
-        self._note(f"complaint.{code}", camera=camera, data={"message": message})
-
-    def _worker_event(self, kind: str, data: dict[str, Any]) -> None:
+    def _worker_event(self, note: Callable[..., None], kind: str, data: dict[str, Any]) -> None:
         camera = self.camera_of(data.get("worker", ""))
-        self._note(f"worker.{kind}", camera=camera, data=data)
+        note(f"worker.{kind}", camera=camera, data=data)
 
     def camera_of(self, worker: str) -> str | None:
         """The camera that a worker is for; None: for all, or for one that is gone."""

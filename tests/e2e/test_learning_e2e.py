@@ -18,7 +18,7 @@ async def test_without_time_for_trials_the_best_known_is_retrained(site: Callabl
     free = {"label_budget": None, "golden_share": None}
     async with running(site(window_s=20.0, task="detection", **free)) as appliance:
         runtime = appliance.runtime
-        assert runtime.retraining.golden_share is None
+        assert runtime.window.settings.golden_share is None
         await until(lambda: all(c.history for c in runtime.cameras.values()), 90, "every camera was profiled once")
         runtime.preparation.tries = lambda camera: False  # type: ignore[method-assign]
 

@@ -191,7 +191,7 @@ async def test_a_reorganisation_under_load_loses_nothing(box: Box) -> None:
 async def test_nothing_is_left_of_all_this(box: Box) -> None:
     workers = {w["pid"] for w in box.appliance.services.state.overview()["workers"] if w["pid"]}
     assert set(gone(list(workers))) == workers, "each has one live process"
-    assert not [c for c in box.appliance.runtime.complaints if c["code"] == "internal"]
+    assert not [c for c in box.appliance.runtime.complaints.recent if c["code"] == "internal"]
     counted = {m["name"]: m["total"] for m in box.appliance.services.served.status()["models"]}
     for total in counted.values():
         ended = total["answered"] + total["dropped"] + total["rejected"] + total["failed"]

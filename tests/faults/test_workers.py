@@ -78,10 +78,10 @@ async def test_a_camera_worker_that_hangs_is_noticed(running: Watched) -> None:
 
 
 async def test_labels_go_on_after_the_golden_worker_was_killed(running: Watched) -> None:
-    labels = running.appliance.runtime.labels
+    labels = running.appliance.runtime.golden.labels
     before, mark = labels.counters.labelled, len(running.events)
     os.kill(running.pid("golden"), signal.SIGKILL)
-    await running.until(lambda: not running.appliance.runtime.golden_ready, "the page says so")
+    await running.until(lambda: not running.appliance.runtime.golden.ready, "the page says so")
     assert any(r["code"] == "golden_not_ready" for r in running.appliance.services.state.health()["reasons"])
     await running.until(lambda: running.of("golden.ready", mark), "it is back")
     await running.until(lambda: labels.counters.labelled > before, "labels go on")
@@ -111,7 +111,7 @@ async def begun(running: Watched) -> str:
 
 async def trainer_of(running: Watched) -> str:
     """Starts a retraining and waits until it is some epochs on its way; the camera's id."""
-    camera, jobs = await begun(running), running.appliance.runtime.retrainings.running
+    camera, jobs = await begun(running), running.appliance.runtime.students.retrainings.running
     await running.until(lambda: camera in jobs and jobs[camera].fraction > 0.1, "it trains", 150.0)
     assert jobs[camera].fraction < 0.9
     return camera
@@ -120,7 +120,7 @@ async def trainer_of(running: Watched) -> str:
 async def test_a_retraining_that_is_killed_goes_on_from_its_checkpoint(running: Watched) -> None:
     camera = await trainer_of(running)
     runtime = running.appliance.runtime
-    jobs = runtime.retrainings.running
+    jobs = runtime.students.retrainings.running
     job = jobs[camera]
     checkpoints = list((Path(runtime.site.data_dir) / "jobs").glob(f"{camera}-*.ckpt"))
     assert checkpoints, "kept after each epoch"
@@ -162,7 +162,7 @@ async def test_nothing_is_left_of_all_this(running: Watched) -> None:
     await running.answering()
     names = [w["name"] for w in running.appliance.services.state.overview()["workers"]]
     assert len(names) == len(set(names))
-    assert not [c for c in running.appliance.runtime.complaints if c["code"] == "internal"]
+    assert not [c for c in running.appliance.runtime.complaints.recent if c["code"] == "internal"]
 
     def without_process() -> list[int]:
         workers = [w["pid"] for w in running.appliance.services.state.overview()["workers"] if w["pid"]]

@@ -45,12 +45,12 @@ class Site(Box):
             store, SystemClock(), self._ask, self._put, lambda code, words, camera: self.complaints.append(words)
         )
         runtime: Any = SimpleNamespace(
-            cameras=self.cameras, siblings=self.siblings, retraining=RetrainingSettings(),
+            cameras=self.cameras, window=SimpleNamespace(settings=RetrainingSettings()),
             clock=SystemClock(), site=SimpleNamespace(data_dir=folder), dispatch=self.dispatched.append,
-            retrainings=SimpleNamespace(running=self.jobs),
+            students=SimpleNamespace(siblings=self.siblings, retrainings=SimpleNamespace(running=self.jobs)),
             learning=SimpleNamespace(not_promised=lambda camera, window: self.not_promised.append((camera, window))),
             controller=SimpleNamespace(state=SimpleNamespace(window=2)),
-            complain=lambda code, words, camera: self.complaints.append(words),
+            complaints=SimpleNamespace(add=lambda code, words, camera: self.complaints.append(words)),
         )  # fmt: skip
         self.groups = Groups(runtime, gate, self._student, self._note, self.documents.append)
 

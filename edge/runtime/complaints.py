@@ -1,0 +1,30 @@
+"""What the operator must know: kept for the page and /readyz, logged, and journaled."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from edge.core.clock import Clock
+
+log = logging.getLogger(__name__)
+
+_MOST = 50
+
+
+class Complaints:
+    """The newest of what went wrong, each sentence once. `note` journals."""
+
+    def __init__(self, clock: Clock, note: Callable[..., None]) -> None:
+        #: {"code", "message", "camera", "utc_s"}, the newest last.
+        self.recent: deque[dict[str, Any]] = deque(maxlen=_MOST)
+        self._clock, self._note = clock, note
+
+    def add(self, code: str, message: str, camera: str | None = None) -> None:
+        """Something went wrong now; `camera` None: it concerns no single camera."""
+        log.warning("%s: %s", code, message)
+        self.recent = deque((c for c in self.recent if c["message"] != message), _MOST)
+        self.recent.append({"code": code, "message": message, "camera": camera, "utc_s": self._clock.utc()})
+        self._note(f"complaint.{code}", camera=camera, data={"message": message})

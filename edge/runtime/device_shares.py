@@ -1,0 +1,51 @@
+"""The parts of the device: what served models, the golden model and evaluation hold, and what is left to cameras."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from edge.core.shares import Partitioner
+from edge.settings import SiteSettings
+
+
+class DeviceShares:
+    """Shares are 0-1 of the device. `labelling` says whether the golden model runs, `golden` what it is given now."""
+
+    def __init__(
+        self,
+        site: SiteSettings,
+        partitioner: Partitioner,
+        labelling: Callable[[], bool],
+        golden: Callable[[], float],
+    ) -> None:
+        self.partitioner = partitioner
+        caps = partitioner.caps
+        #: What turns seconds of work into device seconds: a CPU is shared by cores, a GPU counts its own time.
+        self.cores = caps.units if caps.device == "cpu" else 1.0
+        #: Held by served models, and by the process that takes their requests.
+        self.serving = self.front = 0.0
+        self._site, self._labelling, self._golden = site, labelling, golden
+
+    @property
+    def golden(self) -> float:
+        """Kept for labelling now."""
+        return self._golden()
+
+    def shared_capacity(self) -> float:
+        """The part that cameras, their retraining and served models have together: all, less the control process, the
+        front, and with cameras the golden model and evaluation."""
+        labels = self._labels() if self._labelling() else 0.0
+        return round(max(0.0, 1.0 - self._site.control_share - self.front - labels), 6)
+
+    def camera_capacity(self) -> float:
+        """What is left to cameras and their retraining: `shared_capacity` less what served models hold."""
+        # Cameras are planned for before labelling begins: with all that they will cost.
+        labels = 0.0 if self._labelling() else self._labels()
+        return round(max(0.05, self.shared_capacity() - labels - self.serving), 6)
+
+    def quantized(self, share: float) -> float:
+        """The share that can be granted."""
+        return self.partitioner.caps.quantize(min(1.0, max(0.0, share)))
+
+    def _labels(self) -> float:
+        return self.golden + self._site.retraining.evaluation_share
