@@ -21,7 +21,8 @@ from edge.core.errors import MagpieError
 from edge.core.vision import Frame, Observation
 from edge.inference import LiveStudent, Pacer, ProfileMeter, prepare
 from edge.inference.looks import looks
-from edge.ingest.reader import CameraReader, RawFrame
+from edge.ingest.newest import RawFrame
+from edge.ingest.reader import CameraReader
 from edge.recording.recorder import Recorder
 from edge.runtime import messages as m
 from edge.runtime.device import open_bucket
