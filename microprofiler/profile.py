@@ -153,29 +153,89 @@ def micro_profile(
     order = sorted(groups, key=lambda f: (_promise(groups[f], history), history.trial_seconds.get(f.id, 0.0)))
     frames = sample_frames(window.train_frames, settings.fraction, settings.min_frames)
 
-    trials: dict[Family, TrialResult] = {}
-    spent = 0.0
-    untried: list[RetrainingConfig] = []
+    ran = _run_trials(window, order, groups, frames, runner, settings, history, seed, handed_in)
+    pruned.update(ran.refused)
+    if start_accuracy is None and ran.trials:
+        start_accuracy = next(iter(ran.trials.values())).start_accuracy
+    profiles, pending = _profiles(ran.trials, groups, window, settings, history, throughput)
+    position = {c.id: n for n, c in enumerate(space)}
+    profiles.sort(key=lambda p: position[p.config.id])
+    new_history = _remembered(
+        replace(history, pruning=pruning), settings, ran.trials, profiles, pending, start_accuracy
+    )
+    new_history = new_history.profiled(profiles, window.train_frames)
+    others: tuple[RetrainingProfile, ...] = ()
+    if start_accuracy is not None:
+        windows = new_history.pruning.windows
+        others = unprofiled(ran.untried, history.known, window.train_frames, start_accuracy, windows, throughput)
+    return MicroProfile(
+        window.camera,
+        window.window,
+        tuple(profiles),
+        ran.gpu_seconds,
+        tuple(ran.trials.values()),
+        pruned,
+        new_history.offered(others, window.train_frames),
+        start_accuracy,
+        untried=others,
+    )
+
+
+@dataclass
+class _Ran:
+    """The trials of one call: results by family, what they cost together, and configurations left untried, with why."""
+
+    trials: dict[Family, TrialResult] = field(default_factory=dict)
+    gpu_seconds: float = 0.0
+    untried: list[RetrainingConfig] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
+
+    def leave(self, configs: Sequence[RetrainingConfig], why: str) -> None:
+        """These are not tried."""
+        self.refused.update({c.id: why for c in configs})
+        self.untried += configs
+
+
+def _run_trials(
+    window: WindowSize,
+    order: Sequence[Family],
+    groups: Mapping[Family, Sequence[RetrainingConfig]],
+    frames: int,
+    runner: TrialRunner,
+    settings: ProfilerSettings,
+    history: ProfilerHistory,
+    seed: int,
+    handed_in: Callable[[], bool],
+) -> _Ran:
+    """One trial per family, in `order`, on `frames` frames, while the budget lasts and nothing is handed in."""
+    ran = _Ran()
+    limit = settings.max_gpu_seconds
     for family in order:
         expected = history.trial_seconds.get(family.id, 0.0) * frames
-        limit = settings.max_gpu_seconds
-        if trials and limit is not None and (spent >= limit or spent + expected > limit):
-            text = f"not tried: {spent:.1f} of {limit:g} GPU-seconds for profiling were used"
-            pruned.update({c.id: text for c in groups[family]})
-            untried += groups[family]
+        spent = ran.gpu_seconds
+        if ran.trials and limit is not None and (spent >= limit or spent + expected > limit):
+            ran.leave(groups[family], f"not tried: {spent:.1f} of {limit:g} GPU-seconds for profiling were used")
             continue
         trial = None
         if not handed_in():
             trial = runner.run(groups[family][0], frames / window.train_frames, settings.epochs, seed)
         if trial is None:
-            pruned.update({c.id: "not tried: the profiles were wanted before" for c in groups[family]})
-            untried += groups[family]
+            ran.leave(groups[family], "not tried: the profiles were wanted before")
             continue
-        trials[family] = trial
-        spent += trial.gpu_seconds
-        if start_accuracy is None:
-            start_accuracy = trial.start_accuracy
+        ran.trials[family] = trial
+        ran.gpu_seconds += trial.gpu_seconds
+    return ran
 
+
+def _profiles(
+    trials: Mapping[Family, TrialResult],
+    groups: Mapping[Family, Sequence[RetrainingConfig]],
+    window: WindowSize,
+    settings: ProfilerSettings,
+    history: ProfilerHistory,
+    throughput: tuple[tuple[float, float], ...],
+) -> tuple[list[RetrainingProfile], dict[str, Prediction]]:
+    """Profiles of every configuration whose family was tried, and by id what is remembered to learn from them."""
     profiles: list[RetrainingProfile] = []
     pending: dict[str, Prediction] = {}
     for family, trial in trials.items():
@@ -185,25 +245,7 @@ def micro_profile(
             profile, prediction = _profile(config, trial, fit, window, prefix, history, throughput)
             profiles.append(profile)
             pending[config.id] = prediction
-    position = {c.id: n for n, c in enumerate(space)}
-    profiles.sort(key=lambda p: position[p.config.id])
-    new_history = _remembered(replace(history, pruning=pruning), settings, trials, profiles, pending, start_accuracy)
-    new_history = new_history.profiled(profiles, window.train_frames)
-    others: tuple[RetrainingProfile, ...] = ()
-    if start_accuracy is not None:
-        windows = new_history.pruning.windows
-        others = unprofiled(untried, history.known, window.train_frames, start_accuracy, windows, throughput)
-    return MicroProfile(
-        window.camera,
-        window.window,
-        tuple(profiles),
-        spent,
-        tuple(trials.values()),
-        pruned,
-        new_history.offered(others, window.train_frames),
-        start_accuracy,
-        untried=others,
-    )
+    return profiles, pending
 
 
 def _remembered(

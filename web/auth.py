@@ -22,7 +22,8 @@ from starlette.requests import cookie_parser
 from starlette.routing import Mount, WebSocketRoute, compile_path
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from edge.access.access import Access, Credential
+from edge.access.access import Access
+from edge.access.credentials import Credential, csrf_fits
 from edge.core.access import ANYBODY, Asker, Principal, allows
 from edge.core.errors import Forbidden, MagpieError, NotFound, NotLoggedIn
 from web.errors import answer
@@ -94,7 +95,7 @@ class Auth:
         self._sweep: asyncio.TimerHandle | None = None
         self._sweeping: asyncio.Task[None] | None = None
         if access is not None:
-            access.when_changed(self._look_soon)
+            access.directory.when_changed(self._look_soon)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -111,7 +112,7 @@ class Auth:
         try:
             try:
                 if self._access is not None:
-                    visit.principal = await self._access.who(credential)
+                    visit.principal = await self._access.directory.who(credential)
                 self._check(scope, headers, row, parameters, visit)
             except MagpieError as error:
                 await _refuse(error, scope, receive, send)
@@ -137,10 +138,8 @@ class Auth:
         if principal is None:
             raise NotLoggedIn("log in, or give an API token as Authorization: Bearer")
         unsafe = scope["type"] == "http" and scope["method"] not in _SAFE_METHODS
-        if unsafe and principal.kind == "session":
-            assert self._access is not None
-            if not self._access.csrf_fits(visit.secret, headers.get(CSRF_HEADER, "")):
-                raise Forbidden(f"the header {CSRF_HEADER} is absent or wrong; GET /api/v1/me tells it")
+        if unsafe and principal.kind == "session" and not csrf_fits(visit.secret, headers.get(CSRF_HEADER, "")):
+            raise Forbidden(f"the header {CSRF_HEADER} is absent or wrong; GET /api/v1/me tells it")
         if not allows(principal, row.least, row.every_camera):
             if principal.may(row.least):
                 raise Forbidden(f"this concerns every camera, and {principal.name} may see some of them only")
@@ -186,7 +185,7 @@ class Auth:
     async def _look(self) -> None:
         assert self._access is not None
         for visit, credential in list(self._visits.items()):
-            now = await self._access.who(credential)
+            now = await self._access.directory.who(credential)
             if not _same(visit.principal, now):
                 visit.ending.code = Ending.LOGIN_OVER
                 visit.ending.set()

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from edge.access.access import digest
+from edge.access.credentials import digest
 from edge.core.access import Role, at_least, checked_role
 from edge.core.clock import Clock
 from edge.core.errors import Forbidden, MagpieError, NotLoggedIn

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from edge.access.access import Access, Rules, digest
+from edge.access.access import Access, Rules
+from edge.access.credentials import digest
 from edge.access.front_keys import FrontKey, write_keys
 from edge.access.records import Records
 from edge.access.secrets import Secrets
@@ -38,7 +39,7 @@ class Keys:
         #: What the control process itself asks the front of served models with.
         self.own_token = secrets.token_urlsafe(32)
         self._changed = asyncio.Event()
-        self._access.when_changed(self._changed.set)
+        self._access.directory.when_changed(self._changed.set)
         self._store, self._settings = store, settings
         self._records = Records(store.database, clock)
         self._secrets = Secrets(data_dir)
@@ -76,7 +77,7 @@ class Keys:
                     await self._changed.wait()
 
     async def _front_keys(self) -> dict[str, FrontKey]:
-        everybody = await self._access.everybody()
+        everybody = await self._access.directory.everybody()
         keys = {digest(self.own_token): FrontKey("viewer", by="appliance")}
         for hashed, token in everybody.tokens.items():
             user = everybody.users.get(token.owner)

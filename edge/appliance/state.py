@@ -62,7 +62,7 @@ class State:
         """What is well, and why something is not."""
         runtime, stats = self._runtime, self._journal.buffer.stats()
         labels = runtime.golden.ready or not runtime.golden.started
-        sick = runtime.supervisor.device_trouble
+        sick = runtime.supervisor.device.trouble
         enabled = [c for c in runtime.cameras.values() if c.settings.enabled]
         live = [c for c in enabled if c.status().state == "live"]
         ready = (not enabled or bool(live)) and labels and stats.failing_since_utc_s is None and sick is None

@@ -30,7 +30,7 @@ class RunningAppliance:
     async def set_up(self) -> str | None:
         """The address that makes the first admin, to be used once; None where there is one, or nobody logs in."""
         access = self.appliance.keys.access
-        if access is None or not await access.setup_open():
+        if access is None or not await access.logins.setup_open():
             return None
         return f"{self.url}#/setup?token={await access.setup_link()}"
 
@@ -41,7 +41,7 @@ class RunningAppliance:
             return self.url
         with contextlib.suppress(Conflict):
             await asyncio.to_thread(access.records.add_user, name, "admin", None, None, False, "demo")
-            await access.changed()
+            await access.directory.changed()
         return f"{self.url}#/login?link={await access.login_link_for(name, 'demo')}"
 
 

@@ -12,9 +12,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from edge.access.access import MAX_TOKEN_DAYS, make_link, new_token
+from edge.access.credentials import make_link, new_token
 from edge.access.passwords import Passwords
 from edge.access.records import Records, User
+from edge.access.tokens import MAX_TOKEN_DAYS
 from edge.commands.db import default_data_dir
 from edge.core.access import (
     ROLES,

@@ -6,6 +6,8 @@ the development machine, a quarter of what a full-size conversion costs.
 
 from __future__ import annotations
 
+import threading
+
 import av
 import cv2
 import numpy as np
@@ -48,9 +50,10 @@ def block_means(frame: av.VideoFrame, block: int = 16) -> NDArray[np.uint8] | No
 
 
 class Converter:
-    """Turns raw pictures into RGB. One per reader and thread: it keeps colour matrices and a fallback scaler."""
+    """Turns raw pictures into RGB, one at a time. One per reader: it keeps colour matrices and a fallback scaler."""
 
     def __init__(self) -> None:
+        self._one_at_a_time = threading.Lock()
         self._matrices: dict[tuple[bool, bool], NDArray[np.float32]] = {}
         self._reformatter: av.video.reformatter.VideoReformatter | None = None
 
@@ -58,12 +61,13 @@ class Converter:
         self, picture: av.VideoFrame | NDArray[np.uint8], width: int | None = None, height: int | None = None
     ) -> NDArray[np.uint8]:
         """uint8 RGB (height, width, 3); a size left out is the picture's own."""
-        if isinstance(picture, np.ndarray):
-            size = (width or picture.shape[1], height or picture.shape[0])
-            if size == (picture.shape[1], picture.shape[0]):
-                return picture.copy()
-            return _resize(picture, size)
-        return self._from_yuv(picture, (width or picture.width, height or picture.height))
+        with self._one_at_a_time:
+            if isinstance(picture, np.ndarray):
+                size = (width or picture.shape[1], height or picture.shape[0])
+                if size == (picture.shape[1], picture.shape[0]):
+                    return picture.copy()
+                return _resize(picture, size)
+            return self._from_yuv(picture, (width or picture.width, height or picture.height))
 
     def _from_yuv(self, frame: av.VideoFrame, size: tuple[int, int]) -> NDArray[np.uint8]:
         full_range = int(frame.color_range) == 2 or frame.format.name.startswith("yuvj")

@@ -8,7 +8,8 @@ from typing import Any
 import cv2
 
 from edge.core.clock import Clock, SystemClock
-from edge.ingest.reader import CameraReader, RawFrame
+from edge.ingest.newest import RawFrame
+from edge.ingest.reader import CameraReader
 from edge.ingest.source import CameraSource
 
 _PREVIEW_WIDTH = 640

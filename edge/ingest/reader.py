@@ -12,7 +12,6 @@ import logging
 import random
 import threading
 import traceback
-from collections import deque
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,10 +24,11 @@ from edge.core.vision import Frame
 from edge.ingest import knock
 from edge.ingest.convert import Converter, block_means
 from edge.ingest.memory import give_back
+from edge.ingest.newest import NewestFrame, RawFrame
 from edge.ingest.secrets import redact
 from edge.ingest.source import CameraSource
 from edge.ingest.streams import Picture, open_stream
-from edge.ingest.timing import BackOff, CaptureClock, FrameTime, FrozenWatch, Pace
+from edge.ingest.timing import BackOff, CaptureClock, FrameTime, FrozenWatch, Pace, RecentTimes
 
 log = logging.getLogger("magpie.ingest")
 
@@ -42,19 +42,6 @@ CLOSE_WITHIN_S = 2.0
 #: Without a decodable picture for this many stall times (media does come) the camera is connected anew.
 UNDECODABLE_STALLS = 3.0
 FPS_WINDOW_S = 5.0
-
-
-@dataclass(frozen=True)
-class RawFrame:
-    """A decoded picture as the decoder left it: convert it (`CameraReader.convert`) only when it will be used."""
-
-    camera: str
-    number: int
-    monotonic_s: float
-    utc_s: float
-    picture: Picture
-    width: int
-    height: int
 
 
 @dataclass(frozen=True)
@@ -87,15 +74,11 @@ class CameraReader:
         )
         self._capture = CaptureClock()
         self._converter = Converter()
-        self._converting = threading.Lock()
         self._pace = Pace(source.max_fps)
-        self._frozen_watch = FrozenWatch()
-        self._slot: RawFrame | None = None
-        self._slot_taken = True
-        self._number = 0
-        self._recent: deque[float] = deque(maxlen=1200)
-        self._recent_damage: deque[float] = deque(maxlen=1200)
-        self._next_look_s = float("-inf")
+        self._frozen_watch = FrozenWatch(min(0.25, source.stall_timeout_s / 8))
+        self._newest = NewestFrame(source.camera)
+        self._decoded = RecentTimes()
+        self._damage = RecentTimes()
         self._retry_at_s: float | None = None
         self._answering: bool | None = None  # as far as known; the supervisor's own
         self._status = CameraStatus(source.camera, "connecting", since_utc_s=self._clock.utc())
@@ -113,33 +96,25 @@ class CameraReader:
         """The newest frame with a number above `after` (numbers count from 1, over reconnections), waiting up to
         `timeout_s` for it; None when there is none by then, or when the reader is closed."""
         with self._lock:
-            self._frames.wait_for(
-                lambda: self._stopping or (self._slot is not None and self._slot.number > after), timeout_s
-            )
-            if self._stopping or self._slot is None or self._slot.number <= after:
-                return None
-            self._slot_taken = True
-            return self._slot
+            self._frames.wait_for(lambda: self._stopping or self._newest.has(after), timeout_s)
+            return None if self._stopping else self._newest.take(after)
 
     def convert(self, raw: RawFrame, width: int | None = None, height: int | None = None) -> Frame:
         """The frame as RGB, at `width` x `height` pixels (its own size where left out)."""
-        with self._converting:
-            picture = self._converter.rgb(raw.picture, width, height)
+        picture = self._converter.rgb(raw.picture, width, height)
         return Frame(raw.camera, raw.number, raw.monotonic_s, raw.utc_s, picture)
 
     def status(self) -> CameraStatus:
         """State and counters now. Never holds a password."""
         now_s = self._clock.monotonic()
         with self._lock:
-            recent = [t for t in self._recent if now_s - t <= FPS_WINDOW_S]
-            fps = (len(recent) - 1) / max(now_s - recent[0], 0.2) if len(recent) > 1 else 0.0
             status = replace(
                 self._status,
-                fps=round(fps, 2),
+                fps=round(self._decoded.rate(now_s, FPS_WINDOW_S), 2),
                 retry_in_s=round(max(0.0, self._retry_at_s - now_s), 2) if self._retry_at_s is not None else 0.0,
                 attempts_hanging=sum(a.is_alive() for a in self._hanging),
             )
-            damage = sum(1 for t in self._recent_damage if now_s - t <= self.source.stall_timeout_s)
+            damage = self._damage.count(now_s, self.source.stall_timeout_s)
         if damage and status.state == "live" and status.fault is None:
             text = f"{damage} damaged pictures in the last {self.source.stall_timeout_s:g} s, not used"
             return replace(status, fault="damaged", message=text)
@@ -150,7 +125,7 @@ class CameraReader:
         with self._lock:
             self._stopping = True
             self._abandon_attempt()
-            self._slot = None
+            self._newest.clear()
             self._set_state("stopped", None, "")
             self._retry_at_s = None
             self._frames.notify_all()
@@ -185,7 +160,7 @@ class CameraReader:
             attempt = self._attempt = _Attempt(self)
             self._retry_at_s = None
             self._status = replace(self._status, connects=self._status.connects + 1)
-            self._frozen_watch = FrozenWatch()
+            self._frozen_watch.restart()
             attempt.start()
         failure = self._watch(attempt)
         with self._lock:
@@ -307,7 +282,7 @@ class CameraReader:
             attempt.last_picture_s = now_s
             attempt.first_picture_s = attempt.first_picture_s or now_s
             attempt.stall_counted = False
-            self._recent.append(now_s)
+            self._decoded.add(now_s)
             width, height = _size(picture)
             self._status = replace(
                 self._status,
@@ -319,12 +294,8 @@ class CameraReader:
             self._judge_picture(now_s, blocks)
             if not self._pace.offer(at.monotonic_s):
                 return
-            if not self._slot_taken:
+            if self._newest.put(picture, at, width, height):
                 self._status = replace(self._status, frames_replaced=self._status.frames_replaced + 1)
-            self._number += 1
-            camera = self.source.camera
-            self._slot = RawFrame(camera, self._number, at.monotonic_s, at.utc_s, picture, width, height)
-            self._slot_taken = False
             self._frames.notify_all()
 
     def _judge_picture(self, now_s: float, blocks: NDArray[np.uint8] | None) -> None:
@@ -340,15 +311,14 @@ class CameraReader:
 
     def _blocks(self, picture: Picture, now_s: float) -> NDArray[np.uint8] | None:
         """What tells a frozen picture, for a few pictures per second; None for the others."""
-        if not self.source.detect_frozen or isinstance(picture, np.ndarray) or now_s < self._next_look_s:
+        if not self.source.detect_frozen or isinstance(picture, np.ndarray) or not self._frozen_watch.due(now_s):
             return None
-        self._next_look_s = now_s + min(0.25, self.source.stall_timeout_s / 8)
         return block_means(picture)
 
     def _on_damage(self, attempt: _Attempt) -> None:
         with self._lock:
             if not attempt.abandoned.is_set():
-                self._recent_damage.append(self._clock.monotonic())
+                self._damage.add(self._clock.monotonic())
                 self._status = replace(self._status, frames_damaged=self._status.frames_damaged + 1)
 
     def _on_dropped(self, attempt: _Attempt) -> None:

@@ -6,6 +6,7 @@ Nothing here reads a clock or sleeps: times come in.
 from __future__ import annotations
 
 import random
+from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
@@ -134,9 +135,22 @@ class FrozenWatch:
 
     TOLERANCE = 2
 
-    def __init__(self) -> None:
+    def __init__(self, every_s: float = 0.0) -> None:
+        """Pictures nearer than `every_s` seconds to the last one that was `due` need no look."""
         self._reference: NDArray[np.uint8] | None = None
         self._since_s = 0.0
+        self._every_s, self._due_s = every_s, float("-inf")
+
+    def due(self, now_s: float) -> bool:
+        """Whether the picture of now is to be looked at; the next is due `every_s` later."""
+        if now_s < self._due_s:
+            return False
+        self._due_s = now_s + self._every_s
+        return True
+
+    def restart(self) -> None:
+        """Another connection: its first picture is not compared with those before."""
+        self._reference, self._since_s = None, 0.0
 
     def picture(self, now_s: float, blocks: NDArray[np.uint8]) -> float:
         """Seconds for which the picture has been the same; 0 at a change. `blocks`: uint8 (rows, columns)."""
@@ -147,6 +161,26 @@ class FrozenWatch:
     def _changed(self, blocks: NDArray[np.uint8]) -> bool:
         assert self._reference is not None
         return int(np.abs(blocks.astype(np.int16) - self._reference).max(initial=0)) > self.TOLERANCE
+
+
+class RecentTimes:
+    """Times of the latest events, at most `most` of them, in seconds; they come in order."""
+
+    def __init__(self, most: int = 1200) -> None:
+        self._times: deque[float] = deque(maxlen=most)
+
+    def add(self, at_s: float) -> None:
+        """An event at `at_s`."""
+        self._times.append(at_s)
+
+    def count(self, now_s: float, within_s: float) -> int:
+        """Events of the last `within_s` seconds."""
+        return sum(1 for t in self._times if now_s - t <= within_s)
+
+    def rate(self, now_s: float, within_s: float) -> float:
+        """Events per second, over those of the last `within_s` seconds; 0 for fewer than two."""
+        recent = [t for t in self._times if now_s - t <= within_s]
+        return (len(recent) - 1) / max(now_s - recent[0], 0.2) if len(recent) > 1 else 0.0
 
 
 class Pace:

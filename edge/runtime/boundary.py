@@ -19,7 +19,7 @@ from edge.recording.kept_out import read_kept_out
 from edge.recording.labelled_windows import manifest_path, pictured_windows, window_bytes, write_manifest
 from edge.recording.split import build_labelled_window
 from edge.runtime import messages as m
-from edge.runtime.camera import CameraRuntime
+from edge.runtime.camera import CameraRuntime, WindowAccuracy
 from edge.runtime.learning import drift_per_s, with_late_labels
 from scheduler.promotion import roll_back
 from scheduler.regions import next_region
@@ -77,7 +77,7 @@ class Boundary:
         camera = r.cameras.get(result.camera)
         if camera is None:
             return
-        camera.realised, camera.frozen_accuracy, camera.download = result.realised, result.frozen, result.download
+        camera.measured = WindowAccuracy(result.realised, result.frozen, result.download)
         if result.baseline is not None:
             self._learned_baseline(camera, result.baseline)
         if result.score is not None:

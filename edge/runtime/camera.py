@@ -67,6 +67,37 @@ def profile_from_points(points: tuple[InferencePoint, ...], name: str = "assumed
     )
 
 
+@dataclass(frozen=True)
+class WindowAccuracy:
+    """What was right in the window that was measured last: the answers as they were given, the frozen student in
+    shadow, and the download in shadow where the student began as one. None: not measured."""
+
+    realised: Accuracy | None = None
+    frozen: Accuracy | None = None
+    download: Accuracy | None = None
+
+    def to_json(self) -> dict[str, float | None]:
+        """For REST and the page."""
+        return {
+            "accuracy": None if self.realised is None else self.realised.value,
+            "frozen_accuracy": None if self.frozen is None else self.frozen.value,
+            "download_accuracy": None if self.download is None else self.download.value,
+        }
+
+
+@dataclass
+class Swaps:
+    """What the switches of a camera's student cost: longest time between answers of each, in seconds; frames."""
+
+    gaps_s: list[float] = field(default_factory=list)
+    frames_lost: int = 0
+
+    def add(self, swapped: m.Swapped) -> None:
+        """One switch more."""
+        self.gaps_s.append(swapped.gap_s)
+        self.frames_lost += swapped.frames_lost
+
+
 @dataclass
 class CameraRuntime:
     """Touched on the control process's event loop only."""
@@ -79,20 +110,16 @@ class CameraRuntime:
     inference: InferenceConfig | None = None
     report: m.CameraReport | None = None
     worker_up: bool = False
-    swapping: str | None = None
-    realised: Accuracy | None = None
-    frozen_accuracy: Accuracy | None = None
+    measured: WindowAccuracy = WindowAccuracy()
     closed: dict[int, LabelledWindow] = field(default_factory=dict)
     profiles: dict[str, RetrainingProfile] = field(default_factory=dict)
     history: dict[str, Any] | None = None
-    swap_gaps_s: list[float] = field(default_factory=list)
-    frames_lost_in_swaps: int = 0
+    swaps: Swaps = field(default_factory=Swaps)
     announced: bool = False
     #: Windows whose pictures are on disk, as of the last boundary.
     pictured: frozenset[int] = frozenset()
-    #: Of a student that began as a published detector: the download in shadow, what is known of it, and the part of the
-    #: picture that is looked at, now and from the next window on.
-    download: Accuracy | None = None
+    #: Of a student that began as a published detector: what is known of the download, and the part of the picture that
+    #: is looked at, now and from the next window on.
     baseline: Baseline | None = None
     region: Region = WHOLE
     next_region: Region = WHOLE
@@ -152,9 +179,7 @@ class CameraRuntime:
             "frozen_version": self.frozen.id,
             "share": self.share,
             "lambda": None if self.inference is None else self.inference.to_json(),
-            "accuracy": None if self.realised is None else self.realised.value,
-            "frozen_accuracy": None if self.frozen_accuracy is None else self.frozen_accuracy.value,
-            "download_accuracy": None if self.download is None else self.download.value,
+            **self.measured.to_json(),
             "student": self.version.spec.name,
             "answers": 0 if report is None else report.answers,
             "stale_answers": 0 if report is None else report.stale_answers,
@@ -179,6 +204,6 @@ class CameraRuntime:
             "reconnects": max(0, s.connects - 1),
             "frames_without_answer": r.frames_lost_to_inference,
             "samples_lost": r.samples_lost,
-            "frames_lost_in_swaps": self.frames_lost_in_swaps,
+            "frames_lost_in_swaps": self.swaps.frames_lost,
             "answers_not_tracked": r.answers_not_told,
         }

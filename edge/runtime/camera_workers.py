@@ -215,8 +215,7 @@ class CameraWorkers:
                 camera.announced = True
                 self._join(camera, r.controller.state.cameras[name].accuracy)
         elif isinstance(message, m.Swapped):
-            camera.swap_gaps_s.append(message.gap_s)
-            camera.frames_lost_in_swaps += message.frames_lost
+            camera.swaps.add(message)
             r.students.versions.switched(name, message)
         elif isinstance(message, m.SwapFailed):
             failed = MagpieError(f"{name}: {message.version} could not be put in force: {message.reason}")

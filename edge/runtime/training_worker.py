@@ -11,7 +11,7 @@ from pathlib import Path
 from edge.core.errors import MagpieError
 from edge.core.labels import Accuracy
 from edge.runtime import messages as m
-from edge.runtime.device import open_bucket
+from edge.runtime.device import WorkerShare, open_bucket
 from edge.runtime.group_members import Member, open_members
 from edge.runtime.process import Channel, Retire, Stop
 from edge.runtime.starts import best_start
@@ -46,10 +46,36 @@ def training_worker(channel: Channel, job: m.RetrainingJob) -> None:
             download=download, region=job.region,
             members=[one.examples for one in members], work=group_work(len(members)),
         )  # fmt: skip
+    fraction, order = _trained(channel, job, share, run)
+    if isinstance(order, Stop | Retire):
+        run.keep_checkpoint()
+        if isinstance(order, Retire):
+            channel.retired()
+        return
+    if order is not None and not order.keep:
+        run.discard_checkpoint()
+        channel.send(m.TrainingDropped(job.job))
+        return
+    job.output.parent.mkdir(parents=True, exist_ok=True)
+    with share.batch(stop=channel.beating):
+        if isinstance(run, PublishedRetraining):
+            for examples in (run.examples, *(one.examples for one in members)):
+                examples.breathe = channel.beat
+        done = _judged(job, run, parent, download, fraction)
+        theirs = _judged_members(members, job, run, download, fraction)
+    visits = round(fraction * run.total_steps) * job.config.batch_size
+    channel.send(_handed_over(job, start, done, theirs, visits))
+    # Only now: a death before this line goes on from the checkpoint.
+    run.discard_checkpoint()
+
+
+def _trained(
+    channel: Channel, job: m.RetrainingJob, share: WorkerShare, run: RunningRetraining
+) -> tuple[float, Stop | Retire | m.FinishNow | None]:
+    """Train until the end, or until an order ends it: the part of the steps done (0-1), and that order."""
     held_out: float | None = None
     fraction = 0.0
     last = 0.0
-    keep = True
     for progress in run.steps():
         share.pace(stop=channel.beating)
         channel.beat()
@@ -71,27 +97,16 @@ def training_worker(channel: Channel, job: m.RetrainingJob) -> None:
                 )
             )
         order = channel.receive()
-        if isinstance(order, Stop | Retire):
-            run.keep_checkpoint()
-            if isinstance(order, Retire):
-                channel.retired()
-            return
-        if isinstance(order, m.FinishNow):
-            keep = order.keep
-            break
-    if not keep:
-        run.discard_checkpoint()
-        channel.send(m.TrainingDropped(job.job))
-        return
-    job.output.parent.mkdir(parents=True, exist_ok=True)
-    with share.batch(stop=channel.beating):
-        if isinstance(run, PublishedRetraining):
-            for examples in (run.examples, *(one.examples for one in members)):
-                examples.breathe = channel.beat
-        done = _judged(job, run, parent, download, fraction)
-        theirs = _judged_members(members, job, run, download, fraction)
+        if isinstance(order, Stop | Retire | m.FinishNow):
+            return fraction, order
+    return fraction, None
+
+
+def _handed_over(
+    job: m.RetrainingJob, start: str, done: m.TrainingDone, theirs: Sequence[tuple[str, m.TrainingDone]], visits: int
+) -> m.TrainingDone:
+    """The candidate with those of its members; each says what it began as and whom it was taught with."""
     cameras = (job.camera, *(camera for camera, _ in theirs))
-    visits = round(fraction * run.total_steps) * job.config.batch_size
     parents = {one.camera: one.parent.version for one in job.members} | {job.camera: job.parent.version}
 
     def told(camera: str, one: m.TrainingDone) -> m.TrainingDone:
@@ -99,9 +114,7 @@ def training_worker(channel: Channel, job: m.RetrainingJob) -> None:
         return replace(one, start="" if start == parents[camera] else start, taught_with=others)
 
     done = replace(told(job.camera, done), visits=visits if theirs else 0)
-    channel.send(replace(done, members=tuple((camera, told(camera, one)) for camera, one in theirs)))
-    # Only now: a death before this line goes on from the checkpoint.
-    run.discard_checkpoint()
+    return replace(done, members=tuple((camera, told(camera, one)) for camera, one in theirs))
 
 
 def _judged(

@@ -321,32 +321,7 @@ def choose_cpu(
     if prefer in ("mps", "mps+green"):
         raise ShareError(f"share kind {prefer} is for NVIDIA GPUs, not for the CPU")
     if prefer != "coop":
-        mounts, refused = find_mounts(proc, files)
-        attempts += [Attempt(kind, False, reason) for kind, reason in refused]
-        for mount in mounts:
-            kind = f"cgroup v{mount.version}"
-            try:
-                groups = CpuGroups(mount, appliance, files, proc)
-            except ShareError as error:
-                attempts.append(Attempt(kind, False, str(error).removeprefix(f"{kind}: ")))
-                continue
-            if skip_probe:
-                evidence = f"{kind} in {mount.base}; not probed"
-            else:
-                try:
-                    result = _cached_probe(groups, cache_dir, proc)
-                except ShareError as error:
-                    result = None
-                    attempts.append(Attempt(kind, False, str(error)))
-                if result is None or not result.held:
-                    if result is not None:
-                        attempts.append(Attempt(kind, False, f"the quota did not hold: {result}"))
-                    groups.close()
-                    groups = None
-                    continue
-                evidence = str(result)
-            attempts.append(Attempt(kind, True, evidence.removeprefix(f"{kind}: ")))
-            break
+        groups, evidence = _open_groups(appliance, skip_probe, cache_dir, proc, files, attempts)
     if groups is None and prefer in ("cgroup", "cgroup+coop"):
         raise ShareError(
             f"share kind {prefer} cannot be had: " + "; ".join(f"{a.kind}: {a.reason}" for a in attempts),
@@ -367,6 +342,44 @@ def choose_cpu(
     partitioner = CpuPartitioner(cores, groups, buckets, clock, evidence)
     log.info("CPU shares: %s over %g cores (%s)", partitioner.caps.kind, cores, evidence)
     return Opened(partitioner, tuple(attempts))
+
+
+def _open_groups(
+    appliance: str,
+    skip_probe: bool,
+    cache_dir: Path | None,
+    proc: Path,
+    files: Files | None,
+    attempts: list[Attempt],
+) -> tuple[CpuGroups | None, str]:
+    """The first control groups whose quota holds, and what shows that; (None, ""): none does. `attempts` gets what was
+    tried."""
+    mounts, refused = find_mounts(proc, files)
+    attempts += [Attempt(kind, False, reason) for kind, reason in refused]
+    for mount in mounts:
+        kind = f"cgroup v{mount.version}"
+        try:
+            groups = CpuGroups(mount, appliance, files, proc)
+        except ShareError as error:
+            attempts.append(Attempt(kind, False, str(error).removeprefix(f"{kind}: ")))
+            continue
+        if skip_probe:
+            evidence = f"{kind} in {mount.base}; not probed"
+        else:
+            try:
+                result = _cached_probe(groups, cache_dir, proc)
+            except ShareError as error:
+                result = None
+                attempts.append(Attempt(kind, False, str(error)))
+            if result is None or not result.held:
+                if result is not None:
+                    attempts.append(Attempt(kind, False, f"the quota did not hold: {result}"))
+                groups.close()
+                continue
+            evidence = str(result)
+        attempts.append(Attempt(kind, True, evidence.removeprefix(f"{kind}: ")))
+        return groups, evidence
+    return None, ""
 
 
 def _cached_probe(groups: CpuGroups, cache_dir: Path | None, proc: Path) -> Probe:

@@ -12,7 +12,7 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -113,52 +113,82 @@ def open_partitioner(
         return Choice(opened.partitioner, opened.attempts)
     if prefer in ("cgroup", "cgroup+coop"):
         raise ShareError(f"share kind {prefer} is for the CPU, not for {device.id}")
-    gpu, attempts = device.gpu, []
-    facts: dict[str, Any] = {}
-    control: MpsControl | None = None
+    gpu = device.gpu
+    candidates: list[_Candidate] = []
     if prefer != "coop":
-        try:
-            control = MpsControl(gpu, run_dir, environ=environ)
-            control.start()
-        except ShareError as error:
-            attempts += [Attempt("mps+green", False, str(error)), Attempt("mps", False, str(error))]
-            if control is not None:
-                control.stop()
-            control = None
-    if control is not None:
-        extra = {"CUDA_MPS_PIPE_DIRECTORY": str(control.pipe), "CUDA_MPS_LOG_DIRECTORY": str(control.log)}
-        facts = {"ok": False, "reason": "not probed"} if skip_probe else probe_gpu(gpu, extra, environ)
-        if facts.get("sms"):
-            gpu = replace(gpu, sms=int(facts["sms"]))
-        if not skip_probe and not facts["ok"]:
-            reason = f"no client can run under MPS: {facts['reason']}"
-            attempts += [Attempt("mps+green", False, reason), Attempt("mps", False, reason)]
+        candidates += _mps_candidates(gpu, prefer, clock, skip_probe, run_dir, memory_limit_bytes, environ)
+    if prefer not in ("mps", "mps+green"):
+        candidates.append(_Candidate("coop", "", lambda: GpuCoop(gpu, BucketFolder(), clock)))
+    attempts: list[Attempt] = []
+    for candidate in candidates:
+        if candidate.open is None:
+            attempts.append(Attempt(candidate.kind, False, candidate.reason))
+            continue
+        partitioner = candidate.open()
+        attempts.append(Attempt(candidate.kind, True, candidate.reason or partitioner.caps.evidence))
+        return Choice(partitioner, tuple(attempts))
+    raise ShareError(
+        f"share kind {prefer} cannot be had on {gpu.id}: " + "; ".join(a.reason for a in attempts),
+        "magpie doctor tells more",
+    )
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A share kind that a GPU may have, and why it can or cannot be had; `open` None: it cannot."""
+
+    kind: ShareKind
+    reason: str
+    open: Callable[[], Partitioner] | None = None
+
+
+def _mps_candidates(
+    gpu: GpuInfo,
+    prefer: ShareKind | None,
+    clock: Clock | None,
+    skip_probe: bool,
+    run_dir: Path | None,
+    limits: Mapping[Role, int] | None,
+    environ: Mapping[str, str] | None,
+) -> list[_Candidate]:
+    """MPS with green contexts and MPS alone, over one daemon; it runs on where one of them can be opened."""
+    control: MpsControl | None = None
+    try:
+        control = MpsControl(gpu, run_dir, environ=environ)
+        control.start()
+    except ShareError as error:
+        if control is not None:
             control.stop()
-        elif prefer != "mps" and facts.get("green"):
-            reason = f"{gpu.sms} SMs; {facts['green_reason']}"
-            attempts.append(Attempt("mps+green", True, reason))
-            granule = int(facts["granule"])
-            limits = memory_limit_bytes
-            return Choice(
-                MpsGreenPartitioner(gpu, control, granule, BucketFolder(), clock, limits, reason), tuple(attempts)
+        return [_Candidate("mps+green", str(error)), _Candidate("mps", str(error))]
+    extra = {"CUDA_MPS_PIPE_DIRECTORY": str(control.pipe), "CUDA_MPS_LOG_DIRECTORY": str(control.log)}
+    facts: dict[str, Any] = {"ok": False, "reason": "not probed"}
+    if not skip_probe:
+        facts = probe_gpu(gpu, extra, environ)
+    if facts.get("sms"):
+        gpu = replace(gpu, sms=int(facts["sms"]))
+    if not skip_probe and not facts["ok"]:
+        reason = f"no client can run under MPS: {facts['reason']}"
+        control.stop()
+        return [_Candidate("mps+green", reason), _Candidate("mps", reason)]
+    if prefer != "mps" and facts.get("green"):
+        green = f"{gpu.sms} SMs; {facts['green_reason']}"
+        granule = int(facts["granule"])
+        return [
+            _Candidate(
+                "mps+green",
+                green,
+                lambda: MpsGreenPartitioner(gpu, control, granule, BucketFolder(), clock, limits, green),
             )
-        else:
-            why = facts.get("green_reason") or facts.get("reason", "")
-            attempts.append(Attempt("mps+green", False, why if prefer != "mps" else "MPS alone was asked for"))
-            if prefer != "mps+green":
-                reason = f"daemon answers (dialect {control.dialect})" + (f"; {gpu.sms} SMs" if gpu.sms else "")
-                attempts.append(Attempt("mps", True, reason))
-                limits = memory_limit_bytes
-                return Choice(MpsPartitioner(gpu, control, BucketFolder(), clock, limits, reason), tuple(attempts))
-            control.stop()
-    if prefer in ("mps", "mps+green"):
-        raise ShareError(
-            f"share kind {prefer} cannot be had on {gpu.id}: " + "; ".join(a.reason for a in attempts if not a.ok),
-            "magpie doctor tells more",
-        )
-    partitioner = GpuCoop(gpu, BucketFolder(), clock)
-    attempts.append(Attempt("coop", True, partitioner.caps.evidence))
-    return Choice(partitioner, tuple(attempts))
+        ]
+    why = facts.get("green_reason") or facts.get("reason", "")
+    found = [_Candidate("mps+green", why if prefer != "mps" else "MPS alone was asked for")]
+    if prefer == "mps+green":
+        control.stop()
+        return found
+    alone = f"daemon answers (dialect {control.dialect})" + (f"; {gpu.sms} SMs" if gpu.sms else "")
+    return [
+        *found, _Candidate("mps", alone, lambda: MpsPartitioner(gpu, control, BucketFolder(), clock, limits, alone))
+    ]  # fmt: skip
 
 
 def probe_gpu(

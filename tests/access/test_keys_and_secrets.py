@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from edge.access.access import digest
+from edge.access.credentials import digest
 from edge.access.front_keys import FrontKey, FrontKeys, write_keys
 from edge.access.secrets import Secrets
 from edge.core.clock import ManualClock

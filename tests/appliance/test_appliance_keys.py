@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from edge.access.access import new_token
+from edge.access.credentials import new_token
 from edge.access.front_keys import FrontKeys
 from edge.appliance.keys import Keys, needs_token, used_by
 from edge.core.access import Asker
@@ -75,7 +75,7 @@ async def test_the_front_is_handed_the_tokens_of_now(store: Store, tmp_path: Pat
         front.check(keys.own_token, "viewer")
         before = path.stat().st_mtime_ns
         await asyncio.to_thread(records.change_user, "ann", {"disabled": True}, "test")
-        await keys.access.changed()
+        await keys.access.directory.changed()
         async with asyncio.timeout(30):
             while path.stat().st_mtime_ns == before:
                 await asyncio.sleep(0.01)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from edge import cli
-from edge.access.access import digest
+from edge.access.credentials import digest
 from edge.access.records import Records
 from edge.core.clock import SystemClock
 from edge.store.database import Database

@@ -18,7 +18,8 @@ from edge.core.clock import SystemClock
 from edge.core.errors import CameraError
 from edge.demo.rtsp_server import RtspServer
 from edge.demo.video_sources import FileSource, RenderedSource
-from edge.ingest.reader import CameraReader, RawFrame
+from edge.ingest.newest import RawFrame
+from edge.ingest.reader import CameraReader
 from edge.ingest.source import CameraSource
 from edge.ingest.streams import Picture, RtspStream
 from edge.ingest.timing import CaptureClock, FrameTime

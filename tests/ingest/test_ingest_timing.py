@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edge.ingest.timing import BackOff, CaptureClock, FrozenWatch, KeyFrameSkipper, LagMeter, Pace
+from edge.ingest.timing import BackOff, CaptureClock, FrozenWatch, KeyFrameSkipper, LagMeter, Pace, RecentTimes
 
 
 @settings(deadline=None)
@@ -148,3 +148,31 @@ def test_pace_offers_about_max_fps(max_fps: float, fps: float, seed: int) -> Non
 
 def test_pace_without_limit_offers_all() -> None:
     assert all(Pace(None).offer(t) for t in (0.0, 0.0, 0.1))
+
+
+def test_a_look_is_due_once_per_interval_over_connections() -> None:
+    watch = FrozenWatch(0.25)
+    assert [watch.due(t) for t in (0.0, 0.2, 0.25, 0.4, 0.5)] == [True, False, True, False, True]
+    watch.restart()
+    assert not watch.due(0.6), "a connection anew brings no look sooner"
+
+
+def test_a_connection_begins_its_own_stretch() -> None:
+    watch, blocks = FrozenWatch(), np.full((4, 4), 90, np.uint8)
+    watch.picture(0.0, blocks)
+    assert watch.picture(5.0, blocks) == 5.0
+    watch.restart()
+    assert watch.picture(6.0, blocks) == 0.0
+
+
+def test_events_are_counted_within_their_time_only() -> None:
+    times = RecentTimes(most=4)
+    assert (times.count(0.0, 5.0), times.rate(0.0, 5.0)) == (0, 0.0)
+    times.add(0.0)
+    assert times.rate(0.0, 5.0) == 0.0, "one has no rate"
+    for at_s in (1.0, 2.0, 3.0, 4.0):
+        times.add(at_s)
+    assert times.count(4.0, 10.0) == 4, "the oldest is forgotten"
+    assert times.count(6.5, 3.0) == 1
+    assert times.rate(4.0, 2.0) == 1.0
+    assert times.rate(5.0, 2.0) == 0.5

@@ -15,14 +15,12 @@ from typing import Any
 
 import pytest
 import worker_mains as mains
-from hypothesis import given
-from hypothesis import strategies as st
 from runtime_kit import Bench, Respawning, alive, runs, until
 
-from edge.core.shares import LaunchSpec, Usage
+from edge.core.shares import LaunchSpec
 from edge.runtime.device import ENVIRONMENT, device_environment
 from edge.runtime.process import OUT_OF_MEMORY, Beat, Ready, Stop, WorkerError, WorkerProcess, describe_exit
-from edge.runtime.supervisor import computing, merged
+from edge.runtime.supervisor import computing
 from edge.shares.bucket import ENVIRONMENT as BUCKET
 from edge.shares.cpu import CpuPartitioner
 
@@ -465,7 +463,7 @@ async def test_a_sick_device_ends_all_its_workers_before_the_first_starts_again(
     assert b.given_up == [], "this is not the workers' fault"
     await until(lambda: "device_recovered" in b.kinds())
     assert [k for k in b.kinds() if k.startswith("device")] == ["device_sick", "device_restart", "device_recovered"]
-    assert b.supervisor.device_trouble is None
+    assert b.supervisor.device.trouble is None
 
 
 async def test_a_hiccup_of_the_device_ends_nobody(bench: Make, partitioner: CpuPartitioner) -> None:
@@ -494,23 +492,7 @@ async def test_a_worker_whose_group_is_gone_is_put_under_its_share_again(
     assert b.supervisor.pid("w") == pid
 
 
-# -- usage
-
-
-@given(st.lists(st.tuples(st.floats(0.1, 100), st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=4))
-def test_processes_of_one_worker_are_one_account(parts: list[tuple[float, float, float]]) -> None:
-    usages = [
-        Usage(f"camera-a~{n}" if n else "camera-a", asked, asked, used, used * wall, wall, given_share=used)
-        for n, (wall, asked, used) in enumerate(parts)
-    ]
-    one, other = merged([*usages, Usage("golden", 0.1, 0.1, 0.1, 1.0, 10.0)])
-    wall = sum(p[0] for p in parts)
-    assert (one.worker, other.worker) == ("camera-a", "golden")
-    assert one.device_seconds == pytest.approx(sum(p[0] * p[2] for p in parts))
-    assert one.used_share * one.wall_s == pytest.approx(one.device_seconds)
-    assert one.asked == pytest.approx(sum(p[0] * p[1] for p in parts) / wall)
-    assert min(p[1] for p in parts) - 1e-9 <= one.granted <= max(p[1] for p in parts) + 1e-9
-    assert one.given_share == pytest.approx(one.used_share)
+# -- events
 
 
 async def test_events_name_a_worker_or_the_device(bench: Make) -> None:

@@ -278,8 +278,8 @@ async def test_a_camera_that_stands_by_is_silent_until_it_takes_over(
     worker = b.supervisor._workers["camera-a"]
     old = worker.seat
     assert old is not None
-    b.supervisor._respawn(worker, old)
-    await until(lambda: worker.respawns == 1 and b.supervisor.ready("camera-a"))
+    b.supervisor._replacements.respawn(worker, old)
+    await until(lambda: worker.replacement.count == 1 and b.supervisor.ready("camera-a"))
     assert b.supervisor.pid("camera-a") != (old.process.pid if old.process else 0)
     mark = len(of(b, m.CameraReport))
     await until(lambda: len(of(b, m.CameraReport)) > mark and of(b, m.CameraReport)[-1].answers > 0)

@@ -9,7 +9,8 @@ import httpx
 import sqlalchemy as sa
 from fastapi import FastAPI
 
-from edge.access.access import Access, Rules, new_token
+from edge.access.access import Access, Rules
+from edge.access.credentials import new_token
 from edge.access.passwords import Cost, Passwords
 from edge.core.access import Role
 from edge.core.clock import ManualClock

@@ -16,7 +16,7 @@ import tritonclient.grpc as triton
 from oip_kit import Running, running
 from tritonclient.utils import InferenceServerException
 
-from edge.access.access import digest
+from edge.access.credentials import digest
 from edge.access.front_keys import FrontKey, FrontKeys, write_keys
 from edge.core.clock import SystemClock
 

@@ -288,7 +288,7 @@ async def test_the_setup_link_makes_the_first_admin_once(app: FastAPI, door: Doo
         assert (await client.get("/setup")).json() == {"open": False, "logged_in": True}
         again = await client.post("/setup", json={"token": link, "name": "eve", "password": PASSWORD})
         assert again.status_code == 409
-    assert set((await door.access.everybody(0)).users) == {"ann"}
+    assert set((await door.access.directory.everybody(0)).users) == {"ann"}
 
 
 async def test_a_setup_link_expires_and_the_newest_counts(app: FastAPI, door: Door) -> None:
@@ -490,7 +490,7 @@ async def test_a_database_that_is_away_keeps_nobody_waiting(
     async with browser(app) as client:
         assert (await client.get("/me", headers=header)).status_code == 200
         monkeypatch.setattr(door.access.records, "everybody", hangs)
-        monkeypatch.setattr("edge.access.access._PATIENCE_S", 0.01)
+        door.access.directory.patience_s = 0.01
         door.clock.advance(2.5)
         try:
             # With a server that does not answer, and once it is known to be away.
@@ -570,7 +570,7 @@ async def test_users_that_are_refused(app: FastAPI, door: Door, body: dict[str, 
     assert answer.status_code == 422
     assert [p["path"] for p in answer.json()["error"]["problems"]] == [path]
     assert body["password"] not in answer.text
-    assert set((await door.access.everybody(0)).users) == {"admin-all"}
+    assert set((await door.access.directory.everybody(0)).users) == {"admin-all"}
 
 
 async def test_a_change_made_by_a_command_is_in_force_within_seconds(app: FastAPI, door: Door) -> None:
@@ -825,12 +825,12 @@ async def test_open_streams_end_with_the_login(server: WebServer, door: Door, se
         await socket.recv()
         access = door.access
         if how == "revoked":
-            token = next(iter((await access.everybody(0)).tokens.values()))
-            await access.remove_token(Principal("boss", "admin"), token.id, "boss")
+            token = next(iter((await access.directory.everybody(0)).tokens.values()))
+            await access.tokens.remove(Principal("boss", "admin"), token.id, "boss")
         elif how == "disabled":
-            await access.change_user("ann", {"disabled": True}, "boss")
+            await access.users.change("ann", {"disabled": True}, "boss")
         elif how == "fewer cameras":
-            await access.change_user("ann", {"cameras": ["south"]}, "boss")
+            await access.users.change("ann", {"cameras": ["south"]}, "boss")
         else:
             await asyncio.to_thread(access.records.remove_user, "ann", "command line")
             door.clock.advance(2.1)

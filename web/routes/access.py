@@ -7,7 +7,9 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
-from edge.access.access import Access, LoggedIn
+from edge.access.access import Access
+from edge.access.credentials import csrf_token
+from edge.access.logins import LoggedIn
 from edge.core.access import cameras_json
 from edge.core.errors import NotFound
 from web import examples
@@ -73,21 +75,21 @@ _PRIVATE = {"cache-control": "no-store"}
 async def login(body: Body, request: Request, access: Door) -> Any:
     """Log in; the session is a cookie. Refused tries are limited by name and address: 429 says when to try again."""
     asked = parse_private(Login, body)
-    return _entered(request, await access.login(asked.name, asked.password, *_from(request)))
+    return _entered(request, await access.logins.by_password(asked.name, asked.password, *_from(request)))
 
 
 @router.post("/login/link", responses=example(examples.LOGGED_IN), openapi_extra=takes("LoginLink", {"token": "…"}))
 async def login_link(body: Body, request: Request, access: Door) -> Any:
     """Log in by a one-time link."""
     asked = parse_private(LoginLink, body)
-    return _entered(request, await access.login_link(asked.token, *_from(request)))
+    return _entered(request, await access.logins.by_link(asked.token, *_from(request)))
 
 
 @router.get("/setup", responses=example({"open": False, "logged_in": True}))
 async def setup_open(request: Request) -> Any:
     """Whether there is no admin yet, so that the set-up link makes the first one; and whether whoever asks is known."""
     access: Access | None = request.app.state.access
-    is_open = access is not None and await access.setup_open()
+    is_open = access is not None and await access.logins.setup_open()
     return Json({"open": is_open, "logged_in": visit_of(request).principal is not None})
 
 
@@ -99,13 +101,15 @@ async def setup_open(request: Request) -> Any:
 async def setup(body: Body, request: Request, access: Door) -> Any:
     """Make the first admin with the link that the first start printed, and log in."""
     asked = parse_private(Setup, body)
-    return _entered(request, await access.setup(asked.token, asked.name, asked.password, *_from(request)))
+    return _entered(
+        request, await access.logins.by_setup_link(asked.token, asked.name, asked.password, *_from(request))
+    )
 
 
 @router.post("/logout", status_code=204, response_class=Response)
 async def logout(request: Request, access: Door, caller: Caller, by: Who) -> Response:
     """End this session."""
-    await access.logout(caller, by)
+    await access.sessions.logout(caller, by)
     answer = Response(status_code=204)
     name = session_cookie(request.headers.get("host", ""))
     answer.delete_cookie(name, path="/", httponly=True, samesite="strict")
@@ -123,9 +127,9 @@ async def me(request: Request, caller: Caller) -> Any:
             "role": caller.role,
             "cameras": cameras_json(caller.cameras),
             "kind": caller.kind,
-            "csrf": access.csrf(secret) if access is not None and caller.kind == "session" else None,
+            "csrf": csrf_token(secret) if access is not None and caller.kind == "session" else None,
             "expires_utc_s": caller.expires_utc_s,
-            "must_change": access is not None and await access.must_change(caller),
+            "must_change": access is not None and await access.users.must_change(caller),
         },
         headers=_PRIVATE,
     )
@@ -140,13 +144,13 @@ async def me(request: Request, caller: Caller) -> Any:
 async def own_password(body: Body, request: Request, access: Door, caller: Caller) -> None:
     """Change one's password; one's other sessions end."""
     asked = parse_private(OwnPassword, body)
-    await access.change_own_password(caller, asked.current, asked.new, visit_of(request).address)
+    await access.users.change_own_password(caller, asked.current, asked.new, visit_of(request).address)
 
 
 @router.get("/users", responses=example([examples.USER]))
 async def users(access: Door) -> Any:
     """Every user."""
-    return Json(await access.users())
+    return Json(await access.users.all())
 
 
 @router.post(
@@ -158,7 +162,7 @@ async def users(access: Door) -> Any:
 async def add_user(body: Body, access: Door, by: Who) -> Any:
     """Add a user. They should change the password: `must_change` says so until they did."""
     asked = parse_private(NewUser, body)
-    return Json(await access.add_user(asked.model_dump(), by), 201)
+    return Json(await access.users.add(asked.model_dump(), by), 201)
 
 
 @router.patch("/users/{name}", responses=example(examples.USER), openapi_extra=takes("UserPatch", {"role": "viewer"}))
@@ -166,19 +170,19 @@ async def change_user(name: Name, body: Body, access: Door, by: Who) -> Any:
     """Change role, cameras or password, or keep a user out. In force at once, for open streams too."""
     asked = parse_private(UserPatch, body)
     given = {field: getattr(asked, field) for field in asked.model_fields_set}
-    return Json(await access.change_user(name, given, by))
+    return Json(await access.users.change(name, given, by))
 
 
 @router.delete("/users/{name}", status_code=204, response_class=Response)
 async def remove_user(name: Name, access: Door, by: Who) -> None:
     """Remove a user with sessions and tokens. The last admin stays."""
-    await access.remove_user(name, by)
+    await access.users.remove(name, by)
 
 
 @router.get("/tokens", responses=example([examples.TOKEN]))
 async def tokens(access: Door, caller: Caller) -> Any:
     """One's API tokens; an admin's: everybody's."""
-    return Json(await access.tokens(caller))
+    return Json(await access.tokens.of(caller))
 
 
 @router.post(
@@ -191,25 +195,25 @@ async def add_token(body: Body, access: Door, caller: Caller, by: Who) -> Any:
     """Make an API token, to be sent as `Authorization: Bearer TOKEN`; never with more rights than who makes it."""
     asked = parse_private(NewToken, body)
     given = asked.model_dump(exclude_none=True)
-    return Json(await access.add_token(caller, given, by), 201, headers=_PRIVATE)
+    return Json(await access.tokens.add(caller, given, by), 201, headers=_PRIVATE)
 
 
 @router.delete("/tokens/{token}", status_code=204, response_class=Response)
 async def remove_token(token: Id, access: Door, caller: Caller, by: Who) -> None:
     """Delete a token: what uses it is out at once."""
-    await access.remove_token(caller, token, by)
+    await access.tokens.remove(caller, token, by)
 
 
 @router.get("/sessions", responses=example([examples.SESSION]))
 async def sessions(access: Door, caller: Caller) -> Any:
     """One's logins in browsers; an admin's: everybody's."""
-    return Json(await access.sessions(caller))
+    return Json(await access.sessions.of(caller))
 
 
 @router.delete("/sessions/{session}", status_code=204, response_class=Response)
 async def end_session(session: Id, access: Door, caller: Caller, by: Who) -> None:
     """End a session; its open streams end too."""
-    await access.end_session(caller, session, by)
+    await access.sessions.end(caller, session, by)
 
 
 @router.get("/audit", responses=example([examples.AUDIT]))

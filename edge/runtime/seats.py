@@ -1,0 +1,103 @@
+"""The processes of workers at the partitioner: started under a share, and ended with certainty."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from edge.core.clock import Clock
+from edge.core.errors import ShareError
+from edge.core.shares import LaunchSpec, Partitioner
+from edge.runtime.device import device_environment
+from edge.runtime.process import WorkerProcess
+from edge.runtime.worker_state import Seat, WorkerState
+
+
+class Seats:
+    """`received(worker, seat, message)` and `exited(worker, seat, code)` are called on the event loop. A share that
+    the partitioner refuses is told as an event; the process runs without it."""
+
+    def __init__(
+        self,
+        partitioner: Partitioner,
+        clock: Clock,
+        on_event: Callable[[str, dict[str, Any]], None],
+        received: Callable[[WorkerState, Seat, Any], None],
+        exited: Callable[[WorkerState, Seat, int | None], None],
+    ) -> None:
+        self._partitioner, self._clock, self._on_event = partitioner, clock, on_event
+        self._received, self._exited = received, exited
+        self._loop = asyncio.get_running_loop()
+        self._ending: set[asyncio.Task[None]] = set()
+
+    def start(self, worker: WorkerState, share: float, standby: bool) -> Seat:
+        """Start another process of the worker; one that cannot be made is told as one that died at once."""
+        worker.generation += 1
+        now = self._clock.monotonic()
+        taken = {s.place for s in worker.seats}
+        name = worker.spec.name
+        place = next(p for n in range(len(taken) + 1) if (p := f"{name}~{n}" if n else name) not in taken)
+        seat = Seat(place, worker.generation, share, now, now)
+        worker.seats.append(seat)
+        launch = LaunchSpec()
+        try:
+            if worker.spec.shared:
+                launch = self._partitioner.launch_spec(place, worker.spec.role, share)
+        except ShareError as error:
+            self.refused(worker, share, error)
+        launch = replace(launch, env={**launch.env, **device_environment(self._partitioner.caps.device)})
+        argument = worker.spec.argument_now()
+
+        def message(value: Any) -> None:
+            self._from_thread(self._received, worker, seat, value)
+
+        def gone(code: int | None) -> None:
+            self._from_thread(self._exited, worker, seat, code)
+
+        try:
+            seat.process = WorkerProcess(
+                worker.spec.name, worker.spec.main, argument, launch, message, gone, worker.spec.killable, standby
+            )
+        except (OSError, EOFError) as error:
+            # No process could be made (no memory, or the forkserver has just died): as if it had died at once.
+            seat.last_error = f"could not be started: {error}"
+            self._loop.call_soon(self._exited, worker, seat, None)
+            return seat
+        try:
+            if worker.spec.shared:
+                self._partitioner.attach(place, worker.spec.role, seat.process.pid, share)
+        except ShareError as error:
+            self.refused(worker, share, error)
+        return seat
+
+    def _from_thread(self, call: Callable[..., None], *args: Any) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to be told
+            self._loop.call_soon_threadsafe(call, *args)
+
+    def refused(self, worker: WorkerState, share: float, error: ShareError) -> None:
+        """Tell that the partitioner did not grant `share`."""
+        worker.last_error = str(error)
+        self._on_event("share_refused", {"worker": worker.spec.name, "share": share, "message": str(error)})
+
+    async def end(self, seat: Seat) -> None:
+        """Kill a process. On a GPU its work is dropped first, or the others could hang on it (docs/shares.md)."""
+        if seat.process is None or seat.gone:
+            return
+        if self._partitioner.caps.device == "cpu":
+            self._partitioner.before_kill(seat.place)
+        else:
+            await asyncio.to_thread(self._partitioner.before_kill, seat.place)
+        seat.process.kill()
+
+    def end_soon(self, worker: WorkerState, seat: Seat) -> None:
+        """`end`, without waiting for it."""
+        task = asyncio.create_task(self.end(seat), name=f"kill {worker.spec.name}")
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
+    async def close(self) -> None:
+        """Wait for all that `end_soon` has begun."""
+        await asyncio.gather(*self._ending, return_exceptions=True)

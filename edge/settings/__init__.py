@@ -1,0 +1,59 @@
+"""The site configuration: every field with its range, its default and what it means; unknown keys fail.
+
+The same models check the YAML file, REST bodies and what the store kept, so a value is refused in one place only.
+"""
+
+from edge.settings.admission import AdmissionCamera, AdmissionRequest, ModelCandidate
+from edge.settings.base import Fraction, Identifier, QuietHours, SecretReference, Settings
+from edge.settings.cameras import CameraRetraining, CameraSettings, InferenceSettings, StudentSettings, ZoneSettings
+from edge.settings.outputs import MqttSettings, OutputsSettings, QueueSettings, TopicPrefix, WebhookSettings
+from edge.settings.parsing import merge, parse
+from edge.settings.retraining import ConfigurationSpace, RetrainingSettings
+from edge.settings.rules import DEFAULT_RULES, RuleSettings
+from edge.settings.serving import GrpcSettings, HttpSettings, ModelDemand, ModelName, ServingPlanning, ServingSettings
+from edge.settings.site import SiteSettings, site_schema
+from edge.settings.site_file import read_site
+from edge.settings.storage import RecordingSettings, RetentionSettings
+from edge.settings.web import AccessSettings, TlsSettings, WebSettings, local_host
+
+__all__ = [
+    "DEFAULT_RULES",
+    "AccessSettings",
+    "AdmissionCamera",
+    "AdmissionRequest",
+    "CameraRetraining",
+    "CameraSettings",
+    "ConfigurationSpace",
+    "Fraction",
+    "GrpcSettings",
+    "HttpSettings",
+    "Identifier",
+    "InferenceSettings",
+    "ModelCandidate",
+    "ModelDemand",
+    "ModelName",
+    "MqttSettings",
+    "OutputsSettings",
+    "QueueSettings",
+    "QuietHours",
+    "RecordingSettings",
+    "RetentionSettings",
+    "RetrainingSettings",
+    "RuleSettings",
+    "SecretReference",
+    "ServingPlanning",
+    "ServingSettings",
+    "Settings",
+    "SiteSettings",
+    "StudentSettings",
+    "TlsSettings",
+    "TopicPrefix",
+    "WebSettings",
+    "WebhookSettings",
+    "ZoneSettings",
+    "local_host",
+    "merge",
+    "parse",
+    "read_site",
+    "site_schema",
+]

@@ -1,0 +1,43 @@
+"""What is asked of admission: would this camera or model fit?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field, model_validator
+
+from edge.settings.base import Identifier, Settings
+from edge.settings.cameras import InferenceSettings
+from edge.settings.serving import ModelName
+
+
+class ModelCandidate(Settings):
+    """A model whose admission is asked: what it would be asked for, and its latencies if the appliance has none."""
+
+    name: ModelName
+    rate: float = Field(gt=0, le=1e6, description="requests per second")
+    slo_ms: float = Field(gt=0, le=3.6e6, description="each request is answered within it")
+    priority: int = Field(0, ge=-1000, le=1000, description="lower yields first")
+    table: dict[str, Any] | None = Field(None, description="gpulet-device/1 with the model's latencies on this device")
+
+
+class AdmissionCamera(Settings):
+    """A camera whose admission is asked."""
+
+    id: Identifier
+    like: Identifier | None = Field(None, description="a camera that it will be like; empty: an average one")
+    inference: InferenceSettings = InferenceSettings()
+    accuracy: float = Field(0.5, ge=0, le=1, description="of its first model, where no other camera tells")
+
+
+class AdmissionRequest(Settings):
+    """Would this fit, and what would it cost the others? Either a camera or a model."""
+
+    camera: AdmissionCamera | None = None
+    model: ModelCandidate | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> AdmissionRequest:
+        if (self.camera is None) == (self.model is None):
+            raise ValueError("either a camera or a model")
+        return self

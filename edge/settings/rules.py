@@ -1,0 +1,70 @@
+"""Settings of rules that raise alarms."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from edge.core.alarms import Rule, RuleKind, Severity
+from edge.settings.base import Identifier, QuietHours, Settings
+
+
+class RuleSettings(Settings):
+    """When to raise an alarm: changeable by REST at run time, in force at once."""
+
+    id: Identifier
+    name: str = Field("", max_length=120, description="for people; empty: the id")
+    kind: RuleKind
+    enabled: bool = True
+    cameras: tuple[Identifier, ...] = Field((), max_length=1000, description="empty: all")
+    classes: tuple[Annotated[str, Field(min_length=1, max_length=60)], ...] = Field(
+        (), max_length=200, description="object: of these classes; empty: all"
+    )
+    zones: tuple[Identifier, ...] = Field(
+        (), max_length=100, description="object: in one of these zones; empty: anywhere in the picture"
+    )
+    dwell_s: float = Field(0.0, ge=0, le=86400, description="object: there for so long")
+    below: float | None = Field(
+        None, ge=0, le=1,
+        description="accuracy: of a window (required); disk: free part (empty: 0.05); "
+        "slo: part of requests within their objective (empty: 0.95)",
+    )  # fmt: skip
+    after_s: float | None = Field(
+        None, ge=0, le=86400, description="camera_lost (empty: 60), slo (empty: 10): it must be so for so long"
+    )
+    severity: Severity = "warning"
+    quiet_hours: QuietHours = Field(
+        (), max_length=24, description="HH:MM-HH:MM in the box's time zone: no new alarm then"
+    )
+    min_interval_s: float = Field(
+        0.0, ge=0, le=604800, description="no new alarm of this rule and camera sooner after the one before"
+    )
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> RuleSettings:
+        if self.kind == "accuracy" and self.below is None:
+            raise ValueError("below: a number from 0 to 1: alarms when a window's accuracy is below it")
+        used = {
+            "cameras": ("object", "accuracy", "camera_lost", "roll_back"),
+            "classes": ("object",),
+            "zones": ("object",),
+            "dwell_s": ("object",),
+            "below": ("accuracy", "disk", "slo"),
+            "after_s": ("camera_lost", "slo"),
+        }
+        for name, kinds in used.items():
+            if getattr(self, name) and self.kind not in kinds:
+                raise ValueError(f"{name}: only with kind {', '.join(kinds)}")
+        return self
+
+    def rule(self) -> Rule:
+        """As decisions take it."""
+        return Rule(**self.model_dump())
+
+
+DEFAULT_RULES = (
+    RuleSettings(id="camera-lost", name="Camera lost", kind="camera_lost", severity="critical"),
+    RuleSettings(id="disk-low", name="Disk nearly full", kind="disk", severity="critical"),
+    RuleSettings(id="model-rolled-back", name="Model rolled back", kind="roll_back", severity="warning"),
+)

@@ -1,0 +1,66 @@
+"""Settings of the whole appliance."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from edge.settings.base import Identifier, Settings
+from edge.settings.cameras import CameraSettings
+from edge.settings.outputs import OutputsSettings
+from edge.settings.retraining import RetrainingSettings
+from edge.settings.rules import DEFAULT_RULES, RuleSettings
+from edge.settings.serving import ServingSettings
+from edge.settings.storage import RecordingSettings, RetentionSettings
+from edge.settings.web import WebSettings
+
+
+class SiteSettings(Settings):
+    """The whole appliance."""
+
+    site: Identifier = "site"
+    data_dir: str = Field("data", min_length=1)
+    database_url: str = Field("", description="empty: SQLite in data_dir; else postgresql+psycopg://...")
+    teacher: str = Field(
+        "", description="the golden model: a shipped name (traffic_ensemble) or a YAML file; empty: the demo's own"
+    )
+    student: str = Field(
+        "", description="what cameras start from: a shipped name (yolox_nano) or a YAML file; empty: the demo's own"
+    )
+    demo: bool = Field(False, description="the demo's drawn streets: there the demo's own models are right")
+    device: str = Field("auto", description="auto, cpu, or a GPU's UUID")
+    cores: float | None = Field(None, gt=0, le=1024, description="CPU cores Magpie may use; empty: all")
+    share_kind: Literal["auto", "cgroup", "coop", "mps", "mps+green"] = "auto"
+    control_share: float = Field(0.08, ge=0, le=0.5, description="kept for the control process itself")
+    web: WebSettings = WebSettings()
+    retraining: RetrainingSettings = RetrainingSettings()
+    recording: RecordingSettings = RecordingSettings()
+    retention: RetentionSettings = RetentionSettings()
+    serving: ServingSettings | None = None
+    rules: tuple[RuleSettings, ...] = Field(DEFAULT_RULES, max_length=200, description="when to raise alarms")
+    outputs: OutputsSettings = OutputsSettings()
+    cameras: tuple[CameraSettings, ...] = ()
+
+    @model_validator(mode="after")
+    def _distinct_cameras(self) -> SiteSettings:
+        ids = [c.id for c in self.cameras]
+        for camera in ids:
+            if ids.count(camera) > 1:
+                raise ValueError(f"cameras[].id: {camera!r} is there twice; each id once")
+        rules = [r.id for r in self.rules]
+        for number, rule in enumerate(rules):
+            if rules.index(rule) != number:
+                raise ValueError(f"rules[{number}].id: {rule!r} is there twice; each id once")
+        return self
+
+    def database(self) -> str:
+        """The database URL with the default filled in."""
+        return self.database_url or f"sqlite:///{Path(self.data_dir).absolute() / 'magpie.db'}"
+
+
+def site_schema() -> dict[str, Any]:
+    """JSON schema (draft 2020-12) of the site configuration. What depends on several fields is checked on reading."""
+    schema = SiteSettings.model_json_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | schema | {"title": "Magpie site configuration"}
