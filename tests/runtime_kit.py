@@ -7,9 +7,10 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 from edge.core.shares import Grant, LaunchSpec, Resize, Role, ShareCaps, Usage
+from edge.core.workers import Worker, WorkerKind
 from edge.runtime.supervisor import Supervisor
 from edge.shares.cpu import CpuPartitioner
 
@@ -45,8 +46,9 @@ class Bench:
 
     def start(self, name: str, main: Any, argument: Any = None, role: Role = "profiling", **more: Any) -> None:
         share = more.pop("share", 0.2)
+        kind = next(k for k in get_args(WorkerKind) if Worker(name, k).role == role)
         self.supervisor.start(
-            name, role, share, main, argument, self.said.append, self.lost.append, self.given_up.append, **more
+            Worker(name, kind), share, main, argument, self.said.append, self.lost.append, self.given_up.append, **more
         )
 
     def kinds(self) -> list[str]:

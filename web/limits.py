@@ -21,7 +21,6 @@ def overview(caller: Principal, whole: Json) -> Json:
     """`StateService.overview`."""
     if caller.sees_all:
         return whole
-    hidden = {c["id"] for c in whole["cameras"] if not caller.may_see(c["id"])}
     plan = whole.get("plan")
     if plan is not None:
         plan = dict(plan) | {"reasons": _keys(caller, plan.get("reasons", {}))}
@@ -31,8 +30,8 @@ def overview(caller: Principal, whole: Json) -> Json:
         "cameras": [c for c in whole["cameras"] if caller.may_see(c["id"])],
         "jobs": [j for j in whole["jobs"] if caller.may_see(j["camera"])],
         "complaints": told(caller, whole["complaints"], (c["id"] for c in whole["cameras"])),
-        "workers": [w for w in whole["workers"] if _worker(w["name"]) not in hidden],
-        "usage": [u for u in whole["usage"] if _worker(u["worker"]) not in hidden],
+        "workers": [w for w in whole["workers"] if caller.may_see(w["camera"])],
+        "usage": [u for u in whole["usage"] if caller.may_see(u["camera"])],
     }
 
 
@@ -95,7 +94,6 @@ def window_detail(caller: Principal, detail: Json) -> Json:
         return detail
     known = {c["camera"] for c in detail["window"]["cameras"]} | {j["camera"] for j in detail["jobs"]}
     known |= {s["id"] for p in detail["plans"] for s in p["problem"].get("streams", ())}
-    hidden = {c for c in known if not caller.may_see(c)}
 
     def plan(record: Json) -> dict[str, Any]:
         cause = "another camera" if names_other(caller, record["cause"], known) else record["cause"]
@@ -104,9 +102,7 @@ def window_detail(caller: Principal, detail: Json) -> Json:
     out = dict(detail) | {
         "window": window(caller, detail["window"]),
         "plans": [plan(p) for p in detail["plans"]],
-        "usage": [
-            u for u in detail["usage"] if caller.may_see(u.get("camera")) and _worker(u.get("worker", "")) not in hidden
-        ],
+        "usage": [u for u in detail["usage"] if caller.may_see(u["camera"])],
     }
     for part in ("profiles", "jobs", "costs"):
         out[part] = [row for row in detail[part] if caller.may_see(row.get("camera"))]
@@ -150,8 +146,3 @@ def _at(value: Any, path: str) -> Any:
 
 def _keys(caller: Principal, by_camera: Json) -> dict[str, Any]:
     return {camera: value for camera, value in by_camera.items() if caller.may_see(camera)}
-
-
-def _worker(name: str) -> str:
-    """The camera that a worker's name tells ("camera-north", "retrain-north"), or no camera's id."""
-    return str(name).partition("-")[2]

@@ -300,14 +300,11 @@ def _shares(s: Json) -> Iterator[Metric]:
     yield _gauge("magpie_reserved_share_ratio", "Share that is kept for Magpie's own work", ("activity",), rows)
     # Names of executors count up for ever: what is asked and given is told by role, and by camera where there is one.
     roles = {str(w["name"]): str(w["role"]) for w in overview["workers"]}
-    cameras = {str(c["id"]) for c in overview["cameras"]}
     sums: dict[tuple[str, str], dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for usage in overview["usage"]:
         if not usage.get("running", True):
             continue
-        name = str(usage["worker"])
-        camera = name.partition("-")[2]
-        key = (roles.get(name, "ended"), camera if camera in cameras else "")
+        key = (roles.get(str(usage["worker"]), "ended"), usage["camera"] or "")
         for field in ("asked", "granted", "used_share"):
             sums[key][field] += _number(usage.get(field)) or 0.0
     for field, name, about in (

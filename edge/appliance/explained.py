@@ -362,10 +362,9 @@ def _job(job: JobRecord, detail: WindowDetail, names: Mapping[str, str]) -> Json
 
 
 def _usage(u: ShareUsage) -> Json:
-    kind = "serving" if u.worker.startswith("executor-") else "front" if u.worker == "front" else u.role
     return {
         "worker": u.worker,
-        "kind": kind,
+        "kind": u.role,
         "camera": u.camera,
         "asked": u.asked,
         "granted": u.granted,

@@ -55,8 +55,8 @@ class Tally:
             self.retraining_device_s.pop(camera, None)
             return
         if kind == "worker.worker_lost":
-            # "retrain-north" is a "retrain": workers come and go, their kinds stay.
-            self.workers_lost[str(data.get("worker", "")).partition("-")[0] or _OTHER] += 1
+            # Workers come and go, their kinds stay.
+            self.workers_lost[str(data.get("kind", _OTHER))] += 1
         name = _OF_CAMERA.get(kind)
         if name is not None and camera is not None:
             self.cameras.setdefault(camera, Counter())[name] += 1

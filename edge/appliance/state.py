@@ -145,7 +145,9 @@ class State:
             "profiling_share": sum(w["share"] for w in workers if w["role"] == "profiling"),
             "control_share": self._site.control_share,
             "serving": self._served.overview(),
-            "usage": [u.to_json() for u in runtime.supervisor.usage()],
+            "usage": [
+                u.to_json() | {"activity": activity, "camera": camera} for u, activity, camera in runtime.usage()
+            ],
             "cameras": [
                 {"id": c.id, "name": c.settings.name or c.id, **c.state_json()} for c in runtime.cameras.values()
             ],

@@ -4,7 +4,7 @@ them. Functions of what was looked up; only `memory` and `versions` look at the 
 from __future__ import annotations
 
 import platform
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from types import MappingProxyType
 from typing import Any, Final
@@ -92,11 +92,11 @@ def workers(
     ids = frozenset(cameras)
     out = []
     for worker in found:
-        name, one = str(worker["name"]), used.get(str(worker["name"]), {})
+        one = used.get(str(worker["name"]), {})
         out.append(
             worker
             | {
-                "camera": _camera_of(name, ids),
+                "camera": worker["camera"] if worker["camera"] in ids else None,
                 "asked": one.get("asked"),
                 "granted": one.get("granted"),
                 "used": one.get("used_share"),
@@ -104,12 +104,6 @@ def workers(
             }
         )
     return out
-
-
-def _camera_of(worker: str, cameras: Collection[str]) -> str | None:
-    """ "camera-north" and "retrain-north" work for north alone."""
-    camera = worker.partition("-")[2]
-    return camera if camera in cameras else None
 
 
 def memory(pids: Iterable[int | None]) -> dict[int, int]:
@@ -154,9 +148,9 @@ def losses(overview: Json, serving: Json | None, retention_failures: int, output
     ids = {str(c["id"]) for c in overview["cameras"]}
     for worker in overview["workers"]:
         if worker.get("messages_lost"):
-            name = str(worker["name"])
             words = "commands or reports were lost"
-            add("messages", worker["messages_lost"], words, "worker", _camera_of(name, ids), name)
+            camera = worker["camera"] if worker["camera"] in ids else None
+            add("messages", worker["messages_lost"], words, "worker", camera, str(worker["name"]))
     for model in () if serving is None else serving["models"]:
         for code, words in _OF_SERVING.items():
             add(f"requests_{code}", model["total"].get(code), words, of=str(model["name"]))

@@ -12,6 +12,7 @@ from edge.core.configs import WHOLE, InferenceConfig, Region
 from edge.core.labels import Accuracy, LabelledWindow
 from edge.core.models import ModelVersion
 from edge.core.profiles import InferencePoint, InferenceProfile, RetrainingProfile
+from edge.core.workers import Worker
 from edge.runtime import messages as m
 from edge.settings import CameraSettings, InferenceSettings
 
@@ -155,12 +156,12 @@ class CameraRuntime:
     @property
     def worker(self) -> str:
         """Name of the camera's worker."""
-        return f"camera-{self.settings.id}"
+        return Worker.of_camera(self.settings.id).name
 
     @property
     def trainer(self) -> str:
         """Name of the camera's retraining worker."""
-        return f"retrain-{self.settings.id}"
+        return Worker.trainer_of(self.settings.id).name
 
     def status(self) -> CameraStatus:
         """State of the stream; of a camera whose worker is not up, what is known."""

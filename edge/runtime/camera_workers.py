@@ -14,6 +14,7 @@ from edge.core.baseline import Baseline
 from edge.core.configs import WHOLE
 from edge.core.errors import MagpieError
 from edge.core.models import ModelVersion
+from edge.core.workers import Worker
 from edge.recording.labelled_windows import pictured_windows
 from edge.runtime import messages as m
 from edge.runtime.camera import CameraRuntime, assumed_profile, looking_at
@@ -66,8 +67,7 @@ class CameraWorkers:
         camera.share = r.shares.partitioner.caps.quantize(max(r.shares.partitioner.caps.min_share, min(1.0, fair)))
         camera.inference = settings.inference.space(camera.region)[0]
         r.supervisor.start(
-            camera.worker,
-            "inference",
+            Worker.of_camera(camera.id),
             camera.share,
             camera_worker,
             partial(self._spec, settings.id),

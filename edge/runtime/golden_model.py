@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from edge.core.workers import GOLDEN
 from edge.runtime import messages as m
 from edge.runtime.golden_worker import GoldenWorkerSpec, golden_worker
 from edge.runtime.labelling import LabelQueue
 from edge.runtime.supervisor import Supervisor
-
-NAME = "golden"
 
 
 class GoldenModel:
@@ -28,7 +27,7 @@ class GoldenModel:
         self.ready = False
         #: It was started: a site without cameras needs none.
         self.started = False
-        self.labels = LabelQueue(lambda label: supervisor.send(NAME, label), usable_share)
+        self.labels = LabelQueue(lambda label: supervisor.send(GOLDEN.name, label), usable_share)
         self._supervisor, self._teacher, self._labelled, self._note = supervisor, teacher, labelled, note
 
     def start(self, share: float) -> bool:
@@ -37,7 +36,7 @@ class GoldenModel:
             return False
         self.started = True
         self._supervisor.start(
-            NAME, "golden", share, golden_worker, self._teacher, self._received, on_lost=self._lost
+            GOLDEN, share, golden_worker, self._teacher, self._received, on_lost=self._lost
         )  # fmt: skip
         return True
 

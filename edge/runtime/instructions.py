@@ -63,9 +63,8 @@ class Instructions:
     @do.register
     def _close_window(self, order: ev.CloseWindow) -> None:
         r = self._r
-        usages = r.supervisor.usage()
+        rows = r.usage()
         r.shares.partitioner.reset_usage()
-        rows = [(u, r.role_of(u.worker), r.camera_of(u.worker)) for u in usages]
         r.records.write(r.store.add_usage, order.window, rows)
         for camera in r.cameras.values():
             r.records.write(r.store.put_camera_window, order.window, camera.id, losses=camera.losses())

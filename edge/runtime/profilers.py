@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeAlias
 
+from edge.core.workers import Worker
 from edge.runtime import messages as m
 from edge.runtime.mains import profiler_worker
 from edge.runtime.supervisor import Supervisor
@@ -39,7 +40,8 @@ class Profilers:
     ) -> None:
         self._supervisor, self._cores, self._quantized = supervisor, cores, quantized
         self._urgency, self._answered, self._failed = urgency, answered, failed
-        self.names = tuple(f"profiler-{n}" for n in range(max(1, min(MOST, math.ceil(cores)))))
+        self._workers = tuple(Worker.profiler(n) for n in range(max(1, min(MOST, math.ceil(cores)))))
+        self.names = tuple(w.name for w in self._workers)
         self._look_again_s = look_again_s
         self._queue: list[Job] = []
         self._with: dict[str, Job] = {}
@@ -47,10 +49,9 @@ class Profilers:
 
     def start(self, share: float) -> None:
         """Start the workers with `share` of the device together."""
-        for name, own in self.shares(share):
+        for worker, (name, own) in zip(self._workers, self.shares(share), strict=True):
             self._supervisor.start(
-                name,
-                "profiling",
+                worker,
                 self._least(own),
                 profiler_worker,
                 self._cores,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from edge.core import events as ev
 from edge.core.errors import MagpieError
 from edge.core.profiles import RetrainingProfile
+from edge.core.workers import Worker
 from edge.runtime import messages as m
 from edge.runtime.camera import CameraRuntime
 from edge.runtime.judging import Gate, Judged
@@ -81,8 +82,7 @@ class Retrainings:
         )
         self._record_start(order, camera, profile, job)
         r.supervisor.start(
-            camera.trainer,
-            "retraining",
+            Worker.trainer_of(camera.id),
             max(r.shares.quantized(order.share), r.shares.partitioner.caps.min_share),
             training_worker,
             job,

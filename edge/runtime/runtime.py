@@ -20,8 +20,9 @@ from edge.core.errors import MagpieError, NotFound
 from edge.core.learning import LEARNED_DOCUMENT
 from edge.core.models import ModelVersion
 from edge.core.profiles import RetrainingProfile
-from edge.core.shares import Partitioner, Role
+from edge.core.shares import Partitioner, Usage
 from edge.core.window import WindowPlan, WindowProblem
+from edge.core.workers import Activity, Worker
 from edge.recording.labelled_windows import read_manifest
 from edge.runtime import messages as m
 from edge.runtime.boundary import Boundary
@@ -263,34 +264,25 @@ class Runtime:
     # -- what happened
 
     def _worker_event(self, note: Callable[..., None], kind: str, data: dict[str, Any]) -> None:
-        camera = self.camera_of(data.get("worker", ""))
-        note(f"worker.{kind}", camera=camera, data=data)
+        worker = self.supervisor.known(data.get("worker", ""))
+        about = {} if worker is None else {"kind": worker.kind}
+        note(f"worker.{kind}", camera=None if worker is None else self._camera_of(worker), data=data | about)
 
-    def camera_of(self, worker: str) -> str | None:
-        """The camera that a worker is for; None: for all, or for one that is gone."""
-        for prefix in ("camera-", "retrain-"):
-            if worker.startswith(prefix) and worker.removeprefix(prefix) in self.cameras:
-                return worker.removeprefix(prefix)
-        return None
+    def _camera_of(self, worker: Worker) -> str | None:
+        """The camera that a worker works for alone, if it is still there."""
+        return worker.camera if worker.camera in self.cameras else None
 
-    @staticmethod
-    def role_of(worker: str) -> Role:
-        """What a worker does."""
-        if worker.startswith("camera-"):
-            return "inference"
-        if worker.startswith("retrain-"):
-            return "retraining"
-        if worker == "golden":
-            return "golden"
-        return "inference" if worker.startswith(("executor-", "front")) else "profiling"
+    def usage(self) -> list[tuple[Usage, Activity, str | None]]:
+        """(shares asked, given and used; what for; for which camera) of each worker since the window began."""
+        return [(u, w.activity, w.camera) for w, u in self.supervisor.usage()]
 
     def share_usage(self, window: int) -> tuple[ShareUsage, ...]:
         """Shares asked, given and used since the window began, as they will be recorded when it closes."""
         now = self.clock.utc()
         return tuple(
             ShareUsage(
-                0, window, now, u.worker, self.role_of(u.worker), self.camera_of(u.worker), u.asked, u.granted,
-                u.used_share, u.device_seconds, u.wall_s, u.throttled_fraction,
+                0, window, now, u.worker, activity, camera, u.asked, u.granted, u.used_share, u.device_seconds,
+                u.wall_s, u.throttled_fraction,
             )
-            for u in self.supervisor.usage()
+            for u, activity, camera in self.usage()
         )  # fmt: skip

@@ -39,6 +39,7 @@ from edge.core.layout import (
 )
 from edge.core.serving import DeviceTable, ServedModel
 from edge.core.shares import ShareCaps
+from edge.core.workers import FRONT, Worker
 from edge.runtime.executor_worker import ExecutorSpec, SetVersions, VersionsLoaded, executor_worker
 from edge.runtime.process import WorkerMain
 from edge.runtime.serving_cameras import CamerasNow
@@ -71,7 +72,6 @@ from scheduler.policies import window_policy
 
 log = logging.getLogger(__name__)
 
-FRONT = "front"
 #: An executor that dies so often in a row is given up (the Supervisor waits 0, 1, 2, 4 s between).
 _MAX_RESTARTS = 4
 #: A client that loads a model waits at most so long; loading goes on after it.
@@ -195,7 +195,6 @@ class ServingRuntime:
         await self._look_at_cameras()
         self._supervisor.start(
             FRONT,
-            "inference",
             self.settings.front_share,
             self._front,
             self._front_spec,
@@ -215,7 +214,7 @@ class ServingRuntime:
         """Drain: the front answers what it has, executors end."""
         self._closing = True
         await self._tasks.end()
-        await self._supervisor.stop(FRONT, 10.0)
+        await self._supervisor.stop(FRONT.name, 10.0)
         await asyncio.gather(*(self._supervisor.stop(name) for name in list(self._expected)))
         self._socket.unlink(missing_ok=True)
 
@@ -260,10 +259,9 @@ class ServingRuntime:
     def _(self, order: r.StartExecutor) -> None:
         expect = ExpectExecutor(order.executor, secrets.token_urlsafe(24))
         self._expected[order.executor] = expect
-        self._supervisor.send(FRONT, expect)
+        self._supervisor.send(FRONT.name, expect)
         self._supervisor.start(
-            order.executor,
-            "inference",
+            Worker(order.executor, "executor"),
             order.share,
             executor_worker,
             ExecutorSpec(order.executor, str(self._socket), expect.token, order.versions),
@@ -284,7 +282,7 @@ class ServingRuntime:
     @_carry_out.register
     def _(self, order: r.SetLayout) -> None:
         self._layout = order.layout
-        self._supervisor.send(FRONT, order.layout)
+        self._supervisor.send(FRONT.name, order.layout)
 
     @_carry_out.register
     def _(self, order: r.StopExecutor) -> None:
@@ -335,7 +333,7 @@ class ServingRuntime:
 
     def _forget(self, executor: str) -> None:
         if self._expected.pop(executor, None) is not None:
-            self._supervisor.send(FRONT, ForgetExecutor(executor))
+            self._supervisor.send(FRONT.name, ForgetExecutor(executor))
 
     # -- front and executors
 
@@ -371,7 +369,7 @@ class ServingRuntime:
             self.listening, self._front_listens = message, True
             self._note("serving.listening", data={"http_port": message.http_port, "grpc_port": message.grpc_port})
             if self._layout is not None:
-                self._supervisor.send(FRONT, self._layout)
+                self._supervisor.send(FRONT.name, self._layout)
         elif isinstance(message, RepositoryCommand):
             self._tasks.spawn(self._command(message), f"{message.action} {message.model}")
 
@@ -622,7 +620,7 @@ class ServingRuntime:
             log.exception("%s %s", command.action, command.model)
             words = f"{command.action}: something went wrong inside the server; its log tells more"
             answer = replace(answer, error=words, code=Unavailable.code)
-        self._supervisor.send(FRONT, answer)
+        self._supervisor.send(FRONT.name, answer)
 
     async def index(self) -> list[dict[str, str]]:
         """Every version in the repository: [{"name", "version", "state", "reason"}]; READY, LOADING, UNAVAILABLE."""
@@ -819,7 +817,7 @@ class ServingRuntime:
     @property
     def front_up(self) -> bool:
         """Clients are listened to."""
-        return self._front_listens and self._supervisor.ready(FRONT)
+        return self._front_listens and self._supervisor.ready(FRONT.name)
 
     def status(self) -> dict[str, Any]:
         """For REST and people: what is served where, how fast, and what is not."""

@@ -24,7 +24,8 @@ from edge.core.errors import ShareError, WorkerFailed
 from edge.core.fields import mapping, number, required, sequence
 from edge.core.layout import ServedVersion
 from edge.core.serving import DeviceTable, Utilisation
-from edge.core.shares import Role, ShareCaps
+from edge.core.shares import ShareCaps
+from edge.core.workers import Worker
 from edge.runtime.serving_profiler_worker import Loaded, Sample, Sampled, Subject, serving_profiler_worker
 from edge.runtime.supervisor import Supervisor
 from edge.serving.profiling import (
@@ -67,7 +68,6 @@ class ProfileOptions:
     quantile: float = 0.95
     pairs: int = 18
     pair_seconds: float = 0.6
-    role: Role = "inference"
 
     def __post_init__(self) -> None:
         for share in self.shares:
@@ -439,8 +439,7 @@ class _Seat:
         loaded = self._expect(0)
         self._lost = False
         self._profiler.supervisor.start(
-            self._name,
-            self._profiler.options.role,
+            Worker(self._name, "executor"),
             self._percent / 100.0,
             serving_profiler_worker,
             self._subject,

@@ -17,6 +17,7 @@ import psutil
 
 from edge.core.clock import Clock
 from edge.core.shares import Partitioner, Role, Usage
+from edge.core.workers import Worker
 from edge.runtime.device_watch import DeviceWatch
 from edge.runtime.process import Beat, Retired, Stop, WorkerError, WorkerMain, describe_exit
 from edge.runtime.replacements import Replacements, send_held
@@ -65,6 +66,8 @@ class Supervisor:
         self._partitioner, self._clock, self._on_event = partitioner, clock, on_event
         self._patience = patience or Patience(HANG_S, START_S)
         self._workers: dict[str, WorkerState] = {}
+        #: Also those that ended and still have an account of what they used.
+        self._known: dict[str, Worker] = {}
         self._loop = asyncio.get_running_loop()
         self._watch: asyncio.Task[None] | None = None
         self._closing = False
@@ -98,6 +101,10 @@ class Supervisor:
         """All workers, for people."""
         return [w.to_json() for w in sorted(self._workers.values(), key=lambda w: w.spec.name)]
 
+    def known(self, name: str) -> Worker | None:
+        """What the worker of that name does, and for whom; None: none was started, or nothing is left of it."""
+        return self._known.get(name)
+
     def has(self, name: str) -> bool:
         """True if a worker of that name is owned (running or about to run again)."""
         return name in self._workers
@@ -114,8 +121,7 @@ class Supervisor:
 
     def start(
         self,
-        name: str,
-        role: Role,
+        worker: Worker,
         share: float,
         main: WorkerMain,
         argument: Any,
@@ -128,21 +134,21 @@ class Supervisor:
         finishes: bool = False,
         shared: bool = True,
     ) -> None:
-        """Start a worker. `argument` may be a callable: it is asked anew at every start. One that is not `shared`
-        holds no share of the device: `share` is shown only.
+        """Start `worker` with `share` of the device, 0-1. `argument` may be a callable: it is asked anew at every
+        start. One that is not `shared` holds no share of the device: `share` is shown only.
 
         `on_lost(reason)` is called when the process is gone without having been asked to; `on_given_up(reason)` when
         it will not be started again. A worker that `finishes` is done when it ends by itself with code 0.
         """
-        if name in self._workers:
-            raise ValueError(f"worker {name} exists")
+        if worker.name in self._workers:
+            raise ValueError(f"worker {worker.name} exists")
         lost = on_lost or (lambda reason: None)
         spec = WorkerSpec(
-            name, role, main, argument, on_message, lost, on_given_up, max_restarts, killable, finishes, shared
+            worker, main, argument, on_message, lost, on_given_up, max_restarts, killable, finishes, shared
         )
-        worker = WorkerState(spec, share, restart, Replacement(beside=role in _BESIDE))
-        self._workers[name] = worker
-        self._launch(worker)
+        self._known[worker.name] = worker
+        state = self._workers[worker.name] = WorkerState(spec, share, restart, Replacement(worker.role in _BESIDE))
+        self._launch(state)
 
     def send(self, name: str, message: Any) -> bool:
         """Send a command; False if the worker is not there, or does not read (then the command is lost and counted).
@@ -197,9 +203,12 @@ class Supervisor:
             worker.seat.last_error, worker.seat.ending = reason, True
             self._seats.end_soon(worker, worker.seat)
 
-    def usage(self) -> tuple[Usage, ...]:
-        """Shares asked, given and used by every worker since the last reset."""
-        return merged(self._partitioner.usage())
+    def usage(self) -> tuple[tuple[Worker, Usage], ...]:
+        """Shares asked, given and used by every worker since the last reset, also of those that ended meanwhile."""
+        found = merged(self._partitioner.usage())
+        accounts = {u.worker for u in found}
+        self._known = {n: w for n, w in self._known.items() if n in self._workers or n in accounts}
+        return tuple((self._known[u.worker], u) for u in found if u.worker in self._known)
 
     # -- starting
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from edge.core.shares import Role
+from edge.core.workers import Worker
 from edge.runtime.process import WorkerMain, WorkerProcess
 from edge.shares import double_buffer as db
 
@@ -17,8 +18,7 @@ from edge.shares import double_buffer as db
 class WorkerSpec:
     """How a worker is to be run, and who hears of it. `argument` may be a callable: it is asked anew at every start."""
 
-    name: str
-    role: Role
+    worker: Worker
     main: WorkerMain
     argument: Any
     on_message: Callable[[Any], None]
@@ -29,6 +29,16 @@ class WorkerSpec:
     finishes: bool
     #: False: it holds no share of the device (it computes nothing there, or must never wait for a share).
     shared: bool = True
+
+    @property
+    def name(self) -> str:
+        """The worker's."""
+        return self.worker.name
+
+    @property
+    def role(self) -> Role:
+        """How its share is enforced."""
+        return self.worker.role
 
     def argument_now(self) -> Any:
         """The argument of a process that starts, or takes over, at this instant."""
@@ -113,6 +123,8 @@ class WorkerState:
         return {
             "name": self.spec.name,
             "role": self.spec.role,
+            "kind": self.spec.worker.kind,
+            "camera": self.spec.worker.camera,
             "state": self.state,
             "pid": self.process.pid if self.process and self.seat and not self.seat.gone else None,
             "share": self.share,

@@ -12,8 +12,9 @@ from edge.core import checks
 from edge.core.errors import Conflict, InvalidValue, NotFound
 from edge.core.labels import Accuracy
 from edge.core.profiles import RetrainingProfile
-from edge.core.shares import Role, Usage
+from edge.core.shares import Usage
 from edge.core.window import WindowPlan, WindowProblem
+from edge.core.workers import Activity
 from edge.store import tables as t
 from edge.store.database import retried, upsert
 from edge.store.parts import Part, document, page, text, words
@@ -356,16 +357,16 @@ class WindowsPart(Part):
 
     @retried
     def add_usage(
-        self, window: int, usages: Sequence[tuple[Usage, Role, str | None]], at_utc_s: float | None = None
+        self, window: int, usages: Sequence[tuple[Usage, Activity, str | None]], at_utc_s: float | None = None
     ) -> None:
-        """Record what workers were given and used: (usage, role, camera or None) each. Raises NotFound."""
+        """Record what workers were given and used: (usage, what for, camera or None) each. Raises NotFound."""
         now = self._clock.utc() if at_utc_s is None else at_utc_s
         rows = [
             {
                 "window": window,
                 "at_utc_s": now,
                 "worker": text("worker", usage.worker),
-                "role": role,
+                "role": activity,
                 "camera": camera,
                 "asked": usage.asked,
                 "granted": usage.granted,
@@ -374,7 +375,7 @@ class WindowsPart(Part):
                 "wall_s": usage.wall_s,
                 "throttled_fraction": usage.throttled_fraction,
             }
-            for usage, role, camera in usages
+            for usage, activity, camera in usages
         ]
         with self.database.write() as c:
             _need_window(c, window)

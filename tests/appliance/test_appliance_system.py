@@ -20,7 +20,10 @@ def overview(**losses: Any) -> dict[str, Any]:
     return {
         "cameras": [{"id": "north", "losses": {"stalls": 2, "frames_replaced": 5}}, {"id": "new", "losses": {}}],
         "losses": {"labels": {"missed": 3}, "journal": 1, "live_pictures": 0} | losses,
-        "workers": [{"name": "golden", "messages_lost": 0}, {"name": "camera-north", "messages_lost": 4}],
+        "workers": [
+            {"name": "golden", "camera": None, "messages_lost": 0},
+            {"name": "camera-north", "camera": "north", "messages_lost": 4},
+        ],
     }
 
 
@@ -42,9 +45,9 @@ def test_limits_of_a_gpu_kind_are_told() -> None:
 
 def test_workers_have_their_camera_usage_and_memory() -> None:
     found = [
-        {"name": "camera-north", "role": "inference", "pid": 7},
-        {"name": "golden", "role": "golden", "pid": None},
-        {"name": "executor-1", "role": "inference", "pid": 9},
+        {"name": "camera-north", "role": "inference", "camera": "north", "pid": 7},
+        {"name": "golden", "role": "golden", "camera": None, "pid": None},
+        {"name": "executor-1", "role": "inference", "camera": None, "pid": 9},
     ]
     usage = [
         {"worker": "camera-north", "asked": 0.9, "granted": 0.9, "used_share": 0.1, "running": False},

@@ -9,6 +9,7 @@ from runtime_kit import Respawning
 
 from edge.core.clock import ManualClock
 from edge.core.shares import Grant, Resize, Role
+from edge.core.workers import GOLDEN
 from edge.runtime.device_watch import DeviceWatch
 from edge.runtime.replacements import Replacements
 from edge.runtime.seats import Seats
@@ -43,7 +44,7 @@ class Watched:
         self.relaunched: list[str] = []
         clock = ManualClock()
         spec = WorkerSpec(
-            "golden", "golden", lambda channel, argument: None, None, lambda message: None, lambda why: None,
+            GOLDEN, lambda channel, argument: None, None, lambda message: None, lambda why: None,
             None, None, False, False, shared,
         )  # fmt: skip
         self.worker = WorkerState(spec, 0.3, True, Replacement(beside=True), state="running")

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edge.core.labels import LabelledWindow
+from edge.core.workers import Worker
 from edge.runtime import messages as m
 from edge.runtime.profilers import Job, Profilers
 
@@ -25,11 +26,11 @@ class Workers:
         self.shares: dict[str, float] = {}
         self.calls: dict[str, tuple[Any, Any]] = {}
 
-    def start(self, name: str, role: str, share: float, main: Any, spec: Any, on_message: Any, **more: Any) -> None:
-        assert role == "profiling"
-        self.started[name] = share
-        self.there.add(name)
-        self.calls[name] = (on_message, more["on_lost"])
+    def start(self, worker: Worker, share: float, main: Any, spec: Any, on_message: Any, **more: Any) -> None:
+        assert worker.kind == "profiler"
+        self.started[worker.name] = share
+        self.there.add(worker.name)
+        self.calls[worker.name] = (on_message, more["on_lost"])
 
     def ready(self, name: str) -> bool:
         return name in self.there

@@ -11,6 +11,7 @@ from runtime_kit import Respawning
 from edge.core.clock import ManualClock
 from edge.core.errors import ShareError
 from edge.core.shares import Resize
+from edge.core.workers import Worker
 from edge.runtime.process import Ready, Retire, TakeOver
 from edge.runtime.replacements import Replacements
 from edge.runtime.seats import Seats
@@ -54,7 +55,7 @@ class Put:
         self.lost: list[str] = []
         self.clock = ManualClock()
         spec = WorkerSpec(
-            "w", "retraining", mains.obedient, lambda: "now", self.said.append, self.lost.append,
+            Worker("w", "retrain"), mains.obedient, lambda: "now", self.said.append, self.lost.append,
             None, None, False, False, shared,
         )  # fmt: skip
         self.worker = WorkerState(spec, 0.2, True, Replacement(beside=False), generation=1, state="running")

@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 from edge.core.clock import ManualClock
+from edge.core.workers import Worker
 from edge.runtime import messages as m
 from edge.runtime.complaints import Complaints
 from edge.runtime.device_shares import DeviceShares
@@ -89,10 +90,8 @@ class Workers:
         self.received: Any = None
         self.lost: Any = None
 
-    def start(
-        self, name: str, role: str, share: float, main: Any, argument: Any, on_message: Any, on_lost: Any
-    ) -> None:
-        self.started.append((name, share))
+    def start(self, worker: Worker, share: float, main: Any, argument: Any, on_message: Any, on_lost: Any) -> None:
+        self.started.append((worker.name, share))
         self.received, self.lost = on_message, on_lost
 
     def send(self, name: str, message: Any) -> bool:

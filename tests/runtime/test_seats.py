@@ -11,6 +11,7 @@ from runtime_kit import Respawning, until
 from edge.core.clock import SystemClock
 from edge.core.errors import ShareError
 from edge.core.shares import Grant, Role
+from edge.core.workers import Worker
 from edge.runtime.process import Ready
 from edge.runtime.replacements import send_held
 from edge.runtime.seats import Seats
@@ -40,7 +41,7 @@ class Heard:
 
     def worker(self, argument: Any = None) -> WorkerState:
         spec = WorkerSpec(
-            "w", "profiling", mains.obedient, argument, lambda message: None, lambda why: None,
+            Worker("w", "profiler"), mains.obedient, argument, lambda message: None, lambda why: None,
             None, None, False, False,
         )  # fmt: skip
         return WorkerState(spec, 0.2, True, Replacement(beside=False))
@@ -112,7 +113,7 @@ def test_held_commands_wait_for_a_process() -> None:
             return True
 
     worker = WorkerState(
-        WorkerSpec("w", "golden", mains.obedient, None, lambda m: None, lambda w: None, None, None, False, False),
+        WorkerSpec(Worker("w", "golden"), mains.obedient, None, lambda m: None, lambda w: None, None, None, False, False),
         0.2, True, Replacement(beside=True),
     )  # fmt: skip
     worker.replacement.held.extend([1, Ready()])

@@ -309,7 +309,7 @@ async def test_a_camera_is_replaced_by_a_warm_twin_without_losing_a_frame(
     assert b.words("took over") == [2], "with the argument of that instant"
     (state,) = b.supervisor.workers()
     assert (state["share"], state["respawns"], state["restarts"], b.lost) == (0.5, 1, 0, [])
-    (usage,) = [u for u in b.supervisor.usage() if u.running]
+    (usage,) = [u for _, u in b.supervisor.usage() if u.running]
     assert usage.worker == "camera-a"
     assert shares.attached == {"camera-a~1": new}
 
@@ -506,3 +506,15 @@ async def test_events_name_a_worker_or_the_device(bench: Make) -> None:
     assert WorkerError("ZeroDivisionError", "unexpected: one over nothing").message == b.lost[0]
     times = [n for n, _ in enumerate(b.events)]
     assert all(a < c for a, c in pairwise(times))
+
+
+async def test_what_a_worker_did_is_known_until_its_account_is_closed(bench: Make) -> None:
+    b = bench()
+    b.start("w", mains.obedient, role="retraining")
+    await until(lambda: b.supervisor.ready("w"))
+    await b.supervisor.stop("w")
+    ((worker, usage),) = b.supervisor.usage()
+    assert (worker.name, worker.role, usage.running) == ("w", "retraining", False)
+    b.supervisor._partitioner.reset_usage()
+    assert b.supervisor.usage() == ()
+    assert b.supervisor.known("w") is None

@@ -127,7 +127,7 @@ class DictAppliance:
             }
         self.in_force[camera.id] = second
 
-    def note(self, kind: str, camera: str | None = None, **data: Any) -> None:
+    def note(self, kind: str, /, camera: str | None = None, **data: Any) -> None:
         """Journal an event and tell the listeners."""
         entry = {
             "id": next(self._events),

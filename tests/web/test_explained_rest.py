@@ -19,6 +19,10 @@ class Viewer:
     def __init__(self, *cameras: str) -> None:
         self._cameras = frozenset(cameras)
 
+    @property
+    def directory(self) -> Viewer:
+        return self
+
     def when_changed(self, _: Any) -> None: ...
 
     async def who(self, _: Any) -> Principal:

@@ -56,7 +56,7 @@ def service() -> DictAppliance:
     service.note("retraining.started", "north")
     service.note("model.rejected", "north", gpu_s=8.5)
     service.note("model.rolled_back", "south", by="operator")
-    service.note("worker.worker_lost", "north", worker="camera-north", reason="killed")
+    service.note("worker.worker_lost", "north", worker="camera-north", kind="camera", reason="killed")
     return service
 
 
@@ -207,11 +207,13 @@ async def test_the_number_of_series_follows_cameras_not_time(service: DictApplia
         return len(samples(render(await service.state.metrics()).decode()))
 
     for kind in kinds:
-        service.note(kind, "north", worker="executor-0")
+        service.note(kind, "north", worker="executor-0", **({"kind": "executor"} if "worker" in kind else {}))
     before = await count()
     for n in range(500):
         for kind in kinds:
-            service.note(kind, "north", worker=f"executor-{n}", version=f"north-{n}", reason=f"reason {n}")
+            service.note(
+                kind, "north", worker=f"executor-{n}", kind="executor", version=f"north-{n}", reason=f"reason {n}"
+            )
     assert await count() == before
 
 
@@ -305,8 +307,12 @@ def expressions(value: Any) -> Iterator[str]:
 async def test_the_grafana_dashboard_asks_for_what_is_there(service: DictAppliance) -> None:
     service.reasons = [{"code": "x", "message": "y"}]
     snapshot = await service.state.metrics()
-    snapshot["overview"]["workers"] = [{"name": "camera-north", "role": "inference", "state": "running"}]
-    snapshot["overview"]["usage"] = [{"worker": "camera-north", "asked": 0.2, "granted": 0.2, "used_share": 0.1}]
+    snapshot["overview"]["workers"] = [
+        {"name": "camera-north", "role": "inference", "state": "running", "camera": "north"}
+    ]
+    snapshot["overview"]["usage"] = [
+        {"worker": "camera-north", "camera": "north", "asked": 0.2, "granted": 0.2, "used_share": 0.1}
+    ]
     snapshot["counts"]["retention"]["bytes_kept"] = 1000
     snapshot["overview"]["losses"]["live_pictures"] = 0
     snapshot["overview"]["losses"]["labels"] = {"labelled": 3, "seconds": 1.0}

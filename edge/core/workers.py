@@ -1,0 +1,61 @@
+"""Worker processes by what they do and for which camera. Nobody reads it out of a name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from edge.core.shares import Role
+
+WorkerKind = Literal["camera", "retrain", "golden", "profiler", "executor", "front"]
+#: What a worker's share of the device is for.
+Activity = Literal["inference", "retraining", "golden", "profiling", "serving", "front"]
+
+_ROLES: Final[Mapping[WorkerKind, Role]] = {
+    "camera": "inference",
+    "retrain": "retraining",
+    "golden": "golden",
+    "profiler": "profiling",
+    "executor": "inference",
+    "front": "inference",
+}
+_ACTIVITIES: Final[Mapping[WorkerKind, Activity]] = {**_ROLES, "executor": "serving", "front": "front"}
+
+
+@dataclass(frozen=True)
+class Worker:
+    """`name` is unique among those that run; `camera` is the one that it works for alone."""
+
+    name: str
+    kind: WorkerKind
+    camera: str | None = None
+
+    @classmethod
+    def of_camera(cls, camera: str) -> Worker:
+        """The worker that reads a camera and answers its frames."""
+        return cls(f"camera-{camera}", "camera", camera)
+
+    @classmethod
+    def trainer_of(cls, camera: str) -> Worker:
+        """The worker that retrains a camera's student."""
+        return cls(f"retrain-{camera}", "retrain", camera)
+
+    @classmethod
+    def profiler(cls, number: int) -> Worker:
+        """One of the micro-profiler's and evaluation's workers."""
+        return cls(f"profiler-{number}", "profiler")
+
+    @property
+    def role(self) -> Role:
+        """How its share is enforced."""
+        return _ROLES[self.kind]
+
+    @property
+    def activity(self) -> Activity:
+        """What its share is for, as recorded and shown."""
+        return _ACTIVITIES[self.kind]
+
+
+GOLDEN: Final = Worker("golden", "golden")
+FRONT: Final = Worker("front", "front")
