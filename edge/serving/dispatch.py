@@ -20,7 +20,8 @@ from edge.core.errors import DeadlineMissed, InvalidValue, MagpieError, Overload
 from edge.core.layout import ExecutorConnected, ExecutorDrained, ExecutorGone, Layout, Route, ServedVersion
 from edge.core.oip import InferResponse, Tensor
 from edge.serving.arena import ArenaFull, aligned, tensor_bytes
-from edge.serving.link import BatchDone, BatchInput, Failed, FrontLink
+from edge.serving.front_link import BatchDone, BatchInput, FrontLink
+from edge.serving.link_messages import Failed
 from edge.serving.queues import ModelQueue, Pending
 from edge.serving.statistics import ExecutorCounts, ModelCounts, Outcome, VersionStatistics
 
@@ -397,7 +398,7 @@ class Dispatcher:
             seat = self.seats[name] = Seat(name)
         return seat
 
-    # -- executors (edge.serving.link.LinkHandler)
+    # -- executors (edge.serving.front_link.LinkHandler)
 
     def joined(self, link: FrontLink) -> None:
         """An executor has connected."""

@@ -30,7 +30,7 @@ from edge.core.errors import (
 from edge.core.layout import Layout, RepositoryAnswer, RepositoryCommand, ServedVersion, TrafficReport
 from edge.core.oip import DATATYPES, InferRequest, InferResponse, ModelMetadata, Tensor, TensorSpec
 from edge.serving.dispatch import Dispatcher, Event, Served
-from edge.serving.link import FrontLink
+from edge.serving.front_link import FrontLink
 from edge.serving.queues import DEFAULT_LEVEL, Pending, nbytes_of
 
 EXTENSIONS = (
@@ -79,7 +79,7 @@ class Front:
     # -- the control process's side
 
     def joined(self, link: FrontLink) -> None:
-        """An executor has connected (edge.serving.link.FrontServer's `on_executor`)."""
+        """An executor has connected (edge.serving.front_server.FrontServer's `on_executor`)."""
         self._dispatcher.joined(link)
 
     def apply(self, layout: Layout) -> None:

@@ -19,8 +19,10 @@ from edge.core.layout import ExecutorConnected, Layout, RepositoryCommand, Route
 from edge.core.oip import InferRequest, Tensor, TensorSpec
 from edge.core.serving import Gpulet, ModelBatch
 from edge.serving.arena import ArenaFull
+from edge.serving.executor_link import ExecutorLink, needed_room
 from edge.serving.front import Front
-from edge.serving.link import Batch, Done, ExecutorLink, Failed, FrontServer, LinkLost, Times, needed_room
+from edge.serving.front_server import FrontServer
+from edge.serving.link_messages import Batch, Done, Failed, LinkLost, Times
 from scheduler.gpulets.batching import DeadlineBatching
 
 Answer = Callable[[Batch, dict[str, NDArray[Any]]], Sequence[Tensor]]
