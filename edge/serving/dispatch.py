@@ -20,7 +20,7 @@ from edge.serving.arena import ArenaFull
 from edge.serving.batch_times import BatchTimes
 from edge.serving.deadlines import TICK_S, DeadlineWatch
 from edge.serving.front_link import BatchDone, BatchInput, FrontLink
-from edge.serving.lanes import RunningBatch, Seat, SeatLane, Served
+from edge.serving.lanes import ExecutorSeat, RunningBatch, SeatLane, Served
 from edge.serving.link_messages import Failed
 from edge.serving.open_requests import OpenRequests, too_late
 from edge.serving.outputs import checked_outputs
@@ -249,7 +249,7 @@ class Dispatcher:
         if any(served.queue.leaving for served in dirty):
             self._settle()
 
-    def _feed(self, seat: Seat) -> None:
+    def _feed(self, seat: ExecutorSeat) -> None:
         """Hand over the next batch, if it is time."""
         while seat.link is not None and not seat.blocked and not self._closed:
             now_s = self._clock()
@@ -266,7 +266,7 @@ class Dispatcher:
             if not self._next(seat, now_s):
                 return
 
-    def _later(self, seat: Seat, seconds: float) -> None:
+    def _later(self, seat: ExecutorSeat, seconds: float) -> None:
         due_s = self._loop.time() + max(TICK_S, seconds)
         if seat.timer is not None:
             if seat.timer_s <= due_s:
@@ -274,11 +274,11 @@ class Dispatcher:
             seat.timer.cancel()
         seat.timer, seat.timer_s = self._loop.call_at(due_s, self._tick, seat), due_s
 
-    def _tick(self, seat: Seat) -> None:
+    def _tick(self, seat: ExecutorSeat) -> None:
         seat.timer = None
         self._feed(seat)
 
-    def _next(self, seat: Seat, now_s: float) -> bool:
+    def _next(self, seat: ExecutorSeat, now_s: float) -> bool:
         """The next batch of the first model in turn that has one; False if there is none."""
         lanes, link = seat.lanes, seat.link
         assert link is not None
@@ -312,7 +312,7 @@ class Dispatcher:
             self._later(seat, again_s - now_s)
         return False
 
-    def _send(self, seat: Seat, lane: SeatLane, take: Sequence[tuple[int, int]], now_s: float) -> bool:
+    def _send(self, seat: ExecutorSeat, lane: SeatLane, take: Sequence[tuple[int, int]], now_s: float) -> bool:
         """Hand a batch over; False if nothing was sent (the queue may have changed)."""
         served, link = lane.served, seat.link
         assert link is not None
@@ -345,7 +345,7 @@ class Dispatcher:
 
     def _no_room(
         self,
-        seat: Seat,
+        seat: ExecutorSeat,
         lane: SeatLane,
         parts: list[TakenRows],
         rows: int,

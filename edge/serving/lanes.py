@@ -37,7 +37,7 @@ class Served:
 class SeatLane:
     """One model's place in an executor's cycle. Times are in seconds on the front's clock."""
 
-    seat: Seat
+    seat: ExecutorSeat
     served: Served
     batch: int
     times: BatchTimes
@@ -84,7 +84,7 @@ class RunningBatch:
 
 
 @dataclass(eq=False)
-class Seat:
+class ExecutorSeat:
     """One executor as the front knows it."""
 
     name: str

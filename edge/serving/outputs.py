@@ -63,6 +63,7 @@ class JoinedOutputs:
     are as wide, and `rows` long."""
 
     def __init__(self, names: Sequence[str], rows: int, first: Mapping[str, Tensor]) -> None:
+        self._names = tuple(names)
         self._datatypes = {name: first[name].datatype for name in names}
         self._arrays: dict[str, NDArray[Any]] = {
             name: np.empty((rows, *first[name].array.shape[1:]), first[name].array.dtype) for name in names
@@ -84,8 +85,8 @@ class JoinedOutputs:
             at += count
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """All outputs, in the order of their names."""
-        return tuple(Tensor(name, self._datatypes[name], array) for name, array in self._arrays.items())
+        """The outputs by their names, in the order and as often as these were given."""
+        return tuple(Tensor(name, self._datatypes[name], self._arrays[name]) for name in self._names)
 
 
 def checked_outputs(version: ServedVersion, outputs: Sequence[Tensor]) -> dict[str, Tensor]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from edge.core.errors import NotFound, Unavailable
 from edge.core.layout import Layout, Route, ServedVersion, TrafficReport
 from edge.serving.batch_times import BatchTimes
-from edge.serving.lanes import Seat, SeatLane, Served
+from edge.serving.lanes import ExecutorSeat, SeatLane, Served
 from edge.serving.statistics import ModelCounts, VersionStatistics
 
 log = logging.getLogger(__name__)
@@ -22,7 +22,7 @@ class RoutingTable:
         self.layout: Layout | None = None
         self.served: dict[str, Served] = {}  # by key
         self.current: dict[str, Served] = {}  # by model
-        self.seats: dict[str, Seat] = {}
+        self.seats: dict[str, ExecutorSeat] = {}
         self._counts: dict[str, ModelCounts] = {}
         self._statistics: dict[str, VersionStatistics] = {}
 
@@ -44,11 +44,11 @@ class RoutingTable:
             return False
         return all(bool(s.live_lanes()) for m, s in self.current.items() if m not in layout.refused)
 
-    def seat(self, executor: str) -> Seat:
+    def seat(self, executor: str) -> ExecutorSeat:
         """The executor's place, made if there is none."""
         seat = self.seats.get(executor)
         if seat is None:
-            seat = self.seats[executor] = Seat(executor)
+            seat = self.seats[executor] = ExecutorSeat(executor)
         return seat
 
     def find(self, model: str, version: str | None) -> Served:

@@ -40,7 +40,7 @@ from scheduler.gpulets.reorganiser_events import (
     VersionServed,
 )
 from scheduler.gpulets.reorganiser_settings import ReorganiserSettings, ShareKindLimits
-from scheduler.gpulets.routes import Routes
+from scheduler.gpulets.routes import ServingRoutes
 from scheduler.gpulets.versions import loads_alike
 
 _EPS = 1e-6
@@ -84,7 +84,7 @@ class Reorganiser:
         self.state = ReorganiserState(capacity, table)
         self.settings = settings
         self._plan, self._kind = plan, shares or ShareKindLimits()
-        self.demands, self.partitions, self.routes = Demands(), Partitions(self._kind), Routes()
+        self.demands, self.partitions, self.routes = Demands(), Partitions(self._kind), ServingRoutes()
 
     def handle(self, event: Event) -> list[Instruction]:
         """Take one event in; returns what must be done, in order."""

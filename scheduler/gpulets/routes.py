@@ -13,7 +13,7 @@ from scheduler.gpulets.verdict import times
 from scheduler.gpulets.versions import with_limits
 
 
-class Routes:
+class ServingRoutes:
     """The last layout that the front was told; None before the first."""
 
     def __init__(self) -> None:

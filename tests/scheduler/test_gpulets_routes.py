@@ -9,7 +9,7 @@ from reorganiser_world import demand, table, version
 from edge.core.serving import Gpulet, ModelBatch
 from scheduler.gpulets.demand import Demands, ModelView
 from scheduler.gpulets.partitions import ExecutorView
-from scheduler.gpulets.routes import Routes
+from scheduler.gpulets.routes import ServingRoutes
 
 
 def executor(name: str, model: str, percent: int = 20, batch: int = 2) -> ExecutorView:
@@ -24,7 +24,7 @@ def models(*names: str) -> list[ModelView]:
 
 
 def test_a_layout_has_the_planned_times_and_the_next_number_and_is_told_once() -> None:
-    routes = Routes()
+    routes = ServingRoutes()
     first = routes.update([executor("e2", "b"), executor("e1", "a")], models("b", "a", "c"), {"c": "no"}, (), table())
     assert first is not None
     assert first.number == 1
@@ -42,7 +42,7 @@ def test_a_layout_has_the_planned_times_and_the_next_number_and_is_told_once() -
 
 def test_latencies_that_are_not_known_plan_no_times() -> None:
     for table_, batch in ((None, 2), (table(), 5)):
-        made = Routes().update([executor("e", "a", batch=batch)], models("a"), {}, (), table_)
+        made = ServingRoutes().update([executor("e", "a", batch=batch)], models("a"), {}, (), table_)
         assert made is not None
         assert made.routes[0].batch_ms == {}
 
@@ -51,6 +51,6 @@ def test_the_version_that_serves_has_the_limits_that_are_asked_now() -> None:
     (model,) = models("a")
     model.serving = version("a")
     model.demand = replace(model.demand, version=version("a", 2, slo_ms=90.0, priority=3))
-    made = Routes().update([], [model], {}, (), None)
+    made = ServingRoutes().update([], [model], {}, (), None)
     assert made is not None
     assert [(m.version, m.slo_ms, m.priority) for m in made.models] == [("1", 90.0, 3)]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from front_kit import pending, served, version
 
 from edge.serving.batch_times import BatchTimes
-from edge.serving.lanes import RunningBatch, Seat, SeatLane
+from edge.serving.lanes import ExecutorSeat, RunningBatch, SeatLane
 
 
-def seat(*batches: tuple[str, int, float]) -> Seat:
+def seat(*batches: tuple[str, int, float]) -> ExecutorSeat:
     """An executor with a lane per (model, batch, seconds of a full batch)."""
-    made = Seat("e")
+    made = ExecutorSeat("e")
     made.lanes = [SeatLane(made, served(version(m)), n, BatchTimes(n, s)) for m, n, s in batches]
     return made
 

@@ -8,7 +8,7 @@ from front_kit import version
 
 from edge.core.errors import Unavailable
 from edge.core.oip import Tensor, TensorSpec
-from edge.serving.outputs import OutputSizes, checked_outputs
+from edge.serving.outputs import JoinedOutputs, OutputSizes, checked_outputs
 
 FIXED = TensorSpec("y", "FP32", (-1, 4))
 FREE = TensorSpec("z", "FP32", (-1, -1))
@@ -59,3 +59,13 @@ def test_outputs_that_the_model_does_not_declare_are_not_believed(outputs: list[
 def test_outputs_as_declared_are_found_by_name() -> None:
     y = tensor("y", 3, 4)
     assert checked_outputs(version(outputs=[FIXED]), [tensor("other", 1), y])["y"] is y
+
+
+def test_rows_of_several_batches_are_joined_by_their_places_and_named_as_asked() -> None:
+    first = {n: Tensor(n, "FP32", np.array([[1.0], [2.0]], np.float32)) for n in "yz"}
+    second = {n: Tensor(n, "FP32", np.array([[9.0], [3.0]], np.float32)) for n in "yz"}
+    joined = JoinedOutputs(("z", "y", "z"), 3, first)
+    joined.put("m", [(2, 1), (0, 1)], first, 0)
+    joined.put("m", [(1, 1)], second, 1)
+    assert [t.name for t in joined.tensors()] == ["z", "y", "z"]
+    assert joined.tensors()[1].array.tolist() == [[2.0], [3.0], [1.0]]
