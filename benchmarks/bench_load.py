@@ -135,7 +135,7 @@ async def punctual(url: str, rate: float, seconds: float, seed: int) -> dict[str
         "sent_per_s": round(m.answered_rate, 1),
         "cpu": round(report.client_cpu_s / (seconds + 0.5), 3),
         "lag_p99_ms": m.lag_ms["p99"],
-        "late_sends": m.late_sends / m.offered,
+        "late_sends": m.late_sends / m.counts.offered,
         "latency_p50_ms": m.latency_ms["p50"],
         "kept_up": report.client_kept_up,
     }

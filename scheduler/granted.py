@@ -94,6 +94,106 @@ def _advance(progress: _Progress, option: RetrainingOption | None, share: float,
         progress.accuracy = option.end_accuracy
 
 
+class _SegmentShares:
+    """The shares of one segment's jobs, in steps: `given` never exceed the devices together nor one device per job.
+
+    `accuracy` is that of each stream's model in the segment; `step` is the share kind's. Methods raise `given`.
+    """
+
+    def __init__(
+        self,
+        problem: WindowProblem,
+        asked: Mapping[str, StreamAllocation],
+        accuracy: Mapping[str, float],
+        caps: ShareCaps,
+        step: float,
+    ) -> None:
+        self._problem, self._asked, self._accuracy = problem, asked, accuracy
+        self._caps, self._step = caps, step
+        self._profiles = {s.id: s.inference_profile for s in problem.streams}
+        self.wish: dict[_Key, float] = {}
+        for s in problem.streams:
+            a = asked.get(s.id, StreamAllocation(0.0))
+            self.wish[s.id, "inference"] = a.inference_share
+            if a.retrain_config is not None and a.retraining_share > 0:
+                self.wish[s.id, "retraining"] = a.retraining_share
+        # Down to the sixth digit: a share that was rounded up, times many cameras, is more than there is.
+        self.given: dict[_Key, float] = {
+            k: min(caps.quantize(min(1.0, v)), math.floor(min(1.0, v) * 1e6 + 1e-3) / 1e6) for k, v in self.wish.items()
+        }
+        self._serving = [k for k in self.wish if k[1] == "inference"]
+        self._training = [k for k in self.wish if k[1] == "retraining"]
+
+    def keep_floors(self) -> None:
+        """Lift streams that rounding has put under the floor."""
+        floor = self._problem.a_min or 0.0
+        for key in self._serving:
+            reachable = self._worth(key[0], self.wish[key]) >= floor - EPSILON
+            while reachable and self._worth(key[0], self.given[key]) < floor - EPSILON and self._lift(key):
+                pass
+
+    def start_workers(self) -> None:
+        """Give workers that would have nothing the least that they can have."""
+        for key in self._serving + self._training:
+            if self.given[key] == 0 and self.wish[key] > 0:
+                self._lift(key)
+
+    def restore_retrainings(self) -> None:
+        """Give retrainings what they were promised."""
+        for key in self._training:
+            while self.given[key] < self.wish[key] - 1e-9 and self._lift(key):
+                pass
+
+    def raise_inference(self) -> None:
+        """Give what is left to the inference that gains most by it, step by step, as long as any gains."""
+        while True:
+            gains = []
+            for key in self._serving:
+                # Look some steps ahead: a factor curve may be flat before it rises.
+                for steps in (1, 2, 4, 8):
+                    to = self.given[key] + self._rise(key) + (steps - 1) * self._step
+                    if to <= 1.0 + 1e-9 and to - self.given[key] <= self._free():
+                        gain = self._worth(key[0], to) - self._worth(key[0], self.given[key])
+                        gains.append((gain / (to - self.given[key]), key, to))
+            best = max(gains, default=(0.0, ("", "inference"), 0.0))
+            if best[0] <= 1e-9:
+                return
+            self.given[best[1]] = round(best[2], 6)
+
+    def raise_retrainings(self) -> None:
+        """Give retrainings all that is left."""
+        for key in self._training:
+            while self._lift(key):
+                pass
+
+    def allocations(self) -> dict[str, StreamAllocation]:
+        """What each stream is given; without a share there is no retraining."""
+        out = {}
+        for s in self._problem.streams:
+            retraining = self.given.get((s.id, "retraining"), 0.0)
+            name = self._asked[s.id].retrain_config if retraining > 0 and s.id in self._asked else None
+            out[s.id] = StreamAllocation(self.given[s.id, "inference"], retraining, name)
+        return out
+
+    def _rise(self, key: _Key) -> float:
+        """What one more step is: the least share for a worker that has none."""
+        least = math.ceil(self._caps.min_share / self._step - 1e-9) * self._step if self.given[key] == 0 else self._step
+        return round(max(self._step, least), 6)
+
+    def _free(self) -> float:
+        return self._problem.num_gpus - sum(self.given.values()) + 1e-9
+
+    def _worth(self, stream: str, share: float) -> float:
+        return self._accuracy[stream] * self._profiles[stream].factor(share)
+
+    def _lift(self, key: _Key) -> bool:
+        """Give one more step; False if there is none to give."""
+        if self.given[key] + self._rise(key) > 1.0 + 1e-9 or self._rise(key) > self._free():
+            return False
+        self.given[key] = round(self.given[key] + self._rise(key), 6)
+        return True
+
+
 def _granted_segment(
     problem: WindowProblem,
     asked: Mapping[str, StreamAllocation],
@@ -101,68 +201,11 @@ def _granted_segment(
     caps: ShareCaps,
     step: float,
 ) -> dict[str, StreamAllocation]:
-    """One segment's shares in steps, never more than the devices together nor than one device per job."""
-    wish: dict[_Key, float] = {}
-    for s in problem.streams:
-        a = asked.get(s.id, StreamAllocation(0.0))
-        wish[s.id, "inference"] = a.inference_share
-        if a.retrain_config is not None and a.retraining_share > 0:
-            wish[s.id, "retraining"] = a.retraining_share
-    # Down to the sixth digit: a share that was rounded up, times many cameras, is more than there is.
-    given: dict[_Key, float] = {
-        k: min(caps.quantize(min(1.0, v)), math.floor(min(1.0, v) * 1e6 + 1e-3) / 1e6) for k, v in wish.items()
-    }
-    profiles = {s.id: s.inference_profile for s in problem.streams}
-    floor = problem.a_min or 0.0
-
-    def rise(key: _Key) -> float:
-        """What one more step is: the least share for a worker that has none."""
-        least = math.ceil(caps.min_share / step - 1e-9) * step if given[key] == 0 else step
-        return round(max(step, least), 6)
-
-    def free() -> float:
-        return problem.num_gpus - sum(given.values()) + 1e-9
-
-    def worth(stream: str, share: float) -> float:
-        return accuracy[stream] * profiles[stream].factor(share)
-
-    def lift(key: _Key) -> bool:
-        if given[key] + rise(key) > 1.0 + 1e-9 or rise(key) > free():
-            return False
-        given[key] = round(given[key] + rise(key), 6)
-        return True
-
-    serving: list[_Key] = [k for k in wish if k[1] == "inference"]
-    training: list[_Key] = [k for k in wish if k[1] == "retraining"]
-    for key in serving:
-        reachable = worth(key[0], wish[key]) >= floor - EPSILON
-        while reachable and worth(key[0], given[key]) < floor - EPSILON and lift(key):
-            pass
-    for key in serving + training:
-        if given[key] == 0 and wish[key] > 0:
-            lift(key)
-    for key in training:
-        while given[key] < wish[key] - 1e-9 and lift(key):
-            pass
-    while True:
-        gains = []
-        for key in serving:
-            # Look some steps ahead: a factor curve may be flat before it rises.
-            for steps in (1, 2, 4, 8):
-                to = given[key] + rise(key) + (steps - 1) * step
-                if to <= 1.0 + 1e-9 and to - given[key] <= free():
-                    gain = worth(key[0], to) - worth(key[0], given[key])
-                    gains.append((gain / (to - given[key]), key, to))
-        best = max(gains, default=(0.0, ("", "inference"), 0.0))
-        if best[0] <= 1e-9:
-            break
-        given[best[1]] = round(best[2], 6)
-    for key in training:
-        while lift(key):
-            pass
-    out = {}
-    for s in problem.streams:
-        retraining = given.get((s.id, "retraining"), 0.0)
-        name = asked[s.id].retrain_config if retraining > 0 and s.id in asked else None
-        out[s.id] = StreamAllocation(given[s.id, "inference"], retraining, name)
-    return out
+    """One segment's shares in steps; see `grant` for who gets what rounding frees."""
+    shares = _SegmentShares(problem, asked, accuracy, caps, step)
+    shares.keep_floors()
+    shares.start_workers()
+    shares.restore_retrainings()
+    shares.raise_inference()
+    shares.raise_retrainings()
+    return shares.allocations()

@@ -252,35 +252,45 @@ def play(
         alloc = fair_allocation(moment, jobs, table.least(streams))
         if stealing:
             alloc = steal(book, jobs, alloc, delta)
-        allocations: dict[str, StreamAllocation] = {}
-        ends: dict[str, tuple[float, RetrainingOption]] = {}
-        for s in streams:
-            inference, retraining = alloc[s, "inference"], alloc.get((s, "retraining"), 0.0)
-            option = book.worth(s, inference, retraining)[1] if picking else _fixed(book, s, inference, retraining)
-            if option is None:
-                allocations[s] = StreamAllocation(inference)
-                continue
-            allocations[s] = StreamAllocation(inference, retraining, option.id)
-            speed = option.speed(retraining)
-            if speed > 0:
-                ends[s] = now + remaining_work(streams[s], option) / speed, option
+        allocations, ends = _decided(book, alloc, picking)
         segments.append(Segment(now, allocations))
-        over = min((end for end, _ in ends.values()), default=math.inf)
+        over = min((now + seconds for seconds, _ in ends.values()), default=math.inf)
         if over >= problem.window_s:
             break
-        for s, (end, option) in ends.items():
-            if end <= over + SAME_INSTANT_S:
-                streams[s] = replace(streams[s], start_accuracy=option.end_accuracy, running=None, work_done=0.0)
+        for s, stream in streams.items():
+            if s not in ends:
+                streams[s] = replace(stream, running=None, work_done=0.0)
+                continue
+            seconds, option = ends[s]
+            if now + seconds <= over + SAME_INSTANT_S:
+                streams[s] = replace(stream, start_accuracy=option.end_accuracy, running=None, work_done=0.0)
                 open_options[s] = ()
             else:
-                before = streams[s].work_done if streams[s].running == option.id else 0.0
+                before = stream.work_done if stream.running == option.id else 0.0
                 done = before + option.speed(allocations[s].retraining_share) * (over - now)
-                streams[s] = replace(streams[s], running=option.id, work_done=done)
-        for s in streams:
-            if s not in ends:
-                streams[s] = replace(streams[s], running=None, work_done=0.0)
+                streams[s] = replace(stream, running=option.id, work_done=done)
         now = over
     return make_plan(policy, problem, without_empty(segments), table.floors.faults)
+
+
+def _decided(
+    book: _Book, alloc: Allocation, picking: bool
+) -> tuple[dict[str, StreamAllocation], dict[str, tuple[float, RetrainingOption]]]:
+    """What each stream gets of an allocation, and the retrainings that come to an end at it, with the seconds that each
+    takes from now on."""
+    allocations: dict[str, StreamAllocation] = {}
+    ends: dict[str, tuple[float, RetrainingOption]] = {}
+    for s, stream in book.streams.items():
+        inference, retraining = alloc[s, "inference"], alloc.get((s, "retraining"), 0.0)
+        option = book.worth(s, inference, retraining)[1] if picking else _fixed(book, s, inference, retraining)
+        if option is None:
+            allocations[s] = StreamAllocation(inference)
+            continue
+        allocations[s] = StreamAllocation(inference, retraining, option.id)
+        speed = option.speed(retraining)
+        if speed > 0:
+            ends[s] = remaining_work(stream, option) / speed, option
+    return allocations, ends
 
 
 def _fixed(book: _Book, stream: str, inference: float, retraining: float) -> RetrainingOption | None:

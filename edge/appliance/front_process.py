@@ -30,7 +30,7 @@ from edge.core.layout import (
 from edge.runtime.process import Channel, Retire, Stop, TakeOver
 from edge.serving.applications import ApplicationService
 from edge.serving.front import Front
-from edge.serving.link import FrontServer
+from edge.serving.front_server import FrontServer
 from scheduler.gpulets.batching import DeadlineBatching
 
 log = logging.getLogger(__name__)

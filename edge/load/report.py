@@ -68,16 +68,13 @@ class Second:
 
 
 @dataclass(frozen=True)
-class ModelReport:
-    """One model. Every offered request is answered, dropped, rejected, failed, given up or unsent.
+class RequestCounts:
+    """Requests by how they ended. Every offered request is answered, dropped, rejected, failed, given up or unsent.
 
-    `violations`: answered later than `slo_ms`, dropped, rejected, failed or given up; `violation_ratio` is of the
-    requests sent. `late_by_client` of the late answers would have been in time had they been sent on time.
+    `violations`: answered later than the objective, dropped, rejected, failed or given up. `late_by_client` of the late
+    answers would have been in time had they been sent on time.
     """
 
-    model: str
-    slo_ms: float | None
-    rows: int
     offered: int
     answered: int
     late: int
@@ -88,6 +85,21 @@ class ModelReport:
     gave_up: int
     unsent: int
     violations: int
+
+    @property
+    def sent(self) -> int:
+        """Requests that the server had a chance to answer."""
+        return self.offered - self.unsent
+
+
+@dataclass(frozen=True)
+class ModelReport:
+    """One model. `violation_ratio` is of the requests sent; rates are requests per second of the run."""
+
+    model: str
+    slo_ms: float | None
+    rows: int
+    counts: RequestCounts
     violation_ratio: float
     offered_rate: float
     answered_rate: float
@@ -97,6 +109,14 @@ class ModelReport:
     late_sends: int
     errors: Mapping[str, int] = field(default_factory=dict)  # message -> how often, the most frequent ones
     timeline: tuple[Second, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """An entry of "models" in "magpie-load/1", where the counts stand among the other keys."""
+        value: dict[str, Any] = {}
+        for key, part in asdict(self).items():
+            value |= part if key == "counts" else {key: part}
+        value["violation_ratio"] = round(self.violation_ratio, 6)
+        return value
 
 
 @dataclass(frozen=True)
@@ -118,15 +138,13 @@ class LoadReport:
     @property
     def violation_ratio(self) -> float:
         """Of all models' requests together."""
-        sent = sum(m.offered - m.unsent for m in self.models)
-        return sum(m.violations for m in self.models) / sent if sent else 0.0
+        sent = sum(m.counts.sent for m in self.models)
+        return sum(m.counts.violations for m in self.models) / sent if sent else 0.0
 
     def to_json(self) -> dict[str, Any]:
         """Write "magpie-load/1"."""
-        value = asdict(self)
+        value = asdict(self) | {"models": [m.to_json() for m in self.models]}
         value["violation_ratio"] = round(self.violation_ratio, 6)
-        for model in value["models"]:
-            model["violation_ratio"] = round(model["violation_ratio"], 6)
         return {"format": FORMAT, **value}
 
     def table(self) -> str:
@@ -135,12 +153,13 @@ class LoadReport:
         head += ["violated", "late", "dropped", "rejected", "failed", "unsent"]
         rows = [head]
         for m in self.models:
-            quantiles = [f"{m.latency_ms[_name(q)]:.1f}" if m.answered else "-" for q in QUANTILES]
+            c = m.counts
+            quantiles = [f"{m.latency_ms[_name(q)]:.1f}" if m.counts.answered else "-" for q in QUANTILES]
             rows.append(
                 [
                     m.model, f"{m.offered_rate:.1f}", f"{m.answered_rate:.1f}", f"{m.good_rate:.1f}", *quantiles,
                     "-" if m.slo_ms is None else f"{m.slo_ms:g}", f"{100 * m.violation_ratio:.2f} %",
-                    *(str(n) for n in (m.late, m.dropped, m.rejected, m.failed + m.gave_up, m.unsent)),
+                    *(str(n) for n in (c.late, c.dropped, c.rejected, c.failed + c.gave_up, c.unsent)),
                 ]
             )  # fmt: skip
         widths = [max(len(row[n]) for row in rows) for n in range(len(head))]
@@ -149,7 +168,7 @@ class LoadReport:
             for row in rows
         ]
         lines.append("")
-        total = sum(m.offered for m in self.models)
+        total = sum(m.counts.offered for m in self.models)
         lines.append(
             f"{total} requests in {self.duration_s:g} s; {100 * self.violation_ratio:.2f} % violated; the client used "
             f"{self.client_cpu_s:.1f} s of CPU"
@@ -159,7 +178,7 @@ class LoadReport:
         if self.interrupted:
             lines.append("The run was ended early.")
         if not self.client_kept_up:
-            late, unsent = sum(m.late_sends for m in self.models), sum(m.unsent for m in self.models)
+            late, unsent = sum(m.late_sends for m in self.models), sum(m.counts.unsent for m in self.models)
             lines.append(
                 f"The client did not keep up: {late} requests were sent more than {LATE_SEND_MS:g} ms late, {unsent} "
                 "not at all. Ask for less, or from a machine with a free core."
@@ -184,27 +203,28 @@ def model_report(
     by_client = late & (served_ms <= slo_ms) if slo_ms is not None else late
     unsent = outcome == Outcome.UNSENT
     violated = late | (~answered & ~unsent)
-    counts = {o: int(np.count_nonzero(outcome == o)) for o in Outcome}
-    offered, sent = len(outcome), len(outcome) - counts[Outcome.UNSENT]
-    violations = int(np.count_nonzero(violated))
+    ended = {o: int(np.count_nonzero(outcome == o)) for o in Outcome}
+    counts = RequestCounts(
+        offered=len(outcome),
+        answered=ended[Outcome.ANSWERED],
+        late=int(np.count_nonzero(late)),
+        late_by_client=int(np.count_nonzero(by_client)),
+        dropped=ended[Outcome.DROPPED],
+        rejected=ended[Outcome.REJECTED],
+        failed=ended[Outcome.FAILED],
+        gave_up=ended[Outcome.GAVE_UP],
+        unsent=ended[Outcome.UNSENT],
+        violations=int(np.count_nonzero(violated)),
+    )
     return ModelReport(
         model=name,
         slo_ms=slo_ms,
         rows=rows,
-        offered=offered,
-        answered=counts[Outcome.ANSWERED],
-        late=int(np.count_nonzero(late)),
-        late_by_client=int(np.count_nonzero(by_client)),
-        dropped=counts[Outcome.DROPPED],
-        rejected=counts[Outcome.REJECTED],
-        failed=counts[Outcome.FAILED],
-        gave_up=counts[Outcome.GAVE_UP],
-        unsent=counts[Outcome.UNSENT],
-        violations=violations,
-        violation_ratio=violations / sent if sent else 0.0,
-        offered_rate=offered / duration_s,
-        answered_rate=counts[Outcome.ANSWERED] / duration_s,
-        good_rate=(counts[Outcome.ANSWERED] - int(np.count_nonzero(late))) / duration_s,
+        counts=counts,
+        violation_ratio=counts.violations / counts.sent if counts.sent else 0.0,
+        offered_rate=counts.offered / duration_s,
+        answered_rate=counts.answered / duration_s,
+        good_rate=(counts.answered - counts.late) / duration_s,
         latency_ms=_quantiles(latency[answered], QUANTILES, mean=True),
         lag_ms=_quantiles(lag[~unsent], (50.0, 99.0)),
         late_sends=int(np.count_nonzero(lag[~unsent] > LATE_SEND_MS)),
@@ -215,8 +235,8 @@ def model_report(
 
 def kept_up(models: Sequence[ModelReport]) -> bool:
     """See LoadReport."""
-    offered = sum(m.offered for m in models)
-    return not any(m.unsent for m in models) and sum(m.late_sends for m in models) <= 0.01 * offered
+    offered = sum(m.counts.offered for m in models)
+    return not any(m.counts.unsent for m in models) and sum(m.late_sends for m in models) <= 0.01 * offered
 
 
 def _timeline(trace: Trace, violated: NDArray[np.bool_], duration_s: float) -> tuple[Second, ...]:

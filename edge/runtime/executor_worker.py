@@ -21,7 +21,8 @@ from edge.core.errors import MagpieError, Unavailable, WeightsError
 from edge.core.layout import ServedVersion
 from edge.runtime.device import WorkerShare, open_bucket, torch_device
 from edge.runtime.process import Channel, Retire, Stop, TakeOver
-from edge.serving.link import ExecutorLink, LinkLost, Loaded
+from edge.serving.executor_link import ExecutorLink
+from edge.serving.link_messages import LinkLost, Loaded
 from edge.shares.bucket import Bucket, CpuMeter
 
 if TYPE_CHECKING:  # the control process names this worker, and never loads torch

@@ -62,12 +62,16 @@ from edge.runtime.tasks import BackgroundTasks
 from edge.serving.repository import Repository
 from edge.settings import ServingPlanning, ServingSettings
 from scheduler.admission import cameras_need
-from scheduler.gpulets import reorganiser as r
+from scheduler.gpulets import reorganiser_events as r
+from scheduler.gpulets.demand import Demand
 from scheduler.gpulets.drift import DriftRule, DriftState, Reprofile, ScaleTable, batch_times, scaled
 from scheduler.gpulets.drift import step as drift_step
 from scheduler.gpulets.fitting import Capacity, PlanFunction
 from scheduler.gpulets.policies import serving_policy, smallest_plan
 from scheduler.gpulets.rates import RateSettings
+from scheduler.gpulets.reorganiser import Reorganiser
+from scheduler.gpulets.reorganiser_settings import ReorganiserSettings, ShareKindLimits
+from scheduler.gpulets.versions import loads_alike
 from scheduler.policies import window_policy
 
 log = logging.getLogger(__name__)
@@ -96,9 +100,9 @@ def plan_function(policy: str) -> PlanFunction:
     return lambda problem, table: smallest_plan(problem, table, chosen)
 
 
-def reorganiser_settings(planning: ServingPlanning) -> r.ReorganiserSettings:
+def reorganiser_settings(planning: ServingPlanning) -> ReorganiserSettings:
     """The operator's settings as the reorganiser takes them."""
-    return r.ReorganiserSettings(
+    return ReorganiserSettings(
         rates=RateSettings(
             half_life_s=planning.half_life_s,
             rise_half_life_s=planning.rise_half_life_s,
@@ -163,12 +167,12 @@ class ServingRuntime:
         self._counts = Counts()
         self._decided = asyncio.Event()
         self._needs_look = asyncio.Lock()
-        self._reorganiser = r.Reorganiser(
+        self._reorganiser = Reorganiser(
             plan_function(self.planning.policy),
             reorganiser_settings(self.planning),
             self._need,
             None,
-            r.ShareKindLimits(caps.resize == "live", caps.min_share, caps.oversubscribe),
+            ShareKindLimits(caps.resize == "live", caps.min_share, caps.oversubscribe),
         )
 
     # -- life
@@ -584,7 +588,7 @@ class ServingRuntime:
                 self._complain(error.code, str(error))
         return str(path.absolute())
 
-    def _demands(self) -> tuple[tuple[r.Demand, ...], tuple[Application, ...]]:
+    def _demands(self) -> tuple[tuple[Demand, ...], tuple[Application, ...]]:
         return demands(self._offers.values(), self.planning.models)
 
     def _models_changed(self) -> None:
@@ -710,7 +714,7 @@ class ServingRuntime:
                     return
                 now = next((m for m in (layout.models if layout else ()) if m.model == model), None)
                 routed = layout is not None and any(model in route.versions for route in layout.routes)
-                if routed and now is not None and r.loads_alike(now, version):
+                if routed and now is not None and loads_alike(now, version):
                     future.set_result(None)
                     return
             await self._next_decision()

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from edge.core.applications import Application
 from edge.core.layout import ServedVersion
 from edge.settings import ModelDemand
-from scheduler.gpulets import reorganiser as r
 from scheduler.gpulets.applications import expand, groups, merge
+from scheduler.gpulets.demand import Demand
 
 
 @dataclass
@@ -25,7 +25,7 @@ class Offer:
 
 def demands(
     offers: Iterable[Offer], asked: Mapping[str, ModelDemand]
-) -> tuple[tuple[r.Demand, ...], tuple[Application, ...]]:
+) -> tuple[tuple[Demand, ...], tuple[Application, ...]]:
     """The demand on each model that has a version, and the applications, both with the operator's settings.
 
     A model that applications ask counts their rates on top of its own, the strictest objective and the highest
@@ -50,7 +50,7 @@ def demands(
             priority=priority if part is None else max(priority, part.priority),
         )
         out.append(
-            r.Demand(
+            Demand(
                 version,
                 rate if part is None else rate + part.rate,
                 1.0 if ask.min_rate is None else ask.min_rate,

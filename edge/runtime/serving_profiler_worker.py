@@ -140,7 +140,8 @@ class _AsExecutor:
         from edge.core.oip import DATATYPES, Tensor
         from edge.serving.arena import Arena, aligned, encoded_bytes
         from edge.serving.backends import ModelFailed, example_inputs
-        from edge.serving.link import Batch, Done, ExecutorLink, Placed, decode, encode, needed_room
+        from edge.serving.executor_link import ExecutorLink, needed_room
+        from edge.serving.link_messages import Batch, Done, Placed, decode, encode
 
         self.close()
         version = self._version

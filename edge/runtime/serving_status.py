@@ -37,8 +37,8 @@ class View:
 
 def look(reorganiser: Reorganiser) -> View:
     """What the reorganiser holds now."""
-    s = reorganiser.state
-    routed = {b.model for route in (s.layout.routes if s.layout else ()) for b in route.gpulet.models}
+    s, layout = reorganiser.state, reorganiser.routes.layout
+    routed = {b.model for route in (layout.routes if layout else ()) for b in route.gpulet.models}
     models = {
         m.name: {
             "rate": round(m.estimate.rate, 3),
@@ -49,7 +49,7 @@ def look(reorganiser: Reorganiser) -> View:
             "slo_ms": m.demand.served.slo_ms,
             "priority": m.demand.version.priority,
         }
-        for m in s.models.values()
+        for m in reorganiser.demands.models.values()
     }
     executors = tuple(
         {
@@ -58,11 +58,11 @@ def look(reorganiser: Reorganiser) -> View:
             "share": e.share,
             "models": {n: v.version for n, v in sorted(e.versions.items())},
         }
-        for e in sorted(s.executors.values(), key=lambda e: e.id)
+        for e in sorted(reorganiser.partitions.executors.values(), key=lambda e: e.id)
     )
     return View(
         models, executors, s.problem, s.plan, dict(s.capped), dict(s.refused), s.capacity, s.reserved,
-        reorganiser.in_flight(),
+        reorganiser.partitions.in_flight,
     )  # fmt: skip
 
 

@@ -27,7 +27,8 @@ from edge.core.layout import ServedVersion
 from edge.core.oip import Tensor
 from edge.serving.arena import ArenaFull
 from edge.serving.backends import Model, ModelFailed, OutOfMemory, load
-from edge.serving.link import Batch, Done, ExecutorLink, Failed, Times, needed_room
+from edge.serving.executor_link import ExecutorLink, needed_room
+from edge.serving.link_messages import Batch, Done, Failed, Times
 
 log = logging.getLogger(__name__)
 

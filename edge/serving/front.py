@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
 from typing import Any
-
-from numpy.typing import NDArray
 
 from edge.core.batching import Batching
 from edge.core.errors import (
@@ -27,11 +25,14 @@ from edge.core.errors import (
     Unavailable,
     WeightsError,
 )
-from edge.core.layout import Layout, RepositoryAnswer, RepositoryCommand, ServedVersion, TrafficReport
-from edge.core.oip import DATATYPES, InferRequest, InferResponse, ModelMetadata, Tensor, TensorSpec
-from edge.serving.dispatch import Dispatcher, Event, Served
-from edge.serving.link import FrontLink
-from edge.serving.queues import DEFAULT_LEVEL, Pending, nbytes_of
+from edge.core.layout import Layout, RepositoryAnswer, RepositoryCommand, TrafficReport
+from edge.core.oip import InferRequest, InferResponse, ModelMetadata, TensorSpec
+from edge.serving.dispatch import Dispatcher, Event
+from edge.serving.front_link import FrontLink
+from edge.serving.open_requests import OpenRequests
+from edge.serving.queues import DEFAULT_LEVEL, Pending
+from edge.serving.requests import check, nbytes_of
+from edge.serving.routing import RoutingTable
 
 EXTENSIONS = (
     "binary_tensor_data",
@@ -46,8 +47,6 @@ QUEUED_BYTES = 512 * 2**20
 #: Loading a model may take so long: its files are read, checked, and run once per batch size under a small share.
 _REPOSITORY_S = 600.0
 _REPOSITORY_COMMANDS = 64
-#: The protocol's priority is an unsigned number.
-_MOST_PRIORITY = 2**32 - 1
 
 
 class Front:
@@ -66,7 +65,8 @@ class Front:
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        self._dispatcher = Dispatcher(batching, on_event, clock, wall)
+        self._routing, self._requests = RoutingTable(), OpenRequests(clock)
+        self._dispatcher = Dispatcher(batching, self._routing, self._requests, on_event, clock, wall)
         self._on_command = on_command
         self._max_queued_bytes = max_queued_bytes
         self._clock = clock
@@ -79,7 +79,7 @@ class Front:
     # -- the control process's side
 
     def joined(self, link: FrontLink) -> None:
-        """An executor has connected (edge.serving.link.FrontServer's `on_executor`)."""
+        """An executor has connected (edge.serving.front_server.FrontServer's `on_executor`)."""
         self._dispatcher.joined(link)
 
     def apply(self, layout: Layout) -> None:
@@ -94,25 +94,14 @@ class Front:
 
     def report(self) -> TrafficReport:
         """What happened since the last report."""
-        d, now_s = self._dispatcher, self._clock()
+        now_s = self._clock()
         period_s, self._reported_s = now_s - self._reported_s, now_s
-        queued: dict[str, int] = {}
-        for served in d.served.values():
-            waiting = sum(1 for r in served.queue.waiting if not r.begun_s)
-            queued[served.version.model] = queued.get(served.version.model, 0) + waiting
-        models = []
-        for model, counts in list(d.counts.items()):
-            models.append(counts.period(queued.get(model, 0)))
-            if model not in queued:
-                del d.counts[model]  # no version is served any more, and nothing of it is open
-        executors = tuple(seat.counts.period(seat.name, seat.link is not None) for seat in d.seats.values())
-        number = -1 if d.layout is None else d.layout.number
-        return TrafficReport(now_s, period_s, number, tuple(models), executors)
+        return self._routing.traffic(now_s, period_s)
 
     @property
     def open(self) -> int:
         """Requests that wait or run."""
-        return self._dispatcher.open
+        return self._routing.open
 
     def close(self) -> None:
         """Fail what is still open. Safe to repeat."""
@@ -131,17 +120,14 @@ class Front:
 
     def ready(self) -> bool:
         """A layout is in force, and every model of it that was not refused has an executor."""
-        d = self._dispatcher
-        if d.layout is None or self._stopping:
-            return False
-        return all(bool(s.live_lanes()) for m, s in d.current.items() if m not in d.layout.refused)
+        return self._routing.ready and not self._stopping
 
     def model_ready(self, model: str, version: str | None) -> bool:
         """An executor has it loaded, warm and placed. Raises NotFound."""
-        layout = self._dispatcher.layout
-        if layout is not None and model in layout.refused and model not in self._dispatcher.current:
+        layout = self._routing.layout
+        if layout is not None and model in layout.refused and model not in self._routing.current:
             return False
-        return bool(self._find(model, version).live_lanes())
+        return bool(self._routing.find(model, version).live_lanes())
 
     def server_metadata(self) -> Mapping[str, Any]:
         """{"name", "version", "extensions"}."""
@@ -149,13 +135,13 @@ class Front:
 
     def model_metadata(self, model: str, version: str | None) -> ModelMetadata:
         """Raises NotFound, Unavailable (refused)."""
-        found = self._find(model, version).version
-        versions = tuple(s.version.version for s in self._versions(model))
+        found = self._routing.find(model, version).version
+        versions = tuple(s.version.version for s in self._routing.versions(model))
         return ModelMetadata(found.model, versions, found.platform, found.inputs, found.outputs)
 
     def model_config(self, model: str, version: str | None) -> Mapping[str, Any]:
         """The protocol's model configuration. Raises NotFound, Unavailable (refused)."""
-        served = self._find(model, version)
+        served = self._routing.find(model, version)
         v = served.version
         return {
             "name": v.model,
@@ -185,12 +171,12 @@ class Front:
     def statistics(self, model: str | None, version: str | None) -> list[Mapping[str, Any]]:
         """Entries of "model_stats". Raises NotFound."""
         if model is None:
-            chosen = sorted(self._dispatcher.current)
-            return [s.statistics.to_json() for name in chosen for s in self._versions(name)]
+            chosen = sorted(self._routing.current)
+            return [s.statistics.to_json() for name in chosen for s in self._routing.versions(name)]
         if version is not None:
-            return [self._find(model, version).statistics.to_json()]
-        self._find(model, None)
-        return [s.statistics.to_json() for s in self._versions(model)]
+            return [self._routing.find(model, version).statistics.to_json()]
+        self._routing.find(model, None)
+        return [s.statistics.to_json() for s in self._routing.versions(model)]
 
     async def repository_index(self, ready_only: bool) -> list[Mapping[str, Any]]:
         """[{"name", "version", "state", "reason"}]. Raises Unavailable."""
@@ -207,21 +193,21 @@ class Front:
 
     async def infer(self, request: InferRequest) -> InferResponse:
         """One request. Raises NotFound, InvalidValue, DeadlineMissed, Overloaded, Unavailable."""
-        d = self._dispatcher
-        served = self._find(request.model, request.version)
-        inputs, rows, kind = _check(served.version, request)
+        served = self._routing.find(request.model, request.version)
+        asked = check(served.version, request)
         now_s = self._clock()
         nbytes = nbytes_of(request.inputs)
         counts = served.counts
         counts.arrived += 1
-        counts.rows += rows
+        counts.rows += asked.rows
         if self._stopping:
             counts.end("failed")
             raise Unavailable("the serving front stops")
-        if d.held_bytes + nbytes > self._max_queued_bytes:
+        held_bytes = self._requests.held_bytes
+        if held_bytes + nbytes > self._max_queued_bytes:
             counts.end("rejected")
             raise Overloaded(
-                f"{request.model}: {d.held_bytes} bytes of requests wait or run, as many as may with this one",
+                f"{request.model}: {held_bytes} bytes of requests wait or run, as many as may with this one",
                 f"at most {self._max_queued_bytes} bytes",
             )
         within_s = served.version.slo_ms / 1000.0
@@ -229,49 +215,17 @@ class Front:
             within_s = min(within_s, request.timeout_us / 1e6)
         self._numbers += 1
         future: asyncio.Future[InferResponse] = self._loop.create_future()
-        pending = Pending(
-            inputs,
-            rows,
-            kind,
-            now_s,
-            now_s + within_s,
-            request.priority or DEFAULT_LEVEL,
-            self._numbers,
-            nbytes,
-            future,
-            request.id,
-            request.outputs,
-            bool(request.version),
-            served,
-        )
-        d.admit(served, pending)
+        level = request.priority or DEFAULT_LEVEL
+        pending = Pending(asked, nbytes, now_s, now_s + within_s, level, self._numbers, future, served.queue)
+        self._dispatcher.admit(served, pending)
         try:
             return await future
         except asyncio.CancelledError:
             if future.cancelled():  # else it was answered, and counted so, in this very instant
-                d.cancelled(pending)
+                self._dispatcher.cancelled(pending)
             raise
 
     # -- inside
-
-    def _versions(self, model: str) -> list[Served]:
-        served = [s for s in self._dispatcher.served.values() if s.version.model == model and not s.leaving]
-        return sorted(served, key=lambda s: s.version.version)
-
-    def _find(self, model: str, version: str | None) -> Served:
-        d = self._dispatcher
-        current = d.current.get(model)
-        if current is None:
-            refused = d.layout.refused.get(model) if d.layout is not None else None
-            if refused is not None:
-                raise Unavailable(f"{model} is not served: {refused}")
-            raise NotFound(f"no model {model} is served")
-        if not version or version == current.version.version:
-            return current
-        served = d.served.get(f"{model}/{version}")
-        if served is None or served.leaving:
-            raise NotFound(f"{model}: version {version} is not served (version {current.version.version} is)")
-        return served
 
     async def _command(self, action: str, model: str, parameters: Mapping[str, Any]) -> RepositoryAnswer:
         if self._stopping:
@@ -323,65 +277,6 @@ def _installed() -> str:
         return installed_version("magpie-edge")
     except PackageNotFoundError:
         return "unknown"
-
-
-def _check(version: ServedVersion, request: InferRequest) -> tuple[tuple[NDArray[Any], ...], int, Hashable]:
-    """The inputs' arrays in the model's order, their rows, and what requests of one batch must have in common. Raises
-    InvalidValue."""
-    given = request.inputs
-    specs = version.inputs
-    if len(given) != len(specs):
-        raise InvalidValue("inputs", [t.name for t in given], _names(specs))
-    arrays = []
-    shapes: list[tuple[int, ...]] | None = None
-    rows = -1
-    for n, spec in enumerate(specs):
-        tensor = given[n]
-        if tensor.name != spec.name:
-            tensor = _named(given, spec, specs)
-        array = tensor.array
-        if tensor.datatype != spec.datatype or array.dtype != DATATYPES[spec.datatype]:
-            raise InvalidValue(f"inputs[{spec.name}].datatype", tensor.datatype, spec.datatype)
-        shape, wanted = array.shape, spec.shape
-        if len(shape) != len(wanted) or not shape or shape[1:] != wanted[1:] or (0 <= wanted[0] != shape[0]):
-            if not _fits(shape, wanted):
-                raise InvalidValue(f"inputs[{spec.name}].shape", list(shape), f"{list(wanted)}, -1 being any size")
-            shapes = [] if shapes is None else shapes
-            shapes.append(shape[1:])
-        if rows < 0:
-            rows = shape[0]
-        elif rows != shape[0]:
-            raise InvalidValue(f"inputs[{spec.name}].shape", list(shape), f"{rows} rows as the other inputs have")
-        arrays.append(array)
-    if rows <= 0:
-        raise InvalidValue("inputs", [list(t.array.shape) for t in given], "at least one row")
-    if not 0 <= request.priority <= _MOST_PRIORITY:
-        raise InvalidValue("parameters.priority", request.priority, f"0 to {_MOST_PRIORITY}")
-    if request.timeout_us < 0:
-        raise InvalidValue("parameters.timeout", request.timeout_us, "microseconds, 0 or more")
-    if request.outputs:
-        known = {o.name for o in version.outputs}
-        for name in request.outputs:
-            if name not in known:
-                raise InvalidValue("outputs", name, "one of " + ", ".join(sorted(known)))
-    return tuple(arrays), rows, None if shapes is None else tuple(shapes)
-
-
-def _named(given: tuple[Tensor, ...], spec: TensorSpec, specs: tuple[TensorSpec, ...]) -> Tensor:
-    found = [t for t in given if t.name == spec.name]
-    if len(found) != 1:
-        raise InvalidValue("inputs", [t.name for t in given], _names(specs))
-    return found[0]
-
-
-def _names(specs: tuple[TensorSpec, ...]) -> str:
-    return "each of the inputs " + ", ".join(s.name for s in specs) + " once"
-
-
-def _fits(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
-    if len(shape) != len(wanted) or not shape:
-        return False
-    return all(w in (-1, s) for s, w in zip(shape, wanted, strict=True)) and all(s > 0 for s in shape[1:])
 
 
 def _config_tensor(spec: TensorSpec) -> Mapping[str, Any]:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import bisect
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from numpy.typing import NDArray
 
+from edge.core.layout import ServedVersion
 from edge.core.oip import InferResponse, Tensor
-
-if TYPE_CHECKING:
-    from edge.serving.dispatch import Served
+from edge.serving.outputs import JoinedOutputs
+from edge.serving.requests import CheckedRequest
+from edge.serving.statistics import ModelCounts, Outcome
 
 #: Priority level of requests that name none (the protocol's 0); 1 is the highest level, levels above this one wait
 #: behind it.
@@ -22,72 +24,79 @@ DEFAULT_LEVEL = 100
 _KEY = attrgetter("order")
 
 
+@dataclass(slots=True)
+class Stages:
+    """Where a request's time goes: when its first batch was formed (0: not yet), and seconds that all its batches took
+    to read inputs, to compute, and to write outputs."""
+
+    begun_s: float = 0.0
+    input_s: float = 0.0
+    infer_s: float = 0.0
+    output_s: float = 0.0
+
+
 class Pending:
     """One request between its arrival and its answer. Changed by the front's event loop only.
 
-    `served` is the version that shall answer it. `rows` are in no batch yet, `running` are in batches that run;
+    `queue` is that of the version that shall answer it. `rows` are in no batch yet, `running` are in batches that run;
     `future` gets the answer. Its inputs are kept until then: an executor may be lost.
     """
 
     __slots__ = (
         "alone",
         "arrived_s",
-        "begun_s",
         "deadline_s",
         "future",
         "id",
-        "infer_s",
-        "input_s",
         "inputs",
         "kind",
-        "level",
         "nbytes",
         "order",
-        "output_s",
         "outputs",
         "parts",
         "pinned",
         "queue",
+        "queued",
         "retries",
         "rows",
         "running",
-        "served",
+        "stages",
         "total_rows",
         "wanted",
     )
 
     def __init__(
         self,
-        inputs: tuple[NDArray[Any], ...],
-        rows: int,
-        kind: Hashable,
+        asked: CheckedRequest,
+        nbytes: int,
         arrived_s: float,
         deadline_s: float,
         level: int,
         number: int,
-        nbytes: int,
         future: asyncio.Future[InferResponse],
-        request_id: str,
-        wanted: Sequence[str],
-        pinned: bool,
-        served: Served,
+        queue: ModelQueue,
     ) -> None:
-        self.inputs: tuple[NDArray[Any], ...] | None = inputs
-        self.rows = self.total_rows = rows
-        self.running = 0
-        self.kind = kind
-        self.arrived_s, self.deadline_s, self.begun_s = arrived_s, deadline_s, 0.0
-        self.input_s = self.infer_s = self.output_s = 0.0
-        self.level, self.order = level, (level, deadline_s, number)
+        self.inputs: tuple[NDArray[Any], ...] | None = asked.inputs
+        self.rows = self.total_rows = asked.rows
+        self.kind: Hashable = asked.kind
+        self.id, self.wanted, self.pinned = asked.id, asked.wanted, asked.pinned
         self.nbytes = nbytes
+        self.arrived_s, self.deadline_s = arrived_s, deadline_s
+        self.order = (level, deadline_s, number)
         self.future = future
-        self.id, self.wanted, self.pinned = request_id, wanted, pinned
-        self.served = served
+        self.queue = queue
+        self.queued = False  # rows of it wait in the queue
+        self.running = 0
+        self.stages = Stages()
         self.alone = False
         self.retries = 0
         self.parts: list[tuple[int, int]] = []  # rows to be computed again: (first, count)
-        self.outputs: dict[str, NDArray[Any]] | None = None  # of a request that was cut
-        self.queue: ModelQueue | None = None  # while rows of it wait
+        self.outputs: JoinedOutputs | None = None  # of a request that was cut
+
+    @property
+    def level(self) -> int:
+        """Its priority: 1 is the highest."""
+        return self.order[0]
 
     def take(self, rows: int) -> list[tuple[int, int]]:
         """The next `rows` rows to be computed, as (first, count) pieces."""
@@ -122,28 +131,73 @@ class Pending:
         """Answered, with a result or an error, or its client is gone."""
         return self.future.done()
 
+    def pieces_of(self, n: int, pieces: Sequence[tuple[int, int]]) -> list[NDArray[Any]]:
+        """These (first, count) rows of its input `n`, as views."""
+        assert self.inputs is not None
+        array = self.inputs[n]
+        if len(pieces) == 1 and pieces[0][1] == self.total_rows:
+            return [array]
+        return [array[first : first + count] for first, count in pieces]
+
+    def collect(
+        self, version: ServedVersion, pieces: Sequence[tuple[int, int]], outputs: Mapping[str, Tensor], at: int
+    ) -> tuple[Tensor, ...] | None:
+        """Copy its rows out of a batch, from row `at` on; its answer's tensors if it is complete now. Raises
+        Unavailable if they do not fit the rows of other batches."""
+        names = self.wanted or tuple(spec.name for spec in version.outputs)
+        rows = sum(count for _, count in pieces)
+        if rows == self.total_rows and len(pieces) == 1:
+            return tuple(
+                Tensor(name, outputs[name].datatype, outputs[name].array[at : at + rows].copy()) for name in names
+            )
+        if self.outputs is None:
+            self.outputs = JoinedOutputs(names, self.total_rows, outputs)
+        self.outputs.put(version.model, pieces, outputs, at)
+        return None if self.rows or self.running else self.outputs.tensors()
+
+
+#: A request and the (first, count) rows of it that a batch takes.
+TakenRows = tuple[Pending, list[tuple[int, int]]]
+
 
 class ModelQueue:
-    """The requests of one version that have rows waiting, in order. Bounded by the caller."""
+    """The requests of one version: those that have rows waiting, in order, and how many are `open` (wait or run).
+    Bounded by the caller. `counts` are those of its model.
 
-    def __init__(self) -> None:
+    `leaving`: no layout names the version any more; what waits is still answered, by the executors that had it.
+    """
+
+    def __init__(self, counts: ModelCounts) -> None:
         self.waiting: list[Pending] = []
         self.rows = 0
+        self.open = 0
+        self.leaving = False
+        self._counts = counts
         self._levels: dict[int, int] = {}
 
     def __len__(self) -> int:
         return len(self.waiting)
 
-    def add(self, request: Pending) -> None:
-        """Put a request with waiting rows in its place."""
-        waiting = self.waiting
-        if not waiting or waiting[-1].order <= request.order:
-            waiting.append(request)
-        else:
-            bisect.insort(waiting, request, key=_KEY)
-        request.queue = self
-        self.rows += request.rows
-        self._levels[request.level] = self._levels.get(request.level, 0) + 1
+    def admit(self, request: Pending) -> None:
+        """A request has come for this version."""
+        self.open += 1
+        self._add(request)
+
+    def end(self, request: Pending, outcome: Outcome) -> None:
+        """A request that was admitted has ended: it lets go of its tensors."""
+        self._discard(request)
+        request.nbytes = 0
+        request.inputs = request.outputs = None
+        self.open -= 1
+        self._counts.end(outcome)
+
+    def hand_over(self, indices: Sequence[int], other: ModelQueue) -> list[Pending]:
+        """Requests that wait here (indices ascending) wait for another version of the same model from now on."""
+        moved = self.pop(indices)
+        for request in moved:
+            self.open -= 1
+            other.admit(request)
+        return moved
 
     def rows_before(self, request_order: tuple[int, float, int]) -> int:
         """Rows that wait in front of a request of that order."""
@@ -153,7 +207,7 @@ class ModelQueue:
         end = bisect.bisect_right(waiting, request_order, key=_KEY)
         return sum(r.rows for r in waiting[:end])
 
-    def take(self, chosen: Sequence[tuple[int, int]]) -> list[tuple[Pending, list[tuple[int, int]]]]:
+    def take(self, chosen: Sequence[tuple[int, int]]) -> list[TakenRows]:
         """Take rows for a batch: (index, rows) pairs, ascending; what has none left leaves the queue."""
         waiting = self.waiting
         taken = []
@@ -178,10 +232,10 @@ class ModelQueue:
         """Rows of a batch that was not computed wait again."""
         before = request.rows
         request.give_back(pieces)
-        if request.queue is self:
+        if request.queued:
             self.rows += request.rows - before
         else:
-            self.add(request)
+            self._add(request)
 
     def pop(self, indices: Sequence[int]) -> list[Pending]:
         """Take requests out whole (indices ascending)."""
@@ -190,14 +244,6 @@ class ModelQueue:
             self.rows -= request.rows
             self._left(request)
         return gone[::-1]
-
-    def discard(self, request: Pending) -> None:
-        """Take one request out, if it is there."""
-        if request.queue is not self:
-            return
-        at = bisect.bisect_left(self.waiting, request.order, key=_KEY)
-        if at < len(self.waiting) and self.waiting[at] is request:
-            self.pop((at,))
 
     def earliest_s(self) -> float | None:
         """The earliest deadline of all that wait."""
@@ -209,21 +255,29 @@ class ModelQueue:
         heads = (bisect.bisect_left(waiting, (level,), key=_KEY) for level in self._levels)
         return min(waiting[at].deadline_s for at in heads)
 
+    def _add(self, request: Pending) -> None:
+        """Put a request with waiting rows in its place."""
+        waiting = self.waiting
+        if not waiting or waiting[-1].order <= request.order:
+            waiting.append(request)
+        else:
+            bisect.insort(waiting, request, key=_KEY)
+        request.queue, request.queued = self, True
+        self.rows += request.rows
+        self._levels[request.level] = self._levels.get(request.level, 0) + 1
+
+    def _discard(self, request: Pending) -> None:
+        """Take one request out, if it is there."""
+        if not request.queued:
+            return
+        at = bisect.bisect_left(self.waiting, request.order, key=_KEY)
+        if at < len(self.waiting) and self.waiting[at] is request:
+            self.pop((at,))
+
     def _left(self, request: Pending) -> None:
-        request.queue = None
+        request.queued = False
         count = self._levels[request.level] - 1
         if count:
             self._levels[request.level] = count
         else:
             del self._levels[request.level]
-
-
-def nbytes_of(inputs: Sequence[Tensor]) -> int:
-    """Bytes that a request's inputs hold; BYTES elements count with what an object takes besides."""
-    total = 0
-    for tensor in inputs:
-        if tensor.datatype == "BYTES":
-            total += sum(len(item) + 64 for item in tensor.array.flat)
-        else:
-            total += tensor.array.nbytes
-    return total

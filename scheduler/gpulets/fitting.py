@@ -63,61 +63,87 @@ def fit(
     max_gpulets: int | None = None,
 ) -> Fitted:
     """The plan of as much as fits, on one device."""
-    refused: dict[str, str] = {}
+    unmeasured: dict[str, str] = {}
     wanted = []
     for model in sorted(models, key=lambda m: (-m.priority, m.name)):
         if table is None or model.name not in table.latency_ms:
-            refused[model.name] = f"{model.name}: its latencies on this device are not measured yet"
+            unmeasured[model.name] = f"{model.name}: its latencies on this device are not measured yet"
         else:
             wanted.append(model)
     problem = ServingProblem(tuple(wanted), 1, round(capacity.most, 6), max_gpulets)
     nothing = ServingPlan(True, (), "", ("nothing is to be served",))
     if not wanted or table is None:
-        return Fitted(problem, nothing, {}, refused)
+        return Fitted(problem, nothing, {}, unmeasured)
+    trial = _Trial(table, capacity, plan, max_gpulets)
+    problem, answer = trial.attempt(wanted)
+    if answer.schedulable:
+        return Fitted(problem, answer, {}, unmeasured)
+    selection = _Selection(trial, replace(problem, models=()), nothing, unmeasured)
+    for priority in sorted({m.priority for m in wanted}, reverse=True):
+        selection.add_priority([m for m in wanted if m.priority == priority], answer)
+    return Fitted(selection.problem, selection.plan, selection.capped, selection.refused)
 
-    def attempt(chosen: Sequence[ServedModel]) -> tuple[ServingProblem, ServingPlan]:
-        allowed = min((capacity.of(m.priority) for m in chosen), default=capacity.most)
-        asked = ServingProblem(tuple(chosen), 1, round(allowed, 6), max_gpulets)
+
+@dataclass(frozen=True)
+class _Trial:
+    """Plans any choice of models on one device."""
+
+    table: DeviceTable
+    capacity: Capacity
+    plan: PlanFunction
+    max_gpulets: int | None
+
+    def attempt(self, chosen: Sequence[ServedModel]) -> tuple[ServingProblem, ServingPlan]:
+        """The plan of these models, and the problem that it answers."""
+        allowed = min((self.capacity.of(m.priority) for m in chosen), default=self.capacity.most)
+        asked = ServingProblem(tuple(chosen), 1, round(allowed, 6), self.max_gpulets)
         if allowed <= 0:
             return asked, ServingPlan(False, (), "", ("no share of the device is left to models",))
-        return asked, plan(asked, table)
+        return asked, self.plan(asked, self.table)
 
-    problem, answer = attempt(wanted)
-    if answer.schedulable:
-        return Fitted(problem, answer, {}, refused)
 
-    capped: dict[str, float] = {}
-    served: list[ServedModel] = []
-    best: tuple[ServingProblem, ServingPlan] = (replace(problem, models=()), nothing)
+@dataclass
+class _Selection:
+    """The models taken in so far, in the order of their priorities, with the plan that holds them all."""
 
-    def add(group: Sequence[ServedModel]) -> bool:
-        """Take the models of one priority in, by the largest part that fits; False if none does."""
-        nonlocal best
-        for part in (1.0, *PARTS):
-            chosen = [replace(m, rate=max(min(m.rate, LEAST_RATE), m.rate * part)) for m in group]
-            found = attempt([*served, *chosen])
-            if found[1].schedulable:
-                best = found
-                served.extend(chosen)
-                capped.update({m.name: part for m in group if part < 1.0})
-                return True
-        return False
+    trial: _Trial
+    problem: ServingProblem
+    plan: ServingPlan
+    refused: dict[str, str]
+    capped: dict[str, float] = field(default_factory=dict)
+    served: list[ServedModel] = field(default_factory=list)
 
-    for priority in sorted({m.priority for m in wanted}, reverse=True):
+    def add_priority(self, models: Sequence[ServedModel], whole: ServingPlan) -> None:
+        """Take the models of one priority in, as far as they fit. `whole` is the answer for all models together: it
+        gives the reason why not."""
         group = []
-        for model in (m for m in wanted if m.priority == priority):
+        for model in models:
             # What cannot be served at all must not take the others of its priority down.
-            _, alone = attempt([*served, replace(model, rate=min(model.rate, LEAST_RATE))])
+            _, alone = self.trial.attempt([*self.served, replace(model, rate=min(model.rate, LEAST_RATE))])
             if alone.schedulable:
                 group.append(model)
             else:
-                refused[model.name] = _why(model, capacity.of(priority), alone, bool(served))
-        if not group or add(group):
-            continue
+                self._refuse(model, alone, bool(self.served))
+        if not group or self._add(group):
+            return
         for model in sorted(group, key=lambda m: (m.rate, m.name)):
-            if not add([model]):
-                refused[model.name] = _why(model, capacity.of(priority), answer, True)
-    return Fitted(best[0], best[1], capped, refused)
+            if not self._add([model]):
+                self._refuse(model, whole, True)
+
+    def _add(self, group: Sequence[ServedModel]) -> bool:
+        """Take these models in by the largest part that fits; False if none does."""
+        for part in (1.0, *PARTS):
+            chosen = [replace(m, rate=max(min(m.rate, LEAST_RATE), m.rate * part)) for m in group]
+            problem, plan = self.trial.attempt([*self.served, *chosen])
+            if plan.schedulable:
+                self.problem, self.plan = problem, plan
+                self.served.extend(chosen)
+                self.capped.update({m.name: part for m in group if part < 1.0})
+                return True
+        return False
+
+    def _refuse(self, model: ServedModel, plan: ServingPlan, others: bool) -> None:
+        self.refused[model.name] = _why(model, self.trial.capacity.of(model.priority), plan, others)
 
 
 def _why(model: ServedModel, capacity: float, plan: ServingPlan, others: bool) -> str:

@@ -50,21 +50,21 @@ async def test_every_request_of_the_arrivals_is_sent_and_counted(url: str, servi
     report = await run_load(spec)
     assert (report.server, report.interrupted) == ("manners 1", False)
     echo, moody = report.models
-    assert [echo.offered, moody.offered] == offered(spec)
-    assert echo.offered > 50
-    assert (echo.answered, echo.violations) == (echo.offered, 0)
+    assert [echo.counts.offered, moody.counts.offered] == offered(spec)
+    assert echo.counts.offered > 50
+    assert (echo.counts.answered, echo.counts.violations) == (echo.counts.offered, 0)
     # One request each was the client's own look at the model.
-    assert service.asked == {"echo": echo.offered + 1, "moody": moody.offered + 1}
+    assert service.asked == {"echo": echo.counts.offered + 1, "moody": moody.counts.offered + 1}
     # moody goes on with its second manner: dropped, rejected, failed, answered, and again.
-    counts = [len(range(n, moody.offered, 4)) for n in range(4)]
-    assert [moody.dropped, moody.rejected, moody.failed, moody.answered] == counts
-    assert moody.violations == sum(counts[:3])
+    counts = [len(range(n, moody.counts.offered, 4)) for n in range(4)]
+    assert [moody.counts.dropped, moody.counts.rejected, moody.counts.failed, moody.counts.answered] == counts
+    assert moody.counts.violations == sum(counts[:3])
     assert set(moody.errors) == {
         "504: it would be late",
         "429: the queue is full",
         "503: the executor was lost",
     }
-    assert sum(moody.errors.values()) == moody.violations
+    assert sum(moody.errors.values()) == moody.counts.violations
 
 
 async def test_requests_leave_when_they_are_due_whatever_the_answers_do(url: str, service: Manners) -> None:
@@ -76,7 +76,7 @@ async def test_requests_leave_when_they_are_due_whatever_the_answers_do(url: str
         assert not run.done()
     service.gate.set()
     (m,) = (await run).models
-    assert (m.offered, m.answered) == (count, count)
+    assert (m.counts.offered, m.counts.answered) == (count, count)
 
 
 async def test_what_is_never_answered_is_given_up_and_too_many_are_not_sent(url: str, service: Manners) -> None:
@@ -84,8 +84,8 @@ async def test_what_is_never_answered_is_given_up_and_too_many_are_not_sent(url:
     report = await run_load(spec)
     service.gate.set()
     (m,) = report.models
-    assert (m.gave_up, m.unsent, m.answered) == (7, m.offered - 7, 0)
-    assert (m.violations, m.violation_ratio) == (7, 1.0)
+    assert (m.counts.gave_up, m.counts.unsent, m.counts.answered) == (7, m.counts.offered - 7, 0)
+    assert (m.counts.violations, m.violation_ratio) == (7, 1.0)
     assert m.errors == {"no answer within 0.6 s": 7}
     assert not report.client_kept_up
 
@@ -99,8 +99,8 @@ async def test_a_server_that_dies_fails_the_rest(service: Manners) -> None:
             await asyncio.sleep(0.01)
         service.gate.set()
     (m,) = (await run).models
-    assert m.offered == count == m.answered + m.failed
-    assert m.failed > 0
+    assert m.counts.offered == count == m.counts.answered + m.counts.failed
+    assert m.counts.failed > 0
     assert any("onnect" in words for words in m.errors)
 
 
@@ -108,7 +108,7 @@ async def test_warming_up_does_not_count(url: str, service: Manners) -> None:
     spec = scenario(url, {"name": "echo", "rate": 200}, warm_up_s=0.3, duration_s=0.2)
     (m,) = (await run_load(spec)).models
     due = arrivals(spec.models[0].demand(Path()), 0.5, 0, "echo")
-    assert m.offered == np.count_nonzero(due >= 0.3)
+    assert m.counts.offered == np.count_nonzero(due >= 0.3)
     assert service.asked["echo"] == len(due) + 1
 
 
@@ -125,16 +125,16 @@ async def test_a_run_can_be_ended_early_and_tells_how_it_goes(url: str, service:
     (m,) = report.models
     assert report.interrupted
     assert "ended early" in report.table()
-    assert m.offered == m.answered + m.unsent
+    assert m.counts.offered == m.counts.answered + m.counts.unsent
     assert report.duration_s < 3600
     assert told[-1].answered > 0
-    assert m.offered_rate == pytest.approx(m.offered / report.duration_s, rel=0.01)
+    assert m.offered_rate == pytest.approx(m.counts.offered / report.duration_s, rel=0.01)
 
 
 async def test_tensors_of_every_datatype_fit_the_model(url: str, service: Manners) -> None:
     spec = scenario(url, {"name": "all_types", "rate": 50, "rows": 2})
     (m,) = (await run_load(spec)).models
-    assert m.answered == m.offered > 0
+    assert m.counts.answered == m.counts.offered > 0
     for request in service.seen:
         assert [t.datatype for t in request.inputs] == list(DATATYPES)
         assert {t.array.shape for t in request.inputs} == {(2, 3)}
@@ -165,7 +165,7 @@ async def test_rows_come_from_a_file_in_turn_and_requests_say_what_they_want(
     }  # fmt: skip
     spec = parse_load({"url": url, "duration_s": 0.3, "models": [load]}, tmp_path)
     (m,) = (await run_load(spec)).models
-    assert (m.model, m.answered) == ("open/1", m.offered)
+    assert (m.model, m.counts.answered) == ("open/1", m.counts.offered)
     request = service.seen[1]
     assert (request.priority, request.timeout_us, request.outputs) == (3, 2_000_000, ("input.1_again",))
     rows = {r.inputs[0].array.tobytes() for r in service.seen}

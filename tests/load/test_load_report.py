@@ -40,23 +40,24 @@ def traces(draw: st.DrawFn) -> Trace:
 @given(traces(), st.none() | st.floats(1, 3000))
 def test_every_request_is_counted_once(requests: Trace, slo_ms: float | None) -> None:
     m = model_report("m", slo_ms, 1, requests, 10.0)
-    assert m.offered == len(requests.due_s)
-    assert m.offered == m.answered + m.dropped + m.rejected + m.failed + m.gave_up + m.unsent
-    assert m.violations == m.late + m.dropped + m.rejected + m.failed + m.gave_up
-    assert 0 <= m.late_by_client <= m.late <= m.answered
+    c = m.counts
+    assert c.offered == len(requests.due_s) == c.sent + c.unsent
+    assert c.offered == c.answered + c.dropped + c.rejected + c.failed + c.gave_up + c.unsent
+    assert c.violations == c.late + c.dropped + c.rejected + c.failed + c.gave_up
+    assert 0 <= c.late_by_client <= c.late <= c.answered
     assert 0 <= m.violation_ratio <= 1
     assert m.good_rate <= m.answered_rate <= m.offered_rate
     assert len(m.timeline) == 10
     for name in ("offered", "answered", "violations", "dropped", "rejected"):
-        assert sum(getattr(s, name) for s in m.timeline) == getattr(m, name)
-    assert sum(s.failed for s in m.timeline) == m.failed + m.gave_up
+        assert sum(getattr(s, name) for s in m.timeline) == getattr(c, name)
+    assert sum(s.failed for s in m.timeline) == c.failed + c.gave_up
 
 
 @given(traces())
 def test_quantiles_are_latencies_that_occurred(requests: Trace) -> None:
     m = model_report("m", 100, 1, requests, 10.0)
     occurred = requests.latency_ms[requests.outcome == Outcome.ANSWERED]
-    if not m.answered:
+    if not m.counts.answered:
         assert m.latency_ms == {}
         return
     for name in ("p50", "p90", "p99", "p99.9", "max"):
@@ -71,8 +72,8 @@ def test_latency_counts_from_when_a_request_was_due() -> None:
     stalled = [(n * 0.1, 1.0 + n * 0.001, 1.01 + n * 0.001, Outcome.ANSWERED) for n in range(10)]
     m = model_report("m", 50, 1, trace(*stalled), 10.0)
     assert m.latency_ms["max"] == pytest.approx(1010)
-    assert m.late == 10
-    assert m.late_by_client == 10  # each was answered 10 ms after it was sent
+    assert m.counts.late == 10
+    assert m.counts.late_by_client == 10  # each was answered 10 ms after it was sent
     assert m.late_sends == 10
     assert not kept_up([m])
 
@@ -85,19 +86,19 @@ def test_a_request_sent_a_grain_early_does_not_look_faster() -> None:
 
 def test_without_an_objective_only_what_went_unanswered_is_a_violation() -> None:
     m = model_report("m", None, 1, trace((0, 0, 5, Outcome.ANSWERED), (1, 1, 2, Outcome.DROPPED)), 10.0)
-    assert (m.late, m.violations, m.violation_ratio) == (0, 1, 0.5)
+    assert (m.counts.late, m.counts.violations, m.violation_ratio) == (0, 1, 0.5)
 
 
 def test_what_the_client_never_sent_is_no_violation_of_the_server() -> None:
     m = model_report("m", 100, 1, trace((0, 0, 0.01, Outcome.ANSWERED), (1, None, None, Outcome.UNSENT)), 10.0)
-    assert (m.offered, m.unsent, m.violations, m.violation_ratio) == (2, 1, 0, 0.0)
+    assert (m.counts.offered, m.counts.unsent, m.counts.violations, m.violation_ratio) == (2, 1, 0, 0.0)
     assert not kept_up([m])
     assert "did not keep up" in report(m).table()
 
 
 def test_no_requests_make_a_report_too() -> None:
     m = model_report("m", 100, 1, trace(), 0.5)
-    assert (m.offered, m.violation_ratio, m.latency_ms, m.lag_ms) == (0, 0.0, {}, {})
+    assert (m.counts.offered, m.violation_ratio, m.latency_ms, m.lag_ms) == (0, 0.0, {}, {})
     text = report(m).table()
     assert text.splitlines()[1].split()[:5] == ["m", "0.0", "0.0", "0.0", "-"]
 
@@ -111,6 +112,11 @@ def test_the_report_is_json_and_a_table() -> None:
     assert value["format"] == "magpie-load/1"
     model = value["models"][0]
     assert (model["late"], model["dropped"], model["rejected"], model["failed"]) == (9, 1, 1, 1)
+    assert list(model) == [
+        "model", "slo_ms", "rows", "offered", "answered", "late", "late_by_client", "dropped", "rejected", "failed",
+        "gave_up", "unsent", "violations", "violation_ratio", "offered_rate", "answered_rate", "good_rate",
+        "latency_ms", "lag_ms", "late_sends", "errors", "timeline",
+    ]  # fmt: skip
     assert value["violation_ratio"] == round(12 / 103, 6)
     assert model["latency_ms"]["p50"] == pytest.approx(50, abs=1)
     assert model["timeline"][5] == {

@@ -8,8 +8,11 @@ from dataclasses import dataclass, field
 from edge.core.layout import Layout, ModelTraffic, ServedVersion, TrafficReport
 from edge.core.oip import TensorSpec
 from edge.core.serving import DeviceTable, Gpulet, ModelBatch, ServingPlan, ServingProblem
-from scheduler.gpulets import reorganiser as r
+from scheduler.gpulets import reorganiser_events as r
+from scheduler.gpulets.demand import Demand
 from scheduler.gpulets.fitting import Capacity
+from scheduler.gpulets.reorganiser import Reorganiser
+from scheduler.gpulets.reorganiser_settings import ReorganiserSettings, ShareKindLimits
 
 SHARES = tuple(range(5, 101, 5))
 #: Work of one request, in device milliseconds.
@@ -77,8 +80,8 @@ def version(model: str, number: int = 1, slo_ms: float = 200.0, priority: int = 
     )
 
 
-def demand(model: str, rate: float = 10.0, number: int = 1, slo_ms: float = 200.0, priority: int = 0) -> r.Demand:
-    return r.Demand(version(model, number, slo_ms, priority), rate, min(1.0, rate))
+def demand(model: str, rate: float = 10.0, number: int = 1, slo_ms: float = 200.0, priority: int = 0) -> Demand:
+    return Demand(version(model, number, slo_ms, priority), rate, min(1.0, rate))
 
 
 @dataclass
@@ -92,7 +95,7 @@ class Process:
 class World:
     """Carries the instructions out and checks, at every instant, what must never happen."""
 
-    reorganiser: r.Reorganiser
+    reorganiser: Reorganiser
     at_s: float = 0.0
     processes: dict[str, Process] = field(default_factory=dict)
     layout: Layout | None = None
@@ -122,7 +125,7 @@ class World:
     def tell(self, make: Callable[..., r.Event], *args: object) -> list[r.Instruction]:
         """Hand an event in and carry out what it orders."""
         before, most = self.total, self.reorganiser.state.capacity.most
-        wanted = set(self.reorganiser.state.models)
+        wanted = set(self.reorganiser.demands.models)
         served = self.served()
         out = self.reorganiser.handle(make(self.at_s, *args))
         most = max(most, self.reorganiser.state.capacity.most)
@@ -132,8 +135,8 @@ class World:
                 assert self.total <= max(most, before) + 1e-6, f"{self.total} of {most} after {instruction}"
             assert self.total <= self.reserved + 1e-6, f"{instruction} takes what cameras have"
         self.peak = max(self.peak, self.total)
-        state = self.reorganiser.state
-        going_on = wanted & set(state.models) & served - set(state.refused)
+        refused = set(self.reorganiser.state.refused)
+        going_on = wanted & set(self.reorganiser.demands.models) & served - refused
         assert going_on <= self.served(), f"{going_on - self.served()} lost the only route"
         self.said += out
         return out
@@ -215,10 +218,10 @@ def world(
     known: bool = True,
     **settings: float,
 ) -> World:
-    limits = r.ShareKindLimits(live=live, min_share=0.01)
-    made = r.Reorganiser(
+    limits = ShareKindLimits(live=live, min_share=0.01)
+    made = Reorganiser(
         plan,
-        r.ReorganiserSettings(**settings),  # type: ignore[arg-type]
+        ReorganiserSettings(**settings),  # type: ignore[arg-type]
         Capacity(capacity, capacity),
         table() if known else None,
         limits,

@@ -11,8 +11,10 @@ from reorganiser_world import World, by_load, demand, one_each, table, together,
 
 from edge.core.layout import Route
 from edge.core.serving import DeviceTable, Gpulet, ModelBatch, ServedModel, ServingPlan, ServingProblem
-from scheduler.gpulets import reorganiser as r
+from scheduler.gpulets import reorganiser_events as r
+from scheduler.gpulets.demand import Demand
 from scheduler.gpulets.fitting import Capacity, fit
+from scheduler.gpulets.reorganiser import RETRY_S
 
 
 def share_of(w: World, model: str) -> float:
@@ -39,7 +41,7 @@ def test_models_are_started_warmed_then_routed() -> None:
     assert {m.model for m in w.layout.models} == {"a", "b"}, "but the front knows the models"
     w.settle()
     assert w.served() == {"a", "b"}
-    assert not w.reorganiser.in_flight()
+    assert not w.reorganiser.partitions.in_flight
     served = [o for o in w.said if isinstance(o, r.VersionServed)]
     assert {(o.model, o.version) for o in served} == {("a", "1"), ("b", "1")}
     route = routes(w)[0]
@@ -145,7 +147,7 @@ def test_a_first_version_that_fails_is_refused_with_the_reason_and_tried_again_l
     assert w.served() == {"b"}
     assert w.layout is not None
     assert "no such operator" in w.layout.refused["a"]
-    w.traffic({"a": 0.0, "b": 10.0}, r.RETRY_S + 2)
+    w.traffic({"a": 0.0, "b": 10.0}, RETRY_S + 2)
     w.settle()
     assert w.served() == {"a", "b"}
     assert not w.layout.refused
@@ -198,7 +200,7 @@ def test_a_full_device_is_no_deadlock() -> None:
     for load in (40.0, 3.0, 60.0, 2.0):
         w.traffic({"a": load, "b": load}, 60)
         w.settle()
-    assert not w.reorganiser.in_flight()
+    assert not w.reorganiser.partitions.in_flight
     assert w.served() == {"a", "b"}
 
 
@@ -211,7 +213,7 @@ def test_a_share_kind_that_cannot_resize_gets_another_process() -> None:
     w.settle()
     assert first not in w.processes
     assert w.served() == {"a"}
-    assert not w.reorganiser.in_flight()
+    assert not w.reorganiser.partitions.in_flight
 
 
 def test_what_does_not_fit_yields_by_priority_and_comes_back() -> None:
@@ -269,7 +271,7 @@ def test_a_partition_that_waited_for_more_models_is_known_by_those_it_was_starte
     w = world(by_load)
     w.tell(r.ModelsChanged, (demand("a", 20.0), demand("c", 20.0)))
     w.tell(r.CapacityChanged, Capacity(0.3, 0.15, 1))  # one for both, which waits until the old ones are gone
-    waiting = next(e for e in w.reorganiser.state.executors.values() if e.state == "planned")
+    waiting = next(e for e in w.reorganiser.partitions.executors.values() if e.state == "planned")
     assert set(waiting.versions) == {"a", "c"}
     w.tell(r.TableChanged, table(0.5))
     w.tell(r.CapacityChanged, Capacity(0.6, 0.3, 1))  # one each: the one that waited is started with "a" only
@@ -278,7 +280,7 @@ def test_a_partition_that_waited_for_more_models_is_known_by_those_it_was_starte
     w.tell(r.CapacityChanged, Capacity(0.3, 0.15, 1))  # one for both again: "c" has to be loaded
     w.settle()
     assert w.served() == {"a", "c"}
-    assert not w.reorganiser.in_flight()
+    assert not w.reorganiser.partitions.in_flight
 
 
 def test_an_unloaded_model_is_let_go_of_by_a_partition_that_stays() -> None:
@@ -325,7 +327,7 @@ def test_a_model_that_is_unloaded_while_the_policy_fails_gets_no_route() -> None
     w.tell(r.RulesChanged, w.reorganiser.settings, replicated)
     w.settle()
     assert w.served() == {"a"}
-    assert not w.reorganiser.in_flight()
+    assert not w.reorganiser.partitions.in_flight
 
 
 def test_the_reservation_is_given_back_when_models_go() -> None:
@@ -458,11 +460,11 @@ def test_no_order_of_events_breaks_what_must_hold(plan: object, live: bool, what
         act(w, action)  # World checks shares, reservations, routes and the only route of each model at every step
     w.settle()
     state = w.reorganiser.state
-    assert not w.reorganiser.in_flight()
+    assert not w.reorganiser.partitions.in_flight
     assert state.plan is None or sorted(map(repr, state.plan.gpulets)) == sorted(
         repr(route.gpulet) for route in routes(w)
     )
-    assert w.served() == set(state.models) - set(state.refused)
+    assert w.served() == set(w.reorganiser.demands.models) - set(state.refused)
     for route in routes(w):
         assert w.processes[route.executor].share == pytest.approx(route.gpulet.share, abs=1e-6)
 
@@ -485,10 +487,10 @@ def test_the_instructions_of_an_unknown_event_are_an_error() -> None:
 
 def test_versions_are_told_by_their_files_too() -> None:
     w = world()
-    w.tell(r.ModelsChanged, (r.Demand(version("a")),))
+    w.tell(r.ModelsChanged, (Demand(version("a")),))
     w.settle()
-    again = r.Demand(version("a"))
-    changed = r.Demand(replace(again.version, digest="other content"))
+    again = Demand(version("a"))
+    changed = Demand(replace(again.version, digest="other content"))
     assert w.tell(r.ModelsChanged, (again,)) == []
     assert any(isinstance(o, r.StartExecutor) for o in w.tell(r.ModelsChanged, (changed,)))
 

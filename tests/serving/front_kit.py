@@ -19,8 +19,14 @@ from edge.core.layout import ExecutorConnected, Layout, RepositoryCommand, Route
 from edge.core.oip import InferRequest, Tensor, TensorSpec
 from edge.core.serving import Gpulet, ModelBatch
 from edge.serving.arena import ArenaFull
+from edge.serving.executor_link import ExecutorLink, needed_room
 from edge.serving.front import Front
-from edge.serving.link import Batch, Done, ExecutorLink, Failed, FrontServer, LinkLost, Times, needed_room
+from edge.serving.front_server import FrontServer
+from edge.serving.lanes import Served
+from edge.serving.link_messages import Batch, Done, Failed, LinkLost, Times
+from edge.serving.queues import DEFAULT_LEVEL, Pending
+from edge.serving.requests import check
+from edge.serving.statistics import ModelCounts, VersionStatistics
 from scheduler.gpulets.batching import DeadlineBatching
 
 Answer = Callable[[Batch, dict[str, NDArray[Any]]], Sequence[Tensor]]
@@ -45,6 +51,28 @@ def route(executor: str, *models: tuple[ServedVersion, int], batch_ms: float = 1
 def request(value: float = 0.0, rows: int = 1, model: str = "m", width: int = 4, **more: Any) -> InferRequest:
     array = np.full((rows, width), value, np.float32) + np.arange(rows, dtype=np.float32)[:, None]
     return InferRequest(model, (Tensor("x", "FP32", array),), **more)
+
+
+def pending(
+    served: Served,
+    value: float = 0.0,
+    rows: int = 1,
+    within_s: float = 10.0,
+    level: int = DEFAULT_LEVEL,
+    number: int = 0,
+    **more: Any,
+) -> Pending:
+    """A request that came at 0 s, as the front hands it to the dispatcher; inside of an event loop."""
+    asked = check(served.version, request(value, rows, **more))
+    served.counts.arrived += 1
+    future = asyncio.get_running_loop().create_future()
+    return Pending(asked, 16 * rows, 0.0, within_s, level, number, future, served.queue)
+
+
+def served(of: ServedVersion | None = None) -> Served:
+    """A version with counts of its own and no lanes."""
+    v = version() if of is None else of
+    return Served(v, ModelCounts(v.model), VersionStatistics(v.model, v.version))
 
 
 def doubled(batch: Batch, inputs: dict[str, NDArray[Any]]) -> Sequence[Tensor]:

@@ -17,7 +17,7 @@ from edge.core.errors import DeadlineMissed, MagpieError, Unavailable
 from edge.core.layout import ModelTraffic
 from edge.core.oip import Tensor
 from edge.serving.applications import ApplicationService
-from edge.serving.link import Batch
+from edge.serving.link_messages import Batch
 from edge.serving.pipeline_files import parse_application
 
 

@@ -23,7 +23,9 @@ from edge.core.shares import LaunchSpec
 from edge.runtime.executor_worker import ExecutorSpec, SetVersions, VersionsLoaded, executor_worker
 from edge.runtime.process import FAILED, Ready, Retire, Retired, Stop, TakeOver, WorkerError, WorkerProcess
 from edge.serving.execution import Execution, load_versions
-from edge.serving.link import Batch, BatchDone, BatchInput, Failed, FrontLink, FrontServer, Placed
+from edge.serving.front_link import BatchDone, BatchInput, FrontLink
+from edge.serving.front_server import FrontServer
+from edge.serving.link_messages import Batch, Failed, Placed
 from edge.shares.coop import BucketFolder
 from edge.shares.cpu import CpuPartitioner
 

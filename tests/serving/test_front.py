@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from edge.core.clock import ManualClock
 from edge.core.errors import Conflict, DeadlineMissed, InvalidValue, NotFound, Overloaded, Unavailable
 from edge.core.layout import ExecutorConnected, ExecutorDrained, ExecutorGone, ModelTraffic, RepositoryAnswer
 from edge.core.oip import InferRequest, Tensor, TensorSpec
-from edge.serving.dispatch import BatchTimes
 
 
 class Totals:
@@ -218,7 +216,7 @@ async def test_a_full_queue_turns_away(tmp_path: Path) -> None:
         await asyncio.gather(*asked, *others)
         await s.front.infer(request(model="w"))
         assert Totals(s).take().rejected == 1
-        assert s.front._dispatcher.held_bytes == 0
+        assert s.front._requests.held_bytes == 0
 
 
 async def test_priority_goes_first_then_the_earlier_deadline(tmp_path: Path) -> None:
@@ -578,24 +576,3 @@ async def test_repository_commands_reach_the_control_process(tmp_path: Path) -> 
         s.front.close()
         with pytest.raises(Unavailable):
             await late
-
-
-def test_expected_times_follow_what_is_seen() -> None:
-    times = BatchTimes(8, 0.080)
-    assert times.upper_s == pytest.approx([0.01 * n for n in range(1, 9)])  # hopeful until seen
-    for _ in range(20):
-        times.saw(4, 0.060, 0.0)
-    assert times.upper_s[3] == pytest.approx(0.060, rel=0.1)
-    assert times.upper_s[0] == pytest.approx(times.upper_s[3] / 4)
-    assert times.upper_s[7] == pytest.approx(0.080)  # not seen: as planned
-    for n in range(40):
-        times.saw(8, 0.020 if n % 2 else 0.080, 1.0)
-    assert times.upper_s[7] == pytest.approx(0.080)  # no more than planned, as long as the mean is not
-    for _ in range(60):
-        times.saw(8, 0.160, 2.0)
-    assert 0.150 < times.upper_s[7] < 0.180
-    assert all(a <= b for a, b in pairwise(times.upper_s))
-    times.forget(11.0)
-    assert times.upper_s[3] == pytest.approx(times.upper_s[7] / 2)  # 4 rows: forgotten, 8 rows: not yet
-    times.forget(30.0)
-    assert times.upper_s == pytest.approx([0.01 * n for n in range(1, 9)])

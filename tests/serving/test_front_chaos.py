@@ -75,15 +75,15 @@ async def test_every_request_ends_once(tmp_path: Path, seed: int) -> None:
                 alive[name].die()
                 gone = alive[name]
                 await asyncio.to_thread(gone.join, 5.0)
-                await until(lambda name=name: s.front._dispatcher.seats.get(name) is None  # type: ignore[misc]
-                            or s.front._dispatcher.seats[name].link is None)  # fmt: skip
+                await until(lambda name=name: s.front._routing.seats.get(name) is None  # type: ignore[misc]
+                            or s.front._routing.seats[name].link is None)  # fmt: skip
                 alive[name] = await s.executor(name, one, two, newer, answer=moody)
         await asyncio.gather(*clients)
-        d = s.front._dispatcher
-        assert d.open == d.held_bytes == 0
-        assert all(not served.queue and not served.open for served in d.served.values())
-        assert all(seat.link is None or seat.link.outstanding == 0 for seat in d.seats.values())
-        assert all(seat.link is None or seat.link.arena.blocks == 0 for seat in d.seats.values())
+        routing = s.front._routing
+        assert s.front.open == s.front._requests.held_bytes == 0
+        assert all(not served.queue and not served.queue.open for served in routing.served.values())
+        assert all(seat.link is None or seat.link.outstanding == 0 for seat in routing.seats.values())
+        assert all(seat.link is None or seat.link.arena.blocks == 0 for seat in routing.seats.values())
         told = s.front.report().models
         ended = Counter({o: sum(getattr(m, o) for m in told) for o in (*_OUTCOMES.values(), "answered", "cancelled")})
         assert sum(m.arrived for m in told) == len(clients) == ended.total()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import os
 import socket
@@ -16,26 +15,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from edge.core.errors import InvalidValue, Overloaded, Unavailable
 from edge.core.oip import Tensor
-from edge.serving import link as lk
 from edge.serving.arena import ArenaFull
-from edge.serving.link import (
-    Batch,
-    BatchDone,
-    BatchInput,
+from edge.serving.executor_link import ExecutorLink
+from edge.serving.front_link import MAX_OUTSTANDING, BatchDone, BatchInput, FrontLink
+from edge.serving.front_server import FrontServer
+from edge.serving.link_messages import (
     Done,
-    ExecutorLink,
     Failed,
-    FrontLink,
-    FrontServer,
-    Hello,
     LinkLost,
     Loaded,
-    Placed,
     Refused,
     Times,
     Welcome,
@@ -179,7 +170,7 @@ async def test_limits_are_errors_of_the_caller(front: Front) -> None:
         with pytest.raises(InvalidValue):
             link.send("m", "1", bad, 0)
     assert link.arena.blocks == 0
-    for _ in range(lk.MAX_OUTSTANDING):
+    for _ in range(MAX_OUTSTANDING):
         link.send("m", "1", [BatchInput("x", "FP32", parts([[1]]))], 0)
     with pytest.raises(Overloaded, match="outstanding"):
         link.send("m", "1", [BatchInput("x", "FP32", parts([[1]]))], 0)
@@ -273,64 +264,6 @@ async def test_a_hostile_executor_loses_its_own_link_and_no_more(front: Front, w
     assert front.done[0][1] == [[[5.0]]]
     good.close()
     bad.close()
-
-
-text = st.text(max_size=20)
-whole = st.integers(0, 2**53 - 1)
-placed = st.builds(
-    Placed, text, st.sampled_from(["FP32", "BYTES", "BF16"]), st.lists(st.integers(0, 9), max_size=4).map(tuple),
-    whole, whole,
-)  # fmt: skip
-times = st.builds(Times, *[st.floats(0, 1e6).map(lambda t: round(t, 9))] * 4)
-names = st.lists(text, max_size=3).map(tuple)
-messages = st.one_of(
-    st.builds(Hello, text, text, names, whole),
-    st.builds(Welcome, whole),
-    st.builds(Refused, text),
-    st.builds(Batch, whole, text, text, whole, st.lists(placed, max_size=2).map(tuple), whole, whole),
-    st.builds(Done, whole, st.lists(placed, max_size=2).map(tuple), times),
-    st.builds(Failed, whole, text, text, whole, times),
-    st.builds(Loaded, names),
-)
-
-
-@given(messages)
-def test_messages_round_trip(message: Any) -> None:
-    assert decode(encode(message)[4:]) == message
-
-
-@given(messages, st.data())
-def test_a_changed_frame_is_read_or_refused(message: Any, data: st.DataObject) -> None:
-    body = bytearray(encode(message)[4:])
-    for _ in range(data.draw(st.integers(1, 4))):
-        body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
-    try:
-        found = decode(body)
-    except InvalidValue:
-        return
-    assert isinstance(found, (Hello, Welcome, Refused, Batch, Done, Failed, Loaded))
-
-
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | text,
-    lambda inner: st.lists(inner, max_size=4),
-    max_leaves=6,
-)
-
-
-@given(messages, st.data())
-def test_any_value_in_any_field_is_read_or_refused(message: Any, data: st.DataObject) -> None:
-    value = json.loads(encode(message)[4:])
-    value[data.draw(st.sampled_from(sorted(value)))] = data.draw(json_values)
-    with contextlib.suppress(InvalidValue):
-        assert encode(decode(json.dumps(value).encode()))
-
-
-def test_numbers_that_are_no_numbers_are_refused() -> None:
-    body = encode(Done(1, (), Times()))[4:]
-    for bad in (b"NaN", b"Infinity", b"-1", b"1e400", b"9" * 5000):
-        with pytest.raises(InvalidValue):
-            decode(body.replace(b'"number":1', b'"number":' + bad))
 
 
 async def test_a_front_that_ends_is_noticed_by_the_executor(front: Front) -> None:

@@ -1,0 +1,132 @@
+"""Served versions, executors as the front knows them, and the lanes between the two."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from edge.core.batching import Lane
+from edge.core.layout import Route, ServedVersion
+from edge.serving.batch_times import BatchTimes
+from edge.serving.front_link import FrontLink
+from edge.serving.outputs import OutputSizes
+from edge.serving.queues import ModelQueue, TakenRows
+from edge.serving.statistics import ExecutorCounts, ModelCounts, VersionStatistics
+
+
+class Served:
+    """A version that requests can be for: its queue, the lanes that serve it, its counts."""
+
+    def __init__(self, version: ServedVersion, counts: ModelCounts, statistics: VersionStatistics) -> None:
+        self.version = version
+        self.key = version.key
+        self.counts, self.statistics = counts, statistics
+        self.queue = ModelQueue(counts)
+        self.lanes: list[SeatLane] = []
+        self.sizes = OutputSizes(version.outputs)
+        #: Its queue is to be looked at when what came together has come.
+        self.dirty = False
+
+    def live_lanes(self) -> list[SeatLane]:
+        """Lanes whose executor is connected and has the version loaded."""
+        key = self.key
+        return [lane for lane in self.lanes if (link := lane.seat.link) is not None and key in link.models]
+
+
+@dataclass(eq=False)
+class SeatLane:
+    """One model's place in an executor's cycle. Times are in seconds on the front's clock."""
+
+    seat: ExecutorSeat
+    served: Served
+    batch: int
+    times: BatchTimes
+
+    def view(self, now_s: float) -> Lane:
+        """The lane as its model sees it now: behind what runs and behind the models whose turn comes first."""
+        seat = self.seat
+        self.times.forget(now_s)
+        free_s = seat.free_at(now_s)
+        if len(seat.lanes) == 1:
+            return Lane(seat.name, self.batch, self.times.upper_s, free_s, self.times.upper_s[-1])
+        for k in range(len(seat.lanes)):
+            other = seat.lanes[(seat.turn + k) % len(seat.lanes)]
+            if other is self:
+                break
+            if other.served.queue.rows:
+                free_s += other.times.upper_s[min(other.served.queue.rows, other.batch) - 1]
+        return Lane(seat.name, self.batch, self.times.upper_s, free_s, self.cycle_s())
+
+    def in_turn(self, now_s: float) -> Lane:
+        """The lane as it is when it is its model's turn."""
+        return Lane(self.seat.name, self.batch, self.times.upper_s, self.seat.free_at(now_s), self.cycle_s())
+
+    def cycle_s(self) -> float:
+        """Time of one cycle of the executor: a full batch of this model, and what waits of the others."""
+        cycle_s = self.times.upper_s[-1]
+        for other in self.seat.lanes:
+            if other is not self and other.served.queue.rows:
+                cycle_s += other.times.upper_s[min(other.served.queue.rows, other.batch) - 1]
+        return cycle_s
+
+
+@dataclass(eq=False)
+class RunningBatch:
+    """A batch that was handed to an executor. `parts` are its requests with the rows of each."""
+
+    lane: SeatLane
+    parts: list[TakenRows]
+    rows: int
+    sent_s: float
+    expected_s: float
+    input_s: float
+    output_bytes: int
+
+
+@dataclass(eq=False)
+class ExecutorSeat:
+    """One executor as the front knows it."""
+
+    name: str
+    link: FrontLink | None = None
+    route: Route | None = None
+    lanes: list[SeatLane] = field(default_factory=list)
+    turn: int = 0
+    running: dict[int, RunningBatch] = field(default_factory=dict)
+    free_s: float = 0.0
+    answered_s: float = 0.0
+    blocked: bool = False
+    tell_drained: bool = False
+    timer: asyncio.TimerHandle | None = None
+    timer_s: float = 0.0
+    counts: ExecutorCounts = field(default_factory=ExecutorCounts)
+
+    def free_at(self, now_s: float) -> float:
+        """When it is expected to have finished what it was handed."""
+        if not self.running:
+            return now_s
+        if self.free_s > now_s:
+            return self.free_s
+        return now_s + next(iter(self.running.values())).expected_s  # overdue: nobody knows
+
+    def sent(self, number: int, batch: RunningBatch) -> None:
+        """A batch was handed over."""
+        self.running[number] = batch
+        self.free_s = max(batch.sent_s, self.free_s) + batch.expected_s
+
+    def answered(self, number: int, now_s: float) -> RunningBatch:
+        """A batch is off the executor: see how long it was on it; returns it."""
+        batch = self.running.pop(number)
+        took_s = now_s - max(batch.sent_s, self.answered_s)
+        self.answered_s = now_s
+        batch.lane.times.saw(batch.rows, took_s, now_s)
+        self.blocked = False
+        self.free_s = now_s + sum(b.expected_s for b in self.running.values())
+        return batch
+
+    def lost(self) -> list[RunningBatch]:
+        """The link has ended; returns the batches that it had, in the order of their sending."""
+        self.link, self.blocked, self.free_s = None, False, 0.0
+        batches = [self.running[number] for number in sorted(self.running)]
+        self.running.clear()
+        return batches

@@ -1,0 +1,224 @@
+"""What the reorganiser is told (events, facts of the past) and what it orders (instructions, carried out in order)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from edge.core.applications import Application
+from edge.core.layout import Layout, ServedVersion, TrafficReport
+from edge.core.serving import DeviceTable, ServingPlan, ServingProblem
+from scheduler.gpulets.demand import Demand
+from scheduler.gpulets.fitting import Capacity, PlanFunction
+from scheduler.gpulets.reorganiser_settings import ReorganiserSettings
+
+# events
+
+
+@dataclass(frozen=True)
+class TrafficMeasured:
+    """The front's report of the last second or so."""
+
+    at_s: float
+    report: TrafficReport
+
+
+@dataclass(frozen=True)
+class ModelsChanged:
+    """All models that shall be served from now on, and applications of them. A changed `rate` is taken for the rate
+    that is expected now. `table` replaces the one that is known, if given."""
+
+    at_s: float
+    models: tuple[Demand, ...]
+    applications: tuple[Application, ...] = ()
+    table: DeviceTable | None = None
+
+
+@dataclass(frozen=True)
+class ExecutorConnected:
+    """An executor has loaded and warmed its models."""
+
+    at_s: float
+    executor: str
+
+
+@dataclass(frozen=True)
+class ExecutorDrained:
+    """Nothing of an executor that has no route any more is outstanding."""
+
+    at_s: float
+    executor: str
+
+
+@dataclass(frozen=True)
+class ExecutorLost:
+    """An executor's process or connection ended; it is being started again."""
+
+    at_s: float
+    executor: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class ExecutorFailed:
+    """An executor is not started again. `models` are those at fault, where that is known."""
+
+    at_s: float
+    executor: str
+    reason: str
+    models: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ExecutorStopped:
+    """An executor that was stopped is gone; its share is free."""
+
+    at_s: float
+    executor: str
+
+
+@dataclass(frozen=True)
+class FrontLost:
+    """The front ended. A new one knows no executor until they connect again."""
+
+    at_s: float
+
+
+@dataclass(frozen=True)
+class CapacityChanged:
+    """What serving may take of the device has changed (cameras came, went, or have another floor)."""
+
+    at_s: float
+    capacity: Capacity
+
+
+@dataclass(frozen=True)
+class TableChanged:
+    """Latencies were measured (anew)."""
+
+    at_s: float
+    table: DeviceTable
+
+
+@dataclass(frozen=True)
+class RulesChanged:
+    """The operator wants other settings, or another policy."""
+
+    at_s: float
+    settings: ReorganiserSettings
+    plan: PlanFunction
+
+
+Event = (
+    TrafficMeasured
+    | ModelsChanged
+    | ExecutorConnected
+    | ExecutorDrained
+    | ExecutorLost
+    | ExecutorFailed
+    | ExecutorStopped
+    | FrontLost
+    | CapacityChanged
+    | TableChanged
+    | RulesChanged
+)
+
+
+# instructions
+
+
+@dataclass(frozen=True)
+class ReserveShare:
+    """From here on `share` of the device belongs to serving: others yield before what follows is done."""
+
+    share: float
+
+
+@dataclass(frozen=True)
+class StartExecutor:
+    """Start an executor under `share`, with these versions loaded and warm; routes come later."""
+
+    executor: str
+    share: float
+    versions: tuple[ServedVersion, ...]
+
+
+@dataclass(frozen=True)
+class ResizeExecutor:
+    """Change an executor's share while it runs."""
+
+    executor: str
+    share: float
+
+
+@dataclass(frozen=True)
+class SetLayout:
+    """Tell the front the routes that are in force from now on."""
+
+    layout: Layout
+
+
+@dataclass(frozen=True)
+class StopExecutor:
+    """End an executor that has nothing to do any more."""
+
+    executor: str
+
+
+@dataclass(frozen=True)
+class TrimExecutor:
+    """Let go of all models that this executor has loaded but these: nobody asks for the others any more."""
+
+    executor: str
+    versions: tuple[ServedVersion, ...]
+
+
+@dataclass(frozen=True)
+class RecordPlan:
+    """Keep the problem, its plan, and what it was made for."""
+
+    problem: ServingProblem
+    plan: ServingPlan
+    cause: str
+
+
+@dataclass(frozen=True)
+class VersionServed:
+    """All requests of a model go to this version now."""
+
+    model: str
+    version: str
+
+
+@dataclass(frozen=True)
+class VersionFailed:
+    """This version cannot be served; `serving` is the version that goes on (empty: none)."""
+
+    model: str
+    version: str
+    reason: str
+    serving: str = ""
+
+
+@dataclass(frozen=True)
+class Note:
+    """Something that people should know. `kind` is short, for the journal."""
+
+    kind: str
+    message: str
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+Instruction = (
+    ReserveShare
+    | StartExecutor
+    | ResizeExecutor
+    | SetLayout
+    | StopExecutor
+    | TrimExecutor
+    | RecordPlan
+    | VersionServed
+    | VersionFailed
+    | Note
+)

@@ -1,0 +1,62 @@
+"""The layout in force at the front: which executor takes requests for which models, in which version."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from edge.core.applications import Application
+from edge.core.layout import Layout, Route
+from edge.core.serving import DeviceTable
+from scheduler.gpulets.demand import ModelView
+from scheduler.gpulets.partitions import ExecutorView
+from scheduler.gpulets.verdict import times
+from scheduler.gpulets.versions import with_limits
+
+
+class ServingRoutes:
+    """The last layout that the front was told; None before the first."""
+
+    def __init__(self) -> None:
+        self.layout: Layout | None = None
+
+    def update(
+        self,
+        active: Sequence[ExecutorView],
+        models: Iterable[ModelView],
+        refused: Mapping[str, str],
+        applications: tuple[Application, ...],
+        table: DeviceTable | None,
+    ) -> Layout | None:
+        """The next layout, from the executors that have a gpu-let; None if nothing has changed. `refused` maps models
+        that are not served to the reason; `table` has the latencies, None: nothing was measured."""
+        routes = []
+        for executor in sorted(active, key=lambda e: e.id):
+            assert executor.gpulet is not None
+            versions = {b.model: executor.versions[b.model].version for b in executor.gpulet.models}
+            routes.append(Route(executor.id, executor.gpulet, versions, _batch_ms(executor, active, table)))
+        named = sorted((m for m in models if m.name not in refused), key=lambda m: m.name)
+        # What changed of a version without its files (objective, priority, queue) is in force at once.
+        served = tuple(with_limits(m.serving or m.demand.version, m.demand.version) for m in named)
+        now = (tuple(routes), served, dict(refused), applications)
+        last = self.layout
+        if last is not None and now == (last.routes, last.models, dict(last.refused), last.applications):
+            return None
+        self.layout = Layout(1 if last is None else last.number + 1, *now)
+        return self.layout
+
+
+def _batch_ms(executor: ExecutorView, active: Sequence[ExecutorView], table: DeviceTable | None) -> dict[str, float]:
+    """Planned execution times in ms by model, beside the partitions that are in force with it; none where a latency is
+    not known."""
+    gpulet = executor.gpulet
+    assert gpulet is not None
+    if table is None or not all(
+        e.gpulet.percent in table.latency_ms.get(b.model, {}) and b.batch <= table.max_batch(b.model, e.gpulet.percent)
+        for e in active
+        if e.gpulet is not None
+        for b in e.gpulet.models
+    ):
+        return {}
+    timed = times(table, [e.gpulet for e in active if e.gpulet is not None])
+    mine = timed[[e.id for e in active].index(executor.id)]
+    return {b.model: round(ms, 4) for b, ms in zip(gpulet.models, mine.execution_ms, strict=True)}

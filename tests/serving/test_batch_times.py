@@ -1,0 +1,30 @@
+"""How long a batch is expected to take: as planned until it is seen."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from edge.serving.batch_times import BatchTimes
+
+
+def test_expected_times_follow_what_is_seen() -> None:
+    times = BatchTimes(8, 0.080)
+    assert times.upper_s == pytest.approx([0.01 * n for n in range(1, 9)])  # hopeful until seen
+    for _ in range(20):
+        times.saw(4, 0.060, 0.0)
+    assert times.upper_s[3] == pytest.approx(0.060, rel=0.1)
+    assert times.upper_s[0] == pytest.approx(times.upper_s[3] / 4)
+    assert times.upper_s[7] == pytest.approx(0.080)  # not seen: as planned
+    for n in range(40):
+        times.saw(8, 0.020 if n % 2 else 0.080, 1.0)
+    assert times.upper_s[7] == pytest.approx(0.080)  # no more than planned, as long as the mean is not
+    for _ in range(60):
+        times.saw(8, 0.160, 2.0)
+    assert 0.150 < times.upper_s[7] < 0.180
+    assert all(a <= b for a, b in pairwise(times.upper_s))
+    times.forget(11.0)
+    assert times.upper_s[3] == pytest.approx(times.upper_s[7] / 2)  # 4 rows: forgotten, 8 rows: not yet
+    times.forget(30.0)
+    assert times.upper_s == pytest.approx([0.01 * n for n in range(1, 9)])
