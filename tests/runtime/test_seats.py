@@ -113,7 +113,9 @@ def test_held_commands_wait_for_a_process() -> None:
             return True
 
     worker = WorkerState(
-        WorkerSpec(Worker("w", "golden"), mains.obedient, None, lambda m: None, lambda w: None, None, None, False, False),
+        WorkerSpec(
+            Worker("w", "golden"), mains.obedient, None, lambda m: None, lambda w: None, None, None, False, False
+        ),
         0.2, True, Replacement(beside=True),
     )  # fmt: skip
     worker.replacement.held.extend([1, Ready()])
