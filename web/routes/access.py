@@ -10,7 +10,6 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from edge.access.access import Access, LoggedIn
 from edge.core.access import cameras_json
 from edge.core.errors import NotFound
-from web import examples
 from web.access_bodies import (
     Login,
     LoginLink,
@@ -24,6 +23,7 @@ from web.access_bodies import (
 )
 from web.auth import session_cookie
 from web.errors import Json
+from web.examples import access as examples
 from web.parts import Body, Caller, Service, Who, example, takes, visit_of
 
 router = APIRouter(tags=["access"])
