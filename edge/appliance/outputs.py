@@ -15,7 +15,7 @@ from typing import Any, Final
 from edge.appliance.service import Json
 from edge.core.clock import Clock
 from edge.core.errors import Conflict, InvalidValue, MagpieError, NotFound
-from edge.outputs import link, topics
+from edge.outputs import home_assistant, link, topics
 from edge.outputs.messages import MQTT, WEBHOOK, Counts, Kind, Limits, Pace, Wanted
 from edge.outputs.mqtt import PACE as MQTT_PACE
 from edge.outputs.mqtt import MqttOptions, MqttSender
@@ -241,7 +241,7 @@ class Outputs:
         wanted = topics.states(names, found.overview, facts)
         if settings.discovery:
             about = [{"id": c["id"], "name": c["name"]} for c in cameras]
-            wanted |= topics.discovery(names, settings.discovery_prefix, self._world.site, found.version, about)
+            wanted |= home_assistant.discovery(names, settings.discovery_prefix, self._world.site, found.version, about)
         sender.retain(wanted)
 
     async def _command(self, topic: str, on: bool) -> str:
