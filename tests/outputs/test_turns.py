@@ -12,17 +12,21 @@ from edge.outputs.turns import Turns
 
 async def test_one_at_a_time_and_in_order() -> None:
     turns, steps = Turns(), list[str]()
-    go = asyncio.Event()
+    began, go = asyncio.Event(), asyncio.Event()
 
     async def change(name: str) -> str:
         steps.append(f"{name} begins")
+        began.set()
         await go.wait()
         steps.append(f"{name} ends")
         return name
 
     asked = [asyncio.create_task(turns.take(change, name)) for name in ("first", "second")]
-    go_on = asyncio.get_running_loop().call_soon
-    go_on(go.set)
+    await began.wait()
+    for _ in range(5):
+        await asyncio.sleep(0)  # the second could begin now
+    assert steps == ["first begins"]
+    go.set()
     assert await asyncio.gather(*asked) == ["first", "second"]
     assert steps == ["first begins", "first ends", "second begins", "second ends"]
 
