@@ -167,7 +167,7 @@ async def measure(minutes: float, rate: float, folder: Path) -> dict[str, Any]:
 
     async def sample() -> None:
         while True:
-            waiting = sum(outputs.outbox.counts(d).waiting for d in DESTINATIONS)
+            waiting = sum(outputs.outbox.queues.counts(d).waiting for d in DESTINATIONS)
             samples.append((time.monotonic() - began, me.memory_info().rss / 1e6, waiting))
             await asyncio.sleep(1.0)
 
@@ -191,7 +191,7 @@ async def measure(minutes: float, rate: float, folder: Path) -> dict[str, Any]:
     await asyncio.sleep(minutes * 60.0)
     up_s = time.monotonic() - began
     cpu = (time.process_time() - cpu) / (up_s - down_s)
-    backlog = {d: outputs.outbox.counts(d).waiting for d in DESTINATIONS}
+    backlog = {d: outputs.outbox.queues.counts(d).waiting for d in DESTINATIONS}
     broker = _start(mosquitto, "-c", str(config))
     receiver = _start(*own, "--receive", str(http_port), "--target", str(posted))
     _listens(broker_port)
@@ -201,17 +201,19 @@ async def measure(minutes: float, rate: float, folder: Path) -> dict[str, Any]:
     empty: dict[str, float | None] = {}
 
     async def drained(destination: str) -> None:
-        sent = outputs.outbox.counts(destination).sent
-        first[destination] = await until(lambda: outputs.outbox.counts(destination).sent > sent, 400.0)
-        empty[destination] = await until(lambda: outputs.outbox.counts(destination).waiting <= 2 * len(CAMERAS), 300.0)
+        sent = outputs.outbox.queues.counts(destination).sent
+        first[destination] = await until(lambda: outputs.outbox.queues.counts(destination).sent > sent, 400.0)
+        empty[destination] = await until(
+            lambda: outputs.outbox.queues.counts(destination).waiting <= 2 * len(CAMERAS), 300.0
+        )
 
     await asyncio.gather(*(drained(d) for d in DESTINATIONS))
     ended.set()
     await making
-    await until(lambda: all(outputs.outbox.counts(d).waiting == 0 for d in DESTINATIONS), 60.0)
+    await until(lambda: all(outputs.outbox.queues.counts(d).waiting == 0 for d in DESTINATIONS), 60.0)
     await asyncio.sleep(3.0)  # the subscriber's last lines
     sampling.cancel()
-    counts = {d: outputs.outbox.counts(d) for d in DESTINATIONS}
+    counts = {d: outputs.outbox.queues.counts(d) for d in DESTINATIONS}
     await outputs.close()
     store.close()
     for process in (subscriber, receiver, broker):

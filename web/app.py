@@ -14,9 +14,10 @@ from starlette.types import Scope
 
 from edge.access.access import Access
 from edge.appliance.service import ApplianceService
-from web import bodies, errors, examples
+from web import bodies, errors
 from web.auth import Auth
 from web.errors import Json
+from web.examples.errors import ERROR_SCHEMA, INVALID, UNAVAILABLE
 from web.guard import Guard
 from web.hosts import Hosts
 from web.parts import Ending, known_parameters
@@ -141,11 +142,11 @@ def _errors() -> dict[int | str, dict[str, Any]]:
     return {
         "4XX": {
             "description": "the request cannot be done; `error` says why",
-            "content": {"application/json": reference | {"example": examples.INVALID}},
+            "content": {"application/json": reference | {"example": INVALID}},
         },
         "5XX": {
             "description": "the appliance cannot do it now; `error` says why",
-            "content": {"application/json": reference | {"example": examples.UNAVAILABLE}},
+            "content": {"application/json": reference | {"example": UNAVAILABLE}},
         },
     }
 
@@ -160,7 +161,7 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
             tags=app.openapi_tags,
         )
         known = schema.setdefault("components", {}).setdefault("schemas", {})
-        known |= bodies.schemas() | {"Error": examples.ERROR_SCHEMA}
+        known |= bodies.schemas() | {"Error": ERROR_SCHEMA}
         for path in schema["paths"].values():
             for operation in path.values():
                 # FastAPI's own shape of validation errors is not what this app answers.

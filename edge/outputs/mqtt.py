@@ -1,8 +1,6 @@
 """The MQTT output: states that are retained, events from the outbox, switches, availability with a last will.
 
-States are levels: only the latest of each topic counts, so they live in memory and are published again at every new
-connection. Events and alarms come from the outbox and leave it when the broker has acknowledged them. Topics that were
-ever retained are remembered, so that those of a camera that is gone are cleared, also after a restart.
+Events and alarms come from the outbox and leave it when the broker has acknowledged them.
 """
 
 from __future__ import annotations
@@ -13,17 +11,18 @@ import itertools
 import json
 import logging
 import random
-from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from edge.core.clock import Clock
 from edge.core.errors import MagpieError, Unavailable
-from edge.outputs.link import Broker, Link, Received
+from edge.outputs.link import Broker, Link
 from edge.outputs.messages import MQTT, Json, Pace, Waiting
 from edge.outputs.outbox import Outbox
-from edge.outputs.topics import Topics, switch
+from edge.outputs.retained import RetainedTopics
+from edge.outputs.switches import Switches
+from edge.outputs.topics import Topics
 
 log = logging.getLogger(__name__)
 
@@ -33,8 +32,6 @@ _PAGE = 50
 _STEADY_S = 10.0
 #: A message that breaks the connection so often, sent alone, is given up.
 _POISON = 5
-_COMMANDS = 100
-_TELL_EVERY_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -48,7 +45,7 @@ class MqttOptions:
 
 
 class MqttSender:
-    """Keeps a connection, and sends what is to be sent. `run` until cancelled.
+    """Keeps a connection, and sends what is to be sent: `retained` has the states. `run` until cancelled.
 
     `password()` is asked at each connection and may raise MagpieError. `command(topic, on)` handles a switch and says
     why it is ignored, or "". `remember(topics)` keeps the names of retained topics over restarts; `known` are those of
@@ -69,16 +66,10 @@ class MqttSender:
     ) -> None:
         self.options = options
         self._outbox, self._clock, self._note = outbox, clock, note
-        self._password, self._command, self._remember = password, command, remember
-        self._pace = pace
-        self._known = set(known)
-        self._retained: dict[str, str] = {}
-        self._dirty: dict[str, None] = {}  # topics to be published, in order
-        self._wake = outbox.wake_of(MQTT)
-        self._received: deque[Received] = deque(maxlen=_COMMANDS)
-        self._command_came = asyncio.Event()
-        self._ignored = 0
-        self._ignored_told_s = float("-inf")
+        self._password, self._pace = password, pace
+        self._wake = outbox.queues.wake_of(MQTT)
+        self.retained = RetainedTopics(self._wake, remember, known)
+        self._switches = Switches(self.retained, command, options.birth, clock, note)
         self._suspect: tuple[int, int] | None = None  # id of a message that broke the connection, and how often
         self.connected = False
         self.message = "not connected yet"
@@ -86,23 +77,12 @@ class MqttSender:
         self._told_down = False
         self._clearing = self._linked = False
 
-    # -- states
-
-    def retain(self, wanted: Mapping[str, str]) -> None:
-        """Everything that is to be retained from now on, by topic. What changed is published, what is gone cleared."""
-        changed = [topic for topic, payload in wanted.items() if self._retained.get(topic) != payload]
-        gone = [topic for topic in (*self._retained, *self._known) if topic not in wanted]
-        self._retained = dict(wanted)
-        self._dirty.update(dict.fromkeys([*gone, *changed]))
-        if gone or changed:
-            self._wake.set()
-
     async def clear(self, timeout_s: float = 3.0) -> None:
         """Clear everything that is retained, if the broker can be reached within the time; then end `run`."""
         self._clearing = True
-        self.retain({})
+        self.retained.replace({})
         ends = self._clock.monotonic() + timeout_s
-        while self._known and self._linked and self._clock.monotonic() < ends:
+        while self.retained.known and self._linked and self._clock.monotonic() < ends:
             await asyncio.sleep(0.05)
 
     # -- life
@@ -126,8 +106,8 @@ class MqttSender:
         """One connection, from its beginning to its loss. Raises MagpieError with the reason."""
         topics = self.options.topics
         password = await self._password()
-        link = await Link.open(self.options.broker, password, (topics.available, "offline"), self._receive)
-        commands = asyncio.create_task(self._handle_commands())
+        link = await Link.open(self.options.broker, password, (topics.available, "offline"), self._switches.receive)
+        commands = asyncio.create_task(self._switches.run())
         self._linked = True
         try:
             await self._greet(link)
@@ -148,9 +128,7 @@ class MqttSender:
         """Subscriptions first, then everything retained, then "online"."""
         birth = self.options.birth
         await link.subscribe(self.options.topics.sets, *([birth[0]] if birth is not None else []))
-        gone = [topic for topic in self._known if topic not in self._retained]
-        self._dirty = dict.fromkeys([*gone, *self._retained])
-        await self._publish_states(link)
+        await self.retained.publish_all(link)
         await link.settle([link.publish(self.options.topics.available, b"online", retain=True)])
 
     async def _send(self, link: Link) -> None:
@@ -158,7 +136,7 @@ class MqttSender:
         self._wake.clear()
         if link.lost.done():
             raise Unavailable(link.lost.result())
-        await self._publish_states(link)
+        await self.retained.publish(link)
         try:
             waiting = await self._outbox.page(MQTT, 1 if self._suspect is not None else _PAGE)
         except MagpieError as error:
@@ -171,28 +149,6 @@ class MqttSender:
             return
         # A full page may have more behind it, so only an empty one is a reason to wait.
         await self._wake.wait()
-
-    async def _publish_states(self, link: Link) -> None:
-        while self._dirty:
-            batch = [topic for topic, _ in zip(self._dirty, range(_PAGE), strict=False)]
-            new = [topic for topic in batch if topic in self._retained and topic not in self._known]
-            if new:
-                # Remembered before the broker has it, so that it can always be cleared.
-                self._known.update(self._retained)
-                await self._remember(sorted(self._known))
-            for topic in batch:
-                del self._dirty[topic]
-            cleared = [topic for topic in batch if topic not in self._retained]
-            try:
-                acks = [link.publish(t, self._retained.get(t, "").encode(), retain=True) for t in batch]
-                await link.settle(acks)
-            except MagpieError:
-                self._dirty = dict.fromkeys([*batch, *self._dirty])
-                raise
-            gone = [topic for topic in cleared if topic not in self._retained and topic in self._known]
-            if gone:
-                self._known.difference_update(gone)
-                await self._remember(sorted(self._known))
 
     async def _publish(self, link: Link, waiting: Sequence[Waiting]) -> None:
         acks: list[tuple[int, list[asyncio.Future[None]]]] = []
@@ -229,59 +185,8 @@ class MqttSender:
         if self._suspect[1] >= _POISON:
             self._suspect = None
             words = f"the broker breaks the connection at this message ({reason})"
-            await self._outbox.bury(first, _POISON, words)
+            await self._outbox.dead_letters.bury(first, _POISON, words)
             self._note("output.dead", {"destination": MQTT, "messages": 1, "reason": words})
-
-    # -- switches
-
-    def _receive(self, received: Received) -> None:
-        self._received.append(received)
-        self._command_came.set()
-
-    async def _handle_commands(self) -> None:
-        while True:
-            await self._command_came.wait()
-            self._command_came.clear()
-            while self._received:
-                await self._handle(self._received.popleft())
-
-    async def _handle(self, received: Received) -> None:
-        birth = self.options.birth
-        if birth is not None and received.topic == birth[0]:
-            if received.payload == birth[1] and not received.retained:
-                self._dirty.update(dict.fromkeys(self._retained))
-                self._wake.set()
-            return
-        wanted = switch(received.payload)
-        if received.retained:
-            why = "it was retained: an old command is not carried out"
-        elif wanted is None:
-            why = "not ON or OFF"
-        else:
-            try:
-                why = await self._command(received.topic, wanted)
-            except MagpieError as error:
-                why = str(error)
-        # The sender of the command sees what is in force, also where it was not followed.
-        state = received.topic.removesuffix("/set")
-        if state in self._retained:
-            self._dirty[state] = None
-            self._wake.set()
-        if why:
-            self._ignore(received, why)
-
-    def _ignore(self, received: Received, why: str) -> None:
-        self._ignored += 1
-        now = self._clock.monotonic()
-        if now - self._ignored_told_s < _TELL_EVERY_S:
-            return
-        self._ignored_told_s = now
-        count, self._ignored = self._ignored, 0
-        shown = ascii(received.payload[:60].decode("utf-8", "replace"))
-        self._note(
-            "output.command_ignored",
-            {"destination": MQTT, "topic": received.topic[:200], "payload": shown, "reason": why, "messages": count},
-        )
 
     # -- up and down
 

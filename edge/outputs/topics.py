@@ -1,4 +1,4 @@
-"""Names of MQTT topics, what is retained in them, and Home Assistant's discovery documents. Pure.
+"""Names of MQTT topics, and what is retained in them. Pure.
 
 Names never bring levels or wildcards of their own: whatever is not a letter, digit, "_", "-" or "." of ASCII is written
 as %XX (of its UTF-8 bytes), as in URLs.
@@ -8,23 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
-
-Json = dict[str, Any]
 
 #: Rules about a camera, and rules about the whole appliance.
 CAMERA_KINDS: Final[tuple[str, ...]] = ("object", "accuracy", "camera_lost", "roll_back")
 APPLIANCE_KINDS: Final[tuple[str, ...]] = ("disk", "slo")
-_KIND_NAMES: Final[Mapping[str, tuple[str, str]]] = {
-    "object": ("Object alarm", "occupancy"),
-    "accuracy": ("Accuracy alarm", "problem"),
-    "camera_lost": ("Camera lost alarm", "problem"),
-    "roll_back": ("Roll-back alarm", "problem"),
-    "disk": ("Disk alarm", "problem"),
-    "slo": ("Serving alarm", "problem"),
-}
 _PLAIN = re.compile(r"[A-Za-z0-9_.-]")
 _ON_OFF: Final[Mapping[bool, str]] = {True: "ON", False: "OFF"}
 
@@ -37,21 +27,6 @@ def part(name: str) -> str:
 
 def _percent(character: str) -> str:
     return "".join(f"%{byte:02X}" for byte in character.encode("utf-8", "surrogatepass"))
-
-
-def word(name: str) -> str:
-    """A name as an id of Home Assistant: letters, digits, "_" and "-" stay, all else is written in hexadecimal."""
-    return "".join(c if re.fullmatch(r"[A-Za-z0-9-]", c) else "_" if c == "_" else _hex(c) for c in name) or "__"
-
-
-def _hex(character: str) -> str:
-    return "".join(f"_x{byte:02x}" for byte in character.encode("utf-8", "surrogatepass"))
-
-
-def line(text: str, most: int = 120) -> str:
-    """Free text for other people's screens: one line of printable characters."""
-    clean = "".join(c if c.isprintable() else " " for c in text).strip()
-    return clean[:most]
 
 
 @dataclass(frozen=True)
@@ -138,90 +113,3 @@ def states(topics: Topics, overview: Mapping[str, Any], facts: Mapping[str, Any]
         for kind in CAMERA_KINDS:
             out[topics.alarm(camera, kind)] = _ON_OFF[(camera, kind) in alarms]
     return out
-
-
-def discovery(
-    topics: Topics, prefix: str, site: str, version: str, cameras: Sequence[Mapping[str, Any]]
-) -> dict[str, str]:
-    """Home Assistant's discovery documents by topic: a device for the appliance, one per camera ({"id", "name"})."""
-    box = f"magpie_{word(site)}"
-    origin = {"name": "Magpie", "sw": version}
-    base: Json = {"origin": origin, "availability_topic": topics.available, "qos": 1}
-    about = {"manufacturer": "Magpie", "model": "Edge appliance", "sw_version": version}
-    own: Json = {
-        "cameras_live": {
-            "platform": "sensor",
-            "name": "Cameras live",
-            "state_topic": topics.state,
-            "value_template": "{{ value_json.cameras_live }}",
-            "icon": "mdi:cctv",
-        },
-        "ready": {
-            "platform": "binary_sensor",
-            "name": "Ready",
-            "state_topic": topics.state,
-            "value_template": "{{ 'ON' if value_json.ready else 'OFF' }}",
-            "entity_category": "diagnostic",
-        },
-    }
-    own |= {f"alarm_{k}": _alarm(topics.alarm(None, k), k) for k in APPLIANCE_KINDS}
-    out = {
-        f"{prefix}/device/{box}/config": _device(base, {"identifiers": [box], "name": f"Magpie {site}"} | about, own)
-    }
-    for c in cameras:
-        camera = str(c["id"])
-        name = line(str(c.get("name") or "")) or camera
-        ident = f"{box}_camera_{word(camera)}"
-        device = {"identifiers": [ident], "name": name, "via_device": box} | about | {"model": "Camera"}
-        parts: Json = {
-            "connectivity": {
-                "platform": "binary_sensor",
-                "name": "Connection",
-                "device_class": "connectivity",
-                "state_topic": topics.camera(camera, "state"),
-                "value_template": "{{ 'ON' if value == 'live' else 'OFF' }}",
-            },
-            "accuracy": _sensor(topics.camera(camera, "accuracy"), "Accuracy", "mdi:bullseye-arrow"),
-            "drift": _sensor(topics.camera(camera, "drift"), "Drift", "mdi:trending-down"),
-            "model": {
-                "platform": "sensor",
-                "name": "Model",
-                "state_topic": topics.camera(camera, "model"),
-                "icon": "mdi:brain",
-                "entity_category": "diagnostic",
-            },
-            "retraining": {
-                "platform": "switch",
-                "name": "Retraining",
-                "state_topic": topics.camera(camera, "retraining"),
-                "command_topic": topics.camera(camera, "retraining/set"),
-                "icon": "mdi:school",
-                "entity_category": "config",
-            },
-        }
-        parts |= {f"alarm_{k}": _alarm(topics.alarm(camera, k), k) for k in CAMERA_KINDS}
-        out[f"{prefix}/device/{ident}/config"] = _device(base, device, parts)
-    return out
-
-
-def _device(base: Json, device: Json, components: Mapping[str, Json]) -> str:
-    ident = device["identifiers"][0]
-    with_ids = {key: {"unique_id": f"{ident}_{key}"} | about for key, about in components.items()}
-    return json.dumps({"device": device} | base | {"components": with_ids})
-
-
-def _sensor(topic: str, name: str, icon: str) -> Json:
-    return {
-        "platform": "sensor",
-        "name": name,
-        "state_topic": topic,
-        "unit_of_measurement": "%",
-        "value_template": "{{ (value | float * 100) | round(1) if value else None }}",
-        "state_class": "measurement",
-        "icon": icon,
-    }
-
-
-def _alarm(topic: str, kind: str) -> Json:
-    name, device_class = _KIND_NAMES[kind]
-    return {"platform": "binary_sensor", "name": name, "device_class": device_class, "state_topic": topic}

@@ -163,7 +163,7 @@ class WebhookSender:
         self.receiver = receiver
         self._outbox, self._clock, self._note, self._pace = outbox, clock, note, pace
         self.poster = Poster(receiver, clock, secret)
-        self._wake = outbox.wake_of(receiver.destination)
+        self._wake = outbox.queues.wake_of(receiver.destination)
         self._tries: dict[str, tuple[int, int]] = {}  # by camera: the message at the head of its lane, failed tries
         self._due: dict[str, float] = {}  # by camera: when its head is tried again
         self._failures = 0  # of the receiver, in a row
@@ -258,7 +258,7 @@ class WebhookSender:
         before = self._tries.get(lane, (0, 0))
         tries = 1 + (before[1] if before[0] == message.id else 0)
         if verdict.outcome == "refused" or tries >= self.receiver.max_tries:
-            await self._outbox.bury(message, tries, verdict.reason)
+            await self._outbox.dead_letters.bury(message, tries, verdict.reason)
             self._tries.pop(lane, None)
             self._tell_buried(verdict.reason)
             return True

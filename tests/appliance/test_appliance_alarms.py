@@ -108,14 +108,14 @@ async def test_an_active_alarm_survives_being_killed_and_ends_once(start: Callab
     box.answer((0.2, 0.2))
     assert box.phases("lost") == ["alarm.new"]
     assert box.phases("any") == ["alarm.new"]
-    await box.alarms.flush()
+    await box.alarms.records.flush()
     box.die()
     again = await start()
     assert again.phases("any") == ["alarm.end"], "no object outlives a run"
     again.alarms.tick(slow=True)
     assert again.phases("lost") == ["alarm.end"], "the camera is live again"
     assert [a["phase"] for a in again.alarms.alarms(10, None, None, "lost", None, None)] == ["new"], "not written yet"
-    await again.alarms.flush()
+    await again.alarms.records.flush()
     both = again.alarms.alarms(10, None, None, None, None, None)
     assert [a["phase"] for a in both] == ["end", "end"]
     assert all(o["ended_utc_s"] is not None for o in again.alarms.objects(10, None, None, None, None, None))
@@ -150,7 +150,7 @@ async def test_a_picture_that_cannot_be_kept_leaves_no_file(
     box.answer((0.2, 0.2))
     box.answer((0.2, 0.2), number=5)
     key = box.asked[0].wanted[0].key
-    await box.alarms.flush()
+    await box.alarms.records.flush()
 
     def full(path: Path, data: bytes) -> int:
         with path.open("wb") as stream:
@@ -159,7 +159,7 @@ async def test_a_picture_that_cannot_be_kept_leaves_no_file(
 
     monkeypatch.setattr(Path, "write_bytes", full)
     box.alarms.answered("gate", m.Picture(key, JPEG))
-    await box.alarms.flush()
+    await box.alarms.records.flush()
     monkeypatch.undo()
 
     def locked(*_: object) -> bool:
@@ -167,7 +167,7 @@ async def test_a_picture_that_cannot_be_kept_leaves_no_file(
 
     monkeypatch.setattr(box.store, "set_picture", locked)
     box.alarms.answered("gate", m.Picture(key, JPEG))
-    await box.alarms.flush()
+    await box.alarms.records.flush()
     monkeypatch.undo()
     assert box.alarms.counts()["lost"]["pictures_not_kept"] == 2
     assert [p for p in (tmp_path / "data").rglob("*") if p.suffix in (".tmp", ".jpg")] == []
@@ -195,13 +195,13 @@ async def test_pictures_are_asked_for_kept_and_dropped(start: Callable[..., Any]
     box.answer((0.2, 0.2), number=7)
     asked = [(order.number, w.key, w.crop is None) for order in box.asked for w in order.wanted]
     assert asked == [(7, "alarms/1", True), (7, "objects/1", False)]
-    await box.alarms.flush()
+    await box.alarms.records.flush()
     for key in ("alarms/1", "objects/1", "objects/../../x", "alarms/99", ""):
         box.alarms.answered("gate", m.Picture(key, JPEG))
     box.alarms.answered("gate", m.Picture("objects/1", b""))
     update = box.delivered[-1]
     assert (update[0], update[2]["phase"], update[2]["picture"]) == ("alarm", "update", True)
-    await box.alarms.flush()
+    await box.alarms.records.flush()
     assert box.alarms.alarm_picture(1) == box.alarms.object_picture(1) == JPEG
     assert sorted(str(p.relative_to(tmp_path)) for p in (tmp_path / "data").rglob("*.jpg")) == [
         "data/alarms/gate/1.jpg", "data/objects/gate/1.jpg",
@@ -212,7 +212,7 @@ async def test_pictures_are_asked_for_kept_and_dropped(start: Callable[..., Any]
     assert box.alarms.counts()["lost"]["pictures_not_taken"] == 1
     box.clock.advance(20)
     box.alarms.tick(slow=False)
-    await box.alarms.flush()
+    await box.alarms.records.flush()
     report = await box.alarms.retain(RetentionSettings(max_object_pictures_mb=1e-9))
     assert report.pictures == 2
     with pytest.raises(NotFound, match="no picture of alarm 1"):
@@ -257,12 +257,12 @@ async def test_records_wait_while_the_database_cannot_be_written(start: Callable
     other.execute("BEGIN IMMEDIATE")
     box.answer((0.2, 0.2))
     box.answer((0.2, 0.2))
-    await box.alarms.flush()
+    await box.alarms.records.flush()
     assert box.complaints == ["alarms_not_written"]
     assert box.alarms.alarms(10, None, None, None, None, None) == []
     other.rollback()
     other.close()
-    await box.alarms.flush()
+    await box.alarms.records.flush()
     assert [a["rule"] for a in box.alarms.alarms(10, None, None, None, None, None)] == ["any"]
     assert len(box.alarms.objects(10, None, None, None, None, None)) == 1
     assert box.alarms.counts()["lost"]["records"] == 0
@@ -276,7 +276,7 @@ async def test_a_record_that_can_never_be_written_holds_up_no_others(start: Call
         box.clock.advance(0.5)
         found = Detections.build([(0.1, 0.1, 0.2, 0.2), (0.6, 0.6, 0.7, 0.7)], [0.8, 0.8], [0, 1])
         box.alarms.answered("gate", m.Answered(1, box.clock.monotonic(), box.clock.utc(), found))
-    await box.alarms.flush()
+    await box.alarms.records.flush()
     assert [o["class"] for o in box.alarms.objects(10, None, None, None, None, None)] == ["person"]
     assert box.alarms.counts()["lost"]["records"] == 1
 

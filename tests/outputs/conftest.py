@@ -31,8 +31,8 @@ async def joined(store: Store) -> AsyncIterator[Opener]:
     """Opens outputs over the store with a site of two cameras; what is still open at the end is closed."""
     async with AsyncExitStack() as stack:
 
-        async def open_(outputs: dict[str, Any], site: FakeSite | None = None) -> Joined:
-            opened = Joined(outputs, store, site or FakeSite())
+        async def open_(outputs: dict[str, Any], site: FakeSite | None = None, **more: Any) -> Joined:
+            opened = Joined(outputs, store, site or FakeSite(), **more)
             await stack.enter_async_context(opened)
             return opened
 

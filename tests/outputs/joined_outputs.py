@@ -69,10 +69,10 @@ class FakeSite:
 class Joined:
     """Use as `async with Joined(...)`; `outputs` is what is tested."""
 
-    def __init__(self, outputs: dict[str, Any], store: Store, site: FakeSite) -> None:
+    def __init__(self, outputs: dict[str, Any], store: Store, site: FakeSite, **more: Any) -> None:
         self.site = site
         world = World("depot", "1.2", site.snapshot, site.note, site.switch, site.secret, site.may_name)
-        self.outputs = Outputs(parse(OutputsSettings, outputs), store, SystemClock(), world, PACE, PACE)
+        self.outputs = Outputs(parse(OutputsSettings, outputs), store, SystemClock(), world, PACE, PACE, **more)
 
     async def __aenter__(self) -> Joined:
         await self.outputs.open()

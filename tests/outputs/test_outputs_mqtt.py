@@ -47,15 +47,15 @@ async def test_states_are_retained_and_the_last_will_tells_of_the_end(broker: Mo
         assert device["device"]["name"] == "North"
         one.site.cameras["south"] = "reconnecting"
         one.site.accuracy = None
-        one.outputs._states()
+        one.outputs.mqtt.tell_states()
         await until(lambda: heard.retained.get("magpie/south/state") == "reconnecting", "the state changes")
         unknown = {f"magpie/{c}/{what}" for c in ("north", "south") for what in ("accuracy", "drift")}
         await until(lambda: not unknown & set(heard.retained), "what is not known is not retained")
-        await until(lambda: not unknown & set(one.outputs._known), "all is sent, and acknowledged")
+        await until(lambda: not unknown & set(one.outputs.mqtt.known), "all is sent, and acknowledged")
         for _ in range(3):
-            one.outputs._states()
-            assert one.outputs._mqtt is not None
-            assert not one.outputs._mqtt._dirty, "what did not change is not sent"
+            one.outputs.mqtt.tell_states()
+            assert one.outputs.mqtt.sender is not None
+            assert one.outputs.mqtt.sender.retained.settled, "what did not change is not sent"
         await one.outputs.close()
         await until(lambda: heard.retained.get("magpie/available") == "offline", "goodbye")
 
@@ -111,7 +111,7 @@ async def test_a_broker_that_was_away_gets_everything_in_order(tmp_path: Path, j
             broker.stop()
             tell(200)
             await until(lambda: not one.state()["connected"], "the loss is seen")
-            await until(lambda: one.outputs.outbox.unwritten == 0, "what is made meanwhile is in the database")
+            await until(lambda: not one.outputs.outbox.unwritten, "what is made meanwhile is in the database")
             broker.start()
             await until(lambda: one.state()["connected"] and one.state()["waiting"] == 0, "caught up")
         await until(lambda: len({b["id"] for b in heard.bodies("magpie/alarms")}) == len(made), "everything arrives")
@@ -231,7 +231,7 @@ async def test_topics_of_a_removed_camera_are_cleared_also_after_a_restart(tmp_p
         async with Joined(_mqtt(broker.port), store, site) as one:
             await until(lambda: heard.retained.get("magpie/available") == "online", "online")
             del site.cameras["south"]
-            one.outputs._states()
+            one.outputs.mqtt.tell_states()
             await until(lambda: not [t for t in heard.retained if "south" in t], "the camera's topics go")
             assert [t for t in heard.retained if "north" in t]
         # Removed while nobody was connected.

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from edge.core.clock import ManualClock
 from edge.core.errors import InvalidValue, NotFound
 from edge.outputs.messages import Limits, size_of
-from edge.outputs.outbox import MAX_DEAD, Outbox
+from edge.outputs.outbox import Outbox
 from edge.store.database import Database
 from edge.store.store import Store, default_url
 
@@ -60,7 +60,7 @@ def test_the_outbox_is_a_bounded_queue(
         shutil.copy(sqlite_template, folder / "magpie.db")
         database = Database(default_url(folder))
         box, _, clock = _outbox(database)
-        box.destination("d", limits)
+        box.queues.add("d", limits)
         memory: list[tuple[int, str, float, int]] = []
         kept: list[tuple[int, str, float, int]] = []
         dead: list[tuple[int, str, float, int]] = []
@@ -88,9 +88,9 @@ def test_the_outbox_is_a_bounded_queue(
                     kept, memory = kept + memory, []
                     number_waiting = len(kept) - _over(kept, limits)
                     box = Outbox(database, clock, lambda *_: None)
-                    box.destination("d", limits)
+                    box.queues.add("d", limits)
                     await box.read_sums()
-                    assert box.counts("d").waiting == number_waiting
+                    assert box.queues.counts("d").waiting == number_waiting
                 case ("age", seconds):
                     clock.advance(seconds)
                     await box.expire()
@@ -100,18 +100,18 @@ def test_the_outbox_is_a_bounded_queue(
                 case ("bury",):
                     page = await box.page("d", 1)
                     for message in page:
-                        await box.bury(message, 1, "no")
+                        await box.dead_letters.bury(message, 1, "no")
                         dead.append(kept.pop(0))
                 case ("revive",):
                     if dead:
-                        letters = await box.dead_letters(1)
-                        await box.retry(letters[0].id)
+                        letters = await box.dead_letters.newest(1)
+                        await box.dead_letters.retry(letters[0].id)
                         n, lane, _, size = dead.pop()
                         kept.append((n, lane, clock.utc(), size))
             if action[0] in ("flush", "restart"):
                 over = _over(kept, limits)
                 kept, lost = kept[over:], lost + over
-            counts = box.counts("d")
+            counts = box.queues.counts("d")
             assert counts.waiting == len(kept) + len(memory)
             assert counts.bytes == sum(m[3] for m in kept + memory)
             assert counts.dead == len(dead)
@@ -135,8 +135,8 @@ def _over(kept: list[tuple[int, str, float, int]], limits: Limits) -> int:
 
 async def test_lanes_that_wait_are_left_out(store: Store) -> None:
     box, _, _ = _outbox(store.database)
-    box.destination("d", BIG)
-    box.destination("e", BIG)
+    box.queues.add("d", BIG)
+    box.queues.add("e", BIG)
     for n in range(6):
         box.put("d", "alarm", ["north", "south", None][n % 3], {"n": n})
         box.put("e", "alarm", "north", {"n": 100 + n})
@@ -149,8 +149,8 @@ async def test_lanes_that_wait_are_left_out(store: Store) -> None:
 
 async def test_each_destination_has_limits_of_its_own(store: Store) -> None:
     box, notes, _ = _outbox(store.database)
-    box.destination("small", Limits(3, 10_000_000, 1000.0))
-    box.destination("large", BIG)
+    box.queues.add("small", Limits(3, 10_000_000, 1000.0))
+    box.queues.add("large", BIG)
     for n in range(10):
         box.put("small", "alarm", "north", {"n": n})
         box.put("large", "alarm", "north", {"n": n})
@@ -166,18 +166,18 @@ async def test_while_the_database_is_away_messages_wait_in_bounded_memory(store:
     store.database.close()
     quick = Database(default_url(store.data_dir), busy_timeout_ms=50)
     box, notes, _ = _outbox(quick, memory_messages=20)
-    box.destination("d", BIG)
+    box.queues.add("d", BIG)
     blocker.execute("BEGIN IMMEDIATE")
     for n in range(30):
         box.put("d", "alarm", "north", {"n": n})
     assert not await box.flush()
-    assert box.unwritten == 20
+    assert len(box.unwritten) == 20
     assert "locked" in box.failing
     blocker.execute("ROLLBACK")
     assert await box.flush()
     assert box.failing == ""
     await box.expire()  # counts anew what a write that failed half-way might have left
-    assert box.counts("d").waiting == 20
+    assert box.queues.counts("d").waiting == 20
     assert _numbers(await box.page("d", 100)) == list(range(10, 30))
     assert ("output.lost", {"destination": "d", "cause": "memory", "messages": 10}) in notes
     blocker.close()
@@ -186,7 +186,7 @@ async def test_while_the_database_is_away_messages_wait_in_bounded_memory(store:
 
 async def test_a_clock_that_is_set_right_makes_nothing_old(store: Store) -> None:
     box, _, clock = _outbox(store.database)
-    box.destination("d", Limits(100, 10_000_000, 1000.0))
+    box.queues.add("d", Limits(100, 10_000_000, 1000.0))
     box.put("d", "alarm", "north", {"n": 1})
     await box.flush()
     clock._utc_offset_s += 86_400.0 * 365
@@ -203,23 +203,23 @@ async def test_a_clock_that_is_set_right_makes_nothing_old(store: Store) -> None
     await box.expire()
     clock.advance(2001.0)
     await box.expire()
-    assert box.counts("d").lost == {"age": 2}
+    assert box.queues.counts("d").lost == {"age": 2}
 
 
 async def test_memory_is_bounded_by_bytes_too(store: Store) -> None:
     box, _, _ = _outbox(store.database, memory_bytes=20_000)
-    box.destination("d", BIG)
+    box.queues.add("d", BIG)
     for n in range(50):
         box.put("d", "alarm", None, {"n": n, "pad": "x" * 1000})
-        assert sum(m.bytes for m in box._waiting) <= 20_000
+        assert sum(box.unwritten.sizes("d")) <= 20_000
     await box.flush()
-    assert box.counts("d").lost["memory"] == 50 - box.counts("d").waiting
+    assert box.queues.counts("d").lost["memory"] == 50 - box.queues.counts("d").waiting
     assert _numbers(await box.page("d", 1000))[-1] == 49
 
 
 async def test_a_message_that_nobody_could_take_is_counted_and_stops_nothing(store: Store) -> None:
     box, _, _ = _outbox(store.database)
-    box.destination("d", BIG)
+    box.queues.add("d", BIG)
     with pytest.raises(InvalidValue, match="body"):
         box.put("d", "alarm", "north", {"x": float("nan")})
     with pytest.raises(NotFound):
@@ -228,58 +228,56 @@ async def test_a_message_that_nobody_could_take_is_counted_and_stops_nothing(sto
     assert await box.flush()
     (message,) = await box.page("d", 10)
     assert message.body == {"n": 1, "nul": "ab"}
-    assert box.counts("d").lost == {"refused": 1}
+    assert box.queues.counts("d").lost == {"refused": 1}
 
 
 async def test_the_same_id_however_often_it_is_read(store: Store) -> None:
     box, _, _ = _outbox(store.database)
-    box.destination("d", BIG)
+    box.queues.add("d", BIG)
     given_id = box.put("d", "alarm", "north", {"n": 1})
     await box.flush()
     again, _, _ = _outbox(store.database)
-    again.destination("d", BIG)
+    again.queues.add("d", BIG)
     await again.read_sums()
     (message,) = await again.page("d", 10)
     assert message.message == given_id
-    await again.bury(message, 3, "the receiver answered 410\x00")
-    (letter,) = await again.dead_letters(10)
+    await again.dead_letters.bury(message, 3, "the receiver answered 410\x00")
+    (letter,) = await again.dead_letters.newest(10)
     assert (letter.message, letter.tries, letter.reason) == (given_id, 3, "the receiver answered 410")
-    await again.retry(letter.id)
+    await again.dead_letters.retry(letter.id)
     (message,) = await again.page("d", 10)
     assert message.message == given_id
 
 
-async def test_dead_letters_are_bounded(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edge.outputs.outbox.MAX_DEAD", 5)
-    box, _, _ = _outbox(store.database)
-    box.destination("d", BIG)
+async def test_dead_letters_are_bounded(store: Store) -> None:
+    box, _, _ = _outbox(store.database, max_dead=5)
+    box.queues.add("d", BIG)
     for n in range(8):
         box.put("d", "alarm", "north", {"n": n})
     await box.flush()
     for message in await box.page("d", 10):
-        await box.bury(message, 1, "no")
-    letters = await box.dead_letters(100)
+        await box.dead_letters.bury(message, 1, "no")
+    letters = await box.dead_letters.newest(100)
     assert [letter.body["n"] for letter in letters] == [7, 6, 5, 4, 3]
-    assert [letter.body["n"] for letter in await box.dead_letters(2, letters[1].id)] == [5, 4]
-    assert box.counts("d").dead == 5
-    assert box.counts("d").lost == {"dead_letters": 3}
-    assert MAX_DEAD > 5
-    await box.drop_dead(letters[0].id)
-    assert box.counts("d").dead == 4
-    for call in (box.drop_dead, box.retry, box.dead_letter):
+    assert [letter.body["n"] for letter in await box.dead_letters.newest(2, letters[1].id)] == [5, 4]
+    assert box.queues.counts("d").dead == 5
+    assert box.queues.counts("d").lost == {"dead_letters": 3}
+    await box.dead_letters.drop(letters[0].id)
+    assert box.queues.counts("d").dead == 4
+    for call in (box.dead_letters.drop, box.dead_letters.retry, box.dead_letters.one):
         with pytest.raises(NotFound, match="dead letter"):
             await call(letters[0].id)
 
 
 async def test_what_waits_for_a_destination_that_is_gone_is_deleted(store: Store) -> None:
     box, _, _ = _outbox(store.database)
-    box.destination("old", BIG)
-    box.destination("new", BIG)
+    box.queues.add("old", BIG)
+    box.queues.add("new", BIG)
     box.put("old", "alarm", None, {"n": 1})
     box.put("new", "alarm", None, {"n": 2})
     await box.flush()
     again, notes, _ = _outbox(store.database)
-    again.destination("new", BIG)
+    again.queues.add("new", BIG)
     await again.read_sums()
     assert await again.page("old", 10) == ()
     assert len(await again.page("new", 10)) == 1
@@ -288,7 +286,7 @@ async def test_what_waits_for_a_destination_that_is_gone_is_deleted(store: Store
 
 async def test_a_sender_that_is_ended_half_way_leaves_the_counters_right(store: Store) -> None:
     box, _, _ = _outbox(store.database)
-    box.destination("d", BIG)
+    box.queues.add("d", BIG)
     for n in range(5):
         box.put("d", "alarm", None, {"n": n})
     await box.flush()
@@ -299,5 +297,5 @@ async def test_a_sender_that_is_ended_half_way_leaves_the_counters_right(store: 
     with pytest.raises(asyncio.CancelledError):
         await task
     await box.close()
-    assert box.counts("d").waiting == 2
+    assert box.queues.counts("d").waiting == 2
     assert _numbers(await box.page("d", 10)) == [3, 4]

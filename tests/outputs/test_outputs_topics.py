@@ -1,4 +1,4 @@
-"""Topic names and discovery documents: hostile names bring no levels and no wildcards."""
+"""Topic names: hostile names bring no levels and no wildcards."""
 
 from __future__ import annotations
 
@@ -9,16 +9,14 @@ import paho.mqtt.client as paho
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from topics_kit import FACTS, NAMES, OVERVIEW
 
 from edge.core.errors import InvalidValues
-from edge.outputs.topics import Topics, discovery, line, part, states, switch, word
+from edge.outputs.topics import Topics, part, states, switch
 from edge.settings import MqttSettings, parse
 
-HOSTILE = ["#", "+", "/", "a/b", "../x", "\x00", "$SYS", "%23", "", " ", "дверь", "\ud800", "a" * 300]
-_names = st.text(st.characters(exclude_categories=()), max_size=40) | st.sampled_from(HOSTILE)
 
-
-@given(_names)
+@given(NAMES)
 def test_a_name_is_one_level_of_a_topic(name: str) -> None:
     level = part(name)
     assert re.fullmatch(r"[A-Za-z0-9_.%-]+", level)
@@ -27,17 +25,12 @@ def test_a_name_is_one_level_of_a_topic(name: str) -> None:
     assert not paho.topic_matches_sub("magpie/+/retraining/set", topic)
 
 
-@given(_names, _names)
+@given(NAMES, NAMES)
 def test_different_names_are_different_levels(one: str, other: str) -> None:
     assert (part(one) == part(other)) == (one == other)
 
 
-@given(_names)
-def test_an_id_of_home_assistant(name: str) -> None:
-    assert re.fullmatch(r"[A-Za-z0-9_-]+", word(name))
-
-
-@given(st.lists(_names, unique=True, min_size=1, max_size=5))
+@given(st.lists(NAMES, unique=True, min_size=1, max_size=5))
 def test_a_switch_finds_its_camera_and_no_other(cameras: list[str]) -> None:
     topics = Topics("site/magpie")
     for camera in cameras:
@@ -68,22 +61,6 @@ def test_a_switch_takes_on_and_off_only(payload: bytes, on: bool | None) -> None
     assert switch(payload) is on
 
 
-OVERVIEW = {
-    "site": "depot",
-    "policy": "relay",
-    "jobs": [{}],
-    "window": {"number": 7, "phase": "planned"},
-    "cameras": [
-        {"id": "north", "name": "North\n<b>", "state": "live", "model_version": "v2", "accuracy": 0.61239},
-        {"id": "south", "name": "South", "state": "reconnecting", "model_version": "v1", "accuracy": None},
-    ],
-}
-FACTS = {
-    "ready": True, "reasons": ["b", "a", "a"], "version": "1", "expected": {"north": 0.7, "south": None},
-    "retraining": {"north": True}, "alarms": {("north", "object"), (None, "disk")},
-}  # fmt: skip
-
-
 def test_what_is_retained() -> None:
     made = states(Topics("m"), OVERVIEW, FACTS)
     state = json.loads(made.pop("m/state"))
@@ -99,32 +76,3 @@ def test_what_is_retained() -> None:
         "m/south/alarm/object": "OFF", "m/south/alarm/accuracy": "OFF", "m/south/alarm/camera_lost": "OFF",
         "m/south/alarm/roll_back": "OFF",
     }  # fmt: skip
-
-
-def test_discovery_names_topics_that_exist() -> None:
-    topics = Topics("m")
-    retained = states(topics, OVERVIEW, FACTS) | {topics.camera("south", "accuracy"): "", "m/south/drift": ""}
-    documents = discovery(topics, "homeassistant", "depot", "1", OVERVIEW["cameras"])  # type: ignore[arg-type]
-    assert set(documents) == {
-        "homeassistant/device/magpie_depot/config",
-        "homeassistant/device/magpie_depot_camera_north/config",
-        "homeassistant/device/magpie_depot_camera_south/config",
-    }
-    ids = []
-    for text in documents.values():
-        document = json.loads(text)
-        assert document["availability_topic"] == "m/available"
-        assert document["device"]["identifiers"]
-        assert "\n" not in document["device"]["name"]
-        for component in document["components"].values():
-            assert component["platform"] in ("sensor", "binary_sensor", "switch")
-            assert component["state_topic"] in retained
-            ids.append(component["unique_id"])
-    assert len(set(ids)) == len(ids)
-    north = json.loads(documents["homeassistant/device/magpie_depot_camera_north/config"])
-    assert north["device"]["via_device"] == "magpie_depot"
-    assert north["components"]["retraining"]["command_topic"] == "m/north/retraining/set"
-
-
-def test_free_text_is_one_line() -> None:
-    assert line("a\r\nb\x00c" + "d" * 200) == "a  b c" + "d" * 114

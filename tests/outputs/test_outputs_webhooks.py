@@ -320,18 +320,21 @@ async def test_webhooks_are_changed_while_it_runs_and_changes_are_kept(store: St
         await again.outputs.remove_webhook("pager", "ann")
         assert again.outputs.outputs()["webhooks"] == []
         with pytest.raises(NotFound):
-            again.outputs.outbox.counts("webhook/pager")
+            again.outputs.outbox.queues.counts("webhook/pager")
 
 
-async def test_metrics_and_reasons(joined: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
-    one = await joined(_hooks(_hook(f"http://127.0.0.1:{free_port()}/")))
+async def test_metrics_and_reasons(joined: Opener) -> None:
+    away = _hooks(_hook(f"http://127.0.0.1:{free_port()}/"))
+    one = await joined(away)
     one.outputs.deliver("alarm", "north", alarm(1))
     await until(lambda: one.outputs.metrics()[0]["up"] is False, "away")
     assert one.outputs.metrics()[0]["destination"] == "webhook/pager"
     assert one.outputs.metrics()[0]["waiting"] == 1
     assert one.outputs.reasons() == []
-    monkeypatch.setattr("edge.appliance.outputs._DOWN_LONG_S", 0.0)
-    (reason,) = one.outputs.reasons()
+    await one.outputs.close()
+    again = await joined(away, down_long_s=0.0)
+    await until(lambda: again.outputs.metrics()[0]["up"] is False, "away")
+    (reason,) = again.outputs.reasons()
     assert reason["code"] == "output_down"
     assert "refused" in reason["message"]
 

@@ -12,8 +12,8 @@ from edge.store.store import Store
 async def test_the_outbox_on_both_databases(store: Store, clock: JumpClock) -> None:
     notes: list[tuple[str, dict[str, object]]] = []
     box = Outbox(store.database, clock, lambda kind, data: notes.append((kind, data)))
-    box.destination("d", Limits(5, 1_000_000, 100.0))
-    box.destination("gone", Limits())
+    box.queues.add("d", Limits(5, 1_000_000, 100.0))
+    box.queues.add("gone", Limits())
     for n in range(8):
         box.put("d", "alarm", ("north", None)[n % 2], {"n": n, "text": "дверь\x00 'x' \\u0000"})
     box.put("gone", "alarm", None, {"n": 0})
@@ -23,22 +23,22 @@ async def test_the_outbox_on_both_databases(store: Store, clock: JumpClock) -> N
     assert page[0].body["text"] == "дверь 'x' \\u0000"
     assert [m.body["n"] for m in await box.page("d", 10, [""])] == [4, 6]
     await box.delivered("d", [page[0].id])
-    await box.bury(page[1], 2, "the receiver answered 410\x00")
-    (letter,) = await box.dead_letters(10)
+    await box.dead_letters.bury(page[1], 2, "the receiver answered 410\x00")
+    (letter,) = await box.dead_letters.newest(10)
     assert (letter.body["n"], letter.tries, letter.reason) == (4, 2, "the receiver answered 410")
-    await box.retry(letter.id)
+    await box.dead_letters.retry(letter.id)
     assert [m.body["n"] for m in await box.page("d", 10)] == [5, 6, 7, 4]
-    await box.bury(page[2], 1, "no")
-    await box.drop_dead((await box.dead_letters(1))[0].id)
+    await box.dead_letters.bury(page[2], 1, "no")
+    await box.dead_letters.drop((await box.dead_letters.newest(1))[0].id)
     again = Outbox(store.database, clock, lambda kind, data: notes.append((kind, data)))
-    again.destination("d", Limits(5, 1_000_000, 100.0))
+    again.queues.add("d", Limits(5, 1_000_000, 100.0))
     await again.read_sums()
     for one in (box, again):
-        assert (one.counts("d").waiting, one.counts("d").dead) == (3, 0)
-    assert box.counts("d").bytes == again.counts("d").bytes
+        assert (one.queues.counts("d").waiting, one.queues.counts("d").dead) == (3, 0)
+    assert box.queues.counts("d").bytes == again.queues.counts("d").bytes
     clock.advance(200.0)
     await again.expire()
     assert await again.page("d", 10) == ()
-    assert again.counts("d").lost == {"age": 3}
+    assert again.queues.counts("d").lost == {"age": 3}
     causes = [(data["destination"], data["cause"], data["messages"]) for _, data in notes]
     assert causes == [("d", "limit", 3), ("gone", "removed", 1), ("d", "age", 3)]

@@ -8,7 +8,7 @@ from typing import Any
 from edge.appliance.alarms_service import Json
 from edge.core.errors import Conflict, InvalidValue, NotFound
 from edge.settings import DEFAULT_RULES, RuleSettings, merge, parse
-from web.examples import ALARM, OBJECT
+from web.examples.alarms import ALARM, OBJECT
 
 
 class DictAlarms:

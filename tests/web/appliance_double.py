@@ -27,8 +27,13 @@ from edge.logs import LogRing
 from edge.runtime.camera import assumed_profile
 from edge.runtime.serving_cameras import CamerasNow
 from edge.settings import AdmissionRequest, CameraSettings, RetrainingSettings, ServingPlanning, merge, parse
-from web.examples import CATALOGUE, CLASSES, DISAGREEMENT, EXPLAINED, LEARNING, SERVING, SYSTEM, WHAT_IF
-from web.truth_examples import TRUTH
+from web.examples.catalogue import CATALOGUE
+from web.examples.pictures import CLASSES, DISAGREEMENT
+from web.examples.retraining import LEARNING
+from web.examples.serving import SERVING
+from web.examples.system import SYSTEM
+from web.examples.truth import TRUTH
+from web.examples.windows import EXPLAINED, WHAT_IF
 
 NOW = 1790000040.0
 TEACHER = ("car", "bus", "truck", "person", "bicycle")

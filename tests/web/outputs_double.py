@@ -8,7 +8,7 @@ from typing import Any
 from edge.appliance.outputs_service import Json
 from edge.core.errors import Conflict, InvalidValue, NotFound
 from edge.settings import MqttSettings, WebhookSettings, merge, parse
-from web.examples import DEAD_LETTER
+from web.examples.outputs import DEAD_LETTER
 
 OUTPUT_STATE: Json = {
     "connected": True, "message": "", "down_s": None, "waiting": 0, "waiting_bytes": 0, "sent": 3, "lost": 2,

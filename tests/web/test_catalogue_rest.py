@@ -18,7 +18,7 @@ from edge.appliance.model_files import KnownFiles, ModelFiles
 from edge.models.folder import Accepted, ModelsFolder, Notice
 from web import roles
 from web.app import create_app
-from web.examples import CATALOGUE
+from web.examples.catalogue import CATALOGUE
 
 
 class RealFiles(DictAppliance):

@@ -9,7 +9,7 @@ from access_kit import Door, browser
 from appliance_double import DictAppliance
 
 from web.app import create_app
-from web.truth_examples import ANSWERS, LABEL_FILE
+from web.examples.truth import ANSWERS, LABEL_FILE
 
 V1 = "/cameras"
 

@@ -9,7 +9,7 @@ from typing import Any
 from edge.appliance.truth_service import Json, LabelFile
 from edge.core import checks
 from edge.core.errors import InvalidValue, NotFound
-from web.truth_examples import QUESTIONS, TRUTH
+from web.examples.truth import QUESTIONS, TRUTH
 
 
 class DictTruth:

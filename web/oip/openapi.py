@@ -19,6 +19,13 @@ _INDEX_ENTRY: Final = {
     "properties": {key: {"type": "string"} for key in ("name", "version", "state", "reason")},
     "required": ["name"],
 }
+_TEXT: Final = {"type": "string"}
+_COUNT: Final = {"type": "integer", "minimum": 0}
+_TENSOR: Final = {
+    "name": _TEXT,
+    "datatype": {"enum": list(DATATYPES)},
+    "shape": {"type": "array", "items": {"type": "integer"}},
+}
 
 
 def document(version: str) -> dict[str, Any]:
@@ -126,88 +133,87 @@ def _infer() -> dict[str, Any]:
 
 
 def _schemas() -> dict[str, Any]:
-    text = {"type": "string"}
-    shape = {"type": "array", "items": {"type": "integer"}}
-    tensor = {"name": text, "datatype": {"enum": list(DATATYPES)}, "shape": shape}
-    spec = {"type": "object", "properties": tensor, "required": list(tensor)}
-    data = {"type": "array", "description": "row-major, flat or nested as the shape says"}
-    count = {"type": "integer", "minimum": 0}
-    counter = {"type": "object", "properties": {"count": count, "ns": count}}
+    server = {"name": _TEXT, "version": _TEXT, "extensions": {"type": "array", "items": _TEXT}}
+    metadata = _model_metadata()
+    return {
+        "Error": {"type": "object", "properties": {"error": _TEXT}, "required": ["error"]},
+        "Probe": {
+            "type": "object",
+            "properties": {"live": {"type": "boolean"}, "ready": {"type": "boolean"}, "name": _TEXT},
+        },
+        "ServerMetadata": {"type": "object", "properties": server, "required": list(server)},
+        "ModelMetadata": {"type": "object", "properties": metadata, "required": list(metadata)},
+        "ModelConfig": {"type": "object", "properties": {"name": _TEXT}},
+        "Statistics": {
+            "type": "object",
+            "properties": {"model_stats": {"type": "array", "items": _model_statistics()}},
+            "required": ["model_stats"],
+        },
+        "InferRequest": {"type": "object", "properties": _infer_request(), "required": ["inputs"]},
+        "InferResponse": {"type": "object", "properties": _infer_response(), "required": ["model_name", "outputs"]},
+    }
+
+
+def _model_metadata() -> dict[str, Any]:
+    spec = {"type": "object", "properties": _TENSOR, "required": list(_TENSOR)}
+    return {
+        "name": _TEXT,
+        "versions": {"type": "array", "items": _TEXT},
+        "platform": _TEXT,
+        "inputs": {"type": "array", "items": spec},
+        "outputs": {"type": "array", "items": spec},
+    }
+
+
+def _model_statistics() -> dict[str, Any]:
+    counter = {"type": "object", "properties": {"count": _COUNT, "ns": _COUNT}}
     durations = ("success", "fail", "queue", "compute_input", "compute_infer", "compute_output")
-    model_stats = {
+    return {
         "type": "object",
         "properties": {
-            "name": text,
-            "version": text,
-            "last_inference": {**count, "description": "milliseconds since the epoch"},
-            "inference_count": count,
-            "execution_count": count,
+            "name": _TEXT,
+            "version": _TEXT,
+            "last_inference": {**_COUNT, "description": "milliseconds since the epoch"},
+            "inference_count": _COUNT,
+            "execution_count": _COUNT,
             "inference_stats": {"type": "object", "properties": dict.fromkeys(durations, counter)},
             "batch_stats": {"type": "array", "items": {"type": "object"}},
         },
     }
-    request = {
-        "id": text,
+
+
+def _tensor_data() -> dict[str, Any]:
+    """A tensor of a request or an answer: its data too."""
+    data = {"type": "array", "description": "row-major, flat or nested as the shape says"}
+    return {
+        "type": "object",
+        "properties": {**_TENSOR, "parameters": _PARAMETERS, "data": data},
+        "required": list(_TENSOR),
+    }
+
+
+def _infer_request() -> dict[str, Any]:
+    output = {"type": "object", "properties": {"name": _TEXT, "parameters": _PARAMETERS}, "required": ["name"]}
+    return {
+        "id": _TEXT,
         "parameters": {
             **_PARAMETERS,
             "properties": {
-                "priority": {**count, "description": "1 is the highest; 0: the model's own"},
-                "timeout": {**count, "description": "microseconds; 0: the model's objective alone"},
+                "priority": {**_COUNT, "description": "1 is the highest; 0: the model's own"},
+                "timeout": {**_COUNT, "description": "microseconds; 0: the model's objective alone"},
                 "binary_data_output": {"type": "boolean"},
             },
         },
-        "inputs": {
-            "type": "array",
-            "minItems": 1,
-            "items": {
-                "type": "object",
-                "properties": {**tensor, "parameters": _PARAMETERS, "data": data},
-                "required": list(tensor),
-            },
-        },
-        "outputs": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {"name": text, "parameters": _PARAMETERS},
-                "required": ["name"],
-            },
-        },
-    }
-    output = {
-        "type": "object",
-        "properties": {**tensor, "parameters": _PARAMETERS, "data": data},
-        "required": list(tensor),
-    }
-    response = {
-        "model_name": text,
-        "model_version": text,
-        "id": text,
-        "parameters": _PARAMETERS,
+        "inputs": {"type": "array", "minItems": 1, "items": _tensor_data()},
         "outputs": {"type": "array", "items": output},
     }
-    metadata = {
-        "name": text,
-        "versions": {"type": "array", "items": text},
-        "platform": text,
-        "inputs": {"type": "array", "items": spec},
-        "outputs": {"type": "array", "items": spec},
-    }
-    server = {"name": text, "version": text, "extensions": {"type": "array", "items": text}}
+
+
+def _infer_response() -> dict[str, Any]:
     return {
-        "Error": {"type": "object", "properties": {"error": text}, "required": ["error"]},
-        "Probe": {
-            "type": "object",
-            "properties": {"live": {"type": "boolean"}, "ready": {"type": "boolean"}, "name": text},
-        },
-        "ServerMetadata": {"type": "object", "properties": server, "required": list(server)},
-        "ModelMetadata": {"type": "object", "properties": metadata, "required": list(metadata)},
-        "ModelConfig": {"type": "object", "properties": {"name": text}},
-        "Statistics": {
-            "type": "object",
-            "properties": {"model_stats": {"type": "array", "items": model_stats}},
-            "required": ["model_stats"],
-        },
-        "InferRequest": {"type": "object", "properties": request, "required": ["inputs"]},
-        "InferResponse": {"type": "object", "properties": response, "required": ["model_name", "outputs"]},
+        "model_name": _TEXT,
+        "model_version": _TEXT,
+        "id": _TEXT,
+        "parameters": _PARAMETERS,
+        "outputs": {"type": "array", "items": _tensor_data()},
     }

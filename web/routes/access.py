@@ -12,7 +12,6 @@ from edge.access.credentials import csrf_token
 from edge.access.logins import LoggedIn
 from edge.core.access import cameras_json
 from edge.core.errors import NotFound
-from web import examples
 from web.access_bodies import (
     Login,
     LoginLink,
@@ -26,6 +25,7 @@ from web.access_bodies import (
 )
 from web.auth import session_cookie
 from web.errors import Json
+from web.examples import access as examples
 from web.parts import Body, Caller, Service, Who, example, takes, visit_of
 
 router = APIRouter(tags=["access"])

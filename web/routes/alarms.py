@@ -10,8 +10,8 @@ from fastapi import APIRouter, Depends, Path, Query, Response
 from edge.appliance.alarms_service import AlarmsService
 from edge.core.access import Principal
 from edge.core.errors import NotFound
-from web import examples
 from web.errors import Json
+from web.examples import alarms as examples
 from web.parts import Body, Caller, Service, Who, example, seen, takes
 
 router = APIRouter(tags=["alarms"])

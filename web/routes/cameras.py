@@ -9,8 +9,9 @@ from fastapi import APIRouter, Query, Response
 from fastapi.responses import StreamingResponse
 
 from edge.appliance.service import ApplianceService
-from web import examples, limits
+from web import limits
 from web.errors import Json
+from web.examples import cameras as examples
 from web.parts import Body, Caller, CameraId, Closing, Service, Who, example, takes, until_closing, visible
 
 router = APIRouter(prefix="/cameras", tags=["cameras"])

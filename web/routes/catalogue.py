@@ -8,8 +8,8 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from web import examples
 from web.errors import Json
+from web.examples import catalogue as examples
 from web.parts import Service, example
 
 router = APIRouter(tags=["models"])

@@ -21,9 +21,9 @@ from edge.settings import (
     WebhookSettings,
     parse,
 )
-from web import examples
 from web.access_bodies import NewToken, parse_private
 from web.errors import Json, body_of
+from web.examples import check as examples
 from web.parts import Body, example
 
 router = APIRouter(prefix="/check", tags=["state"])

@@ -12,8 +12,9 @@ from fastapi.responses import StreamingResponse
 
 from edge.appliance.service import ApplianceService
 from edge.core.access import Principal
-from web import examples, limits
+from web import limits
 from web.errors import Json, finite
+from web.examples import events as examples
 from web.parts import Caller, Closing, Service, example, until_closing
 
 router = APIRouter(prefix="/events", tags=["events"])

@@ -11,9 +11,9 @@ from edge.appliance.service import ApplianceService
 from edge.core.access import Principal
 from edge.core.errors import NotFound
 from edge.settings import parse
-from web import examples
 from web.bodies import RollBack
 from web.errors import Json
+from web.examples import models as examples
 from web.parts import Body, Caller, CameraId, Service, VersionId, Who, example, takes
 
 router = APIRouter(tags=["models"])

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
 from edge.appliance.outputs_service import OutputsService
-from web import examples
 from web.errors import Json
+from web.examples import outputs as examples
 from web.parts import Body, Service, Who, example, json_object, takes
 
 router = APIRouter(prefix="/outputs", tags=["outputs"])

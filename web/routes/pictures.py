@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Response
 
-from web import examples
 from web.errors import Json
+from web.examples import pictures as examples
 from web.parts import Caller, CameraId, Service, WindowNumber, example, seen
 
 router = APIRouter(prefix="/cameras/{camera}", tags=["cameras"])

@@ -6,8 +6,8 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from web import examples
 from web.errors import Json
+from web.examples import retraining as examples
 from web.parts import Body, Service, Who, example, takes
 
 router = APIRouter(prefix="/retraining", tags=["retraining"])

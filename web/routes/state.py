@@ -9,8 +9,9 @@ from fastapi import APIRouter, Request
 
 from edge.appliance.service import ApplianceService
 from edge.core.access import Principal
-from web import examples, limits
+from web import limits
 from web.errors import Json
+from web.examples import state as examples
 from web.parts import Caller, Service, example, visit_of
 
 probes = APIRouter(tags=["health"])

@@ -7,8 +7,9 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
 
-from web import examples, limits
+from web import limits
 from web.errors import Json
+from web.examples import system as examples
 from web.parts import Caller, Service, example, visible
 
 router = APIRouter(tags=["state"])

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Path, Query, Response
 
 from edge.appliance.truth_service import TruthService
-from web import truth_examples as examples
 from web.errors import Json
+from web.examples import truth as examples
 from web.parts import Body, Caller, CameraId, Service, Who, WindowNumber, example, seen, takes
 
 router = APIRouter(prefix="/cameras/{camera}/truth", tags=["cameras"])

@@ -9,9 +9,10 @@ from fastapi import APIRouter, Query
 
 from edge.appliance.explained import visible as explained_for
 from edge.settings import parse
-from web import examples, limits
+from web import limits
 from web.bodies import WhatIf
 from web.errors import Json
+from web.examples import windows as examples
 from web.parts import Body, Caller, Service, WindowNumber, example, takes
 
 router = APIRouter(prefix="/windows", tags=["windows"])

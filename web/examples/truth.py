@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-Example = dict[str, Any]
+from web.examples.example import Example
 
 _ESTIMATE: Final[Example] = {
     "student": {"value": 0.71, "low": 0.64, "high": 0.78, "more_to_halve": 52},

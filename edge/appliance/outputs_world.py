@@ -1,0 +1,36 @@
+"""What the outputs see of the appliance, and what they may do with it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from edge.appliance.service import Json
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What is told of the appliance each second: the service's overview; by camera what its model promised and whether
+    it is retrained."""
+
+    overview: Json
+    ready: bool
+    reasons: tuple[str, ...]
+    version: str
+    expected: Mapping[str, float | None]
+    retraining: Mapping[str, bool]
+
+
+@dataclass(frozen=True)
+class World:
+    """What the outputs need of the appliance. `snapshot` None: there is nothing to tell now. `note(kind, camera, data)`
+    journals; `set_retraining(camera, on, by)` raises MagpieError; `secret(reference, path)` blocks and raises
+    InvalidValue; `may_name(reference, before, path)` raises InvalidValue for one that may not be named by REST."""
+
+    site: str
+    version: str
+    snapshot: Callable[[], Snapshot | None]
+    note: Callable[[str, str | None, Json], None]
+    set_retraining: Callable[[str, bool, str], Awaitable[None]]
+    secret: Callable[[str, str], str]
+    may_name: Callable[[str, str, str], None]

@@ -1,0 +1,87 @@
+"""Objects that are followed: recorded, told of at their beginning and end, delivered at each change."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from edge.appliance.followed_objects import FollowedObjects
+from edge.appliance.picture_requests import PictureRequests
+from edge.core.clock import ManualClock
+from edge.core.tracks import TrackedObject
+from edge.core.vision import Detections
+from edge.runtime import messages as m
+from edge.settings import CameraSettings, parse
+
+SETTINGS = {"id": "gate", "url": "rtsp://192.0.2.1/g", "classes": ["car", "person"]}
+ZONE = {"name": "drive", "polygon": [[0.1, 0.1], [0.9, 0.1], [0.9, 0.9], [0.1, 0.9]]}
+
+
+class Box:
+    """Followed objects of one camera; what they record, tell and deliver is written down."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock(1000.0)
+        self.settings = parse(CameraSettings, SETTINGS)
+        self.recorded: list[int] = []
+        self.told: list[str] = []
+        self.delivered: list[dict[str, Any]] = []
+        self.pictures = PictureRequests(self.clock, lambda camera, order: True)
+        self.objects = FollowedObjects(
+            self.clock, cast(Any, self), self.pictures, lambda kind, camera, body: self.told.append(kind),
+            lambda kind, camera, body: self.delivered.append(body),
+        )  # fmt: skip
+
+    def put_object(self, thing: TrackedObject) -> None:
+        """As AlarmRecords."""
+        self.recorded.append(thing.id)
+
+    def see(self, label: int = 0, answers: int = 2) -> bool:
+        """Answers with one object, 0.5 s apart; whether the last was followed."""
+        for _ in range(answers):
+            self.clock.advance(0.5)
+            found = Detections.build([(0.2, 0.2, 0.3, 0.3)], [0.8], [label])
+            good = self.objects.answered(self.settings, m.Answered(1, self.clock.monotonic(), self.clock.utc(), found))
+        return good
+
+
+def test_an_object_is_recorded_told_of_and_delivered_from_beginning_to_end() -> None:
+    box = Box()
+    box.objects.next_id = 41
+    assert box.see()
+    (thing,) = box.objects.on("gate")
+    assert (thing.id, thing.class_name, box.objects.next_id) == (41, "car", 42)
+    box.pictures.keep(41)
+    box.clock.advance(60.0)
+    assert list(box.objects.expire()) == ["gate"]
+    assert list(box.objects.expire()) == [], "nothing more has ended"
+    assert box.objects.on("gate") == ()
+    assert set(box.recorded) == {41}
+    assert box.told == ["object.new", "object.end"]
+    assert [(d["phase"], d["picture"]) for d in box.delivered] == [("new", False), ("end", True)]
+    assert box.objects.counts == {"gate": 1}
+    assert not box.pictures.kept(41), "forgotten with the object"
+
+
+def test_an_answer_of_another_list_of_classes_is_left_out() -> None:
+    box = Box()
+    assert not box.see(label=2)
+    assert box.objects.cameras == ()
+    assert not box.objects.finish("gate")
+
+
+def test_objects_end_where_they_were_seen_last_when_the_camera_is_gone() -> None:
+    box = Box()
+    box.see()
+    assert box.objects.finish("gate")
+    assert not box.objects.finish("gate")
+    assert box.told == ["object.new", "object.end"]
+    assert box.objects.cameras == ()
+
+
+def test_zones_are_those_of_the_settings_in_force() -> None:
+    box = Box()
+    box.see()
+    assert box.objects.on("gate")[0].zones == ()
+    box.settings = parse(CameraSettings, SETTINGS | {"zones": [ZONE]})
+    box.see()
+    assert box.objects.on("gate")[0].zones == ("drive",)

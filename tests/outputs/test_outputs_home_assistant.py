@@ -1,0 +1,46 @@
+"""Discovery documents of Home Assistant: their topics exist, and their ids are its own."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from hypothesis import given
+from topics_kit import FACTS, NAMES, OVERVIEW
+
+from edge.outputs.home_assistant import discovery, line, word
+from edge.outputs.topics import Topics, states
+
+
+@given(NAMES)
+def test_an_id_of_home_assistant(name: str) -> None:
+    assert re.fullmatch(r"[A-Za-z0-9_-]+", word(name))
+
+
+def test_discovery_names_topics_that_exist() -> None:
+    topics = Topics("m")
+    retained = states(topics, OVERVIEW, FACTS) | {topics.camera("south", "accuracy"): "", "m/south/drift": ""}
+    documents = discovery(topics, "homeassistant", "depot", "1", OVERVIEW["cameras"])
+    assert set(documents) == {
+        "homeassistant/device/magpie_depot/config",
+        "homeassistant/device/magpie_depot_camera_north/config",
+        "homeassistant/device/magpie_depot_camera_south/config",
+    }
+    ids = []
+    for text in documents.values():
+        document = json.loads(text)
+        assert document["availability_topic"] == "m/available"
+        assert document["device"]["identifiers"]
+        assert "\n" not in document["device"]["name"]
+        for component in document["components"].values():
+            assert component["platform"] in ("sensor", "binary_sensor", "switch")
+            assert component["state_topic"] in retained
+            ids.append(component["unique_id"])
+    assert len(set(ids)) == len(ids)
+    north = json.loads(documents["homeassistant/device/magpie_depot_camera_north/config"])
+    assert north["device"]["via_device"] == "magpie_depot"
+    assert north["components"]["retraining"]["command_topic"] == "m/north/retraining/set"
+
+
+def test_free_text_is_one_line() -> None:
+    assert line("a\r\nb\x00c" + "d" * 200) == "a  b c" + "d" * 114

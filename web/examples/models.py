@@ -1,0 +1,34 @@
+"""Examples of model versions."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from web.examples.example import AT_UTC_S, Example
+
+MODEL: Final[Example] = {
+    "id": "junction-north-w3-2-1790000000",
+    "camera": "junction-north",
+    "parent": "junction-north-first-1789999000",
+    "window": 3,
+    "config": "all-e10-b8-d1-lr0.002",
+    "scores": {"held_out": 0.73, "parent_held_out": 0.55, "frames": 13},
+    "state": "promoted",
+    "decided_by": "gate",
+    "reason": "held-out 0.73 against 0.55",
+    "pinned": False,
+    "created_utc_s": AT_UTC_S,
+    "frames": 31,
+    "gpu_seconds": 24.2,
+    "blob_kept": True,
+}
+FIRST_MODEL: Final[Example] = MODEL | {
+    "id": "junction-north-first-1789999000",
+    "parent": None,
+    "window": None,
+    "config": None,
+    "scores": {},
+    "state": "retired",
+    "decided_by": "first model",
+    "reason": "the student's own weights",
+}

@@ -1,0 +1,161 @@
+"""Examples of windows and their plans."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from web.examples.example import AT_UTC_S, Example
+from web.examples.retraining import RETRAINING_SETTINGS
+
+WINDOW: Final[Example] = {
+    "id": 3,
+    "start_utc_s": AT_UTC_S,
+    "length_s": 200.0,
+    "policy": "relay",
+    "settings": RETRAINING_SETTINGS,
+    "open": False,
+    "closed_utc_s": AT_UTC_S + 200,
+    "outcome": "completed",
+    "details": {},
+    "cameras": [
+        {
+            "window": 3,
+            "camera": "junction-north",
+            "model_version": "junction-north-w3-2-1790000000",
+            "realised": {"value": 0.71, "frames": 44},
+            "frozen": {"value": 0.52, "frames": 44},
+            "frames_labelled": 44,
+            "losses": {},
+            "details": {"download": {"value": 0.62, "frames": 44}},
+        }
+    ],
+}
+WINDOW_DETAIL: Final[Example] = {
+    "window": WINDOW,
+    "plans": [
+        {
+            "id": 7,
+            "window": 3,
+            "at_utc_s": AT_UTC_S + 11,
+            "cause": "profiles are there",
+            "policy": "relay",
+            "objective": 0.68,
+            "problem": {"format": "retrain-infer-window/1"},
+            "plan": {"format": "retrain-infer-plan/1"},
+        }
+    ],
+    "profiles": [],
+    "jobs": [
+        {
+            "id": "w3-junction-north-2",
+            "window": 3,
+            "camera": "junction-north",
+            "config": "all-e10-b8-d1-lr0.002",
+            "share": 0.62,
+            "state": "completed",
+            "fraction": 1.0,
+            "gpu_seconds": 24.2,
+            "accuracy_before": 0.55,
+            "accuracy_after": 0.73,
+            "promoted": True,
+            "reason": "held-out 0.73 against 0.55",
+        }
+    ],
+    "usage": [
+        {
+            "worker": "camera-junction-north",
+            "role": "inference",
+            "asked": 0.15,
+            "granted": 0.15,
+            "used": 0.13,
+            "device_seconds": 26.1,
+        }
+    ],
+    "costs": [{"window": 3, "camera": "junction-north", "kind": "retraining", "gpu_seconds": 24.2, "wall_s": 41.0}],
+}
+_SHARES: Final = [
+    {"kind": "inference", "camera": "junction-north", "config": None, "share": 0.15},
+    {"kind": "retraining", "camera": "junction-north", "config": "all-e10-b8-d1-lr0.002", "share": 0.57},
+    {"kind": "profiling", "camera": None, "config": None, "share": 0.05},
+    {"kind": "golden", "camera": None, "config": None, "share": 0.15},
+    {"kind": "control", "camera": None, "config": None, "share": 0.08},
+]
+_TIMELINE: Final = [{"start_s": 11.0, "end_s": 200.0, "plan": 7, "phase": "running", "shares": _SHARES}]
+_WORDS: Final = {"all-e10-b8-d1-lr0.002": "all layers, 10 epochs, 100 % of the data"}
+_WHY: Final = [
+    "Retrain “all layers, 10 epochs, 100 % of the data”: +18.0 points for 24.0 device seconds, the only one (0.75 "
+    "points per device second)",
+    "15 % of the device for inference keeps 100 % of its accuracy",
+]
+EXPLAINED: Final[Example] = {
+    "window": WINDOW,
+    "timeline": _TIMELINE,
+    "decisions": [
+        {
+            "plan": 7,
+            "at_s": 11.0,
+            "until_s": 200.0,
+            "cause": "labels and profiles are in",
+            "policy": "relay",
+            "objective": 0.68,
+            "decision_s": 0.012,
+            "whole": ["1 retraining", "Inference has the rest"],
+            "cameras": {"junction-north": _WHY},
+            "faults": [],
+        }
+    ],
+    "cameras": [
+        {
+            "camera": "junction-north",
+            "realised": 0.71,
+            "frozen": 0.52,
+            "frames_labelled": 44,
+            "promised": 0.68,
+            "predicted": 0.68,
+            "steps": [[0.0, 50.0, 0.55], [50.0, 200.0, 0.73]],
+            "options": [
+                {
+                    "config": "all-e10-b8-d1-lr0.002",
+                    "words": "all layers, 10 epochs, 100 % of the data",
+                    "start_accuracy": 0.55,
+                    "end_accuracy": {"value": 0.73, "low": 0.66, "high": 0.79},
+                    "gpu_seconds": {"value": 24.0, "low": 20.0, "high": 29.0},
+                    "gain_per_gpu_second": 0.0075,
+                    "chosen": True,
+                    "verdict": "chosen and trained",
+                }
+            ],
+            "jobs": [],
+            "losses": {},
+            "labelling_delay_s": 0.1,
+            "profiling_delay_s": 8.5,
+        }
+    ],
+    "configs": _WORDS,
+    "usage": [],
+    "costs": [{"window": 3, "camera": "junction-north", "kind": "retraining", "gpu_seconds": 24.2, "wall_s": 41.0}],
+    "policies": ["relay", "exact", "thief"],
+}
+_SIDE: Final[Example] = {
+    "policy": "relay",
+    "objective": 0.68,
+    "timeline": _TIMELINE,
+    "cameras": {"junction-north": 0.68},
+    "lowest": {"junction-north": 0.55},
+    "reasons": {"": ["1 retraining"], "junction-north": _WHY},
+    "faults": [],
+}
+WHAT_IF: Final[Example] = {
+    "policy": "uniform",
+    "plan": {"format": "retrain-infer-plan/1"},
+    "objective": 0.61,
+    "original_policy": "relay",
+    "original_objective": 0.68,
+    "comparison": {
+        "window": 3,
+        "length_s": 200.0,
+        "made": _SIDE,
+        "asked": _SIDE | {"policy": "uniform", "objective": 0.61, "cameras": {"junction-north": 0.61}},
+        "configs": _WORDS,
+    },
+}
