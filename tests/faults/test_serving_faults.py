@@ -183,7 +183,7 @@ async def test_a_reorganisation_under_load_loses_nothing(box: Box) -> None:
             )
         echo(box.data / "models", "left", ("1", "2"))
         assert box.appliance.serving_runtime is not None
-        await box.appliance.serving_runtime.load("left", {})
+        await box.appliance.serving_runtime.loader.load("left", {})
         await box.serving()
         assert asking.bad("left") + asking.bad("right") == bad, asking.outcomes
 
