@@ -30,15 +30,9 @@ import numpy as np
 from benchmarks.make_models import mixed, write_repository
 from edge.core.clock import SystemClock
 from edge.core.serving import Utilisation
-from edge.runtime.serving_profiler import (
-    STRESSOR,
-    ProfileOptions,
-    ServingProfiler,
-    as_pair,
-    machine,
-    pair_json,
-    recorded_pairs,
-)
+from edge.runtime.measured_table import machine
+from edge.runtime.serving_pairs import STRESSOR, as_pair, pair_json, recorded_pairs
+from edge.runtime.serving_profiler import ProfileOptions, ServingProfiler
 from edge.runtime.supervisor import Supervisor
 from edge.serving.profiling import Together, batch_grid
 from edge.serving.repository import Repository

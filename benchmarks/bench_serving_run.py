@@ -38,9 +38,10 @@ from edge.appliance.appliance import Appliance
 from edge.demo.cameras import PASSWORD_VARIABLE, USER
 from edge.demo.site import demo_site, scene_cameras
 from edge.runtime.camera import CameraRuntime
-from edge.runtime.serving import ServingRuntime, plan_function
+from edge.runtime.serving import ServingRuntime
 from edge.settings import ServingSettings, SiteSettings
 from scheduler.gpulets.fitting import Capacity, fit
+from scheduler.gpulets.follow import plan_function
 from scheduler.gpulets.rates import RateSettings, planned_rate
 
 RESULTS = Path(__file__).parent / "results" / "serving_run.json"
@@ -123,7 +124,7 @@ async def load(
     box: Appliance, rates: dict[str, float], seconds: float, wave: dict[str, Any] | None, seed: int, folder: Path
 ) -> dict[str, Any]:
     """`magpie load` in a process of its own; its report."""
-    listening = served(box).listening
+    listening = served(box).front.listening
     assert listening is not None
     scenario = {
         "url": f"http://127.0.0.1:{listening.http_port}",
@@ -220,7 +221,7 @@ async def wave(folder: Path, table: Path | None, minutes: float, seed: int, shar
     ).model_copy(update={"serving": serving(folder / "models", table, shrink_dwell_s=15.0, max_share=share)})
     async with Appliance(site) as box:
         await all_serve(box)
-        capacity = served(box).view.capacity.most - served(box).warm_share
+        capacity = served(box).planner.view.capacity.most - served(box).warm_share
         top = await settled(box, capacity, seed, folder)
         seconds = 60 * minutes
         period = min(200.0, seconds / 2)
@@ -261,12 +262,12 @@ async def reorganise(folder: Path, table: Path | None, minutes: float, seed: int
     out = []
     async with Appliance(site) as box:
         await all_serve(box)
-        capacity = served(box).view.capacity.most - served(box).warm_share
+        capacity = served(box).planner.view.capacity.most - served(box).warm_share
         rates = {name: 0.5 * rate for name, rate in (await settled(box, capacity, seed, folder)).items()}
 
         async def new_version() -> None:
             shutil.copytree(models / "lenet" / "1", models / "lenet" / "2")
-            await served(box).load("lenet", {})
+            await served(box).loader.load("lenet", {})
 
         async def more() -> None:
             changed = {name: {"rate": 1.4 * rate, "slo_ms": SLO_MS} for name, rate in rates.items()}
@@ -330,7 +331,7 @@ async def cameras(
             await asyncio.sleep(0.3 * window_s)  # the last one is being measured
             alone = accuracy(alone_from)
             # Cameras, front and client share the same cores: a part of what models may take is asked for.
-            capacity = served(box).view.capacity.most - served(box).warm_share
+            capacity = served(box).planner.view.capacity.most - served(box).warm_share
             rates = {name: BESIDE * rate for name, rate in (await settled(box, capacity, seed, folder)).items()}
             if min(rates.values()) <= 0:
                 raise RuntimeError(f"{capacity:.2f} of the device are too little for the three models: raise --share")
@@ -362,7 +363,7 @@ async def cameras(
                 os.kill(pid, signal.SIGKILL)
 
                 def again() -> bool:
-                    now = next((e for e in served(box).view.executors if e["id"] == name), None)
+                    now = next((e for e in served(box).planner.view.executors if e["id"] == name), None)
                     fresh = runtime.supervisor.pid(name) not in (None, pid)
                     return fresh and now is not None and now["state"] == "connected"
 

@@ -86,8 +86,8 @@ class Served:
 
     @property
     def url(self) -> str:
-        assert self.runtime.listening is not None
-        return f"127.0.0.1:{self.runtime.listening.http_port}"
+        assert self.runtime.front.listening is not None
+        return f"127.0.0.1:{self.runtime.front.listening.http_port}"
 
     def state(self, model: str) -> str:
         found = [m["state"] for m in self.runtime.status()["models"] if m["name"] == model]
@@ -106,7 +106,7 @@ class Served:
 
     async def serving(self, *models: str) -> None:
         await self.until(
-            lambda: all(self.state(m) == "serving" for m in models) and not self.runtime.view.in_flight,
+            lambda: all(self.state(m) == "serving" for m in models) and not self.runtime.planner.view.in_flight,
             f"{', '.join(models)} serve",
         )
 

@@ -1,11 +1,20 @@
-"""What serving must know of the cameras that it shares the device with."""
+"""The cameras that serving shares the device with: what they need, and the watch over it."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from edge.core.window import WindowProblem
+from edge.runtime.serving_shares import ServingShares
+from edge.settings import ServingPlanning
+from scheduler.admission import cameras_need
+from scheduler.policies import window_policy
+
+#: Seconds between two looks at the cameras' need.
+_LOOK_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -24,3 +33,40 @@ class CamerasNow:
             return (self.capacity,)
         streams = tuple((s.id, round(s.start_accuracy, 2), s.inference_profile) for s in self.window.streams)
         return (self.capacity, self.policy, self.window.a_min, self.window.window_s, streams)
+
+
+class CameraWatch:
+    """Tells `shares` how much serving may take. `cameras()` says what the cameras need now, `planning()` the operator's
+    settings, `front_more()` what the front needs beyond its own share."""
+
+    def __init__(
+        self,
+        cameras: Callable[[], CamerasNow],
+        shares: ServingShares,
+        planning: Callable[[], ServingPlanning],
+        front_more: Callable[[], float],
+    ) -> None:
+        self._cameras, self._shares = cameras, shares
+        self._planning, self._front_more = planning, front_more
+        self._seen: tuple[Any, ...] | None = None
+        self._looking = asyncio.Lock()
+
+    async def watch(self) -> None:
+        """Look every two seconds, until it is cancelled."""
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            await self.look()
+
+    async def look(self, anew: bool = False) -> None:
+        """See how much serving may take with cameras at their floor, and at their best. Nothing is computed where
+        nothing has changed, unless `anew`."""
+        async with self._looking:
+            now = self._cameras()
+            extra = self._front_more()
+            if not anew and (now.key, extra) == self._seen:
+                return
+            need = await asyncio.to_thread(cameras_need, now.window, now.capacity, window_policy(now.policy))
+            self._seen = (now.key, extra)
+            self._shares.hold_for_front(extra)
+            rest = now.capacity - extra
+            self._shares.allow(rest - need.floor, rest - need.best, self._planning())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,7 +22,11 @@ _TOTALS = ("arrived", "answered", "late", "dropped", "rejected", "failed", "canc
 
 @dataclass(frozen=True)
 class View:
-    """The reorganiser's state at one instant, for people; it is made between two events."""
+    """The reorganiser's state between two events, which may be read while the next event is decided on.
+
+    `models` and `executors` are for people (rounded numbers, by the names of REST). `held` is the rate that is planned
+    for by model, in requests per second, before it was capped; `table` the latencies that the plan reckons with.
+    """
 
     models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     executors: tuple[Mapping[str, Any], ...] = ()
@@ -33,6 +37,8 @@ class View:
     capacity: Capacity = field(default_factory=lambda: Capacity(0.0, 0.0))
     reserved: float = 0.0
     in_flight: bool = False
+    held: Mapping[str, float] = field(default_factory=dict)
+    table: DeviceTable | None = None
 
 
 def look(reorganiser: Reorganiser) -> View:
@@ -62,7 +68,7 @@ def look(reorganiser: Reorganiser) -> View:
     )
     return View(
         models, executors, s.problem, s.plan, dict(s.capped), dict(s.refused), s.capacity, s.reserved,
-        reorganiser.partitions.in_flight,
+        reorganiser.partitions.in_flight, {m.name: m.held for m in reorganiser.demands.models.values()}, s.table,
     )  # fmt: skip
 
 
@@ -96,6 +102,34 @@ class Counts:
     def recent(self, model: str) -> tuple[ModelTraffic, ...]:
         """The last reports, the oldest first."""
         return tuple(self._recent.get(model, ()))
+
+
+def repository_index(
+    entries: Iterable[Mapping[str, str]], offers: Mapping[str, Offer], view: View, layout: Layout | None
+) -> list[dict[str, str]]:
+    """Every version in the repository: [{"name", "version", "state", "reason"}]; READY, LOADING, UNAVAILABLE.
+
+    `entries` have "name", "version" and the "reason" why the version cannot be loaded (empty: it can)."""
+    in_force = {} if layout is None else {m.model: m.version for m in layout.models}
+    routed = {} if layout is None else {b.model for route in layout.routes for b in route.gpulet.models}
+    out = []
+    for entry in entries:
+        name, version = entry["name"], entry["version"]
+        offer, state, reason = offers.get(name), "UNAVAILABLE", entry["reason"]
+        if offer is None:
+            reason = reason or "unloaded"
+        elif offer.application is not None:
+            state = "READY"
+        elif name in view.refused:
+            reason = view.refused[name]
+        elif in_force.get(name) == version and name in routed:
+            state = "READY"
+        elif offer.state == "failed":
+            reason = offer.reason
+        elif offer.version is None or offer.version.version == version:
+            state, reason = "LOADING", offer.state
+        out.append({"name": name, "version": version, "state": state, "reason": reason})
+    return out
 
 
 def state_of(offer: Offer, offers: Mapping[str, Offer], view: View) -> str:

@@ -2,18 +2,74 @@
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from edge.core.errors import InvalidValue, NotFound, StoreError
+from edge.core.errors import InvalidValue, MagpieError, NotFound, StoreError
 from edge.core.layout import ServedVersion
 from edge.core.serving import DeviceTable
+from edge.core.shares import ShareCaps
+from scheduler.gpulets.drift import ScaleTable, scaled
 
 #: Parts of a table's details that are kept by model.
 _BY_MODEL = ("run_ms", "typical_ms")
+
+
+class DeviceTables:
+    """The latencies that plans reckon with: recorded tables, those measured on this device, factors of drift.
+
+    Files lie in `folder`, the measured one by the device of `caps`. `complain(code, message)` is told of a file that
+    cannot be used, and of one that cannot be written where the caller goes on without it."""
+
+    def __init__(self, folder: Path, caps: ShareCaps, complain: Callable[[str, str], None]) -> None:
+        device = "".join(c if c.isalnum() or c in "-_" else "-" for c in caps.device)
+        self.table: DeviceTable | None = None
+        self._measured, self._planned = folder / f"table-{device}-{caps.units:g}.json", folder / "tables"
+        self._complain = complain
+
+    async def open(self, recorded: Iterable[str]) -> None:
+        """Read the files `recorded`, then what was measured here before. Raises NotFound and InvalidValue for a
+        recorded file."""
+        tables = [await asyncio.to_thread(read_table, Path(name)) for name in recorded]
+        if self._measured.is_file():
+            try:
+                tables.append(await asyncio.to_thread(read_table, self._measured))
+            except MagpieError as error:
+                self._complain("serving_table", f"the measured latencies are not used: {error}")
+        self.table = merged(tables)
+
+    def knows(self, model: str) -> bool:
+        """Latencies of this model are known."""
+        return self.table is not None and model in self.table.latency_ms
+
+    async def add(self, measured: DeviceTable) -> None:
+        """Use what was measured, and keep it. Raises StoreError if it cannot be written; it is used all the same."""
+        self.table = merged(t for t in (self.table, measured) if t is not None)
+        await asyncio.to_thread(keep_table, self._measured, measured)
+
+    def scale(self, orders: Iterable[ScaleTable]) -> None:
+        """Reckon with what was seen from now on."""
+        if self.table is not None:
+            self.table = scaled(self.table, orders)
+
+    def record(self, table: DeviceTable | None) -> str | None:
+        """The path of the file that holds the table of a plan, so that the plan can be made again from it. None for no
+        table."""
+        if table is None:
+            return None
+        text = json.dumps(table.to_json(), sort_keys=True, separators=(",", ":"))
+        path = self._planned / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
+        if not path.exists():
+            try:
+                keep_table(path, table)
+            except MagpieError as error:
+                self._complain(error.code, str(error))
+        return str(path.absolute())
 
 
 def read_table(path: Path) -> DeviceTable:

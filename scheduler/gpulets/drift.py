@@ -15,7 +15,7 @@ from typing import Any
 
 from edge.core import checks
 from edge.core.errors import InvalidValue
-from edge.core.layout import BatchTraffic
+from edge.core.layout import BatchTraffic, Layout, TrafficReport
 from edge.core.serving import DeviceTable
 
 
@@ -127,6 +127,30 @@ def batch_times(table: DeviceTable, share: int, traffic: BatchTraffic, interfere
     mean = min(max(1.0, traffic.rows / traffic.batches), float(len(rows[share])))
     expected = table.busy_ms(traffic.model, share, mean, typical=True) * interference
     return BatchTimes(traffic.model, share, traffic.batches, 1000.0 * traffic.busy_s / traffic.batches, expected)
+
+
+def observations(table: DeviceTable, layout: Layout, report: TrafficReport) -> tuple[BatchTimes, ...]:
+    """What a report of the front tells of each model on each executor that `layout` routes to. Executors without a
+    route, and models that were planned with a table of other shares or batches, tell nothing."""
+    routes = {route.executor: route for route in layout.routes}
+    times = []
+    for executor in report.executors:
+        route = routes.get(executor.executor)
+        if route is None:
+            continue
+        for seen in executor.models:
+            share, planned = route.gpulet.percent, route.batch_ms.get(seen.model)
+            batch = next((b.batch for b in route.gpulet.models if b.model == seen.model), None)
+            if planned is None or batch is None:
+                continue
+            try:
+                slowdown = max(1.0, planned / table.solo_ms(seen.model, share, batch))
+                found = batch_times(table, share, seen, slowdown)
+            except InvalidValue:
+                continue  # planned with the table before this one, which had other shares or batches
+            if found is not None:
+                times.append(found)
+    return tuple(times)
 
 
 def step(

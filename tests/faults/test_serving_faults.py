@@ -182,8 +182,9 @@ async def test_a_reorganisation_under_load_loses_nothing(box: Box) -> None:
                 "both go on",
             )
         echo(box.data / "models", "left", ("1", "2"))
-        assert box.appliance.services.served.runtime is not None
-        await box.appliance.services.served.runtime.load("left", {})
+        runtime = box.appliance.services.served.runtime
+        assert runtime is not None
+        await runtime.loader.load("left", {})
         await box.serving()
         assert asking.bad("left") + asking.bad("right") == bad, asking.outcomes
 

@@ -15,15 +15,8 @@ from edge.core.errors import InvalidValue, WorkerFailed
 from edge.core.layout import ServedVersion
 from edge.core.oip import TensorSpec
 from edge.core.serving import DeviceTable, Utilisation
-from edge.runtime.serving_profiler import (
-    ProfileOptions,
-    ServingProfiler,
-    as_pair,
-    pair_json,
-    recorded_pairs,
-    resize_seconds,
-)
-from edge.serving.profiling import Effort, Side, Together
+from edge.runtime.serving_profiler import ProfileOptions, ServingProfiler, resize_seconds
+from edge.serving.profiling import Effort
 from edge.shares.cpu import CpuPartitioner
 
 Make = Callable[..., Bench]
@@ -132,7 +125,7 @@ async def test_shares_above_the_allowed_are_never_taken(bench: Make, partitioner
     taken: list[float] = []
     b = bench()
     start, resize = b.supervisor.start, b.supervisor.resize
-    b.supervisor.start = lambda name, role, share, *a, **k: (taken.append(share), start(name, role, share, *a, **k))[1]
+    b.supervisor.start = lambda worker, share, *a, **k: (taken.append(share), start(worker, share, *a, **k))[1]
     b.supervisor.resize = lambda name, share: (taken.append(share), resize(name, share))[1]
     measure, _ = profiler(b, partitioner, replace(BRIEF, most_share=40))
     table = await measure.profile([identity("echo", 1)])
@@ -158,18 +151,6 @@ async def test_interference_is_measured_and_fitted(bench: Make, partitioner: Cpu
     more = await measure.profile([identity("third", 1)], table)
     assert {p["model"] for p in more.details["pairs"]} >= {"echo", "wide", "third"}
     assert more.latency_ms["wide"] == table.latency_ms["wide"]
-
-
-def test_pairs_are_kept_in_the_table_as_they_were() -> None:
-    pairs = (Together(Side("a", 4, 30), Side("b", 2, 70), 1.25), Together(Side("b", 2, 70), Side("a", 4, 30), 1.0))
-    assert recorded_pairs({"pairs": [pair_json(p) for p in pairs]}) == pairs
-    assert recorded_pairs({}) == ()
-    with pytest.raises(InvalidValue, match=r"pairs\[0\]\.beside"):
-        recorded_pairs({"pairs": [{"model": "a", "batch": 1, "share": 30}]})
-    as_fitted = as_pair(pairs[0], {"a": {4: Utilisation(0.5, 0.1)}, "b": {1: Utilisation(0.0, 1.0)}})
-    assert (as_fitted.own, as_fitted.share) == (Utilisation(0.5, 0.1), 0.3)
-    assert (as_fitted.neighbour, as_fitted.neighbour_share) == (Utilisation(0.0, 1.0), 0.7)
-    assert as_fitted.factor == 1.25
 
 
 @pytest.mark.parametrize("change", [{"shares": (0,)}, {"most_share": 101}, {"budget_s": 0.0}, {"pairs": -1}])

@@ -21,12 +21,12 @@ from tritonclient.utils import InferenceServerException
 
 from edge.core.errors import Conflict, InvalidValue, MagpieError, NotFound, Unavailable
 from edge.core.layout import BatchTraffic, ExecutorTraffic, TrafficReport
-from edge.core.serving import DeviceTable, ServingPlan, ServingProblem
-from edge.runtime.serving import check_port
+from edge.core.serving import ServingPlan, ServingProblem
 from edge.runtime.serving_cameras import CamerasNow
 from edge.runtime.serving_demand import Offer
+from edge.runtime.serving_front import check_port
 from edge.runtime.serving_status import state_of
-from edge.runtime.serving_tables import cut, keep_table, merged, read_table
+from edge.runtime.serving_tables import read_table
 from edge.serving.pipeline_files import parse_application
 from edge.settings import ServingPlanning
 from edge.shares.coop import BucketFolder
@@ -160,7 +160,7 @@ def _totals(running: Served, model: str) -> dict[str, int]:
 
 
 def _open(running: Served, model: str) -> int:
-    report = running.runtime.traffic
+    report = running.runtime.front.traffic
     return sum(m.queued + m.running for m in report.models if m.model == model) if report else 0
 
 
@@ -190,7 +190,7 @@ async def test_a_front_that_is_killed_listens_again_at_the_same_port(running: Se
     assert any(r["code"] == "serving_front" for r in running.runtime.reasons())
     assert not running.runtime.ready
     await running.until(
-        lambda: running.supervisor.pid("front") not in (None, pid) and running.runtime.front_up, "it is back"
+        lambda: running.supervisor.pid("front") not in (None, pid) and running.runtime.front.up, "it is back"
     )
     assert running.url == port
 
@@ -244,23 +244,23 @@ async def test_what_the_cameras_need_bounds_the_models(running: Served) -> None:
 
 async def test_batches_planned_with_a_table_of_other_shares_are_no_drift(running: Served) -> None:
     runtime = running.runtime
-    await running.until(lambda: not runtime.view.in_flight, "nothing changes")
-    layout = runtime._layout
+    await running.until(lambda: not runtime.planner.view.in_flight, "nothing changes")
+    layout = runtime.front.layout
     assert layout is not None
     route = layout.routes[0]
     model = route.gpulet.models[0].model
     other = replace(route, gpulet=replace(route.gpulet, share=0.37), batch_ms={model: 1.0})
     seen = ExecutorTraffic(route.executor, 50, 50, 1.0, True, (BatchTraffic(model, 50, 50, 1.0),))
-    runtime._layout = replace(layout, routes=(other,))
+    runtime.front.layout = replace(layout, routes=(other,))
     try:
-        runtime._watch_drift(1.0, TrafficReport(1.0, 1.0, layout.number, (), (seen,)))
+        runtime.drift.report(1.0, TrafficReport(1.0, 1.0, layout.number, (), (seen,)))
     finally:
-        runtime._layout = layout
+        runtime.front.layout = layout
 
 
 async def test_an_application_is_served_when_its_models_are(running: Served) -> None:
     tensor = {"datatype": "FP32", "shape": [-1, 4]}
-    runtime = running.runtime
+    runtime, offers = running.runtime, running.runtime.models.offers
     for model, state in (("left", "serving"), ("broken", "waiting"), ("nowhere", "waiting")):
         described = {
             "platform": "pipeline",
@@ -270,10 +270,11 @@ async def test_an_application_is_served_when_its_models_are(running: Served) -> 
             "stages": [{"name": "one", "model": model, "inputs": {"x": "x"}}],
         }
         application = parse_application("twice", described)
-        assert state_of(Offer("twice", "offered", application=application), runtime._offers, runtime.view) == state
+        found = state_of(Offer("twice", "offered", application=application), offers, runtime.planner.view)
+        assert found == state
     # What it asks is no model but an application, which asks it in turn.
-    runtime._offers["nowhere"] = Offer("nowhere", "offered", application=application)
-    assert state_of(runtime._offers.pop("nowhere"), runtime._offers, runtime.view) == "waiting"
+    offers["nowhere"] = Offer("nowhere", "offered", application=application)
+    assert state_of(offers.pop("nowhere"), offers, runtime.planner.view) == "waiting"
 
 
 async def test_settings_of_what_is_not_there_are_refused(running: Served) -> None:
@@ -283,39 +284,25 @@ async def test_settings_of_what_is_not_there_are_refused(running: Served) -> Non
 
 async def test_a_model_that_failed_and_fails_again_is_failed(running: Served) -> None:
     with pytest.raises(MagpieError, match="broken"):
-        await running.runtime.load("broken", {})
+        await running.runtime.loader.load("broken", {})
     assert running.state("broken") == "failed"
 
 
 async def test_an_unload_ends_a_load_that_is_under_way(running: Served) -> None:
     echo(Path(running.runtime.settings.folder), "fleeting")
-    loading = asyncio.create_task(running.runtime.load("fleeting", {}))
+    loading = asyncio.create_task(running.runtime.loader.load("fleeting", {}))
     await running.until(lambda: running.state("fleeting") == "checking", "it is being tried")
-    await running.runtime.unload("fleeting")
+    await running.runtime.loader.unload("fleeting")
     with pytest.raises(Conflict, match="fleeting was unloaded"):
         await loading
     assert running.state("fleeting") == "unknown"
     with pytest.raises(NotFound, match="fleeting"):
-        await running.runtime.unload("fleeting")
-
-
-async def test_an_unload_ends_the_wait_for_a_placement(running: Served) -> None:
-    # Nothing is known of its latency, so it is never placed by itself.
-    runtime = running.runtime
-    version = await asyncio.to_thread(runtime._repository.resolve, "fleeting")
-    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    runtime._offers["fleeting"] = Offer("fleeting", "offered", version=version)
-    runtime._served["fleeting"] = [future]
-    settling = asyncio.create_task(runtime._settle("fleeting", version, future))
-    await runtime.unload("fleeting")
-    await settling
-    with pytest.raises(Conflict, match="fleeting was unloaded"):
-        await future
-    shutil.rmtree(Path(runtime.settings.folder) / "fleeting")
+        await running.runtime.loader.unload("fleeting")
+    shutil.rmtree(Path(running.runtime.settings.folder) / "fleeting")
 
 
 async def test_a_model_that_is_unloaded_before_its_turn_holds_up_no_other(running: Served) -> None:
-    await running.runtime._take_all_in(["ghost", "right"])
+    await running.runtime.loader.take_in(["ghost", "right"])
     await running.serving("right")
 
 
@@ -352,34 +339,3 @@ async def test_a_port_that_is_taken_is_told_with_its_number() -> None:
             check_port("127.0.0.1", port)
     with pytest.raises(Unavailable, match=r"192\.0\.2\.1"):
         check_port("192.0.2.1", 8000)
-
-
-# tables
-
-
-def rows(ms: float) -> dict[int, tuple[float, ...]]:
-    return {10: (ms, 2 * ms, 3 * ms), 100: (ms / 5, ms / 4, ms / 3)}
-
-
-async def test_the_last_table_of_a_model_counts(tmp_path: Path) -> None:
-    old = DeviceTable("old", {"a": rows(1.0), "b": rows(1.0)}, {}, details={"run_ms": {"a": {"10": [0.5, 0.6, 0.7]}}})
-    new = DeviceTable("new", {"b": rows(2.0)}, {}, (0.1, 0.2, 0.1, 0.2, 1.0))
-    both = merged([old, new])
-    assert both is not None
-    assert both.latency_ms["a"] == rows(1.0)
-    assert both.latency_ms["b"] == rows(2.0)
-    assert both.interference == new.interference
-    assert both.busy_ms("a", 10, 1) == 0.5
-    assert merged([]) is None
-    keep_table(tmp_path / "kept.json", both)
-    assert read_table(tmp_path / "kept.json").latency_ms == both.latency_ms
-
-
-async def test_a_table_is_cut_to_what_is_served_in_batches_that_are_taken(running: Served) -> None:
-    version = next(m for m in running.runtime._layout.models if m.model == "left")  # type: ignore[union-attr]
-    table = DeviceTable("t", {"left": {10: tuple(map(float, range(1, 9)))}, "other": rows(1.0)}, {})
-    found = cut(table, [version])
-    assert found is not None
-    assert dict(found.latency_ms) == {"left": {10: (1.0, 2.0, 3.0, 4.0)}}
-    assert cut(None, [version]) is None
-    assert cut(DeviceTable("t", {"other": rows(1.0)}, {}), [version]) is None

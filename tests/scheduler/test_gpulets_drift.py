@@ -9,9 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edge.core.errors import InvalidValue
-from edge.core.layout import BatchTraffic
-from edge.core.serving import DeviceTable
-from scheduler.gpulets.drift import BatchTimes, DriftRule, DriftState, Reprofile, ScaleTable, batch_times, scaled, step
+from edge.core.layout import BatchTraffic, ExecutorTraffic, Layout, Route, TrafficReport
+from edge.core.serving import DeviceTable, Gpulet, ModelBatch
+from scheduler.gpulets.drift import (
+    BatchTimes,
+    DriftRule,
+    DriftState,
+    Reprofile,
+    ScaleTable,
+    batch_times,
+    observations,
+    scaled,
+    step,
+)
 
 RULE = DriftRule()
 
@@ -179,3 +189,29 @@ def test_orders_for_what_the_table_does_not_hold_change_nothing():
 def test_a_rule_that_makes_no_sense_is_refused(change):
     with pytest.raises(InvalidValue, match=next(iter(change))):
         replace(RULE, **change)
+
+
+def seen(executor: str, *models: str) -> ExecutorTraffic:
+    return ExecutorTraffic(executor, 10, 10, 1.0, True, tuple(BatchTraffic(m, 10, 10, 1.0) for m in models))
+
+
+def route(executor: str, share: float, batch_ms: dict[str, float]) -> Route:
+    batches = tuple(ModelBatch(model, 1) for model in batch_ms)
+    return Route(executor, Gpulet(0, share, 500.0, batches), dict.fromkeys(batch_ms, "1"), batch_ms)
+
+
+def test_a_report_tells_of_models_on_executors_that_have_a_route():
+    layout = Layout(1, (route("e-0", 0.3, {"a": 1000.0 / 30}), route("e-1", 0.6, {"b": 2 * 1000.0 / 60})), ())
+    report = TrafficReport(1.0, 1.0, 1, (), (seen("e-0", "a", "b"), seen("e-1", "b"), seen("drained", "a")))
+    alone, slowed = observations(table(), layout, report)
+    assert (alone.model, alone.share, alone.batches, alone.observed_ms) == ("a", 30, 10, 100.0)
+    # The typical time of "a" is half of its latency; of "b" none is known, and interference was planned to double it.
+    assert alone.expected_ms == pytest.approx(1000.0 / 30 / 2)
+    assert (slowed.model, slowed.share) == ("b", 60)
+    assert slowed.expected_ms == pytest.approx(2 * 1000.0 / 60)
+
+
+def test_what_was_planned_with_another_table_tells_nothing():
+    layout = Layout(1, (route("e-0", 0.37, {"a": 30.0}), route("e-1", 0.3, {"unknown": 30.0})), ())
+    report = TrafficReport(1.0, 1.0, 1, (), (seen("e-0", "a"), seen("e-1", "unknown")))
+    assert observations(table(), layout, report) == ()

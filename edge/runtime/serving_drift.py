@@ -1,0 +1,47 @@
+"""The watch over drift: live batch times against the device's table, while partitions are as planned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from edge.core.layout import Layout, TrafficReport
+from edge.runtime.serving_measuring import Measuring
+from edge.runtime.serving_models import ServedModels
+from edge.runtime.serving_status import View
+from edge.runtime.serving_tables import DeviceTables
+from scheduler.gpulets.drift import DriftRule, DriftState, Reprofile, ScaleTable, observations, step
+
+
+class DriftWatch:
+    """Has `tables` scaled and models measured again where the table does not hold any more. `view()` and `layout()` are
+    the plan and the routes in force; `note(kind, data)` journals."""
+
+    def __init__(
+        self,
+        models: ServedModels,
+        tables: DeviceTables,
+        measuring: Measuring,
+        view: Callable[[], View],
+        layout: Callable[[], Layout | None],
+        note: Callable[..., None],
+    ) -> None:
+        self._models, self._tables, self._measuring = models, tables, measuring
+        self._view, self._layout, self._note = view, layout, note
+        self._state = DriftState()
+
+    def report(self, now: float, report: TrafficReport) -> None:
+        """Take in what the front reported at monotonic time `now`."""
+        view, layout = self._view(), self._layout()
+        if view.table is None or layout is None or view.in_flight or report.layout != layout.number:
+            return
+        self._state, orders = step(DriftRule(), self._state, now, observations(view.table, layout, report))
+        # Scaling the table and measuring again may both follow from one thing that was seen.
+        for model, share, reason in dict.fromkeys((o.model, o.share, o.reason) for o in orders):
+            self._note("serving.drift", data={"model": model, "share": share, "message": reason})
+        slower = [o for o in orders if isinstance(o, ScaleTable)]
+        if slower and self._tables.table is not None:
+            self._tables.scale(slower)
+            self._models.latencies_changed()
+        again = sorted({o.model for o in orders if isinstance(o, Reprofile)})
+        if again:
+            self._measuring.again(again)

@@ -1,0 +1,95 @@
+"""What the reorganiser orders, carried out: shares, executors, routes, and records of plans and versions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import singledispatchmethod
+
+from edge.core.serving import DeviceTable
+from edge.runtime.executor_worker import SetVersions
+from edge.runtime.serving_executors import Executors
+from edge.runtime.serving_front import ServingFront
+from edge.runtime.serving_loading import ModelLoader
+from edge.runtime.serving_shares import ServingShares
+from edge.runtime.serving_tables import DeviceTables
+from edge.runtime.supervisor import Supervisor
+from scheduler.gpulets import reorganiser_events as r
+
+#: Notes of the reorganiser that the operator is told, not only the journal.
+_COMPLAINTS = ("model_refused", "model_capped", "executor_failed")
+
+
+class ServingInstructions:
+    """The runtime's hands for `scheduler.gpulets.reorganiser`. `planned_with()` is the table that the reorganiser
+    reckons with; `note(kind, data)` journals, `complain(code, message)` tells the operator."""
+
+    def __init__(
+        self,
+        supervisor: Supervisor,
+        shares: ServingShares,
+        executors: Executors,
+        front: ServingFront,
+        loader: ModelLoader,
+        tables: DeviceTables,
+        planned_with: Callable[[], DeviceTable | None],
+        note: Callable[..., None],
+        complain: Callable[[str, str], None],
+    ) -> None:
+        self._supervisor, self._shares, self._executors, self._front = supervisor, shares, executors, front
+        self._loader, self._tables, self._planned_with = loader, tables, planned_with
+        self._note, self._complain = note, complain
+
+    @singledispatchmethod
+    def do(self, instruction: r.Instruction) -> None:
+        """Carry an instruction out. Raises MagpieError, and TypeError for an unknown one."""
+        raise TypeError(f"no way to carry out {type(instruction).__name__}")
+
+    @do.register
+    def _reserve(self, order: r.ReserveShare) -> None:
+        self._shares.hold(order.share)
+
+    @do.register
+    def _start(self, order: r.StartExecutor) -> None:
+        self._executors.start(order)
+
+    @do.register
+    def _resize(self, order: r.ResizeExecutor) -> None:
+        self._supervisor.resize(order.executor, order.share)
+
+    @do.register
+    def _route(self, order: r.SetLayout) -> None:
+        self._front.route(order.layout)
+
+    @do.register
+    def _stop(self, order: r.StopExecutor) -> None:
+        self._executors.stop(order.executor)
+
+    @do.register
+    def _trim(self, order: r.TrimExecutor) -> None:
+        self._supervisor.send(order.executor, SetVersions(order.versions))
+
+    @do.register
+    def _record(self, order: r.RecordPlan) -> None:
+        data = {
+            "cause": order.cause,
+            "policy": order.plan.policy,
+            "share": order.plan.total_share,
+            "problem": order.problem.to_json() | {"device_file": self._tables.record(self._planned_with())},
+            "plan": order.plan.to_json(),
+        }
+        self._note("serving.plan", data=data)
+
+    @do.register
+    def _served(self, order: r.VersionServed) -> None:
+        self._note("serving.version", data={"model": order.model, "version": order.version})
+        self._loader.served(order)
+
+    @do.register
+    def _failed(self, order: r.VersionFailed) -> None:
+        self._loader.version_failed(order)
+
+    @do.register
+    def _tell(self, order: r.Note) -> None:
+        self._note(f"serving.{order.kind}", data={"message": order.message, **order.data})
+        if order.kind in _COMPLAINTS:
+            self._complain(order.kind, order.message)

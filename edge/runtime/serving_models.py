@@ -1,0 +1,51 @@
+"""Models and applications that shall be served, and what the reorganiser is told of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from edge.core.applications import Application
+from edge.core.clock import Clock
+from edge.core.serving import DeviceTable
+from edge.runtime.serving_demand import Offer, demands
+from edge.runtime.serving_tables import DeviceTables, cut
+from edge.settings import ServingPlanning
+from scheduler.gpulets import reorganiser_events as r
+from scheduler.gpulets.demand import Demand
+
+
+class ServedModels:
+    """`offers` by name. `planning()` says what the operator asks of each, `tell(event)` is for the reorganiser."""
+
+    def __init__(
+        self,
+        tables: DeviceTables,
+        planning: Callable[[], ServingPlanning],
+        clock: Clock,
+        tell: Callable[[r.Event], None],
+    ) -> None:
+        self.offers: dict[str, Offer] = {}
+        self._tables, self._planning, self._clock, self._tell = tables, planning, clock, tell
+        #: The latencies that the reorganiser was told last.
+        self._told: DeviceTable | None = None
+
+    def demands(self) -> tuple[tuple[Demand, ...], tuple[Application, ...]]:
+        """The demand on each model that has a version, and the applications, with the operator's settings."""
+        return demands(self.offers.values(), self._planning().models)
+
+    def changed(self) -> None:
+        """Tell the reorganiser what shall be served from now on, and the latencies of it."""
+        wanted, applications = self.demands()
+        table = self._latencies()
+        self._told = self._told if table is None else table
+        self._tell(r.ModelsChanged(self._clock.monotonic(), wanted, applications, table))
+
+    def latencies_changed(self) -> None:
+        """Tell the reorganiser the latencies of what is served, if they are others than it knows."""
+        table = self._latencies()
+        if table is not None and table != self._told:
+            self._told = table
+            self._tell(r.TableChanged(self._clock.monotonic(), table))
+
+    def _latencies(self) -> DeviceTable | None:
+        return cut(self._tables.table, [o.version for o in self.offers.values() if o.version is not None])

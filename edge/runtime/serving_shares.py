@@ -1,0 +1,72 @@
+"""The shares of the device that served models may take, and those that are held for them. 1.0 is the whole device."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from edge.core.clock import Clock
+from edge.settings import ServingPlanning
+from scheduler.gpulets import reorganiser_events as r
+from scheduler.gpulets.fitting import Capacity
+
+#: A smaller change of the share left to serving is no change.
+_CAPACITY_STEP = 0.005
+
+
+class ServingShares:
+    """`reserve(share)` is called before more of the device is taken and after some was given back: cameras have the
+    rest. `tell(event)` is for the reorganiser."""
+
+    def __init__(self, clock: Clock, tell: Callable[[r.Event], None], reserve: Callable[[float], None]) -> None:
+        self._clock, self._tell, self._reserve = clock, tell, reserve
+        #: What cameras leave to serving.
+        self.capacity = Capacity(0.0, 0.0)
+        #: Held by executors, by the profiler, and by the front beyond its own share.
+        self.executors = self.measuring = self.front_more = 0.0
+
+    @property
+    def free_percent(self) -> int:
+        """Of the device, what serving may take and its executors do not hold; whole percents, rounded down."""
+        return int(100 * max(0.0, self.capacity.most - self.executors) + 1e-6)
+
+    def hold(self, share: float) -> None:
+        """Executors hold `share` together from now on."""
+        self.executors = share
+        self._reserve_now()
+
+    def measure(self, share: float) -> None:
+        """The profiler holds `share` from now on (0: it has ended); plans make do with the rest."""
+        self.measuring = share
+        self._reserve_now()
+        self._capacity_changed()
+
+    def hold_for_front(self, more: float) -> None:
+        """The front takes `more` beyond its own share from now on."""
+        if more != self.front_more:
+            self.front_more = more
+            self._reserve_now()
+
+    def allow(self, most: float, beside: float, planning: ServingPlanning) -> None:
+        """Cameras leave `most` with each at its floor, `beside` with each at its best. The operator's `max_share`
+        bounds both. The reorganiser hears of it unless hardly anything has changed."""
+        most = min(max(0.0, most), planning.max_share)
+        beside = min(max(0.0, beside), most)
+        before, priority = self.capacity, planning.cameras_priority
+        near = abs(most - before.most) < _CAPACITY_STEP and abs(beside - before.beside) < _CAPACITY_STEP
+        if near and priority == before.cameras_priority and before.most > 0:
+            return
+        self.capacity = Capacity(round(most, 4), round(beside, 4), priority)
+        self._capacity_changed()
+
+    def _reserve_now(self) -> None:
+        self._reserve(round(self.executors + self.measuring + self.front_more, 6))
+
+    def _capacity_changed(self) -> None:
+        self._tell(r.CapacityChanged(self._clock.monotonic(), self.capacity.less(self.measuring)))
+
+
+def front_more(rate: float, share_per_rate: float, front_share: float) -> float:
+    """What the front needs of the device beyond `front_share` at `rate` requests per second, in steps of 1 %."""
+    more = rate * share_per_rate - front_share
+    return math.ceil(100 * more - 1e-6) / 100 if more > 0 else 0.0

@@ -1,0 +1,90 @@
+"""The watch over drift: what slower batches lead to, and which reports tell nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from serving_parts import CAPS, Written, layout, table, version
+
+from edge.core.clock import ManualClock
+from edge.core.layout import BatchTraffic, ExecutorTraffic, Layout, TrafficReport
+from edge.runtime.serving_demand import Offer
+from edge.runtime.serving_drift import DriftWatch
+from edge.runtime.serving_models import ServedModels
+from edge.runtime.serving_status import View
+from edge.runtime.serving_tables import DeviceTables
+from edge.settings import ServingPlanning
+from scheduler.gpulets import reorganiser_events as r
+
+
+class Again:
+    """Takes the place of Measuring: the models that shall be measured again."""
+
+    def __init__(self) -> None:
+        self.asked: list[list[str]] = []
+
+    def again(self, models: list[str]) -> None:
+        self.asked.append(models)
+
+
+class Box:
+    """Model a is planned with batches of 5 ms on 20 % of the device."""
+
+    def __init__(self, folder: Path) -> None:
+        self.written, self.again = Written(), Again()
+        self.tables = DeviceTables(folder, CAPS, self.written.complain)
+        self.tables.table = table("a")
+        self.models = ServedModels(self.tables, ServingPlanning, ManualClock(), self.written.events.append)
+        self.models.offers["a"] = Offer("a", version=version("a", max_batch=2))
+        self.models.changed()
+        self.written.events.clear()
+        self.view, self.layout = View(table=table("a")), layout(version("a"), number=4)
+        self.watch = DriftWatch(
+            self.models, self.tables, self.again, lambda: self.view, self._layout, self.written.note,  # type: ignore[arg-type]
+        )  # fmt: skip
+
+    def _layout(self) -> Layout | None:
+        return self.layout
+
+    def reports(self, ms: float, seconds: int = 30, number: int = 4) -> None:
+        """A report each second of 20 batches that took `ms` each."""
+        busy = BatchTraffic("a", 20, 20, 20 * ms / 1000)
+        for second in range(seconds):
+            executors = (ExecutorTraffic("executor-0", 20, 20, busy.busy_s, True, (busy,)),)
+            self.watch.report(float(second), TrafficReport(float(second), 1.0, number, (), executors))
+
+
+def test_slower_batches_are_reckoned_with_and_measured_again(tmp_path: Path) -> None:
+    box = Box(tmp_path)
+    box.reports(10.0)
+    assert box.tables.table is not None
+    assert box.tables.table.solo_ms("a", 20, 1) == 10.0
+    assert [type(e) for e in box.written.events] == [r.TableChanged]
+    assert box.again.asked == [["a"]]
+    ((kind, data),) = box.written.notes
+    assert (kind, data["model"], data["share"]) == ("serving.drift", "a", 20)
+
+
+def test_batches_as_planned_change_nothing(tmp_path: Path) -> None:
+    box = Box(tmp_path)
+    box.reports(5.0)
+    assert (box.written.events, box.written.notes, box.again.asked) == ([], [], [])
+
+
+def test_reports_tell_nothing_while_partitions_are_not_as_planned(tmp_path: Path) -> None:
+    box = Box(tmp_path)
+    box.reports(10.0, number=3)
+    box.view = replace(box.view, in_flight=True)
+    box.reports(10.0)
+    box.view = View()
+    box.reports(10.0)
+    assert (box.written.events, box.written.notes, box.again.asked) == ([], [], [])
+
+
+def test_the_table_of_the_plan_is_compared_with_not_the_one_that_is_on_its_way(tmp_path: Path) -> None:
+    # The plan in force still reckons with 5 ms: a table of 10 ms that it has not come to is no reason for less.
+    box = Box(tmp_path)
+    box.tables.table = table("a", ms=2.0)
+    box.reports(10.0)
+    assert box.tables.table.solo_ms("a", 20, 1) == 20.0
