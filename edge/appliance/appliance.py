@@ -31,7 +31,7 @@ from edge.appliance.state import State
 from edge.appliance.truth import Truth
 from edge.appliance.windows import Windows
 from edge.core.clock import Clock, SystemClock
-from edge.core.errors import MagpieError, NotFound
+from edge.core.errors import MagpieError
 from edge.core.learning import LEARNED_DOCUMENT
 from edge.core.shares import Partitioner
 from edge.core.truth import Finding
@@ -41,7 +41,7 @@ from edge.runtime.golden_worker import GoldenWorkerSpec, TeacherOffer, check_gol
 from edge.runtime.groups import GROUPS_DOCUMENT
 from edge.runtime.runtime import Runtime
 from edge.settings import CameraSettings, SiteSettings
-from edge.shares.discover import devices, open_partitioner
+from edge.shares import open_partitioner
 from edge.store.journal import JournalBuffer
 from edge.store.store import Store
 from edge.store.values import Recovery
@@ -131,7 +131,10 @@ class Appliance:
         self.site = await asyncio.to_thread(site_in_force, self.site, self.store)
         partitioner = self._partitioner
         if partitioner is None:
-            partitioner = await asyncio.to_thread(_open_device, self.site)
+            site = self.site
+            partitioner = await asyncio.to_thread(
+                open_partitioner, site.device, site.share_kind, site.cores, site.site, clock=self.clock
+            )
         self._parts.push_async_callback(asyncio.to_thread, partitioner.close)
         return recovery, cameras, partitioner
 
@@ -293,14 +296,3 @@ class Appliance:
         return World(
             self.site.site, magpie_version(), snapshot, note, set_retraining, secret, self.keys.may_name
         )  # fmt: skip
-
-
-def _open_device(site: SiteSettings) -> Partitioner:
-    """The configured device under the best share kind that its probe showed. Raises ShareError, NotFound."""
-    found = devices()
-    wanted = site.device
-    chosen = next((d for d in found if wanted in ("auto", d.id)), None)
-    if chosen is None:
-        raise NotFound(f"device {wanted} is not there", "found: " + ", ".join(d.id for d in found))
-    prefer = None if site.share_kind == "auto" else site.share_kind
-    return open_partitioner(chosen, prefer, cores=site.cores, appliance=site.site).partitioner

@@ -10,6 +10,8 @@ from typing import Any, Literal, Protocol
 from edge.core import checks
 
 ShareKind = Literal["mps", "mps+green", "cgroup", "cgroup+coop", "coop"]
+#: What a site may ask for; "auto" takes the best that can be had.
+ShareChoice = Literal["auto", "cgroup", "cgroup+coop", "coop", "mps", "mps+green"]
 Enforcement = Literal["reserve", "cap", "coop"]
 Role = Literal["inference", "retraining", "golden", "profiling"]
 

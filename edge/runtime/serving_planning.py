@@ -31,7 +31,7 @@ class PlanningThread:
         self.view = View()
         self._events: asyncio.Queue[r.Event] = asyncio.Queue()
         self._decided = asyncio.Event()
-        self._closed = False
+        self._closed = self._at_work = False
 
     def tell(self, event: r.Event) -> None:
         """Hand an event to the reorganiser; its instructions are carried out soon after."""
@@ -44,30 +44,37 @@ class PlanningThread:
 
     @property
     def idle(self) -> bool:
-        """No event waits for its turn."""
-        return self._events.empty()
+        """No event waits for its turn, and none is being decided on or carried out."""
+        return self._events.empty() and not self._at_work
 
     async def run(self, carry_out: Callable[[r.Instruction], None]) -> None:
         """Decide on each event and carry out its instructions, until it is cancelled."""
         while True:
             event = await self._events.get()
+            self._at_work = True
             try:
-                orders = await asyncio.to_thread(self._reorganiser.handle, event)
-            except Exception as error:
-                # A policy that fails must not end the serving of what is served; people are told.
-                log.exception("reorganiser: %s", type(event).__name__)
-                self._complain("serving_plan", f"no new serving plan: {error}")
-                continue
-            self.view = look(self._reorganiser)
-            for order in orders:
-                try:
-                    carry_out(order)
-                except MagpieError as error:
-                    self._complain(error.code, str(error))
-                except Exception as error:  # one order that fails must not end the reorganising
-                    log.exception("reorganiser: %s", type(order).__name__)
-                    self._complain("internal", f"{type(order).__name__} failed: {error}")
+                await self._decide(event, carry_out)
+            finally:
+                self._at_work = False
             self._decided.set()
+
+    async def _decide(self, event: r.Event, carry_out: Callable[[r.Instruction], None]) -> None:
+        try:
+            orders = await asyncio.to_thread(self._reorganiser.handle, event)
+        except Exception as error:
+            # A policy that fails must not end the serving of what is served; people are told.
+            log.exception("reorganiser: %s", type(event).__name__)
+            self._complain("serving_plan", f"no new serving plan: {error}")
+            return
+        self.view = look(self._reorganiser)
+        for order in orders:
+            try:
+                carry_out(order)
+            except MagpieError as error:
+                self._complain(error.code, str(error))
+            except Exception as error:  # one order that fails must not end the reorganising
+                log.exception("reorganiser: %s", type(order).__name__)
+                self._complain("internal", f"{type(order).__name__} failed: {error}")
 
     async def next_decision(self) -> None:
         """Wait until one more event is decided on, at most a second."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -94,7 +95,8 @@ def keep_table(path: Path, table: DeviceTable) -> None:
         temporary.write_text(json.dumps(table.to_json(), separators=(",", ":")), encoding="utf-8")
         temporary.replace(path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink()
         raise StoreError(f"{path.name} could not be written: {error.strerror}") from None
 
 

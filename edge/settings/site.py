@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import Field, model_validator
 
+from edge.core.shares import ShareChoice
 from edge.settings.base import Identifier, Settings
 from edge.settings.cameras import CameraSettings
 from edge.settings.outputs import OutputsSettings
@@ -32,7 +33,7 @@ class SiteSettings(Settings):
     demo: bool = Field(False, description="the demo's drawn streets: there the demo's own models are right")
     device: str = Field("auto", description="auto, cpu, or a GPU's UUID")
     cores: float | None = Field(None, gt=0, le=1024, description="CPU cores Magpie may use; empty: all")
-    share_kind: Literal["auto", "cgroup", "coop", "mps", "mps+green"] = "auto"
+    share_kind: ShareChoice = "auto"
     control_share: float = Field(0.08, ge=0, le=0.5, description="kept for the control process itself")
     web: WebSettings = WebSettings()
     retraining: RetrainingSettings = RetrainingSettings()

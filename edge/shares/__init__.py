@@ -6,13 +6,12 @@ Nothing else is imported here before it is called, so that a worker that only ne
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from edge.core import checks
 from edge.core.clock import Clock
-from edge.core.shares import Partitioner, ShareKind
-
-_KINDS = ("auto", "cgroup", "cgroup+coop", "coop", "mps", "mps+green")
+from edge.core.errors import NotFound
+from edge.core.shares import Partitioner, ShareChoice, ShareKind
 
 
 def open_partitioner(
@@ -27,18 +26,20 @@ def open_partitioner(
 ) -> Partitioner:
     """The partitioner of a site: `device` is "auto", "cpu" or a GPU's UUID, `share_kind` "auto" or a kind's name.
 
-    "auto" takes the CPU: a GPU is used where the site names it. "cgroup" means control groups with the bucket in front.
-    Raises InvalidValue for a device that is not there, ShareError for a kind that cannot be had.
+    "auto" takes the first GPU, or the CPU where there is none. "cgroup" means control groups with the bucket in front.
+    Whatever measures or runs on a site's device opens it here, so that all of them take the same. Raises NotFound for a
+    device that is not there, InvalidValue for an unknown kind, ShareError for one that cannot be had.
     """
     from edge.shares import discover
 
-    checks.one_of("share_kind", share_kind, _KINDS)
+    checks.one_of("share_kind", share_kind, get_args(ShareChoice))
     prefer = None if share_kind == "auto" else "cgroup+coop" if share_kind == "cgroup" else share_kind
-    known = {d.id: d for d in discover.devices()}
-    wanted = "cpu" if device == "auto" else device
-    checks.one_of("device", wanted, ("auto", *known))
+    found = discover.devices()
+    chosen = next((d for d in found if device in ("auto", d.id)), None)
+    if chosen is None:
+        raise NotFound(f"device {device} is not there", "found: " + ", ".join(d.id for d in found))
     return discover.open_partitioner(
-        known[wanted],
+        chosen,
         cast("ShareKind | None", prefer),
         cores=cores,
         appliance=appliance,

@@ -139,3 +139,18 @@ async def test_a_closed_one_takes_no_event() -> None:
     thread.planner.close()
     thread.planner.tell(models(5.0))
     assert thread.planner.idle
+
+
+async def test_it_is_not_idle_while_an_event_is_decided_on() -> None:
+    box = Thread()
+    box.gate.clear()
+    running = asyncio.create_task(box.planner.run(box.carry_out))
+    box.planner.tell(models(5.0))
+    await asyncio.to_thread(box.entered.wait, 30.0)
+    assert not box.planner.idle, "the queue is empty, but nothing is decided yet"
+    box.gate.set()
+    while not box.planner.idle:
+        await box.planner.next_decision()
+    assert box.planner.view.plan is not None
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)

@@ -99,3 +99,9 @@ async def test_latencies_are_scaled_by_what_was_seen(tmp_path: Path) -> None:
     tables.scale([ScaleTable("a", 20, 2.0, "slower")])
     assert tables.table is not None
     assert tables.table.solo_ms("a", 20, 1) == 10.0
+
+
+def test_a_table_whose_folder_is_a_file_is_refused_in_words(tmp_path: Path) -> None:
+    (tmp_path / "tables").write_text("no folder")
+    with pytest.raises(StoreError, match=r"kept\.json could not be written"):
+        keep_table(tmp_path / "tables" / "kept.json", table("a"))

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from share_kit import GREEDY, LAZY, OBEDIENT, child
 
-from edge.core.errors import InvalidValue, ShareError
+from edge.core.errors import InvalidValue, NotFound, ShareError
 from edge.core.shares import Usage
 from edge.shares import open_partitioner
 from edge.shares.coop import BucketFolder
@@ -161,7 +161,7 @@ def test_a_kind_that_cannot_be_had_is_an_error_with_reasons(tmp_path: Path) -> N
 def test_the_front_door_checks_its_words() -> None:
     with pytest.raises(InvalidValue, match="share_kind: got 'magic'"):
         open_partitioner("cpu", "magic")
-    with pytest.raises(InvalidValue, match="device: got 'GPU-1'"):
+    with pytest.raises(NotFound, match="device GPU-1 is not there"):
         open_partitioner("GPU-1")
     with pytest.raises(InvalidValue, match="cores: got 0"):
         open_partitioner("cpu", "coop", cores=0.0)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import stat
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from share_kit import FakeMps
 
 from edge.core.errors import ShareError
-from edge.shares import discover
+from edge.core.shares import ShareChoice, ShareKind
+from edge.shares import discover, open_partitioner
 
 ROW = "GPU-0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0, NVIDIA L4, 23034, 615.10, 8.9, Default, [N/A]"
 UUID = ROW.split(",")[0]
@@ -134,3 +135,28 @@ def test_the_probe_says_what_stood_in_its_way() -> None:
     slow = discover.probe_gpu(discover.GpuInfo(UUID, "x", 0), {}, timeout_s=0.01)
     assert not slow["ok"]
     assert "did not answer" in slow["reason"]
+
+
+def test_whatever_opens_a_sites_device_takes_the_same(
+    fake_mps: FakeMps, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """`magpie profile SITE` measures what `magpie run SITE` uses: with a GPU, "auto" is the GPU for both."""
+    gpu, cpu = discover.devices(smi(fake_mps, ROW + "\n"))
+    opened: list[tuple[str, object]] = []
+
+    def note(device: discover.DeviceInfo, prefer: object, **_: object) -> discover.Choice:
+        opened.append((device.id, prefer))
+        return discover.Choice(None)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(discover, "open_partitioner", note)
+    monkeypatch.setattr(discover, "devices", lambda: (gpu, cpu))
+    for device, kind in (("auto", "auto"), ("cpu", "cgroup"), (gpu.id, "mps")):
+        open_partitioner(device, kind)
+    assert opened == [(gpu.id, None), ("cpu", "cgroup+coop"), (gpu.id, "mps")]
+    monkeypatch.setattr(discover, "devices", lambda: (cpu,))
+    open_partitioner()
+    assert opened[-1] == ("cpu", None)
+
+
+def test_a_site_may_ask_for_every_share_kind_there_is() -> None:
+    assert set(get_args(ShareChoice)) == {"auto", *get_args(ShareKind)}
