@@ -28,6 +28,7 @@ from typing import Any
 import psutil
 
 from edge.appliance.appliance import Appliance
+from edge.commands.front_process import front_process
 from edge.demo.cameras import PASSWORD_VARIABLE, USER
 from edge.demo.site import demo_site, scene_cameras
 from edge.runtime import messages as m
@@ -90,7 +91,7 @@ class Watched(Appliance):
     """An appliance that notes when each fresh answer arrived (every frame's picture is asked for)."""
 
     def __init__(self, site: SiteSettings) -> None:
-        super().__init__(site)
+        super().__init__(site, front_process)
         self.fresh: dict[str, list[float]] = {c.id: [] for c in site.cameras}
 
     async def open(self) -> None:

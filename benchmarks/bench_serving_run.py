@@ -35,6 +35,7 @@ import psutil
 
 from benchmarks.bench_faults import camera_process
 from edge.appliance.appliance import Appliance
+from edge.commands.front_process import front_process
 from edge.demo.cameras import PASSWORD_VARIABLE, USER
 from edge.demo.site import demo_site, scene_cameras
 from edge.runtime.camera import CameraRuntime
@@ -219,7 +220,7 @@ async def wave(folder: Path, table: Path | None, minutes: float, seed: int, shar
     site = SiteSettings.model_validate(
         {"site": "bench", "data_dir": str(folder / "wave"), "web": {"port": 0}}
     ).model_copy(update={"serving": serving(folder / "models", table, shrink_dwell_s=15.0, max_share=share)})
-    async with Appliance(site) as box:
+    async with Appliance(site, front_process) as box:
         await all_serve(box)
         capacity = served(box).planner.view.capacity.most - served(box).warm_share
         top = await settled(box, capacity, seed, folder)
@@ -260,7 +261,7 @@ async def reorganise(folder: Path, table: Path | None, minutes: float, seed: int
         {"site": "bench", "data_dir": str(folder / "reorganise"), "web": {"port": 0}}
     ).model_copy(update={"serving": serving(models, table, max_share=share)})
     out = []
-    async with Appliance(site) as box:
+    async with Appliance(site, front_process) as box:
         await all_serve(box)
         capacity = served(box).planner.view.capacity.most - served(box).warm_share
         rates = {name: 0.5 * rate for name, rate in (await settled(box, capacity, seed, folder)).items()}
@@ -309,7 +310,7 @@ async def cameras(
             overrides={"a_min": 0.1},
         )  # fmt: skip
         site = site.model_copy(update={"serving": serving(folder / "models", table, max_share=share)})
-        async with Appliance(site) as box:
+        async with Appliance(site, front_process) as box:
             await all_serve(box)
             runtime = box.runtime
 

@@ -16,7 +16,7 @@ import tritonclient.http.aio as http
 import yaml
 from tritonclient.utils import InferenceServerException
 
-from edge.appliance.front_process import front_process
+from edge.commands.front_process import front_process
 from edge.core.clock import SystemClock
 from edge.core.serving import DeviceTable
 from edge.runtime.serving import ServingRuntime

@@ -39,6 +39,7 @@ from edge.ingest.secrets import resolve_secret
 from edge.logs import LogRing
 from edge.runtime.golden_worker import GoldenWorkerSpec, TeacherOffer, check_golden
 from edge.runtime.groups import GROUPS_DOCUMENT
+from edge.runtime.process import WorkerMain
 from edge.runtime.runtime import Runtime
 from edge.settings import CameraSettings, SiteSettings
 from edge.shares import open_partitioner
@@ -72,7 +73,7 @@ class Services:
 
 
 class Appliance:
-    """Use as `async with Appliance(site) as appliance`; `appliance.services` is what transports ask."""
+    """Use as `async with Appliance(site, front_process) as appliance`; `appliance.services` is what transports ask."""
 
     services: Services
     runtime: Runtime
@@ -83,12 +84,15 @@ class Appliance:
     def __init__(
         self,
         site: SiteSettings,
+        front: WorkerMain,
         clock: Clock | None = None,
         partitioner: Partitioner | None = None,
     ) -> None:
+        """`front` is the main of the process that takes the requests for served models (edge.commands.front_process):
+        it knows the transports, which the appliance does not."""
         self.site = site
         self.clock: Clock = clock or SystemClock()
-        self._partitioner = partitioner
+        self._front, self._partitioner = front, partitioner
         self._ring = LogRing()
         self._parts = AsyncExitStack()
 
@@ -187,7 +191,7 @@ class Appliance:
 
         live = Live(clock, runtime)
         truth = Truth(store, data, clock, runtime.camera, found_by_people)
-        served = ServedModels(site, store, clock, runtime, self.keys, note)
+        served = ServedModels(site, store, clock, runtime, self.keys, self._front, note)
         self.housekeeping = Housekeeping(site, store, alarms, truth, journal.tally, note, runtime.complaints.add)
         self.services = Services(
             State(

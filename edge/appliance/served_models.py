@@ -16,6 +16,7 @@ from edge.core.clock import Clock
 from edge.core.errors import NotFound
 from edge.core.layout import RepositoryCommand
 from edge.runtime.camera import assumed_profile
+from edge.runtime.process import WorkerMain
 from edge.runtime.runtime import Runtime
 from edge.runtime.serving_cameras import CamerasNow
 from edge.settings import AdmissionRequest, ServingPlanning, SiteSettings, merge, parse
@@ -31,7 +32,8 @@ _OVERVIEW = (
 
 
 class ServedModels:
-    """Implements `ServedModelsService`. `runtime` is None where the site serves no models. `note` journals."""
+    """Implements `ServedModelsService`. `runtime` is None where the site serves no models. `front` is the main of the
+    process that takes clients' requests, `note` journals."""
 
     def __init__(
         self,
@@ -40,11 +42,12 @@ class ServedModels:
         clock: Clock,
         cameras: Runtime,
         keys: Keys,
+        front: WorkerMain,
         note: Callable[..., None],
     ) -> None:
         self.runtime: ServingRuntime | None = None
         self._site, self._store, self._clock = site, store, clock
-        self._cameras, self._keys, self._note = cameras, keys, note
+        self._cameras, self._keys, self._front, self._note = cameras, keys, front, note
         self._handing_over: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
@@ -52,7 +55,6 @@ class ServedModels:
         settings, cameras = self._site.serving, self._cameras
         if settings is None:
             return
-        from edge.appliance.front_process import front_process
         from edge.runtime.serving import ServingRuntime
 
         caps = cameras.shares.partitioner.caps
@@ -68,7 +70,7 @@ class ServedModels:
             cameras.supervisor,
             caps,
             self._clock,
-            front_process,
+            self._front,
             self.cameras_now,
             cameras.set_serving_share,
             self._note,

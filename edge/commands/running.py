@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from edge.appliance.appliance import Appliance
+from edge.commands.front_process import front_process
 from edge.core.errors import Conflict
 from edge.models.descriptions import Kind, described
 from edge.models.missing import require_models
@@ -70,7 +71,7 @@ async def run_appliance(site: SiteSettings) -> AsyncIterator[RunningAppliance]:
         with contextlib.suppress(NotImplementedError):
             loop.add_signal_handler(number, stop.set)
     tls = None if site.web.tls is None else Tls(site.web.tls)
-    async with Appliance(site) as appliance:
+    async with Appliance(site, front_process) as appliance:
         app = create_app(appliance.services, access=appliance.keys.access, hosts=Hosts.of_site(site.web))
         server = WebServer(app, site.web.host, site.web.port, tls)
         await server.start()

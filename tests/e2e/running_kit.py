@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from edge.appliance.appliance import Appliance
+from edge.commands.front_process import front_process
 from edge.commands.running import RunningAppliance
 from edge.settings import SiteSettings
 
@@ -37,7 +38,7 @@ async def log_in(rest: httpx.AsyncClient, up: RunningAppliance) -> None:
 @asynccontextmanager
 async def running(site: SiteSettings) -> AsyncIterator[Appliance]:
     """The appliance with every camera live."""
-    async with Appliance(site) as appliance:
+    async with Appliance(site, front_process) as appliance:
         enabled = [c.id for c in site.cameras if c.enabled]
         await until(
             lambda: all(appliance.services.cameras.one(c)["state"]["answers"] > 0 for c in enabled),

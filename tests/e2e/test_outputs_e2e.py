@@ -12,6 +12,7 @@ from appliance_kit import Watched, cameras, site_of
 from outputs_kit import HttpReceiver, Listener, Mosquitto, until
 
 from edge.appliance.appliance import Appliance
+from edge.commands.front_process import front_process
 from edge.demo.cameras import serve_cameras
 from edge.settings import OutputsSettings, RuleSettings, parse
 
@@ -38,7 +39,7 @@ async def test_an_appliance_tells_what_happens_and_obeys_the_switch(tmp_path: Pa
                 }
             )
             (camera,) = (c.id for c in site.cameras)
-            async with Appliance(site) as appliance:
+            async with Appliance(site, front_process) as appliance:
                 watched = Watched(appliance)
                 follower = asyncio.create_task(watched.follow())
                 await until(lambda: heard.retained.get("magpie/available") == "online", "online", 60)

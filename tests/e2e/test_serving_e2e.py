@@ -17,6 +17,7 @@ from running_kit import log_in, running, until
 from serving_kit import echo, lenet, table
 
 from edge.appliance.appliance import Appliance
+from edge.commands.front_process import front_process
 from edge.commands.running import run_appliance
 from edge.core.errors import InvalidValue
 from edge.runtime.serving_tables import read_table
@@ -95,7 +96,7 @@ async def test_a_site_without_cameras_serves_models_by_both_protocols(tmp_path: 
         box.services.events.buffer.flush()
         plans = (await rest.get("/api/v1/events", params={"kind": "serving.plan"})).json()
         assert plans
-    async with Appliance(site) as box:
+    async with Appliance(site, front_process) as box:
         assert box.services.served.status()["settings"]["models"]["left"]["slo_ms"] == 250, "changes outlive a restart"
 
 
@@ -103,7 +104,7 @@ async def test_what_no_table_has_is_measured_first_and_the_table_is_kept(tmp_pat
     echo(tmp_path / "models", "left", max_batch=2)
     measuring = settings(tmp_path).model_copy(update={"measure": True, "measure_s": 8.0})
     site = SiteSettings(site="models", data_dir=str(tmp_path / "data")).model_copy(update={"serving": measuring})
-    async with Appliance(site) as box:
+    async with Appliance(site, front_process) as box:
         await until(lambda: state(box, "left") == "measuring", 60, "it is measured")
         assert any(
             r["code"] == "model_loading" and "measuring" in r["message"] for r in box.services.state.health()["reasons"]
@@ -113,7 +114,7 @@ async def test_what_no_table_has_is_measured_first_and_the_table_is_kept(tmp_pat
     kept = list((tmp_path / "data" / "serving").glob("table-cpu-*.json"))
     assert len(kept) == 1
     assert set(read_table(kept[0]).latency_ms) == {"left"}
-    async with Appliance(site) as box:
+    async with Appliance(site, front_process) as box:
         await until(lambda: state(box, "left") == "serving", 60, "it serves at once")
         box.services.events.buffer.flush()
         assert len(box.services.events.recent(100, None, None, "appliance.started")) == 2

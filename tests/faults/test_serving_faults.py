@@ -22,6 +22,7 @@ from serving_kit import echo, table
 from tritonclient.utils import InferenceServerException
 
 from edge.appliance.appliance import Appliance
+from edge.commands.front_process import front_process
 from edge.demo.cameras import serve_cameras
 from edge.settings import ServingSettings
 
@@ -119,7 +120,7 @@ async def box(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Box]:
     )
     with serve_cameras(cameras(1), data) as port:
         site = site_of(port, data, count=1, window_s=60.0, golden_share=0.1)
-        async with Appliance(site.model_copy(update={"serving": settings})) as appliance:
+        async with Appliance(site.model_copy(update={"serving": settings}), front_process) as appliance:
             watched = Watched(appliance)
             follower = asyncio.create_task(watched.follow())
             made = Box(watched, data)
@@ -209,7 +210,7 @@ async def test_an_appliance_that_ends_takes_front_and_executors_with_it(tmp_path
     )  # fmt: skip
     site = site_of(1, tmp_path, count=1).model_copy(update={"site": "ending", "cameras": (), "serving": settings})
     began = time.monotonic()
-    async with Appliance(site) as appliance:
+    async with Appliance(site, front_process) as appliance:
         box = Box(Watched(appliance), tmp_path)
         await box.serving()
         pids = [w["pid"] for w in appliance.services.state.overview()["workers"] if w["pid"]]

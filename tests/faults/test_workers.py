@@ -19,6 +19,7 @@ from appliance_kit import Watched, cameras, gone, site_of
 
 import edge.runtime.supervisor as supervisor_module
 from edge.appliance.appliance import Appliance
+from edge.commands.front_process import front_process
 from edge.core import events as ev
 from edge.demo.cameras import serve_cameras
 from edge.runtime import messages as m
@@ -40,7 +41,7 @@ async def running(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Wat
     data = tmp_path_factory.mktemp("appliance")
     with pytest.MonkeyPatch.context() as patch, serve_cameras(cameras(), data) as port:
         patch.setattr(supervisor_module, "HANG_S", HANG_S)
-        async with Appliance(site_of(port, data, window_s=15.0, space=SPACE)) as appliance:
+        async with Appliance(site_of(port, data, window_s=15.0, space=SPACE), front_process) as appliance:
             watched = Watched(appliance)
             follower = asyncio.create_task(watched.follow())
             await watched.answering()

@@ -20,7 +20,7 @@ import tritonclient.http as http_client
 from front_kit import HeldExecutor, doubled, route, version
 from tritonclient.utils import InferenceServerException
 
-from edge.appliance.front_process import front_process
+from edge.commands.front_process import front_process
 from edge.core.layout import (
     ExecutorConnected,
     ExecutorDrained,
@@ -221,7 +221,7 @@ def test_one_that_stands_by_listens_when_it_takes_over(tmp_path: Path) -> None:
 
 
 async def test_nothing_of_torch_is_imported_for_the_front() -> None:
-    code = "import sys, edge.appliance.front_process as f; print('torch' in sys.modules or 'web' in sys.modules)"
+    code = "import sys, edge.commands.front_process as f; print('torch' in sys.modules or 'web' in sys.modules)"
     import sys
 
     made = await asyncio.create_subprocess_exec(sys.executable, "-c", code, stdout=asyncio.subprocess.PIPE)
