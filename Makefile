@@ -36,10 +36,11 @@ demo: $(STAMP) ## four street cameras, a teacher and the whole appliance on this
 system-packages: # a browser for the page's tests and a PostgreSQL for the store's, where we may install them
 	@bash .ci/system-packages
 
-# Rooms whose tests measure no shares and run no appliance: two at once. The furnished appliance of the browser's tests is
+# Rooms whose tests measure no shares and run no whole appliance: two at once. The furnished appliance of the browser's tests is
 # gone before the others begin, which have the machine to themselves.
-SIDE_BY_SIDE := $(addprefix tests/,access commands contracts core detectors golden inference load microprofiler models \
-	outputs recording rules scheduler settings simulation store students tracking training upkeep web)
+SIDE_BY_SIDE := $(addprefix tests/,access appliance commands contracts core demo detectors golden inference ingest load \
+	microprofiler models outputs recording rules runtime scheduler serving settings simulation store students tracking \
+	training upkeep web)
 
 test: $(DEV_STAMP) system-packages ## run the whole test suite (no GPU needed)
 ifeq ($(strip $(ARGS)),)

@@ -71,7 +71,7 @@ async def test_stock_clients_and_the_load_tool(models: Models) -> None:
         load = {"name": "game", "rate": 40, "shapes": {"picture": [48, 64, 3]}}
         url = f"http://127.0.0.1:{http.port}"
         (m,) = (await run_load(parse_load({"url": url, "duration_s": 0.5, "models": [load]}))).models
-        assert (m.answered, m.slo_ms) == (m.offered, 95)
+        assert (m.counts.answered, m.slo_ms) == (m.counts.offered, 95)
     finally:
         await grpc.stop()
         await http.stop()
