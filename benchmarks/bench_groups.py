@@ -29,7 +29,7 @@ from benchmarks.student_cameras import BenchCamera, camera_names, read_camera
 from edge.core.thresholds import best_score
 from edge.students.published import DOWNLOAD_SCORE, PublishedStudent
 from scheduler.groups import group_work, groups_of
-from scheduler.siblings import Known
+from scheduler.siblings import KnownCamera
 
 #: Picture visits of the retraining that makes a member special again.
 SPECIAL_VISITS = 80
@@ -121,7 +121,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as folder:
         paths = [p for p in camera_names(args.cameras) if not wanted or p.stem in wanted]
         cameras = {p.stem: read_camera(p, mapped, label_score, (), Path(folder), args.cache) for p in paths}
-        looks = [Known(name, "", later_look(download, camera, 1)) for name, camera in cameras.items()]
+        looks = [KnownCamera(name, "", later_look(download, camera, 1)) for name, camera in cameras.items()]
         sets = groups_of(looks)
         print("groups: " + ("; ".join(" + ".join(s) for s in sets) or "none: nobody is alike"), flush=True)
         if not sets:

@@ -35,7 +35,7 @@ from edge.core.thresholds import best_score
 from edge.runtime.siblings import FIRST_PICTURES
 from edge.students.published import DOWNLOAD_SCORE, PublishedStudent
 from scheduler.groups import groups_of
-from scheduler.siblings import Known, choose_sibling, distance
+from scheduler.siblings import KnownCamera, choose_sibling, distance
 
 #: Pictures of a look at a window's end, as in the appliance.
 LOOKED_AT = 8
@@ -154,10 +154,10 @@ def measure(
             )
         )
         others = [o for o in cameras if o.name != camera.name]
-        found = choose_sibling(first[camera.name], [Known(o.name, "", later[o.name]) for o in others])
+        found = choose_sibling(first[camera.name], [KnownCamera(o.name, "", later[o.name]) for o in others])
         last = {o.name: students[o.name][-1] for o in others}
         if together is not None:
-            for names in groups_of([Known(o.name, "", later[o.name]) for o in others]):
+            for names in groups_of([KnownCamera(o.name, "", later[o.name]) for o in others]):
                 last |= together([o for o in others if o.name in names])
         own = students[camera.name][0]
         rows.append(

@@ -24,7 +24,7 @@ Purpose = Literal["measure", "train"]
 
 
 @dataclass(frozen=True)
-class Candidate:
+class SampledCandidate:
     """A sampled frame with cheap hints, each the larger the more there is to learn, in any unit (ranks are compared).
 
     `doubt`: how unsure the student was; `change`: how much its answer differs from the one before; `novelty`: how
@@ -39,14 +39,16 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Choice:
+class LabelChoice:
     """A frame to be labelled. `purpose`: "measure" (evenly drawn; may be trained on too) or "train" only."""
 
     id: str
     purpose: Purpose
 
 
-def choose(candidates: Sequence[Candidate], budget: int, start: float, base_share: float = 0.6) -> tuple[Choice, ...]:
+def choose(
+    candidates: Sequence[SampledCandidate], budget: int, start: float, base_share: float = 0.6
+) -> tuple[LabelChoice, ...]:
     """At most `budget` of the candidates, in time order.
 
     `start` in [0, 1) is drawn at random by the caller; `base_share` of the budget (rounded up) is the base part. With
@@ -63,12 +65,12 @@ def choose(candidates: Sequence[Candidate], budget: int, start: float, base_shar
     checks.unique("candidates[].id", [c.id for c in candidates])
     ordered = sorted(candidates, key=lambda c: (c.time_s, c.id))
     if budget >= len(ordered):
-        return tuple(Choice(c.id, "measure") for c in ordered)
+        return tuple(LabelChoice(c.id, "measure") for c in ordered)
     base = evenly(len(ordered), math.ceil(budget * base_share), start)
     extra = _informative(ordered, set(base), budget - len(base))
     purpose: dict[int, Purpose] = {i: "measure" for i in base}  # noqa: C420 (keeps the literal type)
     purpose.update((i, "train") for i in extra)
-    return tuple(Choice(ordered[i].id, purpose[i]) for i in sorted(purpose))
+    return tuple(LabelChoice(ordered[i].id, purpose[i]) for i in sorted(purpose))
 
 
 def evenly(count: int, take: int, start: float) -> tuple[int, ...]:
@@ -79,7 +81,7 @@ def evenly(count: int, take: int, start: float) -> tuple[int, ...]:
     return tuple(min(count - 1, int((start + k) * step)) for k in range(take))
 
 
-def hints(frames: Sequence[SampledFrame]) -> tuple[Candidate, ...]:
+def hints(frames: Sequence[SampledFrame]) -> tuple[SampledCandidate, ...]:
     """Candidates from what the recorder kept: doubt is the mean of 1 - |2 score - 1| over the answer (0.5 where there
     is none), change is the difference in the number of objects per class from the frame before.
     """
@@ -92,7 +94,7 @@ def hints(frames: Sequence[SampledFrame]) -> tuple[Candidate, ...]:
         counts = {int(c): int(n) for c, n in zip(*np.unique(frame.answer.classes, return_counts=True), strict=True)}
         past = counts if before is None else before
         change = sum(abs(counts.get(c, 0) - past.get(c, 0)) for c in counts.keys() | past.keys())
-        out.append(Candidate(frame.id, frame.utc_s, doubt, float(change)))
+        out.append(SampledCandidate(frame.id, frame.utc_s, doubt, float(change)))
         before = counts
     return tuple(out)
 
@@ -104,7 +106,7 @@ def allowance(budget: int, spent: int, elapsed_s: float, window_s: float) -> int
     return max(0, due - spent)
 
 
-def _informative(ordered: Sequence[Candidate], taken: set[int], count: int) -> list[int]:
+def _informative(ordered: Sequence[SampledCandidate], taken: set[int], count: int) -> list[int]:
     """Greedy: the highest sum of the three hints' ranks (0 to 1 each) and of the distance in time to what is taken."""
     times = np.array([c.time_s for c in ordered])
     worth = sum((_ranks(np.array([getattr(c, h) for c in ordered])) for h in ("doubt", "change", "novelty")), 0.0)

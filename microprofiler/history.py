@@ -49,7 +49,7 @@ class Prediction:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ProfileOutcome:
     """A prediction that came true or not: accuracies [0, 1] on held-out data, costs in GPU-seconds at full share."""
 
     family: str
@@ -67,7 +67,7 @@ class ProfilerHistory:
 
     pruning: PruningState = field(default_factory=PruningState)
     exponents: ExponentWeights = field(default_factory=ExponentWeights)
-    outcomes: tuple[Outcome, ...] = ()
+    outcomes: tuple[ProfileOutcome, ...] = ()
     pending: Mapping[str, Prediction] = field(default_factory=dict)
     trial_seconds: Mapping[str, float] = field(default_factory=dict)
     known: Mapping[str, Known] = field(default_factory=dict)
@@ -106,7 +106,7 @@ class ProfilerHistory:
         pending = {k: v for k, v in self.pending.items() if k != config_id}
         if not p.by_exponent:
             return replace(self, pending=pending, known=known)
-        outcome = Outcome(p.family, p.raw, p.half_width, achieved, p.gpu_seconds, gpu_seconds)
+        outcome = ProfileOutcome(p.family, p.raw, p.half_width, achieved, p.gpu_seconds, gpu_seconds)
         return replace(
             self,
             exponents=self.exponents.learned(p.by_exponent, achieved),
@@ -172,7 +172,7 @@ class ProfilerHistory:
         return ProfilerHistory(
             PruningState.from_json(value["pruning"]),
             ExponentWeights(tuple(value["exponents"])),
-            tuple(Outcome(**o) for o in value["outcomes"]),
+            tuple(ProfileOutcome(**o) for o in value["outcomes"]),
             {k: Prediction.from_json(p) for k, p in value["pending"].items()},
             dict(value["trial_seconds"]),
             {k: Known(**v) for k, v in value.get("known", {}).items()},

@@ -36,7 +36,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class BoundedPlan:
     """The plan to follow, whether it is a new one, and why."""
 
     plan: WindowPlan
@@ -62,31 +62,31 @@ class BoundedPolicy:
         plan = self._policy.plan(self.bounded(problem))
         return replace(plan, objective=evaluate(problem, plan.segments).objective)
 
-    def replan(self, problem: WindowProblem, current: WindowPlan | None, age_s: float) -> Verdict:
+    def replan(self, problem: WindowProblem, current: WindowPlan | None, age_s: float) -> BoundedPlan:
         """Keep `current` (in force for `age_s` seconds) or change to a new plan for what is left of the window.
 
         The problem's label delay says how much of the window is over. A plan that no longer fits the problem (other
         cameras, fewer devices, a retraining that is over, a floor that it breaks) is always replaced.
         """
         if current is None:
-            return Verdict(self.plan(problem), True, "no plan is in force")
+            return BoundedPlan(self.plan(problem), True, "no plan is in force")
         rest = remaining_segments(problem, current)
         broken = _broken(problem, rest)
         if broken:
-            return Verdict(self.plan(problem), True, broken)
+            return BoundedPlan(self.plan(problem), True, broken)
         outcome = evaluate(problem, rest)
         kept = replace(current, segments=rest, objective=outcome.objective)
         if age_s < self._limits.dwell_s:
-            return Verdict(kept, False, f"in force for {age_s:.1f} s, at least {self._limits.dwell_s:g} s")
+            return BoundedPlan(kept, False, f"in force for {age_s:.1f} s, at least {self._limits.dwell_s:g} s")
         new = self.plan(problem)
         floor = (problem.a_min or 0.0) - EPSILON
         lowest = evaluate(problem, new.segments).lowest
         if any(outcome.lowest[s] < floor <= lowest[s] for s in lowest):
-            return Verdict(new, True, "the plan in force would break the floor, the new one keeps it")
+            return BoundedPlan(new, True, "the plan in force would break the floor, the new one keeps it")
         gain = 100 * (new.objective - kept.objective)
         if gain > 100 * self._limits.improve_by:
-            return Verdict(new, True, f"better by {gain:.2f} points")
-        return Verdict(kept, False, f"a new plan is better by {gain:.2f} points only")
+            return BoundedPlan(new, True, f"better by {gain:.2f} points")
+        return BoundedPlan(kept, False, f"a new plan is better by {gain:.2f} points only")
 
     def bounded(self, problem: WindowProblem) -> WindowProblem:
         """The problem as the policy sees it."""

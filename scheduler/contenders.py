@@ -49,7 +49,7 @@ class Contender:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Contest:
     """`winner` comes into force. `f1` of each contender, in what part of the resamples each beat the new one (`sure` of
     them keep it out), and how many pictures and objects they were judged on."""
 
@@ -61,7 +61,7 @@ class Verdict:
     sure: float = SURE
 
 
-def choose(contenders: Sequence[Contender], seed: int = 0) -> Verdict:
+def choose(contenders: Sequence[Contender], seed: int = 0) -> Contest:
     """The contender to put in force. With fewer than 10 objects to judge by, the one in force stays.
 
     Raises InvalidValue if there is none, one is there twice, or they were judged on different numbers of pictures.
@@ -78,7 +78,7 @@ def choose(contenders: Sequence[Contender], seed: int = 0) -> Verdict:
     if objects < FEWEST_OBJECTS or "new" not in known:
         ranked: list[Who] = [w for w in ("in_force", "download", "new") if w in known]
         stays = ranked[0] if objects < FEWEST_OBJECTS else max(ranked, key=lambda w: f1[w])
-        return Verdict(stays, f1, {}, frames, objects)
+        return Contest(stays, f1, {}, frames, objects)
     part = min(1.0, (objects - FEWEST_OBJECTS) / (MANY_OBJECTS - FEWEST_OBJECTS))
     sure = DOUBTED + (SURE - DOUBTED) * part
     drawn = np.random.default_rng(seed).integers(0, frames, (RESAMPLES, frames))
@@ -90,7 +90,7 @@ def choose(contenders: Sequence[Contender], seed: int = 0) -> Verdict:
     ]  # fmt: skip
     # Equal ones in the order of WHO: the answer does not hang on the order in which they were given.
     winner: Who = max(better, key=lambda w: (f1[w], -WHO.index(w))) if better else "new"
-    return Verdict(winner, f1, beats, frames, objects, sure)
+    return Contest(winner, f1, beats, frames, objects, sure)
 
 
 def resampled_f1(frames: Sequence[Counts], drawn: NDArray[np.int64]) -> NDArray[np.float64]:

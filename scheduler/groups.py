@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from edge.core import checks
 from edge.core.window import RetrainingOption, StreamProblem, WindowPlan, WindowProblem
-from scheduler.siblings import NOT_ALIKE, Known, distance
+from scheduler.siblings import NOT_ALIKE, KnownCamera, distance
 from scheduler.timeline import Outcome, evaluate
 
 #: Cameras of a group at most: pictures of more are more than one short retraining takes in.
@@ -54,7 +54,7 @@ class GroupChoice:
     gained: float
 
 
-def groups_of(cameras: Sequence[Known], limit: float = NOT_ALIKE) -> tuple[tuple[str, ...], ...]:
+def groups_of(cameras: Sequence[KnownCamera], limit: float = NOT_ALIKE) -> tuple[tuple[str, ...], ...]:
     """Sets of two to `MOST_CAMERAS` cameras of which every two are within `limit` of each other, nearest first; no
     camera is in two. Names in order.
 

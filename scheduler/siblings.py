@@ -27,7 +27,7 @@ NOT_ALIKE = 1.3
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownCamera:
     """Another camera with a student of its own: `version` is in force, retrained on its own pictures."""
 
     camera: str
@@ -69,7 +69,7 @@ def distance(a: CameraLook, b: CameraLook) -> float:
     return math.sqrt((features + objects) / 2)
 
 
-def choose_sibling(mine: CameraLook, others: Sequence[Known], limit: float = NOT_ALIKE) -> Sibling | None:
+def choose_sibling(mine: CameraLook, others: Sequence[KnownCamera], limit: float = NOT_ALIKE) -> Sibling | None:
     """The camera that looks most alike, or None where none is within `limit`. Among equals, the first by name.
 
     Raises InvalidValue if a camera is there twice.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
-from edge.core.shares import Grant, LaunchSpec, Resize, Role, ShareCaps, Usage
+from edge.core.shares import Grant, LaunchSpec, ResizeOutcome, Role, ShareCaps, Usage
 from edge.core.workers import Worker, WorkerKind
 from edge.runtime.supervisor import Supervisor
 from edge.shares.cpu import CpuPartitioner
@@ -106,9 +106,9 @@ class Respawning:
         self.calls.append(("attach", worker))
         return self.inner.attach(worker, role, pid, share)
 
-    def resize(self, worker: str, share: float) -> Resize:
+    def resize(self, worker: str, share: float) -> ResizeOutcome:
         if share > self._cap[worker]:
-            return Resize(False, reason="fixed at its start")
+            return ResizeOutcome(False, reason="fixed at its start")
         return self.inner.resize(worker, share)
 
     def usage(self) -> tuple[Usage, ...]:

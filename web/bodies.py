@@ -27,7 +27,7 @@ class RollBack(Settings):
     reason: str = Field("", max_length=500, description="kept with the decision")
 
 
-class Watch(Settings):
+class LiveRequest(Settings):
     """What a live socket wants to see."""
 
     cameras: tuple[Identifier, ...] = Field((), max_length=256, description="none: all")
@@ -59,7 +59,7 @@ def schemas() -> dict[str, Any]:
         RetrainingSettings,
         RollBack,
         WhatIf,
-        Watch,
+        LiveRequest,
         ServingPlanning,
         AdmissionRequest,
         RuleSettings,

@@ -14,7 +14,7 @@ _MOST_WAITING = 16
 
 
 @dataclass(frozen=True)
-class Cost:
+class HashCost:
     """What one hash costs: `memory_kib` KiB of memory, passed over `passes` times by `lanes` threads."""
 
     passes: int = 3
@@ -25,8 +25,8 @@ class Cost:
 class Passwords:
     """Makes and checks hashes, off the event loop."""
 
-    def __init__(self, cost: Cost | None = None) -> None:
-        cost = cost or Cost()
+    def __init__(self, cost: HashCost | None = None) -> None:
+        cost = cost or HashCost()
         self._hasher = PasswordHasher(cost.passes, cost.memory_kib, cost.lanes)
         self._turn = asyncio.Lock()
         self._waiting = 0

@@ -19,7 +19,7 @@ from scheduler.policies import window_policy
 
 
 @dataclass(frozen=True)
-class ServedNow:
+class ServedLoad:
     """What is served: models at the rates that are planned for now, their latencies, the settings, the share that is
     kept free to warm new partitions; and of the front its share, and what a request per second costs of the device."""
 
@@ -35,7 +35,7 @@ class ServedNow:
         return max(0.0, rate * self.front_share_per_rate - self.front_share)
 
 
-def admit_model(asked: ModelCandidate, served: ServedNow, now: CamerasNow) -> dict[str, Any]:
+def admit_model(asked: ModelCandidate, served: ServedLoad, now: CamerasNow) -> dict[str, Any]:
     """As REST answers. Raises InvalidValue for a model of which no latencies are known."""
     table = served.table
     if asked.table is not None:
@@ -57,7 +57,7 @@ def admit_model(asked: ModelCandidate, served: ServedNow, now: CamerasNow) -> di
 
 
 def admit_camera(
-    asked: AdmissionCamera, assumed: InferenceProfile, served: ServedNow, now: CamerasNow
+    asked: AdmissionCamera, assumed: InferenceProfile, served: ServedLoad, now: CamerasNow
 ) -> dict[str, Any]:
     """As REST answers. `assumed` is the inference profile of a camera that is not like another. Raises InvalidValue
     for a camera that is there, or that shall be like one that is not."""
@@ -71,13 +71,13 @@ def admit_camera(
     return _admit(_box(served, now, served.table, rate), candidate, served, now).to_json()
 
 
-def _box(served: ServedNow, now: CamerasNow, table: DeviceTable | None, rate: float) -> Box:
+def _box(served: ServedLoad, now: CamerasNow, table: DeviceTable | None, rate: float) -> Box:
     held = (served.warm_share if served.models else 0.0) + served.front_more(rate)
     capacity = max(1e-6, now.capacity - held)
     return Box(capacity, served.models, table, now.window, served.planning.cameras_priority)
 
 
-def _admit(box: Box, candidate: ServedModel | CameraCandidate, served: ServedNow, now: CamerasNow) -> Admission:
+def _admit(box: Box, candidate: ServedModel | CameraCandidate, served: ServedLoad, now: CamerasNow) -> Admission:
     found = admit(box, candidate, serving_policy(served.planning.policy), window_policy(now.policy))
     if found.serving_share_after <= served.planning.max_share + 1e-6 or not found.admitted:
         return found

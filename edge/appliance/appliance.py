@@ -16,13 +16,13 @@ from edge.appliance.cameras import Cameras
 from edge.appliance.housekeeping import Housekeeping
 from edge.appliance.journal import Journal
 from edge.appliance.keys import Keys
-from edge.appliance.labelled import Labelled
+from edge.appliance.labelled import TeacherLabels
 from edge.appliance.live import Live
 from edge.appliance.metrics import expected_accuracy
 from edge.appliance.model_files import ModelFiles
 from edge.appliance.models import Models
 from edge.appliance.outputs import Outputs, Snapshot, World
-from edge.appliance.retraining import Retraining
+from edge.appliance.retraining import BoxRetraining
 from edge.appliance.secrets import NamedSecrets
 from edge.appliance.served_models import ServedModels
 from edge.appliance.service import Json
@@ -59,8 +59,8 @@ class Services:
     state: State
     cameras: Cameras
     live: Live
-    labelled: Labelled
-    retraining: Retraining
+    labelled: TeacherLabels
+    retraining: BoxRetraining
     windows: Windows
     models: Models
     served: ServedModels
@@ -200,8 +200,8 @@ class Appliance:
             ),
             Cameras(site, store, clock, runtime, self.keys, offer, live.pictures, note, alarms.camera_gone),
             live,
-            Labelled(data, store, runtime),
-            Retraining(store, runtime, note),
+            TeacherLabels(data, store, runtime),
+            BoxRetraining(store, runtime, note),
             Windows(store, runtime, site.control_share),
             Models(store, runtime),
             served,

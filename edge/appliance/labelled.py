@@ -10,7 +10,7 @@ from edge.runtime.runtime import Runtime
 from edge.store.store import Store
 
 
-class Labelled:
+class TeacherLabels:
     """Implements `LabelledService`. Every method blocks."""
 
     def __init__(self, data: Path, store: Store, runtime: Runtime) -> None:

@@ -12,7 +12,7 @@ from edge.appliance.service import Json
 from edge.core.clock import Clock
 from edge.core.errors import MagpieError
 from edge.outputs import home_assistant, link, topics
-from edge.outputs.messages import MQTT, Pace
+from edge.outputs.messages import MQTT, RetryPace
 from edge.outputs.mqtt import MqttOptions, MqttSender
 from edge.outputs.outbox import Outbox
 from edge.outputs.topics import Topics
@@ -36,7 +36,7 @@ class MqttOutput:
         world: World,
         note: Callable[[str, Json], None],
         tasks: RestartedTasks,
-        pace: Pace,
+        pace: RetryPace,
     ) -> None:
         self._outbox, self._store, self._clock, self._world = outbox, store, clock, world
         self._note, self._tasks, self._pace = note, tasks, pace

@@ -18,7 +18,7 @@ from edge.appliance.service import Json
 from edge.appliance.webhook_outputs import WebhookOutputs
 from edge.core.clock import Clock
 from edge.core.errors import Conflict, InvalidValue, NotFound
-from edge.outputs.messages import MQTT, WEBHOOK, Counts, Kind, Limits, Pace, Wanted
+from edge.outputs.messages import MQTT, WEBHOOK, DestinationCounts, Kind, QueueLimits, RetryPace, Wanted
 from edge.outputs.mqtt import PACE as MQTT_PACE
 from edge.outputs.mqtt import MqttSender
 from edge.outputs.outbox import Outbox
@@ -45,8 +45,8 @@ class Outputs:
         store: Store,
         clock: Clock,
         world: World,
-        mqtt_pace: Pace = MQTT_PACE,
-        webhook_pace: Pace = WEBHOOK_PACE,
+        mqtt_pace: RetryPace = MQTT_PACE,
+        webhook_pace: RetryPace = WEBHOOK_PACE,
         down_long_s: float = DOWN_LONG_S,
     ) -> None:
         self.settings = settings
@@ -288,11 +288,11 @@ def _queues(settings: OutputsSettings) -> dict[str, QueueSettings]:
     return out | {WEBHOOK + w.id: w.queue for w in settings.webhooks}
 
 
-def _limits(queue: QueueSettings) -> Limits:
-    return Limits(queue.max_messages, int(queue.max_mb * 1e6), queue.max_age_h * 3600.0)
+def _limits(queue: QueueSettings) -> QueueLimits:
+    return QueueLimits(queue.max_messages, int(queue.max_mb * 1e6), queue.max_age_h * 3600.0)
 
 
-def _counted(counts: Counts) -> Json:
+def _counted(counts: DestinationCounts) -> Json:
     return {
         "waiting": counts.waiting,
         "waiting_bytes": counts.bytes,

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from edge.core.truth import FrameKey, Question
 from edge.core.zones import Box
 from edge.store.answers import AnswerRecord
-from edge.upkeep.label_files import LabelledPicture
+from edge.upkeep.label_files import PictureLabels
 from scheduler.truth.people import agreed
 
 
-def pictures_of(records: Iterable[AnswerRecord], candidates: Mapping[FrameKey, int]) -> list[LabelledPicture]:
+def pictures_of(records: Iterable[AnswerRecord], candidates: Mapping[FrameKey, int]) -> list[PictureLabels]:
     """Every picture with an answer. Of a box that fits, the teacher's is taken where it fits, else the student's.
 
     `candidates`: how many boxes each frame has; a picture is complete when people agree about all of them and every
@@ -36,7 +36,7 @@ def pictures_of(records: Iterable[AnswerRecord], candidates: Mapping[FrameKey, i
         marked_all = whole is not None and whole.answer.missed == len(whole.answer.marked)
         sure = sum(q.kind == "box" and together[q].verdict != "unsure" for q in found)
         size = next(((r.width, r.height) for r in given if r.answer.question.key == key and r.width), (0, 0))
-        out.append(LabelledPicture(key, tuple(objects), marked_all and sure == candidates.get(key), *size))
+        out.append(PictureLabels(key, tuple(objects), marked_all and sure == candidates.get(key), *size))
     return out
 
 

@@ -12,7 +12,7 @@ from edge.settings import RetrainingSettings, merge, parse
 from edge.store.store import Store
 
 
-class Retraining:
+class BoxRetraining:
     """Implements `RetrainingService`. `note` journals."""
 
     def __init__(self, store: Store, runtime: Runtime, note: Callable[..., None]) -> None:

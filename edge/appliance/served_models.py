@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edge.appliance.admission import ServedNow, admit_camera, admit_model
+from edge.appliance.admission import ServedLoad, admit_camera, admit_model
 from edge.appliance.keys import Keys, needs_token
 from edge.appliance.metrics import front_statistics
 from edge.appliance.service import Json
@@ -121,9 +121,9 @@ class ServedModels:
         """Raises InvalidValues, InvalidValue."""
         asked = parse(AdmissionRequest, dict(request))
         cameras, serving, now = self._cameras, self.runtime, self.cameras_now()
-        served = ServedNow()
+        served = ServedLoad()
         if serving is not None:
-            served = ServedNow(
+            served = ServedLoad(
                 *serving.box(), serving.planning, serving.warm_share, cameras.shares.front, serving.front_share_per_rate
             )
         if asked.model is not None:

@@ -343,7 +343,7 @@ class Truth:
         return out
 
     def _from_labels(
-        self, camera: str, labels: Sequence[files.LabelledPicture], everything: bool, by: str, report: Json
+        self, camera: str, labels: Sequence[files.PictureLabels], everything: bool, by: str, report: Json
     ) -> list[AnswerRecord]:
         out: list[AnswerRecord] = []
         now = self._clock.utc()
@@ -356,7 +356,7 @@ class Truth:
             if manifest is None or labelled is None:
                 report["unknown"] += 1
                 continue
-            whole = files.LabelledPicture(picture.key, picture.objects, True, picture.width, picture.height)
+            whole = files.PictureLabels(picture.key, picture.objects, True, picture.width, picture.height)
             for question, verdict, missed, marked in files.answers_to(whole, askable(labelled), manifest.classes):
                 answer = Answer(question, verdict, by, now, missed, marked, "import")
                 out.append(self._about(camera, answer, labelled, manifest.classes, files.picture_name(picture.key)))

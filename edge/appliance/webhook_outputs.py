@@ -10,7 +10,7 @@ from edge.appliance.restarted_tasks import RestartedTasks
 from edge.appliance.service import Json
 from edge.core.clock import Clock
 from edge.core.errors import MagpieError
-from edge.outputs.messages import WEBHOOK, Pace
+from edge.outputs.messages import WEBHOOK, RetryPace
 from edge.outputs.outbox import Outbox
 from edge.outputs.webhooks import Poster, Receiver, WebhookSender
 from edge.settings import WebhookSettings
@@ -26,7 +26,7 @@ class WebhookOutputs:
         world: World,
         note: Callable[[str, Json], None],
         tasks: RestartedTasks,
-        pace: Pace,
+        pace: RetryPace,
     ) -> None:
         self._outbox, self._clock, self._world = outbox, clock, world
         self._note, self._tasks, self._pace = note, tasks, pace

@@ -16,7 +16,7 @@ from edge.ingest.secrets import resolve_secret
 
 if TYPE_CHECKING:
     from edge.load.report import LoadReport
-    from edge.load.run import Progress
+    from edge.load.run import LoadProgress
     from edge.load.spec import LoadSpec
 
 HELP = "send load to served models, and report latencies and violations"
@@ -189,7 +189,7 @@ async def _send(spec: LoadSpec, quiet: bool, token: str) -> LoadReport:
     return await run_load(spec, None if quiet or not sys.stderr.isatty() else _show, stop, token)
 
 
-def _show(progress: Progress) -> None:
+def _show(progress: LoadProgress) -> None:
     counts = f"{progress.due} due  {progress.answered} answered  {progress.in_flight} under way"
     sys.stderr.write(f"\r{progress.at_s:7.1f} s  {counts} \x1b[K")
     sys.stderr.flush()

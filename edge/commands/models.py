@@ -23,7 +23,7 @@ from edge.core.licences import UNKNOWN, check_licence, covers
 from edge.core.model_files import models_folder
 from edge.models.adding import Addition, add_model
 from edge.models.catalogue import SHIPPED, Catalogue, CatalogueEntry, read_catalogue
-from edge.models.fetch import Fetched, Fetcher, Happening, Progress, StartedAnew, Waiting, mirror_address
+from edge.models.fetch import Fetched, Fetcher, FetchProgress, FetchWaiting, Happening, StartedAnew, mirror_address
 from edge.models.folder import Accepted, ModelsFolder, utc_text
 from edge.models.shelf import Checked, KnownModel, check, chosen, known_descriptions, known_models
 
@@ -207,7 +207,7 @@ class _Shown:
         self._next_s, self._open = 0.0, False
 
     def tell(self, happening: Happening) -> None:
-        if isinstance(happening, Progress):
+        if isinstance(happening, FetchProgress):
             now = self._clock.monotonic()
             if self._terminal and now >= self._next_s:
                 self._next_s, self._open = now + _EVERY_S, True
@@ -217,7 +217,7 @@ class _Shown:
                 sys.stderr.flush()
             return
         self.clear()
-        if isinstance(happening, Waiting):
+        if isinstance(happening, FetchWaiting):
             sys.stderr.write(f"{happening.name}: another process fetches it now; waiting\n")
         elif isinstance(happening, StartedAnew):
             words = "does not go on where it broke off, or has another file: from the start"

@@ -9,7 +9,7 @@ from collections.abc import Hashable, Sequence
 from typing import NamedTuple, Protocol
 
 
-class Waiting(Protocol):
+class WaitingRequest(Protocol):
     """A request in its model's queue, read only. `rows` are those that no batch has taken yet (at least one); only
     requests of one `kind` can share a batch; one that is `alone` shares none."""
 
@@ -58,11 +58,11 @@ class Formed(NamedTuple):
 class Batching(Protocol):
     """The rules; see scheduler.gpulets.batching."""
 
-    def form(self, waiting: Sequence[Waiting], lane: Lane, others: Sequence[Lane], now_s: float) -> Formed:
+    def form(self, waiting: Sequence[WaitingRequest], lane: Lane, others: Sequence[Lane], now_s: float) -> Formed:
         """The next batch of `lane`, which could begin at `lane.free_s`; `others` are the model's further lanes."""
 
     def hopeless(self, ahead_rows: int, rows: int, deadline_s: float, lanes: Sequence[Lane], now_s: float) -> bool:
         """True if a request behind `ahead_rows` rows cannot be answered by its deadline."""
 
-    def overdue(self, waiting: Sequence[Waiting], lanes: Sequence[Lane], now_s: float) -> tuple[int, ...]:
+    def overdue(self, waiting: Sequence[WaitingRequest], lanes: Sequence[Lane], now_s: float) -> tuple[int, ...]:
         """Indices of the requests that no lane can answer in time any more, wherever they stand in the queue."""

@@ -88,7 +88,7 @@ class Usage:
 
 
 @dataclass(frozen=True)
-class Resize:
+class ResizeOutcome:
     """The outcome of a resize: done live within `seconds`, or a respawn is needed (`reason`)."""
 
     live: bool
@@ -109,7 +109,7 @@ class Partitioner(Protocol):
     def attach(self, worker: str, role: Role, pid: int, share: float) -> Grant:
         """Put the running process under its share."""
 
-    def resize(self, worker: str, share: float) -> Resize:
+    def resize(self, worker: str, share: float) -> ResizeOutcome:
         """Change the share of an attached worker."""
 
     def usage(self) -> tuple[Usage, ...]:

@@ -301,6 +301,15 @@ def _md5(text: str) -> str:
     return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
 
 
+@dataclass
+class _Packets:
+    """Packets of one source since the start: sent, lost on purpose, and left out for a slow viewer."""
+
+    sent: int = 0
+    lost: int = 0
+    left_out: int = 0
+
+
 class _Camera:
     """One mounted source: a producer thread that paces it, and the viewers that its pictures go to."""
 
@@ -328,7 +337,7 @@ class _Camera:
             self._wanted.set()
         self._thread = threading.Thread(target=self._produce, name=f"rtsp-{name}", daemon=True)
         self._units = self._failures = 0
-        self.packets = self.packets_lost = self.left_out = 0
+        self.packets = _Packets()
 
     def start(self) -> None:
         self._thread.start()
@@ -341,7 +350,7 @@ class _Camera:
 
     def stats(self) -> CameraStats:
         return CameraStats(
-            len(self._viewers), self._units, self.packets, self.packets_lost, self.left_out, self._failures
+            len(self._viewers), self._units, self.packets.sent, self.packets.lost, self.packets.left_out, self._failures
         )
 
     def utc(self, stream_s: float) -> float:
@@ -457,7 +466,7 @@ class _Viewer:
         if self._backlog() > MAX_BACKLOG_BYTES:
             self._began = False  # go on at a key frame
         if not self._began and not unit.key:
-            self.camera.left_out += 1
+            self.camera.packets.left_out += 1
             return
         self._began = True
         stamp = (self._base + round(unit.shown_s * CLOCK_HZ)) & 0xFFFFFFFF
@@ -487,13 +496,13 @@ class _Viewer:
         self._packets += 1
         self._octets += len(payload)
         if camera.faults.drop and camera.rng.random() < camera.faults.drop:
-            camera.packets_lost += 1
+            camera.packets.lost += 1
             return
         if camera.faults.corrupt and len(payload) > 3 and camera.rng.random() < camera.faults.corrupt:
             damaged = bytearray(payload)
             damaged[camera.rng.randrange(3, len(damaged))] ^= 0xFF
             payload = bytes(damaged)
-        camera.packets += 1
+        camera.packets.sent += 1
         header = struct.pack("!BBHII", 0x80, 96 | marker << 7, self._sequence, stamp, self._ssrc)
         self._rtp(header + payload)
 

@@ -22,8 +22,8 @@ from edge.demo.scene_conditions import (
     conditions,
     conditions_at_phase,
 )
-from edge.demo.scene_layout import Layout, build_layout, hash64, unit
-from edge.demo.scene_objects import Placed, Shape, build_shape, draw, place
+from edge.demo.scene_layout import SceneLayout, build_layout, hash64, unit
+from edge.demo.scene_objects import PlacedObject, Shape, build_shape, draw, place
 
 __all__ = ["CHARACTERS", "CLASSES", "Conditions", "Scene", "SceneObject", "SceneSpec", "conditions"]
 
@@ -53,7 +53,7 @@ def _smooth_noise(rng: np.random.Generator, height: int, width: int, cell: int) 
 class _Street:
     """The fixed parts of a view and their look in given conditions."""
 
-    def __init__(self, spec: SceneSpec, layout: Layout) -> None:
+    def __init__(self, spec: SceneSpec, layout: SceneLayout) -> None:
         self._spec = spec
         height, width = spec.height, spec.width
         rng = np.random.default_rng((spec.seed, spec.character, 5))
@@ -97,7 +97,7 @@ class _Street:
         self._snow_order = (0.7 * patches + 0.3 * rng.random((height, width), dtype=np.float32))[..., None]
 
     @staticmethod
-    def _ground_polygon(layout: Layout, points: tuple[tuple[float, float], ...]) -> np.ndarray | None:
+    def _ground_polygon(layout: SceneLayout, points: tuple[tuple[float, float], ...]) -> np.ndarray | None:
         near = 3.0
         ring: list[tuple[float, float]] = []
         for (x0, z0), (x1, z1) in zip(points, (*points[1:], points[0]), strict=True):
@@ -111,7 +111,7 @@ class _Street:
         world = np.array([(x, 0.0, z) for x, z in ring], np.float32)
         return np.round(layout.camera.project(world) * 8).astype(np.int32)
 
-    def _backdrop(self, rng: np.random.Generator, layout: Layout, albedo: np.ndarray) -> None:
+    def _backdrop(self, rng: np.random.Generator, layout: SceneLayout, albedo: np.ndarray) -> None:
         """Houses, trees and the underpass, from far to near."""
         camera, spec = layout.camera, self._spec
         things: list[tuple[float, str, float]] = []
@@ -144,7 +144,7 @@ class _Street:
                 self._rect(albedo, px0, py0, px1, py1, colour)
 
     @staticmethod
-    def _lean_sign(layout: Layout) -> float:
+    def _lean_sign(layout: SceneLayout) -> float:
         lane = layout.lanes[0]
         return 1.0 if (lane.start[0] - lane.end[0]) * (lane.start[1] - lane.end[1]) > 0 else -1.0
 
@@ -163,7 +163,7 @@ class _Street:
         self._windows[rows, cols] = 0.0
         return rows, cols
 
-    def _house(self, rng: np.random.Generator, layout: Layout, albedo: np.ndarray, x: float, z: float) -> None:
+    def _house(self, rng: np.random.Generator, layout: SceneLayout, albedo: np.ndarray, x: float, z: float) -> None:
         wide, high = 6.0 + 4.0 * rng.random(), 6.0 + 7.0 * rng.random()
         wall = np.array(((190, 176, 150), (170, 120, 100), (200, 200, 196), (150, 156, 166))[int(4 * rng.random())])
         wall = wall * (0.8 + 0.3 * rng.random())
@@ -184,7 +184,7 @@ class _Street:
                 if rng.random() < 0.35:
                     self._windows[r, c] = (225.0, 180.0, 105.0)
 
-    def _tree(self, rng: np.random.Generator, layout: Layout, albedo: np.ndarray, x: float, z: float) -> None:
+    def _tree(self, rng: np.random.Generator, layout: SceneLayout, albedo: np.ndarray, x: float, z: float) -> None:
         camera = layout.camera
         scale = camera.fy / z
         foot = camera.project(np.array([(x, 0.0, z)], np.float32))[0]
@@ -210,7 +210,7 @@ class _Street:
             cv2.circle(mask, (round(cx), round(cy + 0.5 * radius)), max(1, radius), 0, -1)
             self._roofs[mask > 0] = 0.8
 
-    def _lamp_light(self, rng: np.random.Generator, layout: Layout) -> np.ndarray:
+    def _lamp_light(self, rng: np.random.Generator, layout: SceneLayout) -> np.ndarray:
         """Light of the street lamps on the ground (additive factor, night only)."""
         height, width = self._spec.height, self._spec.width
         light = np.zeros((height, width), np.float32)
@@ -337,7 +337,7 @@ class Scene:
             self._shapes.popitem(last=False)
         return who
 
-    def _placed(self, t_s: float) -> list[Placed]:
+    def _placed(self, t_s: float) -> list[PlacedObject]:
         camera = self._layout.camera
         found = []
         for index, lane in enumerate(self._layout.lanes):
@@ -382,7 +382,7 @@ class Scene:
         target = picture[y0 + up : y0 + down, x0 + left : x0 + right]
         target[:] = cv2.add(target, sprite[up:down, left:right])
 
-    def _draw_ground_marks(self, picture: np.ndarray, item: Placed, state: Conditions) -> None:
+    def _draw_ground_marks(self, picture: np.ndarray, item: PlacedObject, state: Conditions) -> None:
         """Shadow by day, a smeared reflection on a wet street."""
         x0, y0, x1, y1 = (round(v) for v in item.box)
         width, height = self.spec.width, self.spec.height
@@ -400,7 +400,7 @@ class Scene:
                 share = 0.42 * state.rain
                 target[:] = (target * (1.0 - share) + body * share).astype(np.uint8)
 
-    def _draw_lights(self, picture: np.ndarray, item: Placed, state: Conditions) -> None:
+    def _draw_lights(self, picture: np.ndarray, item: PlacedObject, state: Conditions) -> None:
         dark = 1.0 - state.daylight
         strength = max(0.0, dark - 0.25) / 0.75
         for x, y, scale, white in item.lamps:
@@ -442,7 +442,7 @@ class Scene:
         nx, ny = (tick >> 40) % 64, (tick >> 48) % 64
         return cv2.addWeighted(picture, 1.0, self._noise[ny : ny + height, nx : nx + width], noise, -128.0 * noise)
 
-    def _truth(self, items: list[Placed]) -> list[SceneObject]:
+    def _truth(self, items: list[PlacedObject]) -> list[SceneObject]:
         width, height = self.spec.width, self.spec.height
         owner = np.full((height // 4 + 1, width // 4 + 1), -1, np.int16)
         cells: list[tuple[slice, slice]] = []

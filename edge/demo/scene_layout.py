@@ -53,7 +53,7 @@ class Camera:
 
 
 @dataclass(frozen=True)
-class Lane:
+class SceneLane:
     """A straight path with equally spaced arrival slots.
 
     `start`, `end` are ground points (X, Z) in metres; `speed` in m/s (0: parking places); `gap` is the distance
@@ -129,11 +129,11 @@ class Area:
 
 
 @dataclass(frozen=True)
-class Layout:
+class SceneLayout:
     """Everything fixed about one camera's view."""
 
     camera: Camera
-    lanes: tuple[Lane, ...]
+    lanes: tuple[SceneLane, ...]
     areas: tuple[Area, ...]
     portal: tuple[float, float, float] | None
     """A dark underpass (X from, X to, Z) out of which distant traffic comes."""
@@ -162,15 +162,15 @@ def _dashes(a: tuple[float, float], b: tuple[float, float], step: float = 6.0) -
     return marks
 
 
-def _highway() -> tuple[list[Lane], list[Area], tuple[float, float, float] | None]:
+def _highway() -> tuple[list[SceneLane], list[Area], tuple[float, float, float] | None]:
     far, near = 46.0, 6.0
     lanes = [
-        Lane((-5.5, far), (-5.5, near), 9.0, 21.0, _HEAVY, 0.75),
-        Lane((-2.0, far), (-2.0, near), 12.0, 23.0, _MOTOR, 0.75),
-        Lane((2.0, near), (2.0, far), 11.5, 24.0, _MOTOR, 0.75),
-        Lane((5.5, near), (5.5, far), 8.5, 21.0, _HEAVY, 0.75),
-        Lane((-10.0, 40.0), (-10.0, 12.0), 3.6, 12.0, (3, 4), 0.45),
-        Lane((9.6, 12.0), (9.6, 40.0), 1.6, 9.0, (3, 4), 0.35),
+        SceneLane((-5.5, far), (-5.5, near), 9.0, 21.0, _HEAVY, 0.75),
+        SceneLane((-2.0, far), (-2.0, near), 12.0, 23.0, _MOTOR, 0.75),
+        SceneLane((2.0, near), (2.0, far), 11.5, 24.0, _MOTOR, 0.75),
+        SceneLane((5.5, near), (5.5, far), 8.5, 21.0, _HEAVY, 0.75),
+        SceneLane((-10.0, 40.0), (-10.0, 12.0), 3.6, 12.0, (3, 4), 0.45),
+        SceneLane((9.6, 12.0), (9.6, 40.0), 1.6, 9.0, (3, 4), 0.35),
     ]
     areas = [
         _strip("road", (0, 4), (0, 70), 7.6),
@@ -182,19 +182,19 @@ def _highway() -> tuple[list[Lane], list[Area], tuple[float, float, float] | Non
     return lanes, areas, (-9.0, 9.0, 46.5)
 
 
-def _junction() -> tuple[list[Lane], list[Area], tuple[float, float, float] | None]:
+def _junction() -> tuple[list[SceneLane], list[Area], tuple[float, float, float] | None]:
     cross, zebra = 25.0, 16.0
     go = {"period_s": 24.0, "green": 0.5}
     lanes = [
-        Lane((-1.9, 44.0), (-1.9, 6.0), 8.0, 20.0, _MOTOR, 0.7, 44.0 - 33.5, **go),
-        Lane((1.9, 6.0), (1.9, 44.0), 8.0, 20.0, _MOTOR, 0.7, 5.5, **go),
-        Lane((-22.0, cross - 1.9), (22.0, cross - 1.9), 7.5, 20.0, _MOTOR, 0.7, 15.0, offset_s=12.0, **go),
-        Lane((22.0, cross + 2.1), (-22.0, cross + 2.1), 7.5, 20.0, _MOTOR, 0.7, 15.0, offset_s=12.0, **go),
-        Lane((-12.0, zebra), (12.0, zebra), 1.5, 4.5, _WALK, 0.5, 7.2, offset_s=10.0, **go),
-        Lane((12.0, zebra + 1.3), (-12.0, zebra + 1.3), 1.4, 5.0, _WALK, 0.45, 7.2, offset_s=10.0, **go),
-        Lane((-6.2, 40.0), (-6.2, 9.0), 1.5, 9.0, _WALK, 0.5),
-        Lane((4.6, 8.0), (4.6, 42.0), 4.2, 14.0, _BIKE, 0.6),
-        Lane((20.0, cross + 5.4), (-20.0, cross + 5.4), 4.0, 15.0, _BIKE, 0.6),
+        SceneLane((-1.9, 44.0), (-1.9, 6.0), 8.0, 20.0, _MOTOR, 0.7, 44.0 - 33.5, **go),
+        SceneLane((1.9, 6.0), (1.9, 44.0), 8.0, 20.0, _MOTOR, 0.7, 5.5, **go),
+        SceneLane((-22.0, cross - 1.9), (22.0, cross - 1.9), 7.5, 20.0, _MOTOR, 0.7, 15.0, offset_s=12.0, **go),
+        SceneLane((22.0, cross + 2.1), (-22.0, cross + 2.1), 7.5, 20.0, _MOTOR, 0.7, 15.0, offset_s=12.0, **go),
+        SceneLane((-12.0, zebra), (12.0, zebra), 1.5, 4.5, _WALK, 0.5, 7.2, offset_s=10.0, **go),
+        SceneLane((12.0, zebra + 1.3), (-12.0, zebra + 1.3), 1.4, 5.0, _WALK, 0.45, 7.2, offset_s=10.0, **go),
+        SceneLane((-6.2, 40.0), (-6.2, 9.0), 1.5, 9.0, _WALK, 0.5),
+        SceneLane((4.6, 8.0), (4.6, 42.0), 4.2, 14.0, _BIKE, 0.6),
+        SceneLane((20.0, cross + 5.4), (-20.0, cross + 5.4), 4.0, 15.0, _BIKE, 0.6),
     ]
     areas = [
         _strip("walk", (0, 4), (0, 60), 7.6),
@@ -210,19 +210,19 @@ def _junction() -> tuple[list[Lane], list[Area], tuple[float, float, float] | No
     return lanes, areas, (-4.5, 4.5, 44.5)
 
 
-def _residential() -> tuple[list[Lane], list[Area], tuple[float, float, float] | None]:
+def _residential() -> tuple[list[SceneLane], list[Area], tuple[float, float, float] | None]:
     # the street runs obliquely: X shifts by 0.22 m per metre of depth
     def at(side: float, z: float) -> tuple[float, float]:
         return (side + 0.22 * (z - 10.0), z)
 
     lanes = [
-        Lane(at(-2.6, 42.0), at(-2.6, 6.0), 5.5, 19.0, (0, 1, 2), 0.75),
-        Lane(at(0.6, 6.0), at(0.6, 42.0), 5.5, 21.0, (0, 1, 2), 0.7),
-        Lane(at(3.0, 8.0), at(3.0, 38.0), 0.0, 7.4, (0, 0, 1), 0.7),
-        Lane(at(-6.4, 40.0), at(-6.4, 7.0), 1.4, 7.5, _WALK, 0.6),
-        Lane(at(-7.4, 7.0), at(-7.4, 40.0), 1.3, 8.5, _WALK, 0.5),
-        Lane(at(5.6, 7.0), at(5.6, 40.0), 1.35, 8.0, _WALK, 0.5),
-        Lane(at(-4.6, 40.0), at(-4.6, 7.0), 3.8, 14.0, _BIKE, 0.7),
+        SceneLane(at(-2.6, 42.0), at(-2.6, 6.0), 5.5, 19.0, (0, 1, 2), 0.75),
+        SceneLane(at(0.6, 6.0), at(0.6, 42.0), 5.5, 21.0, (0, 1, 2), 0.7),
+        SceneLane(at(3.0, 8.0), at(3.0, 38.0), 0.0, 7.4, (0, 0, 1), 0.7),
+        SceneLane(at(-6.4, 40.0), at(-6.4, 7.0), 1.4, 7.5, _WALK, 0.6),
+        SceneLane(at(-7.4, 7.0), at(-7.4, 40.0), 1.3, 8.5, _WALK, 0.5),
+        SceneLane(at(5.6, 7.0), at(5.6, 40.0), 1.35, 8.0, _WALK, 0.5),
+        SceneLane(at(-4.6, 40.0), at(-4.6, 7.0), 3.8, 14.0, _BIKE, 0.7),
     ]
     areas = [
         _strip("walk", at(-1.0, 2), at(-1.0, 60), 7.6),
@@ -233,16 +233,16 @@ def _residential() -> tuple[list[Lane], list[Area], tuple[float, float, float] |
     return lanes, areas, None
 
 
-def _boulevard() -> tuple[list[Lane], list[Area], tuple[float, float, float] | None]:
+def _boulevard() -> tuple[list[SceneLane], list[Area], tuple[float, float, float] | None]:
     lanes = [
-        Lane((-26.0, 16.0), (24.0, 16.0), 7.0, 24.0, (0, 2, 2), 0.75, 24.0, period_s=18.0, green=0.6),
-        Lane((-26.0, 19.5), (26.0, 19.5), 8.5, 24.0, _MOTOR, 0.75),
-        Lane((28.0, 24.0), (-28.0, 24.0), 8.0, 23.0, _MOTOR, 0.75),
-        Lane((30.0, 27.5), (-30.0, 27.5), 7.0, 25.0, (0, 1, 2), 0.75),
-        Lane((-18.0, 13.2), (18.0, 13.2), 4.2, 16.0, _BIKE, 0.75),
-        Lane((12.0, 11.3), (-12.0, 11.3), 1.4, 7.5, _WALK, 0.5),
-        Lane((-12.0, 10.5), (12.0, 10.5), 1.3, 8.5, _WALK, 0.45),
-        Lane((-24.0, 31.5), (24.0, 31.5), 1.4, 9.0, _WALK, 0.5),
+        SceneLane((-26.0, 16.0), (24.0, 16.0), 7.0, 24.0, (0, 2, 2), 0.75, 24.0, period_s=18.0, green=0.6),
+        SceneLane((-26.0, 19.5), (26.0, 19.5), 8.5, 24.0, _MOTOR, 0.75),
+        SceneLane((28.0, 24.0), (-28.0, 24.0), 8.0, 23.0, _MOTOR, 0.75),
+        SceneLane((30.0, 27.5), (-30.0, 27.5), 7.0, 25.0, (0, 1, 2), 0.75),
+        SceneLane((-18.0, 13.2), (18.0, 13.2), 4.2, 16.0, _BIKE, 0.75),
+        SceneLane((12.0, 11.3), (-12.0, 11.3), 1.4, 7.5, _WALK, 0.5),
+        SceneLane((-12.0, 10.5), (12.0, 10.5), 1.3, 8.5, _WALK, 0.45),
+        SceneLane((-24.0, 31.5), (24.0, 31.5), 1.4, 9.0, _WALK, 0.5),
     ]
     areas = [
         _strip("walk", (-60, 21), (60, 21), 14.0),
@@ -254,7 +254,7 @@ def _boulevard() -> tuple[list[Lane], list[Area], tuple[float, float, float] | N
     return lanes, areas, None
 
 
-def build_layout(spec: SceneSpec) -> Layout:
+def build_layout(spec: SceneSpec) -> SceneLayout:
     """The view of a camera: its character's street, varied by the seed (pose, mirroring, timing)."""
     lanes, areas, portal = {
         "highway": _highway,
@@ -295,4 +295,4 @@ def build_layout(spec: SceneSpec) -> Layout:
     if portal is not None:
         ends = sorted((sign * portal[0], sign * portal[1]))
         portal = (ends[0], ends[1], portal[2])
-    return Layout(camera, tuple(lanes), tuple(areas), portal)
+    return SceneLayout(camera, tuple(lanes), tuple(areas), portal)

@@ -488,7 +488,7 @@ def build_shape(class_index: int, key: tuple[int, ...], entered: Conditions) -> 
 
 
 @dataclass(frozen=True)
-class Placed:
+class PlacedObject:
     """An object of one picture, projected: everything that drawing and truth need."""
 
     shape: Shape
@@ -516,7 +516,7 @@ def place(
     along: float,
     camera: Camera,
     min_depth: float,
-) -> Placed | None:
+) -> PlacedObject | None:
     """Projects an object that stands on `ground` (X, Z) and looks along `heading` (a unit vector in X, Z).
 
     None when a part of it would come nearer than `min_depth` metres: it is then under the picture anyway.
@@ -564,7 +564,7 @@ def place(
                     white,
                 )
             )
-    return Placed(
+    return PlacedObject(
         shape,
         class_index,
         track_id,
@@ -577,7 +577,7 @@ def place(
     )
 
 
-def draw(picture: np.ndarray, placed: Placed, state: Conditions, fog_rgb: np.ndarray, fog_share: float) -> None:
+def draw(picture: np.ndarray, placed: PlacedObject, state: Conditions, fog_rgb: np.ndarray, fog_share: float) -> None:
     """Fills the object's visible faces into the picture (uint8 RGB), lit and dimmed by the conditions."""
     shape = placed.shape
     light = np.array(state.light, np.float32)

@@ -17,9 +17,9 @@ from edge.demo.training import (
     CYCLE_S,
     HELD_OUT_SEEDS,
     Average,
+    DemoProgress,
     Pool,
-    Progress,
-    Sample,
+    TrainingPicture,
     evaluate,
     learning_rate,
     samples,
@@ -85,7 +85,7 @@ def train_detector(out: Path, steps: int, minutes: float | None, seed: int, star
     optimizer = torch.optim.AdamW(parameters, lr=1e-3, weight_decay=1e-3)
     size = DETECTION.input_size
     pool = Pool(samples(seed + 100, size[1], size[0], CLEAR_DAY), 1000, 6000, rng)
-    progress = Progress(steps, minutes)
+    progress = DemoProgress(steps, minutes)
     step, losses = 0, list[float]()
     while progress.at(step) < 1.0:
         pool.renew(2)
@@ -115,7 +115,7 @@ def train_detector(out: Path, steps: int, minutes: float | None, seed: int, star
     _write_sidecar(path, DETECTION, facts, evaluate(lambda picture: student.detect([picture])[0]))
 
 
-def _cuts(sample: Sample, rng: np.random.Generator, size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+def _cuts(sample: TrainingPicture, rng: np.random.Generator, size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
     """Cut-outs of a sample's objects, displaced as motion proposals are, and as many pieces of background."""
     count = len(sample.boxes)
     sides = np.concatenate([sample.boxes[:, 2:] - sample.boxes[:, :2]] * 2, 1)
@@ -145,7 +145,7 @@ def train_classifier(out: Path, steps: int, minutes: float | None, seed: int) ->
     average = Average(net, build(CLASSIFICATION, seed))
     optimizer = torch.optim.AdamW(parameters, lr=1e-3, weight_decay=1e-2)
     pool = Pool(samples(seed + 200, 512, 288, CLEAR_DAY), 800, 3000, rng)
-    progress = Progress(steps, minutes)
+    progress = DemoProgress(steps, minutes)
     step, losses = 0, list[float]()
     while progress.at(step) < 1.0:
         pool.renew(1)

@@ -11,7 +11,7 @@ import torch
 from torchvision.models.detection.image_list import ImageList
 
 from edge.demo.scene import CLASSES
-from edge.demo.training import Average, Pool, Progress, evaluate, learning_rate, samples, say, write_weights
+from edge.demo.training import Average, DemoProgress, Pool, evaluate, learning_rate, samples, say, write_weights
 from golden.demo_teacher import DemoTeacher, TeacherSpec, build_network
 
 
@@ -27,7 +27,7 @@ def train_teacher(out: Path, steps: int, minutes: float | None, seed: int, pool_
     pool = Pool(stream, 1200, pool_size, rng)
     batch, size = 8, (spec.height, spec.width)
     scale = torch.tensor([spec.width, spec.height] * 2, dtype=torch.float32)
-    progress = Progress(steps, minutes)
+    progress = DemoProgress(steps, minutes)
     step, losses = 0, list[float]()
     say(f"teacher: {sum(p.numel() for p in model.parameters())} weights, {len(pool)} pictures to begin with")
     while progress.at(step) < 1.0:

@@ -36,7 +36,7 @@ def truth_arrays(objects: list[SceneObject]) -> tuple[np.ndarray, np.ndarray]:
 
 
 @dataclass(frozen=True)
-class Sample:
+class TrainingPicture:
     """One training picture: uint8 RGB (H, W, 3), boxes float32 (N, 4) in [0, 1], classes int64 (N,)."""
 
     picture: np.ndarray
@@ -52,7 +52,7 @@ def _compressed(picture: np.ndarray, quality: int) -> np.ndarray:
 
 def samples(
     seed: int, width: int, height: int, phases: tuple[float, float], first_seed: int = TRAIN_SEEDS, per_scene: int = 24
-) -> Iterator[Sample]:
+) -> Iterator[TrainingPicture]:
     """Endless pictures of ever new scenes at random times of the part `phases` of the cycle, characters in turn."""
     rng = np.random.default_rng(seed)
     number = 0
@@ -65,12 +65,12 @@ def samples(
             if rng.random() < 0.6:
                 picture = _compressed(picture, int(rng.integers(35, 90)))
             small = cv2.resize(picture, (width, height), interpolation=cv2.INTER_AREA)
-            yield Sample(small, boxes, classes)
+            yield TrainingPicture(small, boxes, classes)
         number += 1
 
 
 @dataclass
-class Counts:
+class DetectionCounts:
     """Objects found, invented and missed."""
 
     hits: int = 0
@@ -84,7 +84,7 @@ class Counts:
         return 2 * self.hits / total if total else 1.0
 
 
-def count_matches(found: Detections, boxes: np.ndarray, classes: np.ndarray, iou: float, into: Counts) -> None:
+def count_matches(found: Detections, boxes: np.ndarray, classes: np.ndarray, iou: float, into: DetectionCounts) -> None:
     """Greedy matching, best score first, same class and overlap of at least `iou`; adds to `into`."""
     free = np.ones(len(boxes), bool)
     hits = 0
@@ -111,8 +111,8 @@ def evaluate(
     label: Callable[[np.ndarray], Detections], seeds: int = 3, times: int = 36, iou: float = 0.5
 ) -> dict[str, Any]:
     """F1 on held-out scenes: overall, per condition, per character and per tenth of the cycle."""
-    total = Counts()
-    groups: dict[str, dict[str, Counts]] = {"by_condition": {}, "by_character": {}, "by_phase": {}}
+    total = DetectionCounts()
+    groups: dict[str, dict[str, DetectionCounts]] = {"by_condition": {}, "by_character": {}, "by_phase": {}}
     for number in range(seeds * 4):
         spec = SceneSpec(seed=HELD_OUT_SEEDS + number, character=number % 4, day_s=CYCLE_S)
         scene = Scene(spec)
@@ -120,7 +120,7 @@ def evaluate(
             t_s = (i + 0.37) / times * CYCLE_S
             picture, objects = scene.render(t_s)
             boxes, classes = truth_arrays(objects)
-            one = Counts()
+            one = DetectionCounts()
             count_matches(label(picture), boxes, classes, iou, one)
             state = conditions(spec, t_s)
             names = (
@@ -128,7 +128,7 @@ def evaluate(
                 ("by_character", spec.layout),
                 ("by_phase", f"{math.floor(state.phase * 10) / 10:.1f}"),
             )
-            for into in (total, *(groups[group].setdefault(name, Counts()) for group, name in names)):
+            for into in (total, *(groups[group].setdefault(name, DetectionCounts()) for group, name in names)):
                 into.hits += one.hits
                 into.wrong += one.wrong
                 into.missed += one.missed
@@ -151,7 +151,7 @@ def write_weights(path: Path, state: dict[str, torch.Tensor], sidecar: dict[str,
     write_whole(path.with_suffix(".json"), (json.dumps(sidecar, indent=2) + "\n").encode())
 
 
-class Progress:
+class DemoProgress:
     """Share of the training done, by steps or by minutes, whichever is further."""
 
     def __init__(self, steps: int, minutes: float | None) -> None:
@@ -195,7 +195,7 @@ class Average:
 class Pool:
     """A bounded stock of training samples that is renewed while the training goes on."""
 
-    def __init__(self, stream: Iterator[Sample], first: int, limit: int, rng: np.random.Generator) -> None:
+    def __init__(self, stream: Iterator[TrainingPicture], first: int, limit: int, rng: np.random.Generator) -> None:
         self._stream, self._limit, self._rng = stream, limit, rng
         self._kept = [next(stream) for _ in range(first)]
 
@@ -211,13 +211,13 @@ class Pool:
             else:
                 self._kept[int(self._rng.integers(len(self._kept)))] = new
 
-    def draw(self, count: int) -> list[Sample]:
+    def draw(self, count: int) -> list[TrainingPicture]:
         """`count` samples at random, each mirrored left to right half of the time."""
         chosen = []
         for i in self._rng.integers(0, len(self._kept), count):
             s = self._kept[i]
             if self._rng.random() < 0.5:
                 boxes = np.stack([1 - s.boxes[:, 2], s.boxes[:, 1], 1 - s.boxes[:, 0], s.boxes[:, 3]], 1)
-                s = Sample(np.ascontiguousarray(s.picture[:, ::-1]), boxes, s.classes)
+                s = TrainingPicture(np.ascontiguousarray(s.picture[:, ::-1]), boxes, s.classes)
             chosen.append(s)
         return chosen

@@ -170,7 +170,7 @@ Pattern = Poisson | Bursty | RecordedTimes | RecordedRates
 
 
 @dataclass(frozen=True)
-class Demand:
+class OfferedLoad:
     """`rate` None: as recorded."""
 
     pattern: Pattern = field(default_factory=Poisson)
@@ -187,7 +187,7 @@ class Demand:
         raise InvalidValue("rate", None, "requests per second (only recorded arrivals have a rate of their own)")
 
 
-def arrivals(demand: Demand, duration_s: float, seed: int, name: str = "") -> Floats:
+def arrivals(demand: OfferedLoad, duration_s: float, seed: int, name: str = "") -> Floats:
     """Times of the requests in [0, `duration_s`), ascending. The same arguments give the same times; models of
     different `name` get different ones. Raises InvalidValue."""
     checks.in_range("duration_s", duration_s, 0.0, 1e7, low_open=True)

@@ -16,11 +16,11 @@ from yarl import URL
 from edge.core.errors import InvalidValue, NotFound, Unavailable
 from edge.core.fields import mapping, required, sequence
 from edge.core.oip import TensorSpec
-from edge.load.report import Outcome
+from edge.load.report import RequestOutcome
 from edge.load.tensors import Body
 
 #: Status -> outcome; whatever else is no success has failed.
-_OUTCOMES = {504: Outcome.DROPPED, 429: Outcome.REJECTED}
+_OUTCOMES = {504: RequestOutcome.DROPPED, 429: RequestOutcome.REJECTED}
 #: How another server of the protocol (Triton) says the same with a general status.
 _DROPPED = re.compile(rb"request timeout expired", re.IGNORECASE)
 _REJECTED = re.compile(rb"exceeds maximum queue size", re.IGNORECASE)
@@ -90,7 +90,7 @@ class Client:
         """Where the model is asked."""
         return URL(f"{self.url}{_model_path(model, version)}/infer", encoded=True)
 
-    async def infer(self, url: URL, body: Body) -> tuple[Outcome, str]:
+    async def infer(self, url: URL, body: Body) -> tuple[RequestOutcome, str]:
         """One request: how it ended, and the server's words if not well. Raises nothing of the network's."""
         headers = {
             "Content-Type": "application/octet-stream",
@@ -100,12 +100,12 @@ class Client:
             async with self.session.post(url, data=body.data, headers=headers) as response:
                 content = await response.read()
                 if response.status == 200:
-                    return Outcome.ANSWERED, ""
+                    return RequestOutcome.ANSWERED, ""
                 return _outcome(response.status, content), f"{response.status}: {_words(content)}"
         except TimeoutError:
-            return Outcome.GAVE_UP, f"no answer within {self._timeout.total:g} s"
+            return RequestOutcome.GAVE_UP, f"no answer within {self._timeout.total:g} s"
         except (aiohttp.ClientError, OSError) as error:
-            return Outcome.FAILED, _reason(error)
+            return RequestOutcome.FAILED, _reason(error)
 
     async def check(self, url: URL, body: Body, outputs: tuple[str, ...]) -> None:
         """Ask once and look at the answer whole. Raises InvalidValue if the model refuses the request as such, or if
@@ -162,12 +162,12 @@ def _model_path(model: str, version: str | None) -> str:
     return path if version is None else f"{path}/versions/{quote(version, safe='')}"
 
 
-def _outcome(status: int, content: bytes) -> Outcome:
+def _outcome(status: int, content: bytes) -> RequestOutcome:
     if status in _OUTCOMES:
         return _OUTCOMES[status]
     if _DROPPED.search(content[:2000]):
-        return Outcome.DROPPED
-    return Outcome.REJECTED if _REJECTED.search(content[:2000]) else Outcome.FAILED
+        return RequestOutcome.DROPPED
+    return RequestOutcome.REJECTED if _REJECTED.search(content[:2000]) else RequestOutcome.FAILED
 
 
 def _words(content: bytes) -> str:

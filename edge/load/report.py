@@ -21,7 +21,7 @@ QUANTILES = (50.0, 90.0, 99.0, 99.9)
 LATE_SEND_MS = 5.0
 
 
-class Outcome(IntEnum):
+class RequestOutcome(IntEnum):
     """How a request ended."""
 
     ANSWERED = 0
@@ -33,9 +33,9 @@ class Outcome(IntEnum):
 
 
 @dataclass(frozen=True, eq=False)
-class Trace:
+class RequestTrace:
     """All requests of one model: when each was due, sent and done (seconds from the run's begin; NaN: never), and its
-    Outcome (uint8)."""
+    RequestOutcome (uint8)."""
 
     due_s: NDArray[np.float64]
     sent_s: NDArray[np.float64]
@@ -190,30 +190,30 @@ def model_report(
     name: str,
     slo_ms: float | None,
     rows: int,
-    trace: Trace,
+    trace: RequestTrace,
     duration_s: float,
     errors: Mapping[str, int] | None = None,
 ) -> ModelReport:
     """Sum up the requests of one model that were due in [0, `duration_s`)."""
     outcome = trace.outcome
-    answered = outcome == Outcome.ANSWERED
+    answered = outcome == RequestOutcome.ANSWERED
     latency, lag = trace.latency_ms, trace.lag_ms
     late = answered & (latency > slo_ms) if slo_ms is not None else np.zeros_like(answered)
     served_ms = (trace.done_s - trace.sent_s) * 1000
     by_client = late & (served_ms <= slo_ms) if slo_ms is not None else late
-    unsent = outcome == Outcome.UNSENT
+    unsent = outcome == RequestOutcome.UNSENT
     violated = late | (~answered & ~unsent)
-    ended = {o: int(np.count_nonzero(outcome == o)) for o in Outcome}
+    ended = {o: int(np.count_nonzero(outcome == o)) for o in RequestOutcome}
     counts = RequestCounts(
         offered=len(outcome),
-        answered=ended[Outcome.ANSWERED],
+        answered=ended[RequestOutcome.ANSWERED],
         late=int(np.count_nonzero(late)),
         late_by_client=int(np.count_nonzero(by_client)),
-        dropped=ended[Outcome.DROPPED],
-        rejected=ended[Outcome.REJECTED],
-        failed=ended[Outcome.FAILED],
-        gave_up=ended[Outcome.GAVE_UP],
-        unsent=ended[Outcome.UNSENT],
+        dropped=ended[RequestOutcome.DROPPED],
+        rejected=ended[RequestOutcome.REJECTED],
+        failed=ended[RequestOutcome.FAILED],
+        gave_up=ended[RequestOutcome.GAVE_UP],
+        unsent=ended[RequestOutcome.UNSENT],
         violations=int(np.count_nonzero(violated)),
     )
     return ModelReport(
@@ -239,10 +239,10 @@ def kept_up(models: Sequence[ModelReport]) -> bool:
     return not any(m.counts.unsent for m in models) and sum(m.late_sends for m in models) <= 0.01 * offered
 
 
-def _timeline(trace: Trace, violated: NDArray[np.bool_], duration_s: float) -> tuple[Second, ...]:
+def _timeline(trace: RequestTrace, violated: NDArray[np.bool_], duration_s: float) -> tuple[Second, ...]:
     seconds = max(1, math.ceil(duration_s))
     second = np.minimum(trace.due_s.astype(np.int64), seconds - 1)
-    answered = trace.outcome == Outcome.ANSWERED
+    answered = trace.outcome == RequestOutcome.ANSWERED
 
     def per_second(which: NDArray[np.bool_]) -> NDArray[np.int64]:
         return np.bincount(second[which], minlength=seconds)
@@ -253,9 +253,9 @@ def _timeline(trace: Trace, violated: NDArray[np.bool_], duration_s: float) -> t
             np.ones_like(answered),
             answered,
             violated,
-            trace.outcome == Outcome.DROPPED,
-            trace.outcome == Outcome.REJECTED,
-            (trace.outcome == Outcome.FAILED) | (trace.outcome == Outcome.GAVE_UP),
+            trace.outcome == RequestOutcome.DROPPED,
+            trace.outcome == RequestOutcome.REJECTED,
+            (trace.outcome == RequestOutcome.FAILED) | (trace.outcome == RequestOutcome.GAVE_UP),
         )
     ]
     latency, of = trace.latency_ms[answered], second[answered]

@@ -15,7 +15,7 @@ from yarl import URL
 from edge.core.errors import InvalidValue, NotFound
 from edge.load.arrivals import MOST_ARRIVALS, Floats, arrivals
 from edge.load.client import Client
-from edge.load.report import LoadReport, ModelReport, Outcome, Trace, kept_up, model_report
+from edge.load.report import LoadReport, ModelReport, RequestOutcome, RequestTrace, kept_up, model_report
 from edge.load.spec import LoadSpec, ModelLoad
 from edge.load.tensors import Body, bodies
 
@@ -26,7 +26,7 @@ _CONNECTIONS = 32
 
 
 @dataclass(frozen=True)
-class Progress:
+class LoadProgress:
     """How a run goes, once a second: seconds into it (below 0 while warming up), and counts so far."""
 
     at_s: float
@@ -52,14 +52,14 @@ class _Target:
     def __post_init__(self) -> None:
         self.sent_s = np.full(len(self.due_s), np.nan)
         self.done_s = np.full(len(self.due_s), np.nan)
-        self.outcome = np.full(len(self.due_s), Outcome.UNSENT, np.uint8)
+        self.outcome = np.full(len(self.due_s), RequestOutcome.UNSENT, np.uint8)
 
     def report(self, warm_up_s: float, duration_s: float, interrupted_at_s: float | None) -> ModelReport:
         counted = self.due_s >= warm_up_s
         if interrupted_at_s is not None:
             counted &= self.due_s < interrupted_at_s
         due_s, sent_s, done_s = (array[counted] - warm_up_s for array in (self.due_s, self.sent_s, self.done_s))
-        trace = Trace(due_s, sent_s, done_s, self.outcome[counted])
+        trace = RequestTrace(due_s, sent_s, done_s, self.outcome[counted])
         name = self.load.name if self.load.version is None else f"{self.load.name}/{self.load.version}"
         return model_report(
             name, self.slo_ms, self.load.rows, trace, duration_s, dict(self.errors.most_common(_ERRORS_KEPT))
@@ -68,7 +68,7 @@ class _Target:
 
 async def run_load(
     spec: LoadSpec,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[LoadProgress], None] | None = None,
     stop: asyncio.Event | None = None,
     token: str = "",
 ) -> LoadReport:
@@ -131,7 +131,7 @@ class _Sender:
         spec: LoadSpec,
         client: Client,
         targets: list[_Target],
-        progress: Callable[[Progress], None] | None,
+        progress: Callable[[LoadProgress], None] | None,
         stop: asyncio.Event | None,
     ) -> None:
         self._spec, self._client, self._targets = spec, client, targets
@@ -163,7 +163,7 @@ class _Sender:
             if self._progress is not None and now >= told + 1:
                 told = now
                 at_s = now - self._spec.warm_up_s
-                self._progress(Progress(at_s, position, self._answered, len(self._tasks)))
+                self._progress(LoadProgress(at_s, position, self._answered, len(self._tasks)))
             whole_s = self._spec.warm_up_s + self._spec.duration_s
             if self._stop.is_set() or (position == len(due) and now >= whole_s):
                 break
@@ -184,11 +184,11 @@ class _Sender:
         task.add_done_callback(self._tasks.discard)
 
     async def _one(self, target: _Target, n: int) -> None:
-        target.outcome[n] = Outcome.FAILED
+        target.outcome[n] = RequestOutcome.FAILED
         outcome, words = await self._client.infer(target.url, target.samples[n % len(target.samples)])
         target.done_s[n] = time.perf_counter() - self._begin
         target.outcome[n] = outcome
-        if outcome == Outcome.ANSWERED:
+        if outcome == RequestOutcome.ANSWERED:
             self._answered += 1
         elif words and (words in target.errors or len(target.errors) < 1000):
             target.errors[words] += 1

@@ -11,7 +11,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from edge.core.errors import InvalidValue, InvalidValues, NotFound
-from edge.load.arrivals import Bursty, Demand, Flat, Pattern, Poisson, Sine, Steps, Wave
+from edge.load.arrivals import Bursty, Flat, OfferedLoad, Pattern, Poisson, Sine, Steps, Wave
 from edge.load.recorded import read_recorded
 
 
@@ -104,10 +104,10 @@ class ModelLoad(_Part):
             raise ValueError("rate: requests per second are wanted (only recorded arrivals have a rate of their own)")
         return self
 
-    def demand(self, folder: Path) -> Demand:
+    def demand(self, folder: Path) -> OfferedLoad:
         """The model's arrivals; reads recorded ones. Raises NotFound, InvalidValue."""
         wave = self.wave.wave() if self.wave is not None else Flat()
-        return Demand(self.arrivals.pattern(folder, self.name), self.rate, wave)
+        return OfferedLoad(self.arrivals.pattern(folder, self.name), self.rate, wave)
 
 
 class LoadSpec(_Part):

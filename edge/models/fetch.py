@@ -32,7 +32,7 @@ _SPARE_BYTES: Final = 1 << 20
 
 
 @dataclass(frozen=True)
-class Patience:
+class FetchPatience:
     """How long to keep trying: `tries` per address without progress; pauses double from `first_pause_s` to
     `longest_pause_s`; `timeout_s` per wait on the network; less than `slowest` bytes/s over `over_s` is too slow."""
 
@@ -45,7 +45,7 @@ class Patience:
 
 
 @dataclass(frozen=True)
-class Progress:
+class FetchProgress:
     """Bytes of a file that are here now."""
 
     name: str
@@ -74,13 +74,13 @@ class StartedAnew:
 
 
 @dataclass(frozen=True)
-class Waiting:
+class FetchWaiting:
     """Another process fetches the same file now."""
 
     name: str
 
 
-Happening = Progress | Trouble | StartedAnew | Waiting
+Happening = FetchProgress | Trouble | StartedAnew | FetchWaiting
 
 
 @dataclass(frozen=True)
@@ -128,10 +128,10 @@ class Fetcher:
         clock: Clock,
         pause: Callable[[float], None],
         tell: Callable[[Happening], None] = lambda _: None,
-        patience: Patience | None = None,
+        patience: FetchPatience | None = None,
     ) -> None:
         self._folder, self._clock, self._pause, self._tell = folder, clock, pause, tell
-        self._patience = patience or Patience()
+        self._patience = patience or FetchPatience()
 
     def fetch(self, entry: CatalogueEntry, addresses: Sequence[str] = ()) -> Fetched:
         """The file under its name, from the first of `addresses` (none: the entry's own) that gives it.
@@ -142,7 +142,7 @@ class Fetcher:
         """
         if self._folder.verified(entry) == "here":
             return self._was_here(entry)
-        with self._folder.locked(entry.file, lambda: self._tell(Waiting(entry.name))):
+        with self._folder.locked(entry.file, lambda: self._tell(FetchWaiting(entry.name))):
             state = self._folder.verified(entry)
             if state == "here":  # another process brought it while this one waited
                 return self._was_here(entry)
@@ -227,7 +227,7 @@ class Fetcher:
             if part.size + len(chunk) > entry.most_bytes:
                 raise SourceFailure("too_long", f"it goes on after {entry.most_bytes} bytes", discard=True)
             part.write(chunk)
-            self._tell(Progress(entry.name, part.size, source.total or entry.bytes))
+            self._tell(FetchProgress(entry.name, part.size, source.total or entry.bytes))
             took_s = self._clock.monotonic() - since_s
             if took_s >= self._patience.over_s:
                 if part.size - since_bytes < self._patience.slowest * took_s:

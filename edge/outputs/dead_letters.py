@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from edge.core.clock import Clock
-from edge.outputs.messages import DeadLetter, Waiting
+from edge.outputs.messages import DeadLetter, WaitingMessage
 from edge.outputs.outbox_table import OutboxTable
 from edge.outputs.queues import Queues
 from edge.outputs.turns import Turns
@@ -18,11 +18,11 @@ class DeadLetters:
     def __init__(self, table: OutboxTable, queues: Queues, turns: Turns, clock: Clock) -> None:
         self._table, self._queues, self._turns, self._clock = table, queues, turns, clock
 
-    async def bury(self, message: Waiting, tries: int, reason: str) -> None:
+    async def bury(self, message: WaitingMessage, tries: int, reason: str) -> None:
         """Give a message up: it becomes a dead letter."""
         await self._turns.take(self._bury, message, tries, reason)
 
-    async def _bury(self, message: Waiting, tries: int, reason: str) -> None:
+    async def _bury(self, message: WaitingMessage, tries: int, reason: str) -> None:
         name = message.destination
         sizes, dropped = await asyncio.to_thread(self._table.bury, message.id, self._clock.utc(), tries, reason)
         self._queues.gone(name, sizes)

@@ -47,7 +47,7 @@ class NewMessage:
 
 
 @dataclass(frozen=True)
-class Waiting:
+class WaitingMessage:
     """A message of the outbox; `id` grows in the order of arrival."""
 
     id: int
@@ -92,7 +92,7 @@ class DeadLetter:
 
 
 @dataclass(frozen=True)
-class Limits:
+class QueueLimits:
     """How much may wait for one destination: messages, bytes, and seconds since they were made."""
 
     messages: int = 100_000
@@ -122,7 +122,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Pace:
+class RetryPace:
     """Pauses between tries: `first_s`, then twice as long each time, up to `most_s`."""
 
     first_s: float
@@ -136,7 +136,7 @@ class Pace:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class DeliveryVerdict:
     """What an answer means. "delivered"; "refused": never try this message again; "later": try it again, its camera's
     later ones wait; "away": the receiver is not there, everything waits."""
 
@@ -146,7 +146,7 @@ class Verdict:
 
 
 @dataclass
-class Counts:
+class DestinationCounts:
     """What became of one destination's messages since the start; `waiting` and `bytes` now. `lost` by cause: "limit"
     (too many or too large together), "age", "memory" (the database was away), "refused" (could not be kept)."""
 
@@ -173,7 +173,7 @@ def size_of(body: Mapping[str, Any]) -> int:
     return size + ROW_BYTES
 
 
-def surplus(oldest: Sequence[int], messages: int, total: int, limits: Limits) -> int:
+def surplus(oldest: Sequence[int], messages: int, total: int, limits: QueueLimits) -> int:
     """How many of the oldest messages have to go so that what is left is within the limits. `oldest` has their bytes,
     the oldest first; of `messages` messages with `total` bytes in all."""
     gone = 0
@@ -185,19 +185,19 @@ def surplus(oldest: Sequence[int], messages: int, total: int, limits: Limits) ->
     return gone
 
 
-def judge(status: int, retry_after: str | None, now_utc_s: float) -> Verdict:
+def judge(status: int, retry_after: str | None, now_utc_s: float) -> DeliveryVerdict:
     """What a receiver's HTTP status means for the message that it answers. See docs/outputs.md."""
     pause = retry_after_s(retry_after, now_utc_s)
     reason = f"the receiver answered {status}"
     if 200 <= status < 300:
-        return Verdict("delivered")
+        return DeliveryVerdict("delivered")
     if 300 <= status < 400:
-        return Verdict("later", f"{reason}: another address (redirects are not followed)", pause)
+        return DeliveryVerdict("later", f"{reason}: another address (redirects are not followed)", pause)
     if status in _AWAY:
-        return Verdict("away", reason, pause)
+        return DeliveryVerdict("away", reason, pause)
     if 400 <= status < 500 and status not in _PASSING:
-        return Verdict("refused", reason)
-    return Verdict("later", reason, pause)
+        return DeliveryVerdict("refused", reason)
+    return DeliveryVerdict("later", reason, pause)
 
 
 def retry_after_s(value: str | None, now_utc_s: float) -> float | None:

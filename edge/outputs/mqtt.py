@@ -18,7 +18,7 @@ from typing import Final
 from edge.core.clock import Clock
 from edge.core.errors import MagpieError, Unavailable
 from edge.outputs.link import Broker, Link
-from edge.outputs.messages import MQTT, Json, Pace, Waiting
+from edge.outputs.messages import MQTT, Json, RetryPace, WaitingMessage
 from edge.outputs.outbox import Outbox
 from edge.outputs.retained import RetainedTopics
 from edge.outputs.switches import Switches
@@ -26,7 +26,7 @@ from edge.outputs.topics import Topics
 
 log = logging.getLogger(__name__)
 
-PACE: Final = Pace(1.0, 60.0)
+PACE: Final = RetryPace(1.0, 60.0)
 _PAGE = 50
 #: A connection that held so long was a good one: the next pause is short again.
 _STEADY_S = 10.0
@@ -62,7 +62,7 @@ class MqttSender:
         command: Callable[[str, bool], Awaitable[str]],
         remember: Callable[[Sequence[str]], Awaitable[None]],
         known: Collection[str] = (),
-        pace: Pace = PACE,
+        pace: RetryPace = PACE,
     ) -> None:
         self.options = options
         self._outbox, self._clock, self._note = outbox, clock, note
@@ -150,7 +150,7 @@ class MqttSender:
         # A full page may have more behind it, so only an empty one is a reason to wait.
         await self._wake.wait()
 
-    async def _publish(self, link: Link, waiting: Sequence[Waiting]) -> None:
+    async def _publish(self, link: Link, waiting: Sequence[WaitingMessage]) -> None:
         acks: list[tuple[int, list[asyncio.Future[None]]]] = []
         try:
             for message in waiting:
@@ -170,14 +170,14 @@ class MqttSender:
         self._suspect = None
 
     async def _take_out(
-        self, waiting: Sequence[Waiting], acks: Sequence[tuple[int, Sequence[asyncio.Future[None]]]]
+        self, waiting: Sequence[WaitingMessage], acks: Sequence[tuple[int, Sequence[asyncio.Future[None]]]]
     ) -> None:
         """What is acknowledged leaves the outbox; up to the first gap, as what comes after it is sent again."""
         done = {number for number, each in acks if all(ack.done() for ack in each)}
         until_gap = itertools.takewhile(lambda number: number in done, (m.id for m in waiting))
         await self._outbox.delivered(MQTT, list(until_gap))
 
-    async def _broke(self, waiting: Sequence[Waiting], reason: str) -> None:
+    async def _broke(self, waiting: Sequence[WaitingMessage], reason: str) -> None:
         """The connection was lost while sending. If the first message does that again and again, it is given up."""
         first = waiting[0]
         before = self._suspect[1] if self._suspect is not None and self._suspect[0] == first.id else 0

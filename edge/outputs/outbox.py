@@ -19,7 +19,7 @@ from edge.core.clock import Clock
 from edge.core.errors import InvalidValue, MagpieError, StoreError, Unavailable
 from edge.outputs.clock_steps import ClockSteps
 from edge.outputs.dead_letters import DeadLetters
-from edge.outputs.messages import Json, NewMessage, Waiting, size_of
+from edge.outputs.messages import Json, NewMessage, WaitingMessage, size_of
 from edge.outputs.outbox_table import MAX_DEAD, OutboxTable
 from edge.outputs.queues import Queues
 from edge.outputs.turns import Turns
@@ -201,7 +201,7 @@ class Outbox:
 
     # -- messages out
 
-    async def page(self, destination: str, limit: int, without: Collection[str] = ()) -> tuple[Waiting, ...]:
+    async def page(self, destination: str, limit: int, without: Collection[str] = ()) -> tuple[WaitingMessage, ...]:
         """The oldest messages, but none of the lanes `without`. Raises as OutboxTable."""
         return await asyncio.to_thread(self._table.page, destination, limit, frozenset(without))
 

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from edge.core.errors import NotFound
-from edge.outputs.messages import DeadLetter, Json, Limits, NewMessage, Waiting, surplus
+from edge.outputs.messages import DeadLetter, Json, NewMessage, QueueLimits, WaitingMessage, surplus
 from edge.store import tables as t
 from edge.store.database import Database, retried
 from edge.store.parts import page, words
@@ -46,7 +46,9 @@ class OutboxTable:
         return out
 
     @retried
-    def add(self, messages: Sequence[NewMessage], cuts: Mapping[str, tuple[Limits, int, int]]) -> dict[str, list[int]]:
+    def add(
+        self, messages: Sequence[NewMessage], cuts: Mapping[str, tuple[QueueLimits, int, int]]
+    ) -> dict[str, list[int]]:
         """Add messages, then cut each queue of `cuts` (limits, messages and bytes with the new ones) to its limits.
         Returns the sizes of the messages that were cut, by destination."""
         lost: dict[str, list[int]] = {}
@@ -58,14 +60,14 @@ class OutboxTable:
         return lost
 
     @retried
-    def page(self, destination: str, limit: int, without: Collection[str] = ()) -> tuple[Waiting, ...]:
+    def page(self, destination: str, limit: int, without: Collection[str] = ()) -> tuple[WaitingMessage, ...]:
         """The oldest messages of a queue, but none of the lanes `without`."""
         own = t.outbox.c
         query = sa.select(t.outbox).where(own.destination == destination).order_by(own.id).limit(page(limit))
         if without:
             query = query.where(own.lane.not_in(sorted(without)))
         with self._database.read() as c:
-            return tuple(Waiting(**row) for row in c.execute(query).mappings())
+            return tuple(WaitingMessage(**row) for row in c.execute(query).mappings())
 
     @retried
     def take_out(self, ids: Iterable[int]) -> list[int]:
@@ -120,7 +122,7 @@ class OutboxTable:
         return DeadLetter(**row)
 
     @retried
-    def revive(self, id_: int, now_utc_s: float) -> Waiting:
+    def revive(self, id_: int, now_utc_s: float) -> WaitingMessage:
         """Put a dead letter at the end of its queue; its age counts anew. Raises NotFound."""
         own = t.dead_letters.c
         with self._database.write() as c:
@@ -131,7 +133,7 @@ class OutboxTable:
             about["at_utc_s"] = now_utc_s
             new = int(c.execute(sa.insert(t.outbox).values(**about).returning(t.outbox.c.id)).scalar_one())
             c.execute(sa.delete(t.dead_letters).where(own.id == id_))
-        return Waiting(id=new, **about)
+        return WaitingMessage(id=new, **about)
 
     @retried
     def drop_dead(self, id_: int) -> str:
@@ -173,7 +175,7 @@ def _delete(c: Connection, where: sa.ColumnElement[bool]) -> list[int]:
     return [int(n) for n in c.execute(sa.delete(t.outbox).where(where).returning(t.outbox.c.bytes)).scalars()]
 
 
-def _cut(c: Connection, destination: str, limits: Limits, count: int, size: int) -> list[int]:
+def _cut(c: Connection, destination: str, limits: QueueLimits, count: int, size: int) -> list[int]:
     own, gone = t.outbox.c, list[int]()
     while count > limits.messages or size > limits.bytes:
         oldest = sa.select(own.id, own.bytes).where(own.destination == destination).order_by(own.id).limit(_STEP)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 
 from edge.core.errors import NotFound
-from edge.outputs.messages import Counts, Json, Limits
+from edge.outputs.messages import DestinationCounts, Json, QueueLimits
 
 
 class Queues:
@@ -15,15 +15,15 @@ class Queues:
 
     def __init__(self, note: Callable[[str, Json], None]) -> None:
         self._note = note
-        self._limits: dict[str, Limits] = {}
-        self._counts: dict[str, Counts] = {}
+        self._limits: dict[str, QueueLimits] = {}
+        self._counts: dict[str, DestinationCounts] = {}
         self._wakes: dict[str, asyncio.Event] = {}
         self._unsaid: dict[tuple[str, str], int] = {}
 
-    def add(self, name: str, limits: Limits) -> None:
+    def add(self, name: str, limits: QueueLimits) -> None:
         """A destination from now on (or new limits for it)."""
         self._limits[name] = limits
-        self._counts.setdefault(name, Counts())
+        self._counts.setdefault(name, DestinationCounts())
         self._wakes.setdefault(name, asyncio.Event())
 
     def remove(self, name: str) -> None:
@@ -39,11 +39,11 @@ class Queues:
     def __contains__(self, name: object) -> bool:
         return name in self._limits
 
-    def limits(self, name: str) -> Limits:
+    def limits(self, name: str) -> QueueLimits:
         """The limits of a known destination."""
         return self._limits[name]
 
-    def counts(self, name: str) -> Counts:
+    def counts(self, name: str) -> DestinationCounts:
         """The counters of a destination. Raises NotFound."""
         try:
             return self._counts[name]

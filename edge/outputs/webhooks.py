@@ -26,10 +26,10 @@ import aiohttp
 
 from edge.core.clock import Clock
 from edge.core.errors import InvalidValue, MagpieError
-from edge.outputs.messages import WEBHOOK, Json, Pace, Verdict, Waiting, judge
+from edge.outputs.messages import WEBHOOK, DeliveryVerdict, Json, RetryPace, WaitingMessage, judge
 from edge.outputs.outbox import Outbox
 
-PACE: Final = Pace(1.0, 300.0)
+PACE: Final = RetryPace(1.0, 300.0)
 _PAGE = 50
 _AT_ONCE = 4
 _MAX_ANSWER = 64 * 1024
@@ -97,7 +97,9 @@ class Poster:
         self._receiver, self._clock, self._secret = receiver, clock, secret
         self._session: aiohttp.ClientSession | None = None
 
-    async def post(self, kind: str, camera: str | None, message: str, utc_s: float, data: Mapping[str, Any]) -> Verdict:
+    async def post(
+        self, kind: str, camera: str | None, message: str, utc_s: float, data: Mapping[str, Any]
+    ) -> DeliveryVerdict:
         """One try. Raises nothing but MagpieError of the secret."""
         r = self._receiver
         secret = await self._secret()
@@ -113,15 +115,15 @@ class Poster:
                     answer.close()
                 return verdict
         except TimeoutError:
-            return Verdict("away", f"no answer within {r.timeout_s:g} s")
+            return DeliveryVerdict("away", f"no answer within {r.timeout_s:g} s")
         except aiohttp.ClientConnectorCertificateError as error:
-            return Verdict("away", f"its certificate is not trusted: {_certificate(error.certificate_error)}")
+            return DeliveryVerdict("away", f"its certificate is not trusted: {_certificate(error.certificate_error)}")
         except aiohttp.ClientConnectorDNSError:
-            return Verdict("away", "its name is not known")
+            return DeliveryVerdict("away", "its name is not known")
         except aiohttp.ClientConnectorError as error:
-            return Verdict("away", f"no connection: {os.strerror(error.errno) if error.errno else 'it failed'}")
+            return DeliveryVerdict("away", f"no connection: {os.strerror(error.errno) if error.errno else 'it failed'}")
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            return Verdict("away", f"the connection broke: {type(error).__name__}")
+            return DeliveryVerdict("away", f"the connection broke: {type(error).__name__}")
 
     async def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -158,7 +160,7 @@ class WebhookSender:
         clock: Clock,
         note: Callable[[str, Json], None],
         secret: Callable[[], Awaitable[str]],
-        pace: Pace = PACE,
+        pace: RetryPace = PACE,
     ) -> None:
         self.receiver = receiver
         self._outbox, self._clock, self._note, self._pace = outbox, clock, note, pace
@@ -201,7 +203,7 @@ class WebhookSender:
                 async with asyncio.timeout(max(0.01, soonest - now)):
                     await self._wake.wait()
             return
-        lanes: dict[str, list[Waiting]] = defaultdict(list)
+        lanes: dict[str, list[WaitingMessage]] = defaultdict(list)
         for message in waiting:
             lanes[message.lane].append(message)
         # What an earlier round knew of lanes that are empty now is forgotten: cameras come and go.
@@ -220,7 +222,7 @@ class WebhookSender:
             self.message = f"the outbox cannot be written: {error}"
             await asyncio.sleep(1.0)
 
-    async def _lane(self, turn: asyncio.Semaphore, lane: str, messages: Sequence[Waiting]) -> None:
+    async def _lane(self, turn: asyncio.Semaphore, lane: str, messages: Sequence[WaitingMessage]) -> None:
         """The messages of one camera, one after another, until one has to wait."""
         delivered: list[int] = []
         try:
@@ -233,13 +235,13 @@ class WebhookSender:
         finally:
             await self._outbox.delivered(self.receiver.destination, delivered)
 
-    async def _one(self, lane: str, message: Waiting, delivered: list[int]) -> bool:
+    async def _one(self, lane: str, message: WaitingMessage, delivered: list[int]) -> bool:
         """Try one message. False: the camera's later ones wait."""
         camera = message.lane or None
         try:
             verdict = await self.poster.post(message.kind, camera, message.message, message.at_utc_s, message.body)
         except MagpieError as error:
-            verdict = Verdict("away", str(error))
+            verdict = DeliveryVerdict("away", str(error))
         if verdict.outcome == "delivered":
             delivered.append(message.id)
             self._tries.pop(lane, None)

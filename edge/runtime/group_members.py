@@ -14,7 +14,7 @@ from edge.training.published import PublishedExamples
 
 
 @dataclass(frozen=True)
-class Member:
+class MemberInMemory:
     """A member of the group with its student in force and its pictures in memory."""
 
     camera: str
@@ -23,7 +23,7 @@ class Member:
     output: Path
 
 
-def open_members(job: m.RetrainingJob, begun: AnyStudent) -> list[Member]:
+def open_members(job: m.RetrainingJob, begun: AnyStudent) -> list[MemberInMemory]:
     """The members whose student is of the same specification and whose pictures can be read; the others are passed
     over: the retraining goes on without them, and they keep what they have."""
     if not isinstance(begun, PublishedStudent):
@@ -36,5 +36,5 @@ def open_members(job: m.RetrainingJob, begun: AnyStudent) -> list[Member]:
         except (WeightsError, LabelError):
             continue
         if isinstance(parent, PublishedStudent) and parent.spec == begun.spec:
-            members.append(Member(one.camera, parent, examples, one.output))
+            members.append(MemberInMemory(one.camera, parent, examples, one.output))
     return members

@@ -18,7 +18,7 @@ from edge.runtime.camera import CameraRuntime
 from edge.runtime.judging import Gate
 from edge.runtime.promotion import discard
 from scheduler.groups import FIRST_KEPT, MOST_KEPT, groups_of, kept_part
-from scheduler.siblings import Known
+from scheduler.siblings import KnownCamera
 
 if TYPE_CHECKING:
     from edge.runtime.retrainings import RunningJob
@@ -44,7 +44,7 @@ class Groups:
         self,
         runtime: Runtime,
         gate: Gate,
-        student: Callable[[ModelVersion], m.Student],
+        student: Callable[[ModelVersion], m.StudentFile],
         note: Callable[..., None],
         keep: Callable[[dict[str, Any]], None],
     ) -> None:
@@ -66,7 +66,7 @@ class Groups:
     def alike(self, wanted: bool) -> ev.CamerasAlike:
         """For the controller, before a window begins: who may be retrained with whom; nobody, where it is not `wanted`
         in the window that begins."""
-        by_spec: dict[StudentSpec, list[Known]] = {}
+        by_spec: dict[StudentSpec, list[KnownCamera]] = {}
         if wanted:
             for known in self._r.students.siblings.looks():
                 camera = self._r.cameras[known.camera]

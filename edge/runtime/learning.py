@@ -61,7 +61,7 @@ class _Planned:
 
 
 @dataclass(frozen=True)
-class Box:
+class BudgetBox:
     """What the runtime tells of the box when a budget is decided (`BudgetProblem` has the words)."""
 
     capacity: float
@@ -111,7 +111,7 @@ class Learning:
 
     # -- the budget
 
-    def problem(self, s: RetrainingSettings, box: Box) -> BudgetProblem:
+    def problem(self, s: RetrainingSettings, box: BudgetBox) -> BudgetProblem:
         """The budget problem of a window under settings `s`."""
         configs = s.configs(box.published)
         own = None
@@ -136,7 +136,7 @@ class Learning:
             least_trials=box.least_trials,
         )
 
-    def decide(self, s: RetrainingSettings, box: Box) -> LearningBudget:
+    def decide(self, s: RetrainingSettings, box: BudgetBox) -> LearningBudget:
         """The budget of the window that begins now."""
         self._problem = self.problem(s, box)
         self.budget = decide(self._problem)
@@ -149,7 +149,7 @@ class Learning:
             self._golden = share
         return self.budget
 
-    def choice(self, s: RetrainingSettings, box: Box) -> WindowChoice:
+    def choice(self, s: RetrainingSettings, box: BudgetBox) -> WindowChoice:
         """The window length that this box would choose."""
         decay = max(PRIOR_DECAY_PER_S, decay_per_s(self.promises, None, s.window_s))
         return choose_window(self.problem(s, box), decay)
@@ -332,7 +332,7 @@ class Learning:
 
     # -- for people
 
-    def report(self, s: RetrainingSettings, box: Box) -> LearningReport:
+    def report(self, s: RetrainingSettings, box: BudgetBox) -> LearningReport:
         """Facts, budget, the window length that this box would choose, and how promises were kept."""
         bias, error, count = kept_promises(self.promises)
         return LearningReport(

@@ -25,7 +25,7 @@ def look(job: m.Look, share: WorkerShare, channel: Channel) -> m.Looked:
     return m.Looked(job.data.camera, job.data.window, look_at(job.download, paths, share, channel))
 
 
-def look_at(download: m.Student, paths: Sequence[Path], share: WorkerShare, channel: Channel) -> CameraLook | None:
+def look_at(download: m.StudentFile, paths: Sequence[Path], share: WorkerShare, channel: Channel) -> CameraLook | None:
     """The look of at most PICTURES of the pictures, picture by picture under the worker's share; None without one that
     can be read, or where the student did not begin as a published detector."""
     student = load_student(download.path, share.device)

@@ -204,7 +204,7 @@ class Labelled:
 
 
 @dataclass(frozen=True)
-class Student:
+class StudentFile:
     """A student on disk."""
 
     version: str
@@ -219,9 +219,9 @@ class Evaluate:
     of it, it is measured at its best past least score too. Students in shadow look as `inference` says."""
 
     data: LabelledWindow
-    frozen: Student | None
-    current: Student
-    parent: Student | None
+    frozen: StudentFile | None
+    current: StudentFile
+    parent: StudentFile | None
     cores: float = 1.0
     inference: InferenceConfig | None = None
     baseline: Baseline | None = None
@@ -258,18 +258,18 @@ class Profile:
     """Micro-profile `space` on the window's data, within `budget_s` device seconds."""
 
     data: LabelledWindow
-    student: Student
+    student: StudentFile
     space: tuple[RetrainingConfig, ...]
     budget_s: float
     history: dict[str, Any] | None
     cores: float
     seed: int
-    download: Student | None = None
+    download: StudentFile | None = None
     region: Region = WHOLE
 
 
 @dataclass(frozen=True)
-class HandIn:
+class HandInProfile:
     """Answer the m.Profile of this camera's window now, with the trials and epochs that are done."""
 
     camera: str
@@ -299,7 +299,7 @@ class Remember:
     """Update the exemplar memory of a camera with the window's labelled frames, and what is kept out of training."""
 
     data: LabelledWindow
-    student: Student
+    student: StudentFile
     root: Path
     max_frames: int
     cores: float = 1.0
@@ -317,7 +317,7 @@ class Remembered:
 
 
 @dataclass(frozen=True)
-class Seen:
+class CameraSeen:
     """The first pictures of a new camera."""
 
     camera: str
@@ -329,8 +329,8 @@ class Seen:
 class Look:
     """Say what a new camera looks like, to the download."""
 
-    data: Seen
-    download: Student
+    data: CameraSeen
+    download: StudentFile
 
 
 @dataclass(frozen=True)
@@ -362,7 +362,7 @@ class GroupMember:
 
     camera: str
     data: LabelledWindow
-    parent: Student
+    parent: StudentFile
     region: Region
     output: Path
 
@@ -375,16 +375,16 @@ class RetrainingJob:
     job: str
     camera: str
     data: LabelledWindow
-    parent: Student
+    parent: StudentFile
     config: RetrainingConfig
     spec: StudentSpec
     seed: int
     checkpoint: Path
     output: Path
     cores: float
-    download: Student | None = None
+    download: StudentFile | None = None
     region: Region = WHOLE
-    siblings: tuple[Student, ...] = ()
+    siblings: tuple[StudentFile, ...] = ()
     members: tuple[GroupMember, ...] = ()
 
 
@@ -462,7 +462,7 @@ class CameraWorkerSpec:
     """Everything the worker needs. `window` is the one being recorded (0: none yet), with `window_left_s` to go."""
 
     settings: CameraSettings
-    student: Student
+    student: StudentFile
     inference: InferenceConfig
     record_root: Path
     recording: RecordingSettings

@@ -13,7 +13,7 @@ from edge.core import events as ev
 from edge.core.labels import LabelledWindow
 from edge.runtime import messages as m
 from edge.runtime.camera import CameraRuntime
-from edge.runtime.learning import Box, history_of
+from edge.runtime.learning import BudgetBox, history_of
 
 if TYPE_CHECKING:
     from edge.runtime.retrainings import RunningJob
@@ -27,7 +27,7 @@ class Preparation:
         """`note` journals, `write` calls the store behind."""
         self._r, self._note, self._write = runtime, note, write
 
-    def box(self) -> Box:
+    def box(self) -> BudgetBox:
         """What the learning budget is decided from."""
         r = self._r
         enabled = [c for c in r.cameras.values() if c.settings.enabled]
@@ -35,7 +35,9 @@ class Preparation:
         need = sum(c.profile.max_gpu for c in enabled)
         unknown = any(not history_of(c.history).known for c in enabled)
         published = 2 * sum(c.published for c in enabled) > len(enabled)
-        return Box(capacity, need, len(enabled), self.thread, len(r.profilers.names), 1 if unknown else 0, published)
+        return BudgetBox(
+            capacity, need, len(enabled), self.thread, len(r.profilers.names), 1 if unknown else 0, published
+        )
 
     @property
     def thread(self) -> float:

@@ -43,8 +43,8 @@ LEAST_KEPT_OUT = 64
 
 
 def profiler_worker(channel: Channel, cores: float) -> None:
-    """Takes m.Evaluate, m.Profile, m.Remember and m.Look; answers each with its result or m.JobFailed. m.HandIn ends a
-    m.Profile early, with what it has."""
+    """Takes m.Evaluate, m.Profile, m.Remember and m.Look; answers each with its result or m.JobFailed. m.HandInProfile
+    ends an m.Profile early, with what it has."""
     share = open_bucket()
     orders = _Orders(channel)
     work: dict[type, Callable[[Any, WorkerShare, Channel], Any]] = {
@@ -76,17 +76,17 @@ class _Orders:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._waiting: deque[Any] = deque()
-        self._wanted: m.HandIn | None = None
+        self._wanted: m.HandInProfile | None = None
 
     def next(self, timeout_s: float) -> Any | None:
-        """The next command that is no m.HandIn, or None."""
+        """The next command that is no m.HandInProfile, or None."""
         order = self._waiting.popleft() if self._waiting else self._channel.receive(timeout_s)
-        return None if isinstance(order, m.HandIn) else order
+        return None if isinstance(order, m.HandInProfile) else order
 
     def handed_in(self, job: m.Profile) -> bool:
         """True once `job` shall be handed in, or the worker shall end."""
         while (order := self._channel.receive()) is not None:
-            if isinstance(order, m.HandIn):
+            if isinstance(order, m.HandInProfile):
                 self._wanted = order
             else:
                 self._waiting.append(order)
@@ -104,7 +104,7 @@ def _evaluate(job: m.Evaluate, share: WorkerShare, channel: Channel) -> m.Evalua
     measured: dict[str, Accuracy | None] = {}
     measured["realised"] = realised(data.task, frames, classes) if frames else None
     download, baseline = _download(job, frames, share, channel)
-    wanted: list[tuple[str, m.Student | None, tuple[LabelledFrame, ...]]] = [("frozen", job.frozen, frames)]
+    wanted: list[tuple[str, m.StudentFile | None, tuple[LabelledFrame, ...]]] = [("frozen", job.frozen, frames)]
     if job.parent is not None and live:
         wanted += [("current_live", job.current, live), ("parent_live", job.parent, live)]
     for name, student, on in wanted:

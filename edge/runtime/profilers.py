@@ -90,7 +90,7 @@ class Profilers:
         at_work = []
         for name, job in self._with.items():
             if isinstance(job, m.Profile):
-                self._supervisor.send(name, m.HandIn(job.data.camera, job.data.window))
+                self._supervisor.send(name, m.HandInProfile(job.data.camera, job.data.window))
                 at_work.append(job)
         return at_work
 

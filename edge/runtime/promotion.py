@@ -8,7 +8,7 @@ from typing import Literal
 
 from edge.core.models import ModelVersion
 from edge.runtime import messages as m
-from scheduler.contenders import FEWEST_OBJECTS, Verdict, choose
+from scheduler.contenders import FEWEST_OBJECTS, Contest, choose
 from scheduler.promotion import gate
 
 Outcome = Literal["new", "in_force", "download"]
@@ -58,7 +58,7 @@ def unlink(*files: Path | None) -> None:
             file.unlink(missing_ok=True)
 
 
-def in_words(verdict: Verdict) -> str:
+def in_words(verdict: Contest) -> str:
     """The verdict for people."""
     names = {"new": "the new student", "in_force": "the one in force", "download": "the download"}
     told = ", ".join(f"{names[who]} {100 * value:.1f} %" for who, value in verdict.f1.items())

@@ -59,7 +59,7 @@ class Replacements:
 
     def respawn(self, worker: WorkerState, seat: Seat) -> None:
         """Begin to replace the worker's process, `seat`, by one under the wanted share."""
-        settings = db.Settings(warm_timeout_s=self._warm_s, drain_timeout_s=_DRAIN_S[worker.spec.role])
+        settings = db.HandoverSettings(warm_timeout_s=self._warm_s, drain_timeout_s=_DRAIN_S[worker.spec.role])
         # -1: the same share again (after a fault) is a change too.
         share = -1.0 if seat.share == worker.share else seat.share
         worker.replacement.handover = db.Handover(
@@ -84,7 +84,7 @@ class Replacements:
                 self._launch(worker)
             elif isinstance(order, db.StartWorker):
                 worker.replacement.twin = self._seats.start(worker, order.share, standby=True)
-            elif isinstance(order, db.Retire | db.Kill):
+            elif isinstance(order, db.RetireWorker | db.Kill):
                 self._dismiss(worker, order)
             elif isinstance(order, db.Commit):
                 worker.replacement.count += 1
@@ -96,11 +96,11 @@ class Replacements:
         self.take_over(worker)
         self.apply_share(worker)
 
-    def _dismiss(self, worker: WorkerState, order: db.Retire | db.Kill) -> None:
+    def _dismiss(self, worker: WorkerState, order: db.RetireWorker | db.Kill) -> None:
         for seat in worker.seats:
             if seat.generation != order.generation or seat.process is None:
                 continue
-            if isinstance(order, db.Retire):
+            if isinstance(order, db.RetireWorker):
                 seat.process.send(Retire())
             else:
                 seat.last_error = seat.last_error or "did not get ready or end in time"

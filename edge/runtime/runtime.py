@@ -222,11 +222,11 @@ class Runtime:
             raise NotFound(f"camera {camera} does not exist")
         return self.cameras[camera]
 
-    def student(self, version: ModelVersion) -> m.Student:
+    def student(self, version: ModelVersion) -> m.StudentFile:
         """A version and where its file is."""
-        return m.Student(version.id, self.store.blobs.path(version.blob))
+        return m.StudentFile(version.id, self.store.blobs.path(version.blob))
 
-    def download(self, camera: CameraRuntime) -> m.Student | None:
+    def download(self, camera: CameraRuntime) -> m.StudentFile | None:
         """The published detector that a camera's student began as; None: it began as one of our own."""
         return self.student(camera.frozen) if camera.published else None
 

@@ -29,7 +29,7 @@ from edge.runtime.serving_front import ServingFront, check_port, front_share_per
 from edge.runtime.serving_instructions import ServingInstructions
 from edge.runtime.serving_loading import ModelLoader
 from edge.runtime.serving_measuring import Measuring
-from edge.runtime.serving_models import ServedModels
+from edge.runtime.serving_models import OfferedModels
 from edge.runtime.serving_planning import PlanningThread
 from edge.runtime.serving_profiler import ServingProfiler
 from edge.runtime.serving_shares import ServingShares, front_more
@@ -77,7 +77,7 @@ class ServingRuntime:
         self.planner = PlanningThread(self._reorganiser(), complain)
         tell, spawn = self.planner.tell, self._tasks.spawn
         self.tables = DeviceTables(self._data, caps, complain)
-        self.models = ServedModels(self.tables, lambda: self.planning, clock, tell)
+        self.models = OfferedModels(self.tables, lambda: self.planning, clock, tell)
         self.shares = ServingShares(clock, tell, reserve)
         self.cameras = CameraWatch(cameras, self.shares, lambda: self.planning, self._front_more)
         self.executors = Executors(supervisor, self._socket, clock, tell, note, spawn)
@@ -166,7 +166,7 @@ class ServingRuntime:
         before, self.planning = self.planning, planning
         rules = reorganiser_settings(planning)
         if rules != reorganiser_settings(before) or planning.policy != before.policy:
-            self.planner.tell(r.RulesChanged(self._clock.monotonic(), rules, plan))
+            self.planner.tell(r.ServingRulesChanged(self._clock.monotonic(), rules, plan))
         if (planning.max_share, planning.cameras_priority) != (before.max_share, before.cameras_priority):
             self._tasks.spawn(self.cameras.look(anew=True), "cameras' need")
         if planning.models != before.models:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from edge.core.errors import InvalidValue, MagpieError, Unavailable
 from edge.core.layout import Layout, RepositoryAnswer, RepositoryCommand
 from edge.runtime.serving_loading import ModelLoader
-from edge.runtime.serving_models import ServedModels
+from edge.runtime.serving_models import OfferedModels
 from edge.runtime.serving_status import View, repository_index
 from edge.serving.repository import Repository
 
@@ -24,7 +24,7 @@ class RepositoryCommands:
     def __init__(
         self,
         repository: Repository,
-        models: ServedModels,
+        models: OfferedModels,
         loader: ModelLoader,
         view: Callable[[], View],
         layout: Callable[[], Layout | None],

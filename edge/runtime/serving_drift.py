@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from edge.core.layout import Layout, TrafficReport
 from edge.runtime.serving_measuring import Measuring
-from edge.runtime.serving_models import ServedModels
+from edge.runtime.serving_models import OfferedModels
 from edge.runtime.serving_status import View
 from edge.runtime.serving_tables import DeviceTables
 from scheduler.gpulets.drift import DriftRule, DriftState, Reprofile, ScaleTable, observations, step
@@ -18,7 +18,7 @@ class DriftWatch:
 
     def __init__(
         self,
-        models: ServedModels,
+        models: OfferedModels,
         tables: DeviceTables,
         measuring: Measuring,
         view: Callable[[], View],

@@ -23,7 +23,7 @@ from edge.core.layout import (
 from edge.core.shares import ShareCaps
 from edge.core.workers import FRONT
 from edge.runtime.process import WorkerMain
-from edge.runtime.serving_status import Counts
+from edge.runtime.serving_status import ServedCounts
 from edge.runtime.supervisor import Supervisor
 from edge.settings import ServingSettings
 from scheduler.gpulets import reorganiser_events as r
@@ -58,7 +58,7 @@ class ServingFront:
         self.traffic: TrafficReport | None = None
         #: The routes in force.
         self.layout: Layout | None = None
-        self.counts = Counts()
+        self.counts = ServedCounts()
         self._settings, self._path, self._keys, self._main = settings, path, keys, main
         self._supervisor, self._clock, self._expected = supervisor, clock, expected
         self._tell, self._note = tell, note
@@ -121,9 +121,9 @@ class ServingFront:
             self._tell(r.TrafficMeasured(now, message))
             reported(now, message)
         elif isinstance(message, ExecutorConnected):
-            self._tell(r.ExecutorConnected(now, message.executor))
+            self._tell(r.ExecutorReady(now, message.executor))
         elif isinstance(message, ExecutorDrained):
-            self._tell(r.ExecutorDrained(now, message.executor))
+            self._tell(r.ExecutorEmptied(now, message.executor))
         elif isinstance(message, ExecutorGone):
             if message.failed:
                 self._note("serving.requests_failed", data={"executor": message.executor, "requests": message.failed})

@@ -69,7 +69,7 @@ class ServingInstructions:
         self._supervisor.send(order.executor, SetVersions(order.versions))
 
     @do.register
-    def _record(self, order: r.RecordPlan) -> None:
+    def _record(self, order: r.RecordServingPlan) -> None:
         data = {
             "cause": order.cause,
             "policy": order.plan.policy,

@@ -11,7 +11,7 @@ from edge.core.layout import Layout, ServedVersion
 from edge.runtime.serving_check import check_version
 from edge.runtime.serving_demand import Offer
 from edge.runtime.serving_measuring import Measuring
-from edge.runtime.serving_models import ServedModels
+from edge.runtime.serving_models import OfferedModels
 from edge.runtime.serving_planning import PlanningThread
 from edge.runtime.serving_tables import DeviceTables
 from edge.serving.repository import Repository
@@ -32,7 +32,7 @@ class ModelLoader:
     def __init__(
         self,
         repository: Repository,
-        models: ServedModels,
+        models: OfferedModels,
         tables: DeviceTables,
         measuring: Measuring,
         planner: PlanningThread,

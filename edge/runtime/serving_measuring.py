@@ -11,7 +11,7 @@ from edge.core.errors import MagpieError
 from edge.core.layout import ServedVersion
 from edge.core.serving import DeviceTable
 from edge.runtime.serving_cameras import CamerasNow
-from edge.runtime.serving_models import ServedModels
+from edge.runtime.serving_models import OfferedModels
 from edge.runtime.serving_profiler import ProfileOptions
 from edge.runtime.serving_shares import ServingShares
 from edge.runtime.serving_tables import DeviceTables
@@ -43,7 +43,7 @@ class Measuring:
     def __init__(
         self,
         settings: ServingSettings,
-        models: ServedModels,
+        models: OfferedModels,
         tables: DeviceTables,
         shares: ServingShares,
         cameras: Callable[[], CamerasNow],

@@ -14,7 +14,7 @@ from scheduler.gpulets import reorganiser_events as r
 from scheduler.gpulets.demand import Demand
 
 
-class ServedModels:
+class OfferedModels:
     """`offers` by name. `planning()` says what the operator asks of each, `tell(event)` is for the reorganiser."""
 
     def __init__(

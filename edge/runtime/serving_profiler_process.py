@@ -12,7 +12,7 @@ from edge.core.clock import Clock
 from edge.core.errors import ShareError, WorkerFailed
 from edge.core.shares import ShareCaps
 from edge.core.workers import Worker
-from edge.runtime.serving_profiler_worker import Loaded, Sample, Sampled, Subject, serving_profiler_worker
+from edge.runtime.serving_profiler_worker import BatchesRun, RunBatches, Subject, SubjectLoaded, serving_profiler_worker
 from edge.runtime.supervisor import Supervisor
 from edge.serving.profiling import Effort, OtherLoad, Runs
 
@@ -84,17 +84,17 @@ class ProfilerProcess:
             await self._supervisor.stop(self._name)
             await self._start()
 
-    async def sample(self, batch: int, effort: Effort) -> Sampled:
+    async def sample(self, batch: int, effort: Effort) -> BatchesRun:
         """Run batches of this size. Raises WorkerFailed with the reason if they cannot be."""
         self._number += 1
         answer = self._expect(self._number)
         what = self._subject.stressor or (self._subject.version.key if self._subject.version else "")
-        if self._lost or not self._supervisor.send(self._name, Sample(self._number, batch, effort)):
+        if self._lost or not self._supervisor.send(self._name, RunBatches(self._number, batch, effort)):
             raise WorkerFailed(f"the profiler of {what} has ended")
         busy = _busy_s()
         own = _own_s(self._supervisor.pid(self._name))
         began = self._clock.monotonic()
-        sampled: Sampled = await self._answer(answer)
+        sampled: BatchesRun = await self._answer(answer)
         if sampled.runs is None:
             raise WorkerFailed(f"{what}: {sampled.error}")
         if self._others is not None:
@@ -121,7 +121,7 @@ class ProfilerProcess:
             raise WorkerFailed(f"{self._name} did not answer within {_PATIENCE_S:.0f} s") from None
 
     def _received(self, message: Any) -> None:
-        number = 0 if isinstance(message, Loaded) else message.number if isinstance(message, Sampled) else -1
+        number = 0 if isinstance(message, SubjectLoaded) else message.number if isinstance(message, BatchesRun) else -1
         future = self._waiting.pop(number, None)
         if future is not None and not future.done():
             future.set_result(message)

@@ -37,7 +37,7 @@ class Subject:
 
 
 @dataclass(frozen=True)
-class Sample:
+class RunBatches:
     """To the worker: run batches of this size for so long. A stressor has no batch."""
 
     number: int
@@ -46,15 +46,15 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Loaded:
+class SubjectLoaded:
     """The worker holds its subject, warm; `seconds` from its start."""
 
     seconds: float
 
 
 @dataclass(frozen=True)
-class Sampled:
-    """The answer to a Sample: its runs and the memory in use (MB) beyond what the process had before the subject;
+class BatchesRun:
+    """The answer to a RunBatches: its runs and the memory in use (MB) beyond what the process had before the subject;
     or why there are none."""
 
     number: int
@@ -64,8 +64,8 @@ class Sampled:
 
 
 def serving_profiler_worker(channel: Channel, subject: Subject) -> None:
-    """Loads the subject, says Loaded, answers each Sample with Sampled. Raises the MagpieError of a model that cannot
-    be loaded."""
+    """Loads the subject, says SubjectLoaded, answers each RunBatches with BatchesRun. Raises the MagpieError of a
+    model that cannot be loaded."""
     began = time.monotonic()
     share = open_bucket()
     before = _memory_mb(share.device)
@@ -75,7 +75,7 @@ def serving_profiler_worker(channel: Channel, subject: Subject) -> None:
         with share.batch(channel.beating):
             runner(1)()
     channel.ready()
-    channel.send(Loaded(time.monotonic() - began))
+    channel.send(SubjectLoaded(time.monotonic() - began))
     while True:
         channel.beat()
         command = channel.receive(0.25)
@@ -86,16 +86,16 @@ def serving_profiler_worker(channel: Channel, subject: Subject) -> None:
             return
         if command is None or isinstance(command, TakeOver):
             continue
-        if isinstance(command, Sample):
+        if isinstance(command, RunBatches):
             share.idle()
             try:
                 with share.batch(channel.beating):
                     run = runner(command.batch)
                 runs = repeat(run, share, command.effort, channel.beating)
                 memory = max(0.0, _memory_mb(share.device) - before)
-                channel.send(Sampled(command.number, runs, memory))
+                channel.send(BatchesRun(command.number, runs, memory))
             except MagpieError as error:
-                channel.send(Sampled(command.number, None, error=str(error)))
+                channel.send(BatchesRun(command.number, None, error=str(error)))
 
 
 Run = Callable[[], float | None]

@@ -63,7 +63,7 @@ class ServingShares:
         self._reserve(round(self.executors + self.measuring + self.front_more, 6))
 
     def _capacity_changed(self) -> None:
-        self._tell(r.CapacityChanged(self._clock.monotonic(), self.capacity.less(self.measuring)))
+        self._tell(r.ServingCapacityChanged(self._clock.monotonic(), self.capacity.less(self.measuring)))
 
 
 def front_more(rate: float, share_per_rate: float, front_share: float) -> float:

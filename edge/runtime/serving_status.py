@@ -72,7 +72,7 @@ def look(reorganiser: Reorganiser) -> View:
     )  # fmt: skip
 
 
-class Counts:
+class ServedCounts:
     """Requests of each model since the start, and its last minute of reports."""
 
     def __init__(self) -> None:
@@ -148,7 +148,7 @@ def state_of(offer: Offer, offers: Mapping[str, Offer], view: View) -> str:
     return "starting" if offer.state == "offered" else offer.state
 
 
-def model_status(offer: Offer, offers: Mapping[str, Offer], view: View, counts: Counts) -> dict[str, Any]:
+def model_status(offer: Offer, offers: Mapping[str, Offer], view: View, counts: ServedCounts) -> dict[str, Any]:
     """One model or application: what is asked of it, what it does, and why not more."""
     known = view.models.get(offer.name, {})
     total = counts.total(offer.name)

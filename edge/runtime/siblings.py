@@ -16,7 +16,7 @@ from edge.core.models import ModelVersion
 from edge.runtime import messages as m
 from edge.runtime.camera import CameraRuntime
 from edge.store.store import Store
-from scheduler.siblings import Known, Sibling, choose_sibling
+from scheduler.siblings import KnownCamera, Sibling, choose_sibling
 
 #: What the version that came from a sibling has as its configuration, and who decided it.
 SIBLING = "sibling"
@@ -32,7 +32,7 @@ class Hands:
     store: Store
     clock: Clock
     cameras: Callable[[], Mapping[str, CameraRuntime]]
-    student: Callable[[ModelVersion], m.Student]
+    student: Callable[[ModelVersion], m.StudentFile]
     ask: Callable[..., Awaitable[Any]]
     write: Callable[..., None]
     ask_profiler: Callable[[m.Look], None]
@@ -79,7 +79,7 @@ class Siblings:
         self._asked.add(camera.id)
         del self._seen[camera.id]
         if self._others(camera):
-            data = m.Seen(camera.id, frame.window, tuple(seen))
+            data = m.CameraSeen(camera.id, frame.window, tuple(seen))
             self._hands.ask_profiler(m.Look(data, self._hands.student(camera.frozen)))
 
     def looked(self, done: m.Looked) -> None:
@@ -101,7 +101,7 @@ class Siblings:
             before = self._looks.get(camera)
             self._keep(camera, look if before is None else before.after(look))
 
-    def starts(self, camera: CameraRuntime) -> tuple[m.Student, ...]:
+    def starts(self, camera: CameraRuntime) -> tuple[m.StudentFile, ...]:
         """Students of siblings that the camera's next retraining may begin with: the most alike one's, or none."""
         look = self._looks.get(camera.id)
         sibling = None if look is None or not camera.published else choose_sibling(look, self._others(camera))
@@ -112,20 +112,22 @@ class Siblings:
             return ()
         return (self._hands.student(version),)
 
-    def looks(self) -> list[Known]:
+    def looks(self) -> list[KnownCamera]:
         """How every camera looks that was looked at, with its version in force."""
         cameras = self._hands.cameras()
-        return [Known(name, cameras[name].version.id, look) for name, look in self._looks.items() if name in cameras]
+        return [
+            KnownCamera(name, cameras[name].version.id, look) for name, look in self._looks.items() if name in cameras
+        ]
 
     def _keep(self, camera: str, look: CameraLook) -> None:
         self._looks[camera] = look
         put = partial(self._hands.store.put_settings, audited=False)
         self._hands.write(put, f"look/{camera}", look.to_json(), "looks")
 
-    def _others(self, camera: CameraRuntime) -> list[Known]:
+    def _others(self, camera: CameraRuntime) -> list[KnownCamera]:
         """Cameras with a student of the same kind that was retrained on pictures of their own."""
         return [
-            Known(other.id, other.version.id, self._looks[other.id])
+            KnownCamera(other.id, other.version.id, self._looks[other.id])
             for other in self._hands.cameras().values()
             if other.id != camera.id
             and other.id in self._looks

@@ -12,7 +12,7 @@ from edge.core.errors import MagpieError
 from edge.core.labels import Accuracy
 from edge.runtime import messages as m
 from edge.runtime.device import WorkerShare, open_bucket
-from edge.runtime.group_members import Member, open_members
+from edge.runtime.group_members import MemberInMemory, open_members
 from edge.runtime.process import Channel, Retire, Stop
 from edge.runtime.starts import best_start
 from edge.students import load_student
@@ -150,7 +150,7 @@ def _judged(
 
 
 def _judged_members(
-    members: Sequence[Member],
+    members: Sequence[MemberInMemory],
     job: m.RetrainingJob,
     run: RunningRetraining,
     download: AnyStudent | None,
@@ -169,7 +169,7 @@ def _judged_members(
 
 
 def _judged_member(
-    member: Member, job: m.RetrainingJob, run: PublishedRetraining, download: AnyStudent | None, fraction: float
+    member: MemberInMemory, job: m.RetrainingJob, run: PublishedRetraining, download: AnyStudent | None, fraction: float
 ) -> m.TrainingDone:
     """The group's candidate with the least score that is best for another camera, judged on that camera's pictures. The
     seconds are the leader's alone."""

@@ -22,7 +22,7 @@ from pathlib import Path
 from edge.core import checks
 from edge.core.clock import Clock, SystemClock
 from edge.core.errors import ShareError
-from edge.core.shares import Grant, LaunchSpec, Resize, Role, ShareCaps, ShareKind, Usage
+from edge.core.shares import Grant, LaunchSpec, ResizeOutcome, Role, ShareCaps, ShareKind, Usage
 from edge.shares.bucket import ENVIRONMENT
 from edge.shares.cgroup import CpuGroups, Files, available_cores, find_mounts
 from edge.shares.coop import BucketFolder, ProcessTime, family
@@ -120,7 +120,7 @@ class CpuPartitioner:
         self._times[worker] = ProcessTime(pid)
         return self._ledger.attach(worker, role, share, granted)
 
-    def resize(self, worker: str, share: float) -> Resize:
+    def resize(self, worker: str, share: float) -> ResizeOutcome:
         role = self._ledger.role(worker)
         if role is None:
             raise ShareError(f"worker {worker} is not attached")
@@ -133,7 +133,7 @@ class CpuPartitioner:
         if self._buckets is not None:
             self._buckets.open(worker).set_rate(granted * self._cores, threads_for(granted, self._cores))
         self._ledger.resize(worker, share, granted)
-        return Resize(True, self._clock.monotonic() - began)
+        return ResizeOutcome(True, self._clock.monotonic() - began)
 
     def usage(self) -> tuple[Usage, ...]:
         self._end_starts()

@@ -20,7 +20,7 @@ Phase = Literal["starting", "steady", "warming", "draining", "emptying"]
 
 
 @dataclass(frozen=True)
-class Settings:
+class HandoverSettings:
     """Times in seconds. `queue_limit` frames wait at most; beyond it the oldest is answered stale."""
 
     warm_timeout_s: float = 60.0
@@ -51,7 +51,7 @@ class FrameArrived:
 
 
 @dataclass(frozen=True)
-class Answered:
+class WorkerAnswered:
     """Worker `generation` answered `frame`."""
 
     at_s: float
@@ -78,7 +78,7 @@ class TwinReady:
 
 @dataclass(frozen=True)
 class WorkerDied:
-    """Worker `generation` is gone, for whatever reason (also after Retire or Kill)."""
+    """Worker `generation` is gone, for whatever reason (also after RetireWorker or Kill)."""
 
     at_s: float
     generation: int
@@ -92,7 +92,7 @@ class Tick:
     at_s: float
 
 
-HandoverEvent = FrameArrived | Answered | ResizeWanted | TwinReady | WorkerDied | Tick
+HandoverEvent = FrameArrived | WorkerAnswered | ResizeWanted | TwinReady | WorkerDied | Tick
 
 
 # -- instructions
@@ -123,7 +123,7 @@ class Emit:
 
 
 @dataclass(frozen=True)
-class Retire:
+class RetireWorker:
     """Ask worker `generation` to finish, synchronise, free and end."""
 
     generation: int
@@ -152,7 +152,7 @@ class Abandon:
     reason: str
 
 
-Instruction = StartWorker | Dispatch | Emit | Retire | Kill | Commit | Abandon
+Instruction = StartWorker | Dispatch | Emit | RetireWorker | Kill | Commit | Abandon
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ class Open:
 class Handover:
     """State. `active` answers frames; `twin` is warming up; `old` is being drained. All are generations."""
 
-    settings: Settings
+    settings: HandoverSettings
     share: float
     phase: Phase
     active: int | None = None
@@ -193,10 +193,10 @@ class Handover:
 
 
 def begin(
-    share: float, settings: Settings | None = None, at_s: float = 0.0
+    share: float, settings: HandoverSettings | None = None, at_s: float = 0.0
 ) -> tuple[Handover, tuple[Instruction, ...]]:
     """The first worker is asked for; frames wait for it."""
-    settings = settings or Settings()
+    settings = settings or HandoverSettings()
     state = Handover(settings, share, "starting")
     out: list[Instruction] = []
     state = _start(state, share, at_s, out, "starting")
@@ -208,7 +208,7 @@ def handle(state: Handover, event: HandoverEvent) -> tuple[Handover, tuple[Instr
     out: list[Instruction] = []
     if isinstance(event, FrameArrived):
         state = _frame(state, event, out)
-    elif isinstance(event, Answered):
+    elif isinstance(event, WorkerAnswered):
         state = _answered(state, event, out)
     elif isinstance(event, ResizeWanted):
         state = _resize(state, event, out)
@@ -249,7 +249,7 @@ def _stale(state: Handover, frames: tuple[Open, ...], out: list[Instruction]) ->
     return replace(state, frames=state.frames[len(frames) :], stale=state.stale + len(frames))
 
 
-def _answered(state: Handover, event: Answered, out: list[Instruction]) -> Handover:
+def _answered(state: Handover, event: WorkerAnswered, out: list[Instruction]) -> Handover:
     place = next((n for n, f in enumerate(state.frames) if f.frame == event.frame), None)
     if place is None or event.generation > state.last_generation:
         return state  # answered before, by a worker that was believed dead
@@ -359,7 +359,7 @@ def _time(state: Handover, at_s: float, out: list[Instruction]) -> Handover:
             out.append(Commit(state.active or 0, state.share))
             state = _settled(replace(state, phase="steady"), at_s, out)
         elif not holds and old not in state.dying:
-            out.append(Retire(old))
+            out.append(RetireWorker(old))
             state = replace(state, dying=state.dying | {old})
     if state.active is not None:
         hung = any(f.holder == state.active and at_s - f.since_s > settings.answer_timeout_s for f in state.frames)
@@ -370,7 +370,7 @@ def _time(state: Handover, at_s: float, out: list[Instruction]) -> Handover:
             state = replace(state, dying=state.dying | {active})
     if state.phase == "emptying" and state.active is not None and not any(f.holder is not None for f in state.frames):
         active = state.active
-        out.append(Retire(active))
+        out.append(RetireWorker(active))
         state = replace(
             state,
             active=None,

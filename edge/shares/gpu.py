@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from edge.core.clock import Clock, SystemClock
 from edge.core.errors import ShareError
-from edge.core.shares import Grant, LaunchSpec, Resize, Role, ShareCaps, Usage
+from edge.core.shares import Grant, LaunchSpec, ResizeOutcome, Role, ShareCaps, Usage
 from edge.shares.bucket import ENVIRONMENT
 from edge.shares.coop import BucketFolder
 from edge.shares.ledger import Ledger, Reading, grantable
@@ -91,13 +91,13 @@ class GpuCoop:
         self._buckets.open(worker).set_rate(self._rate(worker, granted))
         return self._ledger.attach(worker, role, share, granted)
 
-    def resize(self, worker: str, share: float) -> Resize:
+    def resize(self, worker: str, share: float) -> ResizeOutcome:
         granted = self._resizable(worker, share)
         began = self._clock.monotonic()
         self._read(worker)  # what was used until now is booked at the old scale
         self._buckets.open(worker).set_rate(self._rate(worker, granted))
         self._ledger.resize(worker, share, granted)
-        return Resize(True, self._clock.monotonic() - began)
+        return ResizeOutcome(True, self._clock.monotonic() - began)
 
     def usage(self) -> tuple[Usage, ...]:
         return self._ledger.usage()

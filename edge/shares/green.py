@@ -22,7 +22,7 @@ from typing import Any
 from edge.core import checks
 from edge.core.clock import Clock
 from edge.core.errors import ShareError
-from edge.core.shares import Grant, LaunchSpec, Resize, Role
+from edge.core.shares import Grant, LaunchSpec, ResizeOutcome, Role
 from edge.shares.bucket import Bucket
 from edge.shares.coop import BucketFolder
 from edge.shares.gpu import GpuInfo
@@ -38,7 +38,7 @@ _SIZE = 8 * (_F_FIRST + MAX_SLOTS)
 
 
 @dataclass(frozen=True)
-class Layout:
+class SmLayout:
     """SM counts by slot (0: the slot is empty), `generation` grows with every change."""
 
     generation: int
@@ -103,7 +103,7 @@ class LayoutBoard:
         """The generation of the layout in force (one load: cheap enough for every batch)."""
         return self._board[_F_SEQUENCE] // 2
 
-    def publish(self, sms: Sequence[int]) -> Layout:
+    def publish(self, sms: Sequence[int]) -> SmLayout:
         """Put a layout in force. Raises ShareError for more slots than there can be."""
         if len(sms) > MAX_SLOTS:
             raise ShareError(f"a layout has at most {MAX_SLOTS} slots, not {len(sms)}")
@@ -115,7 +115,7 @@ class LayoutBoard:
         b[_F_SEQUENCE] += 1
         return self.read()
 
-    def read(self) -> Layout:
+    def read(self) -> SmLayout:
         """A consistent copy of the layout in force."""
         b = self._board
         while True:
@@ -124,7 +124,7 @@ class LayoutBoard:
                 count = b[_F_COUNT]
                 sms = tuple(b[_F_FIRST + n] for n in range(count))
                 if b[_F_SEQUENCE] == before:
-                    return Layout(before // 2, sms, b[_F_TOTAL])
+                    return SmLayout(before // 2, sms, b[_F_TOTAL])
             os.sched_yield()
 
 
@@ -285,7 +285,7 @@ class MpsGreenPartitioner(MpsPartitioner):
         self._board = LayoutBoard(self._buckets.path / "layout", gpu.sms, create=True)
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> SmLayout:
         """The layout in force."""
         return self._board.read()
 
@@ -308,19 +308,19 @@ class MpsGreenPartitioner(MpsPartitioner):
             raise
         return grant
 
-    def resize(self, worker: str, share: float) -> Resize:
+    def resize(self, worker: str, share: float) -> ResizeOutcome:
         granted = self._resizable(worker, share)
         began = self._clock.monotonic()
         file = self._buckets.open(worker)
         counters = file.counters()
         if counters.failed_generation > counters.seen_generation:
-            return Resize(False, reason=f"{worker} could not take layout {counters.failed_generation}")
+            return ResizeOutcome(False, reason=f"{worker} could not take layout {counters.failed_generation}")
         self._read(worker)  # what was used until now is booked at the old scale
         file.set_rate(0.0 if granted == 0.0 else float("inf"))
         self._targets[worker] = granted or self._caps.min_share  # a paused worker keeps the smallest group
         self._publish()
         self._ledger.resize(worker, share, granted)
-        return Resize(True, self._clock.monotonic() - began)
+        return ResizeOutcome(True, self._clock.monotonic() - began)
 
     def detach(self, worker: str) -> None:
         super().detach(worker)

@@ -24,7 +24,7 @@ from typing import Literal
 
 from edge.core.clock import Clock
 from edge.core.errors import ShareError
-from edge.core.shares import Grant, LaunchSpec, Resize, Role
+from edge.core.shares import Grant, LaunchSpec, ResizeOutcome, Role
 from edge.shares.cgroup import start_time
 from edge.shares.coop import BucketFolder
 from edge.shares.gpu import GpuCoop, GpuInfo
@@ -240,7 +240,7 @@ class MpsPartitioner(GpuCoop):
     """SM percentage per client; grown by a respawn, shrunk live by the worker's bucket.
 
     A worker that was started with cap c and is resized to a share s < c goes on with c of the SMs for s/c of the
-    time; to a share above c it must be started anew (Resize.live is False, with the reason).
+    time; to a share above c it must be started anew (ResizeOutcome.live is False, with the reason).
     """
 
     def __init__(
@@ -285,11 +285,11 @@ class MpsPartitioner(GpuCoop):
         self._started[worker] = self._launched.get(worker, self._caps.quantize(share))
         return super().attach(worker, role, pid, share)
 
-    def resize(self, worker: str, share: float) -> Resize:
+    def resize(self, worker: str, share: float) -> ResizeOutcome:
         granted = self._resizable(worker, share)
         cap = self._started.get(worker, 0.0)
         if granted > cap + 1e-9:
-            return Resize(
+            return ResizeOutcome(
                 False,
                 reason=f"CUDA MPS fixed {worker} at {cap:.0%} of the SMs at its start: {granted:.0%} needs a respawn",
             )

@@ -157,7 +157,7 @@ class ShareUsage(_Record):
 
 
 @dataclass(frozen=True)
-class Cost(_Record):
+class RecordedCost(_Record):
     """The sum of one kind of work in a window, for a camera (None: for all together)."""
 
     window: int
@@ -192,7 +192,7 @@ class WindowDetail(_Record):
     profiles: tuple[ProfileRecord, ...]
     jobs: tuple[JobRecord, ...]
     usage: tuple[ShareUsage, ...]
-    costs: tuple[Cost, ...]
+    costs: tuple[RecordedCost, ...]
 
 
 @dataclass(frozen=True)

@@ -22,13 +22,13 @@ from edge.store.values import (
     COST_KINDS,
     JOB_ENDS,
     CameraWindow,
-    Cost,
     CostKind,
     JobRecord,
     JobState,
     OpenWindow,
     PlanRecord,
     ProfileRecord,
+    RecordedCost,
     ShareUsage,
     WindowDetail,
     WindowOutcome,
@@ -431,7 +431,7 @@ def _jobs(c: Connection, where: sa.ColumnElement[bool]) -> tuple[JobRecord, ...]
     return tuple(JobRecord(**row) for row in c.execute(query).mappings())
 
 
-def _costs(c: Connection, window: int) -> tuple[Cost, ...]:
+def _costs(c: Connection, window: int) -> tuple[RecordedCost, ...]:
     own = t.costs.c
     query = (
         sa.select(
@@ -440,7 +440,7 @@ def _costs(c: Connection, window: int) -> tuple[Cost, ...]:
         .where(own.window == window)
         .group_by(own.camera, own.kind)
     )
-    sums = [Cost(window, r.camera, r.kind, float(r.gpu), float(r.wall)) for r in c.execute(query)]
+    sums = [RecordedCost(window, r.camera, r.kind, float(r.gpu), float(r.wall)) for r in c.execute(query)]
     return tuple(sorted(sums, key=lambda cost: (cost.camera or "", cost.kind)))
 
 

@@ -1,5 +1,5 @@
 """Tracking: answers of one camera become objects with an identity."""
 
-from edge.tracking.tracker import Step, TrackerState, expire, finish, live, step
+from edge.tracking.tracker import TrackerState, TrackerStep, expire, finish, live, step
 
-__all__ = ["Step", "TrackerState", "expire", "finish", "live", "step"]
+__all__ = ["TrackerState", "TrackerStep", "expire", "finish", "live", "step"]

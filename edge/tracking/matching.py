@@ -16,7 +16,7 @@ from scipy.optimize import linear_sum_assignment
 from edge.core.tracks import Seen
 from edge.tracking import boxes as bx
 from edge.tracking import motion as mo
-from edge.tracking.track import Answer, Track, apart
+from edge.tracking.track import ScoredBox, Track, apart
 
 #: Two boxes of one answer that overlap by more show one object, whatever their names; so do two of one name if so much
 #: of the smaller one lies within the other. One that fills so much of the picture shows none.
@@ -39,7 +39,7 @@ _LOOK, _LOOK_MOST = 0.05, 4.0
 _RECENT_S, _RECENT_ANSWERS = 1.5, 2.2
 
 
-def one_per_object(seen: Seen) -> list[Answer]:
+def one_per_object(seen: Seen) -> list[ScoredBox]:
     """Boxes of distinct objects, in an order of their own, with the scores of the names given to each."""
     given = np.asarray(seen.boxes, np.float64)
     width, height = given[:, 2] - given[:, 0], given[:, 3] - given[:, 1]
@@ -65,11 +65,11 @@ def one_per_object(seen: Seen) -> list[Answer]:
     for n, of in zip(kept, votes, strict=True):
         x0, y0, x1, y1 = given[n].tolist()
         look = () if seen.looks is None else tuple(np.asarray(seen.looks[n], np.float64).tolist())
-        made.append(Answer((x0, y0, x1, y1), of, look, max(of.values()) >= seen.sure))
+        made.append(ScoredBox((x0, y0, x1, y1), of, look, max(of.values()) >= seen.sure))
     return made
 
 
-def match(tracks: Sequence[Track], answers: Sequence[Answer], at_s: float, since_last_s: float) -> dict[int, int]:
+def match(tracks: Sequence[Track], answers: Sequence[ScoredBox], at_s: float, since_last_s: float) -> dict[int, int]:
     """Which answer each track takes: first of those that are sure, then the rest of the tracks of the rest (as in
     ByteTrack, Zhang et al., ECCV 2022)."""
     found: dict[int, int] = {}
@@ -97,7 +97,7 @@ def unlike(a: Sequence[tuple[float, ...]], b: Sequence[tuple[float, ...]]) -> ND
     return np.asarray(np.nan_to_num(cost, nan=0.0))
 
 
-def _costs(tracks: Sequence[Track], answers: Sequence[Answer], at_s: float, nothing: float) -> NDArray[np.float64]:
+def _costs(tracks: Sequence[Track], answers: Sequence[ScoredBox], at_s: float, nothing: float) -> NDArray[np.float64]:
     """(tracks, answers); _NEVER where an answer cannot be the track's."""
     expected = [t.expected(at_s) for t in tracks]
     there = np.array([t.predicted(at_s) for t in tracks])

@@ -37,7 +37,7 @@ class Stay:
 
 
 @dataclass(frozen=True)
-class Answer:
+class ScoredBox:
     """One box of an answer with the scores of the names given to it; `look` empty where none was sent."""
 
     box: Box
@@ -133,7 +133,7 @@ class Track:
         )
 
 
-def first_seen(answer: Answer, seen: Seen, zones: Sequence[Zone]) -> Track:
+def first_seen(answer: ScoredBox, seen: Seen, zones: Sequence[Zone]) -> Track:
     """What may be a new object."""
     ranked = _ranked(answer.votes)
     name = ranked[0][0]
@@ -157,7 +157,7 @@ def first_seen(answer: Answer, seen: Seen, zones: Sequence[Zone]) -> Track:
     )
 
 
-def seen_again(track: Track, answer: Answer, seen: Seen, zones: Sequence[Zone], limits: TrackerLimits) -> Track:
+def seen_again(track: Track, answer: ScoredBox, seen: Seen, zones: Sequence[Zone], limits: TrackerLimits) -> Track:
     """The track after a box that is its own."""
     here = np.array([answer.box])
     variance = mo.measured(answer.size, bool(bx.cut_off(here)[0]))

@@ -40,7 +40,7 @@ class TrackerState:
 
 
 @dataclass(frozen=True)
-class Step:
+class TrackerStep:
     """The next state, what changed, and the next free number for an object."""
 
     state: TrackerState
@@ -59,12 +59,12 @@ def step(
     zones: Sequence[Zone] = (),
     limits: TrackerLimits | None = None,
     next_id: int = 1,
-) -> Step:
+) -> TrackerStep:
     """Take one answer. An answer that is not newer than the last one changes nothing. The order of its objects does
     not matter; every object is of at most one track, and numbers from `next_id` on are given once."""
     limits = limits or TrackerLimits()
     if not seen.at_s > state.at_s:
-        return Step(state, (), next_id)
+        return TrackerStep(state, (), next_id)
     answers = one_per_object(seen)
     numbers = count(next_id)
     found = match(state.tracks, answers, seen.at_s, seen.at_s - state.at_s if state.tracks else 0.0)
@@ -91,19 +91,19 @@ def step(
     updates = [ObjectChange("update", t.told(state.camera)) for t in following if _differs(before, t)]
     kept, ended = _ended(state.camera, following, seen.at_s, limits)
     after = TrackerState(state.camera, kept, seen.at_s, refused)
-    return Step(after, (*updates, *told, *ended), next(numbers))
+    return TrackerStep(after, (*updates, *told, *ended), next(numbers))
 
 
-def expire(state: TrackerState, now_s: float, limits: TrackerLimits | None = None) -> Step:
+def expire(state: TrackerState, now_s: float, limits: TrackerLimits | None = None) -> TrackerStep:
     """No answer came: end what has not been seen for too long at `now_s`."""
     kept, ended = _ended(state.camera, state.tracks, now_s, limits or TrackerLimits())
-    return Step(replace(state, tracks=kept), ended, 0)
+    return TrackerStep(replace(state, tracks=kept), ended, 0)
 
 
-def finish(state: TrackerState) -> Step:
+def finish(state: TrackerState) -> TrackerStep:
     """The camera is not watched any more: every object ends where it was seen last."""
     ended = tuple(_end(state.camera, track) for track in state.tracks if track.object is not None)
-    return Step(replace(state, tracks=()), ended, 0)
+    return TrackerStep(replace(state, tracks=()), ended, 0)
 
 
 def _differs(before: dict[int, Track], track: Track) -> bool:

@@ -34,7 +34,7 @@ _NAMES = re.compile(
 
 
 @dataclass(frozen=True)
-class Member:
+class ArchiveMember:
     """One file of the archive."""
 
     bytes: int
@@ -51,7 +51,7 @@ class Manifest:
     database: str
     schema: str
     pictures: bool
-    members: Mapping[str, Member] = field(default_factory=dict)
+    members: Mapping[str, ArchiveMember] = field(default_factory=dict)
     damaged: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
@@ -63,7 +63,7 @@ class Manifest:
         try:
             if value["format"] != FORMAT:
                 raise StoreError(f"a back-up of format {str(value['format'])[:40]!r}; this version reads {FORMAT}")
-            members = {str(n): Member(int(m["bytes"]), str(m["sha256"])) for n, m in value["members"].items()}
+            members = {str(n): ArchiveMember(int(m["bytes"]), str(m["sha256"])) for n, m in value["members"].items()}
             return Manifest(
                 float(value["created_utc_s"]), str(value["magpie"]), str(value["database"]), str(value["schema"]),
                 bool(value["pictures"]), members, tuple(str(d) for d in value["damaged"]),
@@ -79,23 +79,23 @@ class ArchiveWriter:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-        self.members: dict[str, Member] = {}
+        self.members: dict[str, ArchiveMember] = {}
         with told(path):
             handle = os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             self._stream = os.fdopen(handle, "wb")
             # PAX: names and sizes without limits.
             self._tar = tarfile.open(fileobj=self._stream, mode="w", format=tarfile.PAX_FORMAT)  # noqa: SIM115 (closed in finish)
 
-    def add(self, name: str, source: Path) -> Member:
+    def add(self, name: str, source: Path) -> ArchiveMember:
         """Add a file. Raises StoreError if it cannot be read, or if it changes meanwhile."""
         with told(source), source.open("rb") as stream:
             return self._add(name, stream, os.fstat(stream.fileno()).st_size)
 
-    def add_bytes(self, name: str, data: bytes) -> Member:
+    def add_bytes(self, name: str, data: bytes) -> ArchiveMember:
         """Add a document."""
         return self._add(name, io.BytesIO(data), len(data))
 
-    def _add(self, name: str, stream: IO[bytes], size: int) -> Member:
+    def _add(self, name: str, stream: IO[bytes], size: int) -> ArchiveMember:
         if _NAMES.fullmatch(name) is None:
             raise StoreError(f"{name}: not a name for a back-up's member")
         info = tarfile.TarInfo(name)
@@ -106,7 +106,7 @@ class ArchiveWriter:
                 self._tar.addfile(info, hashed)
             except (tarfile.TarError, EOFError) as error:
                 raise StoreError(f"{name}: changed while it was read: {error}") from None
-        member = self.members[name] = Member(size, hashed.digest())
+        member = self.members[name] = ArchiveMember(size, hashed.digest())
         return member
 
     def finish(self, manifest: Manifest) -> None:

@@ -70,7 +70,7 @@ class Running:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SiteDifferences:
     """The changes; cameras and rules ("rules.ID") that the file does not name and that stay; sections that count at a
     start only."""
 
@@ -79,7 +79,7 @@ class Outcome:
     at_start: tuple[str, ...]
 
 
-def compare(site: SiteSettings, running: Running, prune: bool = False) -> Outcome:
+def compare(site: SiteSettings, running: Running, prune: bool = False) -> SiteDifferences:
     """What has to be done. A section that the file does not have is left as it is; cameras and rules that it does not
     name are removed with `prune` only. The same file twice gives no changes the second time."""
     given = site.model_fields_set
@@ -117,7 +117,7 @@ def compare(site: SiteSettings, running: Running, prune: bool = False) -> Outcom
         more, left_alone = _outputs(site.outputs, running.outputs, prune)
         changes += more
         unnamed += left_alone
-    return Outcome(tuple(changes), tuple(unnamed), tuple(at_start))
+    return SiteDifferences(tuple(changes), tuple(unnamed), tuple(at_start))
 
 
 def _rules(site: SiteSettings, has: Mapping[str, Json], prune: bool) -> tuple[list[Change], list[str]]:

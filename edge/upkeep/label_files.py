@@ -31,7 +31,7 @@ MAX_OBJECTS, MAX_PICTURES = 300, 10_000
 
 
 @dataclass(frozen=True)
-class LabelledPicture:
+class PictureLabels:
     """What people say is in a picture. `complete`: nothing else is."""
 
     key: FrameKey
@@ -57,7 +57,7 @@ def key_of(name: str, path: str) -> FrameKey:
 # -- out
 
 
-def to_coco(pictures: Sequence[LabelledPicture], records: Iterable[AnswerRecord], camera: str) -> dict[str, Any]:
+def to_coco(pictures: Sequence[PictureLabels], records: Iterable[AnswerRecord], camera: str) -> dict[str, Any]:
     """A COCO detection file. Pictures of unknown size are taken as 1000 x 1000 pixels, and say so."""
     names = sorted({name for p in pictures for _, name in p.objects})
     images: list[dict[str, Any]] = []
@@ -85,7 +85,7 @@ def to_coco(pictures: Sequence[LabelledPicture], records: Iterable[AnswerRecord]
     }
 
 
-def to_yolo(pictures: Sequence[LabelledPicture], classes: Sequence[str]) -> dict[str, str]:
+def to_yolo(pictures: Sequence[PictureLabels], classes: Sequence[str]) -> dict[str, str]:
     """Text files by name: one for each picture, the class names, and the names of the complete pictures."""
     names = list(dict.fromkeys([*classes, *(name for p in pictures for _, name in p.objects)]))
     files = {CLASSES: "".join(f"{name}\n" for name in names)}
@@ -111,7 +111,7 @@ def zipped(files: Mapping[str, str]) -> bytes:
 # -- in
 
 
-def from_coco(document: Mapping[str, Any], path: str = "document") -> list[LabelledPicture]:
+def from_coco(document: Mapping[str, Any], path: str = "document") -> list[PictureLabels]:
     """Raises InvalidValue naming the field that is wrong."""
     names: dict[int, str] = {}
     for n, row in enumerate(_list(document, "categories", path)):
@@ -141,11 +141,11 @@ def from_coco(document: Mapping[str, Any], path: str = "document") -> list[Label
         box = _box((x / width, y / height, (x + w) / width, (y + h) / height), f"{where}.bbox", row.get("bbox"))
         objects[image].append((box, names[category]))
     return _checked(
-        [LabelledPicture(k, tuple(objects[i]), complete, w, h) for i, (k, w, h, complete) in pictures.items()], path
+        [PictureLabels(k, tuple(objects[i]), complete, w, h) for i, (k, w, h, complete) in pictures.items()], path
     )
 
 
-def from_yolo(files: Mapping[str, str], path: str = "files") -> list[LabelledPicture]:
+def from_yolo(files: Mapping[str, str], path: str = "files") -> list[PictureLabels]:
     """`files`: text by name, as `to_yolo` makes them. Raises InvalidValue naming file and line."""
     if CLASSES not in files:
         raise InvalidValue(f"{path}.{CLASSES}", None, "a file with one class name a line")
@@ -168,11 +168,11 @@ def from_yolo(files: Mapping[str, str], path: str = "files") -> list[LabelledPic
             if index != int(index) or not 0 <= index < len(names):
                 raise InvalidValue(where, fields[0], f"a class from 0 to {len(names) - 1}")
             objects.append((_box((x - w / 2, y - h / 2, x + w / 2, y + h / 2), where, line), names[int(index)]))
-        out.append(LabelledPicture(key, tuple(objects), key in complete))
+        out.append(PictureLabels(key, tuple(objects), key in complete))
     return _checked(out, path)
 
 
-def _checked(pictures: list[LabelledPicture], path: str) -> list[LabelledPicture]:
+def _checked(pictures: list[PictureLabels], path: str) -> list[PictureLabels]:
     checks.not_empty(f"{path} (pictures)", pictures)
     checks.unique(f"{path} (pictures)", [picture_name(p.key) for p in pictures])
     checks.in_range(f"{path} (number of pictures)", len(pictures), 1, MAX_PICTURES)
@@ -280,7 +280,7 @@ def _four(given: Any, path: str) -> Box:
 
 
 def answers_to(
-    picture: LabelledPicture, frame: AskableFrame, classes: Sequence[str]
+    picture: PictureLabels, frame: AskableFrame, classes: Sequence[str]
 ) -> list[tuple[Question, Verdict, int | None, tuple[Marked, ...]]]:
     """What the labels of a complete picture answer to the frame's questions: (question, verdict, missed, marked).
 

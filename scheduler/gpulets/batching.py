@@ -12,7 +12,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from edge.core.batching import Formed, Lane, Waiting
+from edge.core.batching import Formed, Lane, WaitingRequest
 
 #: Rounding of deadlines must not drop anybody.
 _EPS = 1e-9
@@ -22,7 +22,7 @@ _LOOK = 4
 _AGAIN_S = 0.001
 
 
-def form(waiting: Sequence[Waiting], lane: Lane, others: Sequence[Lane], now_s: float) -> Formed:
+def form(waiting: Sequence[WaitingRequest], lane: Lane, others: Sequence[Lane], now_s: float) -> Formed:
     """The next batch of `lane`. Rows are taken in the queue's order, at most `lane.batch` of them, of one kind, and
     only as many as leave each of them in time; a request may be cut. Requests that a further lane answers sooner are
     left to it.
@@ -60,7 +60,12 @@ def form(waiting: Sequence[Waiting], lane: Lane, others: Sequence[Lane], now_s: 
 
 
 def _in_time(
-    waiting: Sequence[Waiting], take: list[tuple[int, int]], rows: int, start_s: float, lane: Lane, drop: list[int]
+    waiting: Sequence[WaitingRequest],
+    take: list[tuple[int, int]],
+    rows: int,
+    start_s: float,
+    lane: Lane,
+    drop: list[int],
 ) -> Formed:
     """The batch without those that would be late in it: behind a higher priority there may be earlier deadlines."""
     end_s = start_s + lane.times_s[rows - 1] - _EPS
@@ -69,7 +74,7 @@ def _in_time(
     return Formed(tuple(take), tuple(drop))
 
 
-def _endangers(waiting: Sequence[Waiting], small: Formed, rows: int, start_s: float, lane: Lane) -> bool:
+def _endangers(waiting: Sequence[WaitingRequest], small: Formed, rows: int, start_s: float, lane: Lane) -> bool:
     """True if the batch after this small one could not be a full one (or all that is left) in time."""
     last, part = small.take[-1]
     behind = last if part < waiting[last].rows else last + 1
@@ -119,7 +124,7 @@ def expected_end_s(ahead_rows: int, rows: int, lanes: Sequence[Lane], now_s: flo
         starts[n] += lanes[n].cycle_s
 
 
-def overdue(waiting: Sequence[Waiting], lanes: Sequence[Lane], now_s: float) -> tuple[int, ...]:
+def overdue(waiting: Sequence[WaitingRequest], lanes: Sequence[Lane], now_s: float) -> tuple[int, ...]:
     """Indices of requests that no lane can answer in time, were it to begin with them."""
     soonest_s = _soonest(lanes, now_s) if lanes else now_s
     return tuple(n for n, request in enumerate(waiting) if request.deadline_s + _EPS < soonest_s)
@@ -128,7 +133,7 @@ def overdue(waiting: Sequence[Waiting], lanes: Sequence[Lane], now_s: float) -> 
 class DeadlineBatching:
     """The functions above as `edge.core.batching.Batching`."""
 
-    def form(self, waiting: Sequence[Waiting], lane: Lane, others: Sequence[Lane], now_s: float) -> Formed:
+    def form(self, waiting: Sequence[WaitingRequest], lane: Lane, others: Sequence[Lane], now_s: float) -> Formed:
         """See `form`."""
         return form(waiting, lane, others, now_s)
 
@@ -136,7 +141,7 @@ class DeadlineBatching:
         """See `hopeless`."""
         return hopeless(ahead_rows, rows, deadline_s, lanes, now_s)
 
-    def overdue(self, waiting: Sequence[Waiting], lanes: Sequence[Lane], now_s: float) -> tuple[int, ...]:
+    def overdue(self, waiting: Sequence[WaitingRequest], lanes: Sequence[Lane], now_s: float) -> tuple[int, ...]:
         """See `overdue`."""
         return overdue(waiting, lanes, now_s)
 
@@ -146,7 +151,7 @@ def _soonest(lanes: Sequence[Lane], now_s: float) -> float:
 
 
 def _left_to_faster(
-    waiting: Sequence[Waiting], lane: Lane, others: Sequence[Lane], start_s: float, now_s: float
+    waiting: Sequence[WaitingRequest], lane: Lane, others: Sequence[Lane], start_s: float, now_s: float
 ) -> tuple[int, float | None]:
     """How many requests at the head are answered sooner by further lanes, and when to look whether they were."""
     first, again_s = 0, None
@@ -168,7 +173,7 @@ def _left_to_faster(
     return first, None if again_s is None else max(again_s, now_s + _AGAIN_S)
 
 
-def _gather(waiting: Sequence[Waiting], first: int, most: int) -> tuple[list[tuple[int, int]], int]:
+def _gather(waiting: Sequence[WaitingRequest], first: int, most: int) -> tuple[list[tuple[int, int]], int]:
     """Up to `most` rows from `first` on, of its kind: (index, rows) pairs and their sum."""
     head = waiting[first]
     rows = min(head.rows, most)

@@ -48,7 +48,7 @@ class DriftRule:
 
 
 @dataclass(frozen=True)
-class BatchTimes:
+class MeasuredBatches:
     """Batches of one model at one share (percent) since the last report: their mean time and what was planned for such
     batches, both of the batch itself in milliseconds (`DeviceTable.busy_ms`, typical, times the interference)."""
 
@@ -117,7 +117,9 @@ class Reprofile:
 DriftOrder = ScaleTable | Reprofile
 
 
-def batch_times(table: DeviceTable, share: int, traffic: BatchTraffic, interference: float = 1.0) -> BatchTimes | None:
+def batch_times(
+    table: DeviceTable, share: int, traffic: BatchTraffic, interference: float = 1.0
+) -> MeasuredBatches | None:
     """What the front reported of one model on one executor (of `share` percent) as an observation; `interference` is
     the factor that the plan reckons with there. None where nothing can be compared: no batch ran, or the table has no
     such model or share."""
@@ -126,10 +128,10 @@ def batch_times(table: DeviceTable, share: int, traffic: BatchTraffic, interfere
         return None
     mean = min(max(1.0, traffic.rows / traffic.batches), float(len(rows[share])))
     expected = table.busy_ms(traffic.model, share, mean, typical=True) * interference
-    return BatchTimes(traffic.model, share, traffic.batches, 1000.0 * traffic.busy_s / traffic.batches, expected)
+    return MeasuredBatches(traffic.model, share, traffic.batches, 1000.0 * traffic.busy_s / traffic.batches, expected)
 
 
-def observations(table: DeviceTable, layout: Layout, report: TrafficReport) -> tuple[BatchTimes, ...]:
+def observations(table: DeviceTable, layout: Layout, report: TrafficReport) -> tuple[MeasuredBatches, ...]:
     """What a report of the front tells of each model on each executor that `layout` routes to. Executors without a
     route, and models that were planned with a table of other shares or batches, tell nothing."""
     routes = {route.executor: route for route in layout.routes}
@@ -154,7 +156,7 @@ def observations(table: DeviceTable, layout: Layout, report: TrafficReport) -> t
 
 
 def step(
-    rule: DriftRule, state: DriftState, at_s: float, times: Iterable[BatchTimes]
+    rule: DriftRule, state: DriftState, at_s: float, times: Iterable[MeasuredBatches]
 ) -> tuple[DriftState, tuple[DriftOrder, ...]]:
     """Take in one report at monotonic time `at_s`; the orders name what to do, with the reason in words.
 
@@ -237,7 +239,7 @@ def _each(
     return tuple(bound(value, other[n]) if n < len(other) else value for n, value in enumerate(row))
 
 
-def _added(times: Iterable[BatchTimes]) -> dict[tuple[str, int], BatchTimes]:
+def _added(times: Iterable[MeasuredBatches]) -> dict[tuple[str, int], MeasuredBatches]:
     sums: dict[tuple[str, int], tuple[int, float, float]] = {}
     for t in times:
         if t.batches:
@@ -248,12 +250,12 @@ def _added(times: Iterable[BatchTimes]) -> dict[tuple[str, int], BatchTimes]:
                 expected + t.batches * t.expected_ms,
             )
     return {
-        (model, share): BatchTimes(model, share, n, observed / n, expected / n)
+        (model, share): MeasuredBatches(model, share, n, observed / n, expected / n)
         for (model, share), (n, observed, expected) in sums.items()
     }
 
 
-def _blend(rule: DriftRule, before: Watched | None, at_s: float, report: BatchTimes) -> Watched:
+def _blend(rule: DriftRule, before: Watched | None, at_s: float, report: MeasuredBatches) -> Watched:
     """The smoothed ratio: what is old counts by half every half-life, each batch counts the same."""
     value = math.log(report.observed_ms / report.expected_ms)
     if before is None:

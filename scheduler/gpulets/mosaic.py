@@ -15,9 +15,9 @@ from dataclasses import replace
 import numpy as np
 
 from edge.core.serving import DeviceTable, Gpulet, ModelBatch, ServingPlan, ServingProblem
-from scheduler.gpulets.mosaic_columns import NEVER_MS, Candidates, Workload, candidates, workload
+from scheduler.gpulets.mosaic_columns import NEVER_MS, GpuletCandidates, Workload, candidates, workload
 from scheduler.gpulets.mosaic_search import Composition, closest, compositions
-from scheduler.gpulets.mosaic_settle import Placed, pressures, settled, timing
+from scheduler.gpulets.mosaic_settle import PlacedGpulet, pressures, settled, timing
 from scheduler.gpulets.verdict import Verdict, verdict
 
 
@@ -47,7 +47,7 @@ class Mosaic:
                     return replace(plan, reasons=(*_reasons(load, table, plan, judged, composition.bound), *idle))
         return self._closest(load, pool, table, hopeless)
 
-    def _settled(self, load: Workload, pool: Candidates, composition: Composition) -> ServingPlan | None:
+    def _settled(self, load: Workload, pool: GpuletCandidates, composition: Composition) -> ServingPlan | None:
         """The plan of `composition`, or None where a device does not settle."""
         gpulets: list[Gpulet] = []
         for number, device in enumerate(placed(load, pool, composition)):
@@ -57,7 +57,9 @@ class Mosaic:
             gpulets += _gpulets(load, number, held)
         return ServingPlan(True, tuple(gpulets), self.name)
 
-    def _closest(self, load: Workload, pool: Candidates, table: DeviceTable, hopeless: Sequence[str]) -> ServingPlan:
+    def _closest(
+        self, load: Workload, pool: GpuletCandidates, table: DeviceTable, hopeless: Sequence[str]
+    ) -> ServingPlan:
         """Not schedulable: what serves most, and what it falls short of."""
         composition = closest(load, pool)
         plan = self._settled(load, pool, composition) or ServingPlan(False)
@@ -79,7 +81,7 @@ class Mosaic:
         return ServingPlan(False, plan.gpulets, self.name, tuple(reasons), unplaced)
 
 
-def placed(load: Workload, pool: Candidates, composition: Composition) -> list[list[Placed]]:
+def placed(load: Workload, pool: GpuletCandidates, composition: Composition) -> list[list[PlacedGpulet]]:
     """The gpu-lets of `composition` by device. A model's rate is divided among its gpu-lets as they are fast beside
     the neighbours that they have."""
     devices, fast = [], []
@@ -89,7 +91,7 @@ def placed(load: Workload, pool: Candidates, composition: Composition) -> list[l
         for row in device:
             models = tuple(int(m) for m in np.nonzero(pool.batch[row])[0])
             batches = tuple(int(pool.batch[row, m]) for m in models)
-            gpulets.append(Placed(int(pool.share[row]), models, (1.0,) * len(models), batches))
+            gpulets.append(PlacedGpulet(int(pool.share[row]), models, (1.0,) * len(models), batches))
         devices.append(gpulets)
         fast.append([timing(load, g, p).busy_ms for g, p in zip(gpulets, pressures(load, gpulets), strict=True)])
         for g, busy in zip(gpulets, fast[-1], strict=True):
@@ -104,7 +106,7 @@ def placed(load: Workload, pool: Candidates, composition: Composition) -> list[l
     ]
 
 
-def _gpulets(load: Workload, device: int, held: Sequence[Placed]) -> list[Gpulet]:
+def _gpulets(load: Workload, device: int, held: Sequence[PlacedGpulet]) -> list[Gpulet]:
     """As a plan has them, the largest first."""
     result = []
     for g, beside in zip(held, pressures(load, held), strict=True):

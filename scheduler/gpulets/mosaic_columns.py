@@ -148,7 +148,7 @@ def _levels(
 
 
 @dataclass(frozen=True)
-class Candidates:
+class GpuletCandidates:
     """Gpu-lets that hold, one per row: `level` (number), `share` (number), `pressure`, and for each model `batch` (0:
     not in it) and `rate` (requests per second) with the duty cycle at its shortest."""
 
@@ -161,12 +161,14 @@ class Candidates:
     def __len__(self) -> int:
         return len(self.level)
 
-    def take(self, rows: IntArray) -> Candidates:
+    def take(self, rows: IntArray) -> GpuletCandidates:
         """These rows."""
-        return Candidates(self.level[rows], self.share[rows], self.pressure[rows], self.batch[rows], self.rate[rows])
+        return GpuletCandidates(
+            self.level[rows], self.share[rows], self.pressure[rows], self.batch[rows], self.rate[rows]
+        )
 
 
-def candidates(load: Workload) -> Candidates:
+def candidates(load: Workload) -> GpuletCandidates:
     """All gpu-lets from which devices are composed: one model at its fastest; sets of models whose whole rates fit;
     pairs in every mixture."""
     found = _joined(load, [_singles(load), *_whole_sets(load), *_mixed_pairs(load)])
@@ -175,7 +177,9 @@ def candidates(load: Workload) -> Candidates:
     return found.take(np.nonzero((found.pressure <= level + 1e-12) & (memory <= load.device_memory_mb + 1e-6))[0])
 
 
-def _rows(load: Workload, level: IntArray, share: IntArray, models: Sequence[int], batches: IntArray) -> Candidates:
+def _rows(
+    load: Workload, level: IntArray, share: IntArray, models: Sequence[int], batches: IntArray
+) -> GpuletCandidates:
     """Candidates with `batches` [row, model of `models`]; the duty cycle is the sum of the execution times."""
     m = np.asarray(models)
     work = load.work_ms[level[:, None], m[None, :], share[:, None], batches - 1]
@@ -184,10 +188,10 @@ def _rows(load: Workload, level: IntArray, share: IntArray, models: Sequence[int
     rate = np.zeros((len(level), len(load.models)))
     batch[:, m] = batches
     rate[:, m] = batches * 1000.0 / work.sum(axis=1)[:, None]
-    return Candidates(level, share, pressure, batch, rate)
+    return GpuletCandidates(level, share, pressure, batch, rate)
 
 
-def _singles(load: Workload) -> Candidates:
+def _singles(load: Workload) -> GpuletCandidates:
     """One model, at the batch that gives most requests per second with twice its execution time within the SLO."""
     found = []
     batch = np.arange(1, load.batches + 1)
@@ -200,13 +204,15 @@ def _singles(load: Workload) -> Candidates:
     return _joined(load, found)
 
 
-def _joined(load: Workload, found: Sequence[Candidates]) -> Candidates:
+def _joined(load: Workload, found: Sequence[GpuletCandidates]) -> GpuletCandidates:
     if not found:
         return _rows(load, *(np.zeros(0, np.int64),) * 2, [], np.zeros((0, 0), np.int64))
-    return Candidates(*(np.concatenate([getattr(f, name) for f in found]) for name in Candidates.__annotations__))
+    return GpuletCandidates(
+        *(np.concatenate([getattr(f, name) for f in found]) for name in GpuletCandidates.__annotations__)
+    )
 
 
-def _whole_sets(load: Workload) -> Iterator[Candidates]:
+def _whole_sets(load: Workload) -> Iterator[GpuletCandidates]:
     """Sets of models that share a gpu-let in time with their whole rates, in the smallest share at each level.
 
     Duty cycles are searched exactly. Between two neighbouring points of {batch / rate} no batch changes, so neither
@@ -258,7 +264,7 @@ def _whole_sets(load: Workload) -> Iterator[Candidates]:
         sets = [(*members, m) for members in kept for m in range(members[-1] + 1, count)]
 
 
-def _mixed_pairs(load: Workload) -> Iterator[Candidates]:
+def _mixed_pairs(load: Workload) -> Iterator[GpuletCandidates]:
     """Two models in one gpu-let, with the longest duty cycle that both SLOs allow and every division of it."""
     count = len(load.models)
     first = np.arange(1, load.batches + 1)

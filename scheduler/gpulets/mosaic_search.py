@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from scheduler.gpulets.mosaic_columns import ALONE, Candidates, Workload
+from scheduler.gpulets.mosaic_columns import ALONE, GpuletCandidates, Workload
 from scheduler.grid import FloatArray, IntArray
 
 # Candidates with the least reduced cost in the integer programme, and its nodes: at first, and if that fails.
@@ -63,7 +63,7 @@ class _Programme:
     `count` devices, or (None, the linear programme) for any number."""
 
     load: Workload
-    pool: Candidates
+    pool: GpuletCandidates
     rows: IntArray
     count: int | None = None
 
@@ -131,7 +131,7 @@ def _dual_feasible(share: FloatArray, k: int) -> FloatArray:
     return np.asarray(np.where(whole, share, np.floor(scaled) / k))
 
 
-def compositions(load: Workload, pool: Candidates) -> Iterator[Composition]:
+def compositions(load: Workload, pool: GpuletCandidates) -> Iterator[Composition]:
     """Compositions that serve every rate, fewest devices first, then least total share; a later one is for when an
     earlier one does not settle. None where the linear programme shows that there are too few devices."""
     bound, ranked = _relaxed(load, pool, None)
@@ -146,7 +146,7 @@ def compositions(load: Workload, pool: Candidates) -> Iterator[Composition]:
                 break
 
 
-def closest(load: Workload, pool: Candidates) -> Composition:
+def closest(load: Workload, pool: GpuletCandidates) -> Composition:
     """What serves most of the rates on the devices there are; of several, models of higher priority come first."""
     bound, _ = _relaxed(load, pool, None)
     ranks = sorted({m.priority for m in load.models})
@@ -161,7 +161,7 @@ def closest(load: Workload, pool: Candidates) -> Composition:
     return nothing if found is None else replace(found, bound=bound)
 
 
-def _relaxed(load: Workload, pool: Candidates, weight: FloatArray | None) -> tuple[float, IntArray]:
+def _relaxed(load: Workload, pool: GpuletCandidates, weight: FloatArray | None) -> tuple[float, IntArray]:
     """By the linear programme, the least number of devices (inf: no number does), and the candidates by reduced
     cost, cheapest first. With `weight`, those that serve most on the devices there are."""
     from scipy.optimize import linprog  # loaded when first needed: it takes half a second
@@ -253,14 +253,14 @@ def _solved(programme: _Programme, nodes: int, weight: FloatArray | None) -> Com
     return Composition(tuple(packed), 0.0, tuple(min(1.0, float(c)) for c in cover))
 
 
-def pack(load: Workload, pool: Candidates, chosen: Sequence[int], devices: int) -> list[tuple[int, ...]] | None:
+def pack(load: Workload, pool: GpuletCandidates, chosen: Sequence[int], devices: int) -> list[tuple[int, ...]] | None:
     """`chosen` gpu-lets of one level on so many devices: each within capacity, memory, number and pressure; or, where
     that was not found, pressure divided as evenly as may be, which often settles too. None if neither was found."""
     return _packed(load, pool, chosen, devices, True) or _packed(load, pool, chosen, devices, False)
 
 
 def _packed(
-    load: Workload, pool: Candidates, chosen: Sequence[int], devices: int, strict: bool
+    load: Workload, pool: GpuletCandidates, chosen: Sequence[int], devices: int, strict: bool
 ) -> list[tuple[int, ...]] | None:
     """Largest first, depth first, so many counted steps; where not `strict` the device with least pressure first."""
     level = load.levels[int(pool.level[chosen[0]])]

@@ -23,7 +23,7 @@ _HOLDS = 1.0 - 1e-12
 
 
 @dataclass(frozen=True)
-class Placed:
+class PlacedGpulet:
     """A gpu-let: `share` (number), its `models` (numbers), the `rates` that it has to serve, and the `batches`."""
 
     share: int
@@ -42,7 +42,7 @@ class Timing:
     room: float
 
 
-def pressures(load: Workload, gpulets: Sequence[Placed]) -> list[float | None]:
+def pressures(load: Workload, gpulets: Sequence[PlacedGpulet]) -> list[float | None]:
     """What presses on each gpu-let: the sum of its neighbours' pressures, None without neighbours."""
     own = []
     for g in gpulets:
@@ -52,7 +52,7 @@ def pressures(load: Workload, gpulets: Sequence[Placed]) -> list[float | None]:
     return [total - p if len(own) > 1 else None for p in own]
 
 
-def timing(load: Workload, gpulet: Placed, beside: float | None) -> Timing:
+def timing(load: Workload, gpulet: PlacedGpulet, beside: float | None) -> Timing:
     """Execution time and duty cycle of `gpulet` with a pressure of `beside` on it."""
     busy = 0.0
     for m, b in zip(gpulet.models, gpulet.batches, strict=True):
@@ -75,7 +75,7 @@ def _roomiest(busy: FloatArray, longest: FloatArray, slo: float) -> tuple[FloatA
     return duty, room
 
 
-def fitted(load: Workload, gpulet: Placed, share: int, beside: float | None) -> Placed | None:
+def fitted(load: Workload, gpulet: PlacedGpulet, share: int, beside: float | None) -> PlacedGpulet | None:
     """`gpulet` at `share` with the batches that leave most room beside that pressure, or None if none hold."""
     members = list(gpulet.models)
     rates = np.array(gpulet.rates)
@@ -99,13 +99,13 @@ def fitted(load: Workload, gpulet: Placed, share: int, beside: float | None) -> 
     return replace(gpulet, share=share, batches=tuple(int(b) for b in need[:, best]))
 
 
-def rooms(load: Workload, gpulets: Sequence[Placed]) -> list[float]:
+def rooms(load: Workload, gpulets: Sequence[PlacedGpulet]) -> list[float]:
     """The room that each gpu-let of a device leaves."""
     beside = pressures(load, gpulets)
     return [timing(load, g, b).room for g, b in zip(gpulets, beside, strict=True)]
 
 
-def settled(load: Workload, gpulets: Sequence[Placed]) -> tuple[Placed, ...] | None:
+def settled(load: Workload, gpulets: Sequence[PlacedGpulet]) -> tuple[PlacedGpulet, ...] | None:
     """The gpu-lets of one device, each within its objectives beside the others; None if no way was found.
 
     First what does not hold gets other batches, or a larger share where some is free; then shares are made smaller
@@ -115,7 +115,7 @@ def settled(load: Workload, gpulets: Sequence[Placed]) -> tuple[Placed, ...] | N
     return None if held is None else _roomier(load, _smaller(load, held))
 
 
-def _smaller(load: Workload, gpulets: tuple[Placed, ...]) -> tuple[Placed, ...]:
+def _smaller(load: Workload, gpulets: tuple[PlacedGpulet, ...]) -> tuple[PlacedGpulet, ...]:
     """Each gpu-let's share made smaller while all hold, the largest first."""
     current = gpulets
     for _ in range(_ROUNDS):
@@ -131,7 +131,7 @@ def _smaller(load: Workload, gpulets: tuple[Placed, ...]) -> tuple[Placed, ...]:
     return current
 
 
-def _roomier(load: Workload, gpulets: tuple[Placed, ...]) -> tuple[Placed, ...]:
+def _roomier(load: Workload, gpulets: tuple[PlacedGpulet, ...]) -> tuple[PlacedGpulet, ...]:
     """Other batches at the same shares while that leaves more room where there is least."""
     current = gpulets
     for _ in range(_ROUNDS):
@@ -145,13 +145,13 @@ def _roomier(load: Workload, gpulets: tuple[Placed, ...]) -> tuple[Placed, ...]:
     return current
 
 
-def _changed(load: Workload, gpulets: tuple[Placed, ...], n: int, share: int) -> tuple[Placed, ...] | None:
+def _changed(load: Workload, gpulets: tuple[PlacedGpulet, ...], n: int, share: int) -> tuple[PlacedGpulet, ...] | None:
     """`gpulets` with number `n` at `share`, its batches fitted to the neighbours as they are."""
     new = fitted(load, gpulets[n], share, pressures(load, gpulets)[n])
     return None if new is None else (*gpulets[:n], new, *gpulets[n + 1 :])
 
 
-def _held(load: Workload, gpulets: tuple[Placed, ...]) -> tuple[Placed, ...] | None:
+def _held(load: Workload, gpulets: tuple[PlacedGpulet, ...]) -> tuple[PlacedGpulet, ...] | None:
     """`gpulets` changed until all hold, or None."""
     current = gpulets
     for _ in range(_ROUNDS * len(gpulets)):

@@ -19,20 +19,20 @@ from scheduler.gpulets.demand import Demands, ModelView
 from scheduler.gpulets.fitting import Capacity, Fitted, PlanFunction, fit
 from scheduler.gpulets.partitions import Partitions
 from scheduler.gpulets.reorganiser_events import (
-    CapacityChanged,
     Event,
-    ExecutorConnected,
-    ExecutorDrained,
+    ExecutorEmptied,
     ExecutorFailed,
     ExecutorLost,
+    ExecutorReady,
     ExecutorStopped,
     FrontLost,
     Instruction,
     ModelsChanged,
     Note,
-    RecordPlan,
+    RecordServingPlan,
     ReserveShare,
-    RulesChanged,
+    ServingCapacityChanged,
+    ServingRulesChanged,
     SetLayout,
     TableChanged,
     TrafficMeasured,
@@ -110,12 +110,12 @@ class Reorganiser:
         return self._replan(event.at_s, "latencies were measured")
 
     @_handle.register
-    def _(self, event: RulesChanged) -> list[Instruction]:
+    def _(self, event: ServingRulesChanged) -> list[Instruction]:
         self.settings, self._plan = event.settings, event.plan
         return self._replan(event.at_s, "the settings changed")
 
     @_handle.register
-    def _(self, event: CapacityChanged) -> list[Instruction]:
+    def _(self, event: ServingCapacityChanged) -> list[Instruction]:
         s = self.state
         before, s.capacity = s.capacity, event.capacity
         if before == event.capacity:
@@ -158,7 +158,7 @@ class Reorganiser:
     # -- executors
 
     @_handle.register
-    def _(self, event: ExecutorConnected) -> list[Instruction]:
+    def _(self, event: ExecutorReady) -> list[Instruction]:
         return self._reconcile() if self.partitions.connected(event.executor) else []
 
     @_handle.register
@@ -173,7 +173,7 @@ class Reorganiser:
         return [Note("executor_lost", message, {"executor": event.executor, "reason": event.reason})]
 
     @_handle.register
-    def _(self, event: ExecutorDrained) -> list[Instruction]:
+    def _(self, event: ExecutorEmptied) -> list[Instruction]:
         return self._reconcile() if self.partitions.drained(event.executor) else []
 
     @_handle.register
@@ -262,7 +262,7 @@ class Reorganiser:
         s.problem, s.plan, s.capped, s.refused = found.problem, found.plan, dict(found.capped), refused
         out: list[Instruction] = []
         if not same or not told:
-            out.append(RecordPlan(found.problem, found.plan, cause))
+            out.append(RecordServingPlan(found.problem, found.plan, cause))
         out += [Note("model_refused", reason) for reason in news]
         for name, part in found.capped.items():
             words = f"{name} is served at {100 * part:.0f} % of the rate that is asked: the rest of the share is taken"

@@ -36,7 +36,7 @@ class ModelsChanged:
 
 
 @dataclass(frozen=True)
-class ExecutorConnected:
+class ExecutorReady:
     """An executor has loaded and warmed its models."""
 
     at_s: float
@@ -44,7 +44,7 @@ class ExecutorConnected:
 
 
 @dataclass(frozen=True)
-class ExecutorDrained:
+class ExecutorEmptied:
     """Nothing of an executor that has no route any more is outstanding."""
 
     at_s: float
@@ -86,7 +86,7 @@ class FrontLost:
 
 
 @dataclass(frozen=True)
-class CapacityChanged:
+class ServingCapacityChanged:
     """What serving may take of the device has changed (cameras came, went, or have another floor)."""
 
     at_s: float
@@ -102,7 +102,7 @@ class TableChanged:
 
 
 @dataclass(frozen=True)
-class RulesChanged:
+class ServingRulesChanged:
     """The operator wants other settings, or another policy."""
 
     at_s: float
@@ -113,15 +113,15 @@ class RulesChanged:
 Event = (
     TrafficMeasured
     | ModelsChanged
-    | ExecutorConnected
-    | ExecutorDrained
+    | ExecutorReady
+    | ExecutorEmptied
     | ExecutorLost
     | ExecutorFailed
     | ExecutorStopped
     | FrontLost
-    | CapacityChanged
+    | ServingCapacityChanged
     | TableChanged
-    | RulesChanged
+    | ServingRulesChanged
 )
 
 
@@ -175,7 +175,7 @@ class TrimExecutor:
 
 
 @dataclass(frozen=True)
-class RecordPlan:
+class RecordServingPlan:
     """Keep the problem, its plan, and what it was made for."""
 
     problem: ServingProblem
@@ -217,7 +217,7 @@ Instruction = (
     | SetLayout
     | StopExecutor
     | TrimExecutor
-    | RecordPlan
+    | RecordServingPlan
     | VersionServed
     | VersionFailed
     | Note

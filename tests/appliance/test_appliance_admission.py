@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from edge.appliance.admission import ServedNow, admit_camera, admit_model
+from edge.appliance.admission import ServedLoad, admit_camera, admit_model
 from edge.core.configs import InferenceConfig
 from edge.core.errors import InvalidValue
 from edge.core.profiles import InferencePoint
@@ -17,7 +17,7 @@ from edge.runtime.serving_cameras import CamerasNow
 from edge.settings import AdmissionCamera, ModelCandidate, ServingPlanning
 
 ROWS = {p: (200.0 / p, 400.0 / p) for p in range(5, 101, 5)}
-SERVED = ServedNow((ServedModel("plates", 20.0, 100.0),), DeviceTable("toy", {"plates": ROWS, "faces": ROWS}, {}))
+SERVED = ServedLoad((ServedModel("plates", 20.0, 100.0),), DeviceTable("toy", {"plates": ROWS, "faces": ROWS}, {}))
 PROFILE = profile_from_points((InferencePoint(InferenceConfig(5.0, 1.0), 0.2, 1.0),))
 WINDOW = WindowProblem("w", 1.0, 100.0, (StreamProblem("gate", 0.6, PROFILE, ()),))
 FACES = ModelCandidate(name="faces", rate=50, slo_ms=100)

@@ -21,7 +21,15 @@ from edge.appliance.explained import (
 from edge.core.configs import InferenceConfig, RetrainingConfig
 from edge.core.profiles import Estimate, InferencePoint, InferenceProfile, RetrainingProfile
 from edge.core.window import RetrainingOption, StreamProblem, WindowProblem
-from edge.store.values import CameraWindow, Cost, JobRecord, PlanRecord, ProfileRecord, WindowDetail, WindowRecord
+from edge.store.values import (
+    CameraWindow,
+    JobRecord,
+    PlanRecord,
+    ProfileRecord,
+    RecordedCost,
+    WindowDetail,
+    WindowRecord,
+)
 from scheduler.policies import WINDOW_POLICIES, window_policy
 
 T = 1790000000.0
@@ -75,7 +83,7 @@ def detail(*plans: PlanRecord, jobs: tuple[JobRecord, ...] = (), open_: bool = F
         ProfileRecord(n, 3, camera, p.config.id, T + 9, p.to_json())
         for n, (camera, p) in enumerate((c, p) for c in ("gate", "yard") for p in PROFILES)
     )
-    costs = (Cost(3, None, "planning", 0.1, 0.1), Cost(3, "gate", "retraining", 8.0, 20.0))
+    costs = (RecordedCost(3, None, "planning", 0.1, 0.1), RecordedCost(3, "gate", "retraining", 8.0, 20.0))
     return WindowDetail(window, plans, profiles, jobs, (), costs)
 
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edge.demo.scene import CHARACTERS, CLASSES, Scene, SceneSpec, conditions
-from edge.demo.scene_layout import Lane
+from edge.demo.scene_layout import SceneLane
 
 SPECS = [SceneSpec(seed=3, character=c, day_s=600.0) for c in range(len(CHARACTERS))]
 
@@ -148,7 +148,7 @@ def test_other_sizes_show_the_same_objects() -> None:
 @settings(max_examples=80, deadline=None)
 @given(t_s=st.floats(0.0, 3000.0), seed=st.integers(0, 1000))
 def test_vehicles_at_a_light_keep_their_distance(t_s: float, seed: int) -> None:
-    lane = Lane((0.0, 44.0), (0.0, 6.0), 8.0, 20.0, (0,), 1.0, stop_m=10.0, period_s=24.0, green=0.5)
+    lane = SceneLane((0.0, 44.0), (0.0, 6.0), 8.0, 20.0, (0,), 1.0, stop_m=10.0, period_s=24.0, green=0.5)
     places = sorted(along for _, along, _ in lane.occupants(t_s, seed, 0))
     assert all(0.0 <= along <= lane.length for along in places)
     assert all(b - a >= 12.9 for a, b in itertools.pairwise(places))

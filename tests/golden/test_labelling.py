@@ -14,7 +14,7 @@ from edge.core.errors import InvalidValue
 from edge.core.labels import LabelledFrame, SampledFrame
 from edge.core.vision import Detections
 from edge.detectors.classes import ClassMap
-from golden.budget import Candidate, allowance, choose, evenly, hints
+from golden.budget import SampledCandidate, allowance, choose, evenly, hints
 from golden.ensemble import EnsembleTeacher
 from golden.labelling import Labeller, read_picture
 from golden.quality import label_quality
@@ -80,9 +80,9 @@ def test_pictures_that_cannot_be_read_are_counted(jpeg: Path, tmp_path: Path) ->
 # -- budget
 
 
-def candidates(n: int, seed: int = 0) -> list[Candidate]:
+def candidates(n: int, seed: int = 0) -> list[SampledCandidate]:
     rng = np.random.default_rng(seed)
-    return [Candidate(str(i), float(i), *rng.random(3)) for i in range(n)]
+    return [SampledCandidate(str(i), float(i), *rng.random(3)) for i in range(n)]
 
 
 def test_every_frame_has_the_same_chance_in_the_base_part() -> None:
@@ -96,8 +96,8 @@ def test_every_frame_has_the_same_chance_in_the_base_part() -> None:
 
 
 def test_the_rest_goes_to_what_teaches_most() -> None:
-    dull = [Candidate(str(i), float(i)) for i in range(20)]
-    dull[7] = Candidate("7", 7.0, doubt=0.9, change=3.0, novelty=1.0)
+    dull = [SampledCandidate(str(i), float(i)) for i in range(20)]
+    dull[7] = SampledCandidate("7", 7.0, doubt=0.9, change=3.0, novelty=1.0)
     chosen = choose(dull, 5, 0.0, base_share=0.8)
     assert [c.id for c in chosen if c.purpose == "train"] == ["7"]
 

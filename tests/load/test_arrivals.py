@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from edge.core.errors import InvalidValue, NotFound
 from edge.load.arrivals import (
     Bursty,
-    Demand,
     Flat,
     Floats,
+    OfferedLoad,
     Pattern,
     Poisson,
     RecordedRates,
@@ -50,7 +50,7 @@ patterns: st.SearchStrategy[Pattern] = st.one_of(
 def test_times_are_ordered_within_the_run_and_repeatable(
     pattern: Pattern, wave: Wave, rate: float, duration_s: float, seed: int
 ) -> None:
-    demand = Demand(pattern, rate, wave)
+    demand = OfferedLoad(pattern, rate, wave)
     times = arrivals(demand, duration_s, seed, "a")
     assert np.all(np.diff(times) >= 0)
     assert np.all((times >= 0) & (times < duration_s))
@@ -60,7 +60,7 @@ def test_times_are_ordered_within_the_run_and_repeatable(
 @settings(max_examples=50)
 @given(waves, st.floats(20, 500), seeds)
 def test_as_many_arrive_as_rate_and_wave_say(wave: Wave, rate: float, seed: int) -> None:
-    times = arrivals(Demand(Poisson(), rate, wave), 120.0, seed)
+    times = arrivals(OfferedLoad(Poisson(), rate, wave), 120.0, seed)
     for begin, end in ((0.0, 120.0), (0.0, 40.0), (40.0, 120.0)):
         low, high = wave.accumulated(np.array([begin, end]))
         expected = rate * (high - low)
@@ -71,7 +71,7 @@ def test_as_many_arrive_as_rate_and_wave_say(wave: Wave, rate: float, seed: int)
 @given(st.floats(5, 300), seeds)
 @settings(max_examples=30)
 def test_poisson_gaps_are_exponential(rate: float, seed: int) -> None:
-    gaps = np.sort(np.diff(arrivals(Demand(Poisson(), rate), 2000 / rate, seed)))
+    gaps = np.sort(np.diff(arrivals(OfferedLoad(Poisson(), rate), 2000 / rate, seed)))
     # Kolmogorov-Smirnov: the distance to the exponential distribution, limit at p about 1e-7.
     expected = 1 - np.exp(-gaps * rate)
     distance = np.max(np.abs(expected - np.arange(1, len(gaps) + 1) / len(gaps)))
@@ -81,7 +81,7 @@ def test_poisson_gaps_are_exponential(rate: float, seed: int) -> None:
 @pytest.mark.parametrize(("burstiness", "calm"), [(2.0, 0.0), (5.0, 0.0), (5.0, 0.5), (20.0, 0.1)])
 def test_bursts_keep_the_mean_and_are_as_uneven_as_asked(burstiness: float, calm: float) -> None:
     pattern = Bursty(burstiness, 0.5, calm)
-    times = arrivals(Demand(pattern, 100), 20_000, 3)
+    times = arrivals(OfferedLoad(pattern, 100), 20_000, 3)
     assert len(times) / 20_000 == pytest.approx(100, rel=0.1)
     counts = np.bincount(np.floor(times / 20).astype(int), minlength=1000)
     # Variance over mean of the counts in long intervals: 1 for Poisson, plus what the two states' rates add.
@@ -93,13 +93,13 @@ def test_bursts_keep_the_mean_and_are_as_uneven_as_asked(burstiness: float, calm
 
 
 def test_burstiness_of_one_is_poisson() -> None:
-    times = arrivals(Demand(Bursty(1.0), 200), 1000, 5)
+    times = arrivals(OfferedLoad(Bursty(1.0), 200), 1000, 5)
     counts = np.bincount(times.astype(int), minlength=1000)
     assert counts.var() / counts.mean() == pytest.approx(1, abs=0.25)
 
 
 def test_a_burst_is_as_fast_as_asked() -> None:
-    times = arrivals(Demand(Bursty(10.0, burst_s=20.0), 50), 4000, 1)
+    times = arrivals(OfferedLoad(Bursty(10.0, burst_s=20.0), 50), 4000, 1)
     counts = np.bincount(times.astype(int), minlength=4000)
     assert np.median(counts[counts > 200]) == pytest.approx(500, rel=0.05)
     assert np.count_nonzero(counts == 0) > 3000
@@ -108,14 +108,14 @@ def test_a_burst_is_as_fast_as_asked() -> None:
 @given(st.lists(st.floats(0, 9), min_size=1, max_size=20), st.integers(1, 4))
 def test_recorded_instants_come_back_and_loop(times: list[float], rounds: int) -> None:
     record = RecordedTimes(np.sort(np.array(times)), 10.0)
-    got = arrivals(Demand(record), 10.0 * rounds, 0)
+    got = arrivals(OfferedLoad(record), 10.0 * rounds, 0)
     assert np.allclose(got, np.concatenate([record.times_s + 10 * n for n in range(rounds)]))
 
 
 @given(st.lists(st.floats(0, 9), min_size=1, max_size=20), st.floats(0.2, 5))
 def test_another_rate_replays_the_record_at_another_speed(times: list[float], speed: float) -> None:
     record = RecordedTimes(np.sort(np.array(times)), 10.0)
-    got = arrivals(Demand(record, record.mean_rate * speed), 9.99 / speed, 0)
+    got = arrivals(OfferedLoad(record, record.mean_rate * speed), 9.99 / speed, 0)
     assert np.allclose(got, record.times_s / speed)
 
 
@@ -123,13 +123,13 @@ def test_recorded_rates_are_followed_and_scaled() -> None:
     record = RecordedRates(np.array([10.0, 0.0, 50.0]), 5.0)
     assert record.mean_rate == pytest.approx(20)
     for rate, factor in ((None, 1.0), (200.0, 10.0)):
-        times = arrivals(Demand(record, rate), 3000.0, 2)
+        times = arrivals(OfferedLoad(record, rate), 3000.0, 2)
         per_phase = np.bincount((times % 15 // 5).astype(int), minlength=3) / 1000
         assert per_phase == pytest.approx([10 * factor, 0, 50 * factor], rel=0.05)
 
 
 def test_models_get_different_times_and_the_order_of_models_does_not_matter() -> None:
-    demand = Demand(Poisson(), 10)
+    demand = OfferedLoad(Poisson(), 10)
     a, b = (arrivals(demand, 60, 7, name) for name in ("a", "b"))
     assert not np.array_equal(a[:5], b[:5])
     assert not np.array_equal(a[:5], arrivals(demand, 60, 8, "a")[:5])
@@ -173,10 +173,10 @@ def test_a_waves_integral_is_that_of_its_factor(wave: Wave) -> None:
         (lambda: RecordedTimes(np.array([2.0, 1.0]), 3.0), "recorded times"),
         (lambda: RecordedTimes(np.array([0.0, 1.0]), 1.0), "recorded period_s"),
         (lambda: RecordedRates(np.array([0.0]), 1.0), "recorded rates"),
-        (lambda: arrivals(Demand(Poisson()), 10, 0), "rate"),
-        (lambda: arrivals(Demand(Poisson(), -1), 10, 0), "rate"),
-        (lambda: arrivals(Demand(Poisson(), 1e6), 1e6, 0), "rate"),
-        (lambda: arrivals(Demand(Poisson(), 1), 0, 0), "duration_s"),
+        (lambda: arrivals(OfferedLoad(Poisson()), 10, 0), "rate"),
+        (lambda: arrivals(OfferedLoad(Poisson(), -1), 10, 0), "rate"),
+        (lambda: arrivals(OfferedLoad(Poisson(), 1e6), 1e6, 0), "rate"),
+        (lambda: arrivals(OfferedLoad(Poisson(), 1), 0, 0), "duration_s"),
     ],
 )
 def test_bad_numbers_are_named(build: object, path: str) -> None:

@@ -20,7 +20,7 @@ from edge.commands import load as command
 from edge.core.errors import InvalidValue, MagpieError, NotFound, Unavailable
 from edge.core.oip import DATATYPES
 from edge.load.arrivals import arrivals
-from edge.load.run import Progress, run_load
+from edge.load.run import LoadProgress, run_load
 from edge.load.spec import LoadSpec, parse_load
 
 
@@ -114,9 +114,9 @@ async def test_warming_up_does_not_count(url: str, service: Manners) -> None:
 
 async def test_a_run_can_be_ended_early_and_tells_how_it_goes(url: str, service: Manners) -> None:
     stop = asyncio.Event()
-    told: list[Progress] = []
+    told: list[LoadProgress] = []
 
-    def progress(now: Progress) -> None:
+    def progress(now: LoadProgress) -> None:
         told.append(now)
         if now.answered:
             stop.set()

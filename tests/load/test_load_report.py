@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge.load.report import LoadReport, ModelReport, Outcome, Trace, kept_up, model_report
+from edge.load.report import LoadReport, ModelReport, RequestOutcome, RequestTrace, kept_up, model_report
 
 DUE, SENT, TOOK = st.floats(0, 9.99), st.floats(-0.0005, 2), st.floats(0.0001, 3)
 
 
-def trace(*requests: tuple[float, float | None, float | None, Outcome]) -> Trace:
+def trace(*requests: tuple[float, float | None, float | None, RequestOutcome]) -> RequestTrace:
     """Of (due, sent, done, outcome) in seconds."""
     due, sent, done = (
         np.array([math.nan if (at := r[n]) is None else at for r in requests], dtype=np.float64) for n in range(3)
     )
-    return Trace(due, sent, done, np.array([r[3] for r in requests], np.uint8))
+    return RequestTrace(due, sent, done, np.array([r[3] for r in requests], np.uint8))
 
 
 def report(*models: ModelReport) -> LoadReport:
@@ -28,17 +28,17 @@ def report(*models: ModelReport) -> LoadReport:
 
 
 @st.composite
-def traces(draw: st.DrawFn) -> Trace:
+def traces(draw: st.DrawFn) -> RequestTrace:
     requests = []
     for due in sorted(draw(st.lists(DUE, max_size=40))):
-        outcome = draw(st.sampled_from(Outcome))
-        sent = None if outcome == Outcome.UNSENT else due + draw(SENT)
+        outcome = draw(st.sampled_from(RequestOutcome))
+        sent = None if outcome == RequestOutcome.UNSENT else due + draw(SENT)
         requests.append((due, sent, None if sent is None else sent + draw(TOOK), outcome))
     return trace(*requests)
 
 
 @given(traces(), st.none() | st.floats(1, 3000))
-def test_every_request_is_counted_once(requests: Trace, slo_ms: float | None) -> None:
+def test_every_request_is_counted_once(requests: RequestTrace, slo_ms: float | None) -> None:
     m = model_report("m", slo_ms, 1, requests, 10.0)
     c = m.counts
     assert c.offered == len(requests.due_s) == c.sent + c.unsent
@@ -54,9 +54,9 @@ def test_every_request_is_counted_once(requests: Trace, slo_ms: float | None) ->
 
 
 @given(traces())
-def test_quantiles_are_latencies_that_occurred(requests: Trace) -> None:
+def test_quantiles_are_latencies_that_occurred(requests: RequestTrace) -> None:
     m = model_report("m", 100, 1, requests, 10.0)
-    occurred = requests.latency_ms[requests.outcome == Outcome.ANSWERED]
+    occurred = requests.latency_ms[requests.outcome == RequestOutcome.ANSWERED]
     if not m.counts.answered:
         assert m.latency_ms == {}
         return
@@ -69,7 +69,7 @@ def test_quantiles_are_latencies_that_occurred(requests: Trace) -> None:
 
 def test_latency_counts_from_when_a_request_was_due() -> None:
     """A server that stalls must not look fast because the client waited for it."""
-    stalled = [(n * 0.1, 1.0 + n * 0.001, 1.01 + n * 0.001, Outcome.ANSWERED) for n in range(10)]
+    stalled = [(n * 0.1, 1.0 + n * 0.001, 1.01 + n * 0.001, RequestOutcome.ANSWERED) for n in range(10)]
     m = model_report("m", 50, 1, trace(*stalled), 10.0)
     assert m.latency_ms["max"] == pytest.approx(1010)
     assert m.counts.late == 10
@@ -79,18 +79,20 @@ def test_latency_counts_from_when_a_request_was_due() -> None:
 
 
 def test_a_request_sent_a_grain_early_does_not_look_faster() -> None:
-    early = trace((1.0, 0.9995, 1.0095, Outcome.ANSWERED))
+    early = trace((1.0, 0.9995, 1.0095, RequestOutcome.ANSWERED))
     assert early.latency_ms[0] == pytest.approx(10)
     assert early.lag_ms[0] == 0
 
 
 def test_without_an_objective_only_what_went_unanswered_is_a_violation() -> None:
-    m = model_report("m", None, 1, trace((0, 0, 5, Outcome.ANSWERED), (1, 1, 2, Outcome.DROPPED)), 10.0)
+    m = model_report("m", None, 1, trace((0, 0, 5, RequestOutcome.ANSWERED), (1, 1, 2, RequestOutcome.DROPPED)), 10.0)
     assert (m.counts.late, m.counts.violations, m.violation_ratio) == (0, 1, 0.5)
 
 
 def test_what_the_client_never_sent_is_no_violation_of_the_server() -> None:
-    m = model_report("m", 100, 1, trace((0, 0, 0.01, Outcome.ANSWERED), (1, None, None, Outcome.UNSENT)), 10.0)
+    m = model_report(
+        "m", 100, 1, trace((0, 0, 0.01, RequestOutcome.ANSWERED), (1, None, None, RequestOutcome.UNSENT)), 10.0
+    )
     assert (m.counts.offered, m.counts.unsent, m.counts.violations, m.violation_ratio) == (2, 1, 0, 0.0)
     assert not kept_up([m])
     assert "did not keep up" in report(m).table()
@@ -104,8 +106,11 @@ def test_no_requests_make_a_report_too() -> None:
 
 
 def test_the_report_is_json_and_a_table() -> None:
-    done = [(n * 0.01, n * 0.01, n * 0.01 + 0.001 * n, Outcome.ANSWERED) for n in range(100)]
-    lost = [(5 + n, 5 + n, 5.5 + n, o) for n, o in enumerate((Outcome.DROPPED, Outcome.REJECTED, Outcome.FAILED))]
+    done = [(n * 0.01, n * 0.01, n * 0.01 + 0.001 * n, RequestOutcome.ANSWERED) for n in range(100)]
+    lost = [
+        (5 + n, 5 + n, 5.5 + n, o)
+        for n, o in enumerate((RequestOutcome.DROPPED, RequestOutcome.REJECTED, RequestOutcome.FAILED))
+    ]
     m = model_report("lenet", 90, 2, trace(*done, *lost), 10.0, {"504: too late": 1})
     whole = report(m)
     value = json.loads(json.dumps(whole.to_json(), allow_nan=False))
@@ -132,7 +137,7 @@ def test_the_report_is_json_and_a_table() -> None:
 
 def test_reports_of_runs_add_up() -> None:
     """The ratio of the whole run is of all models' requests, not the mean of the models' ratios."""
-    many = trace(*((n * 0.01, n * 0.01, n * 0.01, Outcome.ANSWERED) for n in range(99)))
-    one = trace((0.0, 0.0, 1.0, Outcome.DROPPED))
+    many = trace(*((n * 0.01, n * 0.01, n * 0.01, RequestOutcome.ANSWERED) for n in range(99)))
+    one = trace((0.0, 0.0, 1.0, RequestOutcome.DROPPED))
     models = tuple(model_report(name, 10, 1, t, 1.0) for name, t in (("a", many), ("b", one)))
     assert report(*models).violation_ratio == pytest.approx(0.01)

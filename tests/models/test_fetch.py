@@ -25,24 +25,24 @@ from edge.models.fetch import (
     Fetched,
     Fetcher,
     FetchFailed,
+    FetchPatience,
+    FetchProgress,
+    FetchWaiting,
     Happening,
-    Patience,
-    Progress,
     StartedAnew,
     Trouble,
-    Waiting,
     mirror_address,
 )
 from edge.models.folder import ModelsFolder
 
 WRONG = bytes(255 - b for b in CONTENT)
-PATIENCE = Patience(timeout_s=5.0)
+PATIENCE = FetchPatience(timeout_s=5.0)
 
 
 class Bench:
     """A fetcher whose clock and pauses are the test's; `heard` has what it told."""
 
-    def __init__(self, folder: ModelsFolder, patience: Patience = PATIENCE) -> None:
+    def __init__(self, folder: ModelsFolder, patience: FetchPatience = PATIENCE) -> None:
         self.folder, self.clock = folder, ManualClock()
         self.heard: list[Happening] = []
         self.pauses: list[float] = []
@@ -55,7 +55,7 @@ class Bench:
 
     def _tell(self, happening: Happening) -> None:
         self.heard.append(happening)
-        if isinstance(happening, Progress):
+        if isinstance(happening, FetchProgress):
             self.clock.advance(self.chunk_s)
 
     def fetch(self, entry: CatalogueEntry, *addresses: str) -> Fetched:
@@ -102,8 +102,8 @@ def test_a_file_comes_with_its_notice(bench: Bench) -> None:
         "bytes": len(CONTENT), "licence": "Apache-2.0", "attribution": "Ann Author", "origin": "fetched",
         "at": "2023-11-14T22:13:20Z", "modified": False,
     }  # fmt: skip
-    assert [h for h in bench.heard if not isinstance(h, Progress)] == []
-    assert bench.heard[-1] == Progress("net", len(CONTENT), len(CONTENT))
+    assert [h for h in bench.heard if not isinstance(h, FetchProgress)] == []
+    assert bench.heard[-1] == FetchProgress("net", len(CONTENT), len(CONTENT))
 
 
 def test_a_file_that_was_put_there_by_hand_gets_a_notice_too(bench: Bench) -> None:
@@ -134,7 +134,7 @@ def test_what_broke_off_goes_on_exactly_there(bench: Bench, reset: bool) -> None
 def test_wherever_it_breaks_off_the_file_is_the_same(
     tmp_path_factory: pytest.TempPathFactory, cuts: list[int], ranges: bool, chunked: bool
 ) -> None:
-    bench = Bench(ModelsFolder(tmp_path_factory.mktemp("models")), Patience(tries=7, timeout_s=5.0))
+    bench = Bench(ModelsFolder(tmp_path_factory.mktemp("models")), FetchPatience(tries=7, timeout_s=5.0))
     answers = [Answer(cut=cut, ranges=ranges, chunked=chunked) for cut in cuts] + [
         Answer(ranges=ranges, chunked=chunked)
     ]
@@ -252,7 +252,7 @@ def test_a_file_of_another_length_is_refused_before_it_is_read(bench: Bench, con
     with LyingServer(content) as server:
         assert refused(bench, entry_of(), server.url()) == ["wrong_length"]
     assert len(server.asked) == 1
-    assert not [h for h in bench.heard if isinstance(h, Progress)]
+    assert not [h for h in bench.heard if isinstance(h, FetchProgress)]
 
 
 @pytest.mark.parametrize(
@@ -316,7 +316,7 @@ def test_a_server_that_gives_nothing_is_given_up_after_some_tries(bench: Bench) 
 
 
 def test_bytes_that_come_do_not_count_as_a_failed_try(folder: ModelsFolder) -> None:
-    bench = Bench(folder, Patience(tries=2, timeout_s=5.0))
+    bench = Bench(folder, FetchPatience(tries=2, timeout_s=5.0))
     with LyingServer(CONTENT, *[Answer(cut=70_000)] * 4, Answer()) as server:
         bench.fetch(entry_of(), server.url())
     assert len(server.asked) == 5
@@ -340,14 +340,14 @@ def test_a_busy_server_says_when_to_come_again(bench: Bench, headers: dict[str, 
 
 def test_a_server_that_says_nothing(folder: ModelsFolder) -> None:
     done = threading.Event()
-    bench = Bench(folder, Patience(tries=1, timeout_s=0.05))
+    bench = Bench(folder, FetchPatience(tries=1, timeout_s=0.05))
     with LyingServer(CONTENT, Answer(hold=done.wait)) as server:
         assert refused(bench, entry_of(), server.url()) == ["timed_out"]
         done.set()
 
 
 def test_a_server_that_is_next_to_silent(folder: ModelsFolder) -> None:
-    bench = Bench(folder, Patience(tries=1, slowest=1e5, over_s=3.0, timeout_s=5.0))
+    bench = Bench(folder, FetchPatience(tries=1, slowest=1e5, over_s=3.0, timeout_s=5.0))
     bench.chunk_s = 1.0  # pieces of at most 64 KiB: less than 100 kB a second
     with LyingServer(CONTENT) as server:
         assert refused(bench, entry_of(), server.url()) == ["too_slow"]
@@ -464,7 +464,7 @@ def test_a_folder_continues_what_a_server_began(folder: ModelsFolder, tmp_path: 
     (tmp_path / "net.onnx").write_bytes(CONTENT)
     bench = Bench(folder)
     bench.fetch(entry_of(), mirror_address(str(tmp_path), "net.onnx"))
-    first = next(h for h in bench.heard if isinstance(h, Progress))
+    first = next(h for h in bench.heard if isinstance(h, FetchProgress))
     assert first.done > 120_000
     assert folder.file("net.onnx").read_bytes() == CONTENT
 
@@ -495,7 +495,7 @@ def _pull(folder: Path, address: str, gate: str) -> None:
 
     def tell(happening: Happening) -> None:
         heard.append(happening)
-        if isinstance(happening, Waiting):
+        if isinstance(happening, FetchWaiting):
             Path(gate).touch()
 
     done = Fetcher(ModelsFolder(folder), ManualClock(), lambda _: None, tell).fetch(entry_of(), (address,))
@@ -572,7 +572,7 @@ def test_a_disk_without_room_is_told_before_anything_comes(bench: Bench, monkeyp
     with LyingServer(CONTENT) as server, pytest.raises(DiskFull) as full:
         bench.fetch(entry_of(), server.url())
     assert "0.3 MB are to come" in str(full.value)
-    assert not [h for h in bench.heard if isinstance(h, Progress)]
+    assert not [h for h in bench.heard if isinstance(h, FetchProgress)]
 
 
 def test_a_folder_that_is_none(tmp_path: Path) -> None:

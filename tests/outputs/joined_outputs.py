@@ -10,12 +10,12 @@ from edge.appliance.outputs import Outputs, Snapshot, World
 from edge.core.clock import SystemClock
 from edge.core.errors import InvalidValue, NotFound
 from edge.ingest.secrets import check_named
-from edge.outputs.messages import Pace
+from edge.outputs.messages import RetryPace
 from edge.settings import OutputsSettings, parse
 from edge.store.store import Store
 
 #: Pauses between tries are short, so that tests need not be long.
-PACE = Pace(0.02, 0.1)
+PACE = RetryPace(0.02, 0.1)
 
 
 @dataclass

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edge.core.errors import InvalidValue
-from edge.outputs.messages import MAX_BYTES, Limits, Pace, Wanted, judge, retry_after_s, size_of, surplus
+from edge.outputs.messages import MAX_BYTES, QueueLimits, RetryPace, Wanted, judge, retry_after_s, size_of, surplus
 
 _sizes = st.lists(st.integers(1, 1000), max_size=60)
 
 
 @given(_sizes, st.integers(1, 80), st.integers(1, 20_000))
 def test_a_queue_loses_the_oldest_and_no_more_than_it_must(sizes: list[int], messages: int, most: int) -> None:
-    limits = Limits(messages, most, 1.0)
+    limits = QueueLimits(messages, most, 1.0)
     gone = surplus(sizes, len(sizes), sum(sizes), limits)
     kept = sizes[gone:]
     assert len(kept) <= messages
@@ -28,15 +28,15 @@ def test_a_queue_loses_the_oldest_and_no_more_than_it_must(sizes: list[int], mes
 
 @given(st.floats(0.01, 10), st.floats(10, 1000), st.integers(1, 10_000), st.floats(0, 1))
 def test_pauses_grow_to_their_limit_and_never_shrink(first: float, most: float, failures: int, chance: float) -> None:
-    pace = Pace(first, most)
+    pace = RetryPace(first, most)
     pause = pace.pause_s(failures, chance)
     assert 0.75 * min(first, most) <= pause <= most
     assert pace.pause_s(failures + 1, chance) >= pause
 
 
 def test_pauses_are_doubled_each_time() -> None:
-    assert [Pace(1, 60).pause_s(n, 0.0) for n in range(1, 9)] == [1, 2, 4, 8, 16, 32, 60, 60]
-    assert Pace(1, 60).pause_s(1, 1.0) == 0.75
+    assert [RetryPace(1, 60).pause_s(n, 0.0) for n in range(1, 9)] == [1, 2, 4, 8, 16, 32, 60, 60]
+    assert RetryPace(1, 60).pause_s(1, 1.0) == 0.75
 
 
 @pytest.mark.parametrize(

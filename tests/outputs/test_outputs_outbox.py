@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 from edge.core.clock import ManualClock
 from edge.core.errors import InvalidValue, NotFound
-from edge.outputs.messages import Limits, size_of
+from edge.outputs.messages import QueueLimits, size_of
 from edge.outputs.outbox import Outbox
 from edge.store.database import Database
 from edge.store.store import Store, default_url
 
-BIG = Limits(1000, 10_000_000, 1000.0)
+BIG = QueueLimits(1000, 10_000_000, 1000.0)
 
 
 def _outbox(database: Database, **more: Any) -> tuple[Outbox, list[tuple[str, dict[str, Any]]], ManualClock]:
@@ -54,7 +54,7 @@ def test_the_outbox_is_a_bounded_queue(
     actions: list[tuple[Any, ...]], messages: int, most: int, sqlite_template: Path
 ) -> None:
     """Against a plain list: what is delivered, lost and waiting, whatever happens in which order."""
-    limits = Limits(messages, most, 100.0)
+    limits = QueueLimits(messages, most, 100.0)
 
     async def play(folder: Path) -> None:
         shutil.copy(sqlite_template, folder / "magpie.db")
@@ -126,7 +126,7 @@ def test_the_outbox_is_a_bounded_queue(
         asyncio.run(play(Path(folder)))
 
 
-def _over(kept: list[tuple[int, str, float, int]], limits: Limits) -> int:
+def _over(kept: list[tuple[int, str, float, int]], limits: QueueLimits) -> int:
     gone = 0
     while len(kept) - gone > limits.messages or sum(m[3] for m in kept[gone:]) > limits.bytes:
         gone += 1
@@ -149,7 +149,7 @@ async def test_lanes_that_wait_are_left_out(store: Store) -> None:
 
 async def test_each_destination_has_limits_of_its_own(store: Store) -> None:
     box, notes, _ = _outbox(store.database)
-    box.queues.add("small", Limits(3, 10_000_000, 1000.0))
+    box.queues.add("small", QueueLimits(3, 10_000_000, 1000.0))
     box.queues.add("large", BIG)
     for n in range(10):
         box.put("small", "alarm", "north", {"n": n})
@@ -186,7 +186,7 @@ async def test_while_the_database_is_away_messages_wait_in_bounded_memory(store:
 
 async def test_a_clock_that_is_set_right_makes_nothing_old(store: Store) -> None:
     box, _, clock = _outbox(store.database)
-    box.queues.add("d", Limits(100, 10_000_000, 1000.0))
+    box.queues.add("d", QueueLimits(100, 10_000_000, 1000.0))
     box.put("d", "alarm", "north", {"n": 1})
     await box.flush()
     clock._utc_offset_s += 86_400.0 * 365

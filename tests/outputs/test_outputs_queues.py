@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from edge.core.errors import NotFound
-from edge.outputs.messages import Limits
+from edge.outputs.messages import QueueLimits
 from edge.outputs.queues import Queues
 
 
@@ -19,21 +19,21 @@ def notes() -> list[tuple[str, dict[str, Any]]]:
 @pytest.fixture
 def queues(notes: list[tuple[str, dict[str, Any]]]) -> Queues:
     made = Queues(lambda kind, data: notes.append((kind, data)))
-    made.add("d", Limits(10, 1000, 60.0))
+    made.add("d", QueueLimits(10, 1000, 60.0))
     return made
 
 
 def test_new_limits_keep_the_counters_and_the_event(queues: Queues) -> None:
     queues.counts("d").waiting = 3
     wake = queues.wake_of("d")
-    queues.add("d", Limits(20, 2000, 60.0))
-    assert queues.limits("d") == Limits(20, 2000, 60.0)
+    queues.add("d", QueueLimits(20, 2000, 60.0))
+    assert queues.limits("d") == QueueLimits(20, 2000, 60.0)
     assert queues.counts("d").waiting == 3
     assert queues.wake_of("d") is wake
 
 
 def test_a_destination_that_was_removed_is_not_known(queues: Queues) -> None:
-    queues.add("e", Limits())
+    queues.add("e", QueueLimits())
     assert list(queues) == ["d", "e"]
     for name in queues:  # it may be changed meanwhile
         queues.remove(name)

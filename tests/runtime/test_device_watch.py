@@ -8,7 +8,7 @@ import pytest
 from runtime_kit import Respawning
 
 from edge.core.clock import ManualClock
-from edge.core.shares import Grant, Resize, Role
+from edge.core.shares import Grant, ResizeOutcome, Role
 from edge.core.workers import GOLDEN
 from edge.runtime.device_watch import DeviceWatch
 from edge.runtime.replacements import Replacements
@@ -31,8 +31,8 @@ class Attaching(Respawning):
         self.calls.append((f"attach {role} {pid} {share}", worker))
         return Grant(worker, role, share, share)
 
-    def resize(self, worker: str, share: float) -> Resize:
-        return Resize(True)
+    def resize(self, worker: str, share: float) -> ResizeOutcome:
+        return ResizeOutcome(True)
 
 
 class Watched:

@@ -17,13 +17,13 @@ from edge.core.profiles import Estimate, InferenceProfile, RetrainingProfile
 from edge.core.vision import Detections
 from edge.core.window import Segment, StreamAllocation, StreamProblem, WindowPlan, WindowProblem
 from edge.runtime import messages as m
-from edge.runtime.learning import FIRST_LABELS, Box, Learning, drift_per_s, history_of, with_late_labels
+from edge.runtime.learning import FIRST_LABELS, BudgetBox, Learning, drift_per_s, history_of, with_late_labels
 from edge.settings import CameraSettings, RetrainingSettings, parse
 from microprofiler.history import ProfilerHistory
 from microprofiler.known import Known
 
 S = RetrainingSettings(window_s=90.0)
-BOX = Box(0.92, 0.2, 4, 0.58, 2)
+BOX = BudgetBox(0.92, 0.2, 4, 0.58, 2)
 CAMERA = parse(CameraSettings, {"id": "a", "url": "rtsp://192.0.2.1/s", "classes": ["car"]})
 OBJECT = Detections.build([[0.1, 0.1, 0.5, 0.5]], [0.9], [0])
 INFERENCE = InferenceProfile("linear", 0.2)
@@ -120,7 +120,7 @@ def test_cameras_are_tried_in_turn_where_time_is_short(learning: Learning) -> No
 def test_profiles_of_cameras_that_waited_longest_go_first(learning: Learning) -> None:
     done = m.ProfileDone("a", 4, (profile(),), 0.5, 1.0, {}, {}, trials=1)
     learning.profiled(done, ProfilerHistory())
-    student = m.Student("v0", Path("/none"))
+    student = m.StudentFile("v0", Path("/none"))
 
     def job(camera: str) -> m.Profile:
         data = LabelledWindow(camera, 5, "detection", ("car",), (), ())

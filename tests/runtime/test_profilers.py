@@ -71,7 +71,7 @@ class Box:
         self.workers.there.add(name)
 
     def jobs(self) -> list[tuple[str, str]]:
-        return [(type(j).__name__, j.data.camera) for _, j in self.workers.sent if not isinstance(j, m.HandIn)]
+        return [(type(j).__name__, j.data.camera) for _, j in self.workers.sent if not isinstance(j, m.HandInProfile)]
 
 
 def urgency(job: Job) -> tuple[int, int]:
@@ -83,15 +83,15 @@ def window(camera: str) -> LabelledWindow:
 
 
 def remember(camera: str) -> m.Remember:
-    return m.Remember(window(camera), m.Student("v", Path("v")), Path("memory"), 8, 2.0, None)
+    return m.Remember(window(camera), m.StudentFile("v", Path("v")), Path("memory"), 8, 2.0, None)
 
 
 def profile(camera: str) -> m.Profile:
-    return m.Profile(window(camera), m.Student("v", Path("v")), (), 1.0, None, 2.0, 1)
+    return m.Profile(window(camera), m.StudentFile("v", Path("v")), (), 1.0, None, 2.0, 1)
 
 
 def evaluate(camera: str) -> m.Evaluate:
-    student = m.Student("v", Path("v"))
+    student = m.StudentFile("v", Path("v"))
     return m.Evaluate(window(camera), student, student, None, 2.0, None, None)
 
 
@@ -130,7 +130,7 @@ def test_a_job_that_has_not_begun_can_be_taken_back() -> None:
         box.profilers.ask(job)
     assert box.profilers.withdraw(lambda job: isinstance(job, m.Profile)) == [waiting]
     assert box.profilers.hand_in() == [begun]
-    assert box.workers.sent[-1] == ("profiler-0", m.HandIn("a", 1))
+    assert box.workers.sent[-1] == ("profiler-0", m.HandInProfile("a", 1))
     box.says("profiler-0", remembered("a"))
     assert box.jobs() == [("Profile", "a"), ("Evaluate", "b")]
 

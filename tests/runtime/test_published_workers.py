@@ -51,12 +51,12 @@ def settings(model: Path | str, **more: Any) -> CameraSettings:
 
 
 @pytest.fixture(scope="module")
-def download(described: Path, tmp_path_factory: pytest.TempPathFactory) -> m.Student:
+def download(described: Path, tmp_path_factory: pytest.TempPathFactory) -> m.StudentFile:
     path = tmp_path_factory.mktemp("first") / "first.onnx"
     spec, words = first_student(settings(described), "", path)
     assert spec.detector is not None
     assert "as published" in words
-    return m.Student("first", path)
+    return m.StudentFile("first", path)
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def of(b: Bench, kind: type) -> list[Any]:
     return [s for s in b.said if isinstance(s, kind)]
 
 
-def test_the_first_student_answers_as_the_download(described: Path, download: m.Student) -> None:
+def test_the_first_student_answers_as_the_download(described: Path, download: m.StudentFile) -> None:
     student = load_student(download.path)
     assert isinstance(student, PublishedStudent)
     assert student.spec == student_of(settings(described), "")[0]
@@ -113,7 +113,7 @@ def test_a_file_that_is_gone_or_swapped_is_refused_before_the_camera_starts(desc
 
 
 async def test_the_download_is_measured_in_shadow_and_a_region_is_learned(
-    bench: Make, window: LabelledWindow, download: m.Student
+    bench: Make, window: LabelledWindow, download: m.StudentFile
 ) -> None:
     b = bench()
     b.start("profiler-0", profiler_worker, 2.0, share=1.0)
@@ -137,7 +137,7 @@ async def test_the_download_is_measured_in_shadow_and_a_region_is_learned(
 
 
 async def test_profiles_exemplars_and_kept_out_frames(
-    bench: Make, window: LabelledWindow, download: m.Student, tmp_path: Path
+    bench: Make, window: LabelledWindow, download: m.StudentFile, tmp_path: Path
 ) -> None:
     b = bench()
     b.start("profiler-0", profiler_worker, 2.0, share=1.0)
@@ -157,7 +157,7 @@ async def test_profiles_exemplars_and_kept_out_frames(
 
 
 async def test_a_retraining_is_judged_beside_its_parent_and_the_download(
-    bench: Make, window: LabelledWindow, download: m.Student, tmp_path: Path
+    bench: Make, window: LabelledWindow, download: m.StudentFile, tmp_path: Path
 ) -> None:
     b = bench()
     parent = load_student(download.path)
@@ -185,7 +185,7 @@ async def test_a_retraining_is_judged_beside_its_parent_and_the_download(
     assert decide(done, replace(in_force, pinned=True), 0.0, 1).outcome == "in_force"
     # The next retraining starts from it: now the download is a contender of its own.
     b.said.clear()
-    again = replace(job, job="w3-cam", parent=m.Student("second", done.path), output=tmp_path / "b.onnx",
+    again = replace(job, job="w3-cam", parent=m.StudentFile("second", done.path), output=tmp_path / "b.onnx",
                     config=RetrainingConfig(1, 4, "all", 1.0, 1e-3))  # fmt: skip
     b.start("retrain-cam-2", training_worker, again, role="retraining", share=1.0, finishes=True)
     await until(lambda: of(b, m.TrainingDone))
@@ -197,7 +197,7 @@ async def test_a_retraining_is_judged_beside_its_parent_and_the_download(
 
 
 async def test_a_group_is_retrained_once_and_each_camera_is_judged_on_its_own_pictures(
-    bench: Make, window: LabelledWindow, download: m.Student, tmp_path: Path
+    bench: Make, window: LabelledWindow, download: m.StudentFile, tmp_path: Path
 ) -> None:
     b = bench()
     parent = load_student(download.path)
@@ -207,7 +207,7 @@ async def test_a_group_is_retrained_once_and_each_camera_is_judged_on_its_own_pi
     damaged.write_bytes(b"nothing that can be read")
     members = (
         m.GroupMember("north", other, download, (0.0, 0.0, 1.0, 1.0), tmp_path / "north.onnx"),
-        m.GroupMember("lost", other, m.Student("gone", damaged), (0.0, 0.0, 1.0, 1.0), tmp_path / "lost.onnx"),
+        m.GroupMember("lost", other, m.StudentFile("gone", damaged), (0.0, 0.0, 1.0, 1.0), tmp_path / "lost.onnx"),
     )
     own = replace(window, train=window.train[:35])
     job = m.RetrainingJob(

@@ -10,7 +10,7 @@ from runtime_kit import Respawning
 
 from edge.core.clock import ManualClock
 from edge.core.errors import ShareError
-from edge.core.shares import Resize
+from edge.core.shares import ResizeOutcome
 from edge.core.workers import Worker
 from edge.runtime.process import Ready, Retire, TakeOver
 from edge.runtime.replacements import Replacements
@@ -35,9 +35,9 @@ class FakeProcess:
 class Answering(Respawning):
     """Answers every resize as told."""
 
-    answer: Resize | ShareError = Resize(True)
+    answer: ResizeOutcome | ShareError = ResizeOutcome(True)
 
-    def resize(self, worker: str, share: float) -> Resize:
+    def resize(self, worker: str, share: float) -> ResizeOutcome:
         self.calls.append((f"resize {share}", worker))
         if isinstance(self.answer, ShareError):
             raise self.answer
@@ -109,7 +109,7 @@ async def test_a_worker_that_does_not_run_is_left_alone(partitioner: CpuPartitio
 
 async def test_one_with_state_retires_then_another_is_launched(partitioner: CpuPartitioner) -> None:
     put = Put(partitioner)
-    put.shares.answer = Resize(False, reason="fixed at its start")
+    put.shares.answer = ResizeOutcome(False, reason="fixed at its start")
     put.want(0.4)
     assert put.events == [("respawn", {"worker": "w", "share": 0.4, "reason": "fixed at its start"})]
     assert (put.process.sent, put.launched, put.worker.replacement.holds) == ([Retire()], [], True)

@@ -8,7 +8,7 @@ from serving_parts import CAPS, Written, table, version
 
 from edge.core.clock import ManualClock
 from edge.runtime.serving_demand import Offer
-from edge.runtime.serving_models import ServedModels
+from edge.runtime.serving_models import OfferedModels
 from edge.runtime.serving_tables import DeviceTables
 from edge.settings import ModelDemand, ServingPlanning
 from scheduler.gpulets import reorganiser_events as r
@@ -19,7 +19,7 @@ class Box:
         self.written = Written()
         self.planning = ServingPlanning()
         self.tables = DeviceTables(folder, CAPS, self.written.complain)
-        self.models = ServedModels(self.tables, lambda: self.planning, ManualClock(3.0), self.written.events.append)
+        self.models = OfferedModels(self.tables, lambda: self.planning, ManualClock(3.0), self.written.events.append)
         self.models.offers["a"] = Offer("a", version=version("a", rate=2.0))
         self.models.offers["b"] = Offer("b")
 

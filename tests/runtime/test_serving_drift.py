@@ -11,7 +11,7 @@ from edge.core.clock import ManualClock
 from edge.core.layout import BatchTraffic, ExecutorTraffic, Layout, TrafficReport
 from edge.runtime.serving_demand import Offer
 from edge.runtime.serving_drift import DriftWatch
-from edge.runtime.serving_models import ServedModels
+from edge.runtime.serving_models import OfferedModels
 from edge.runtime.serving_status import View
 from edge.runtime.serving_tables import DeviceTables
 from edge.settings import ServingPlanning
@@ -35,7 +35,7 @@ class Box:
         self.written, self.again = Written(), Again()
         self.tables = DeviceTables(folder, CAPS, self.written.complain)
         self.tables.table = table("a")
-        self.models = ServedModels(self.tables, ServingPlanning, ManualClock(), self.written.events.append)
+        self.models = OfferedModels(self.tables, ServingPlanning, ManualClock(), self.written.events.append)
         self.models.offers["a"] = Offer("a", version=version("a", max_batch=2))
         self.models.changed()
         self.written.events.clear()

@@ -88,8 +88,8 @@ def test_the_reorganiser_hears_of_executors_and_traffic() -> None:
     box.says(ExecutorGone("executor-0", 2))
     box.says(report)
     assert box.written.events == [
-        r.ExecutorConnected(10.0, "executor-0"),
-        r.ExecutorDrained(10.0, "executor-0"),
+        r.ExecutorReady(10.0, "executor-0"),
+        r.ExecutorEmptied(10.0, "executor-0"),
         r.ExecutorLost(10.0, "executor-0", "its connection ended"),
         r.TrafficMeasured(10.0, report),
     ]

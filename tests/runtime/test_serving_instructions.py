@@ -66,7 +66,7 @@ def test_shares_executors_and_routes(tmp_path: Path) -> None:
 def test_a_plan_is_recorded_with_the_table_that_it_was_made_from(tmp_path: Path) -> None:
     box = Box(tmp_path)
     plan = ServingPlan(True, (Gpulet(0, 0.2, 50.0, (ModelBatch("a", 1),)),), "toy")
-    box.instructions.do(r.RecordPlan(ServingProblem((ServedModel("a", 1.0, 100.0, 0),), 1, 1.0), plan, "more"))
+    box.instructions.do(r.RecordServingPlan(ServingProblem((ServedModel("a", 1.0, 100.0, 0),), 1, 1.0), plan, "more"))
     ((kind, data),) = box.written.notes
     assert (kind, data["cause"], data["policy"], data["share"]) == ("serving.plan", "more", "toy", 0.2)
     assert read_table(Path(data["problem"]["device_file"])) == table("a")

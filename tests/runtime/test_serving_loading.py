@@ -15,7 +15,7 @@ from edge.core.errors import Conflict, InvalidValue, NotFound, Unavailable, Weig
 from edge.core.layout import Layout, ServedVersion
 from edge.runtime.serving_demand import Offer
 from edge.runtime.serving_loading import ModelLoader
-from edge.runtime.serving_models import ServedModels
+from edge.runtime.serving_models import OfferedModels
 from edge.runtime.serving_status import View
 from edge.runtime.serving_tables import DeviceTables
 from edge.serving.pipeline_files import parse_application
@@ -60,7 +60,7 @@ class Box:
             echo(self.folder, name)
         self.repository = Repository(self.folder, 0)
         self.tables = DeviceTables(folder / "data", CAPS, self.written.complain)
-        self.models = ServedModels(self.tables, ServingPlanning, ManualClock(), self.written.events.append)
+        self.models = OfferedModels(self.tables, ServingPlanning, ManualClock(), self.written.events.append)
         self.planner, self.measured = Planner(), Measured(self.tables)
         self.layout: Layout | None = None
         self.tried: list[str] = []

@@ -20,7 +20,7 @@ from edge.runtime.camera import profile_from_points
 from edge.runtime.serving_cameras import CamerasNow
 from edge.runtime.serving_demand import Offer
 from edge.runtime.serving_measuring import Measuring
-from edge.runtime.serving_models import ServedModels
+from edge.runtime.serving_models import OfferedModels
 from edge.runtime.serving_profiler import ProfileOptions
 from edge.runtime.serving_shares import ServingShares
 from edge.runtime.serving_tables import DeviceTables
@@ -56,7 +56,7 @@ class Box:
         events = self.written.events
         clock = ManualClock()
         self.tables = DeviceTables(folder, CAPS, self.written.complain)
-        self.models = ServedModels(self.tables, ServingPlanning, clock, events.append)
+        self.models = OfferedModels(self.tables, ServingPlanning, clock, events.append)
         self.shares = ServingShares(clock, events.append, self.reserved.append)
         self.shares.allow(0.6, 0.6, ServingPlanning())
         self.versions = [version("a"), version("b")]
@@ -86,7 +86,7 @@ async def test_what_is_free_is_held_while_models_are_measured(tmp_path: Path) ->
     assert box.states == ["measuring"]
     assert [(o.state, o.reason) for o in box.offers] == [("offered", ""), ("offered", "")]
     assert box.tables.knows("a")
-    assert [type(e) for e in box.written.events[-2:]] == [r.CapacityChanged, r.TableChanged]
+    assert [type(e) for e in box.written.events[-2:]] == [r.ServingCapacityChanged, r.TableChanged]
     assert box.written.notes == [("serving.measuring", {"message": "a: 1 ms"})]
 
 

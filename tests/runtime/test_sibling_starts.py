@@ -72,9 +72,9 @@ def tiny(bright: float) -> PublishedStudent:
     return PublishedStudent(SPEC, model.SerializeToString())
 
 
-def written(folder: Path, student: PublishedStudent, name: str) -> m.Student:
+def written(folder: Path, student: PublishedStudent, name: str) -> m.StudentFile:
     save_student(folder / name, student)
-    return m.Student(name, folder / name)
+    return m.StudentFile(name, folder / name)
 
 
 def frames(folder: Path, count: int, value: int = 120, camera: str = "new") -> tuple[SampledFrame, ...]:
@@ -113,7 +113,7 @@ def channel() -> Any:
 
 def test_a_worker_says_what_a_camera_looks_like(tmp_path: Path, channel: Channel) -> None:
     download = written(tmp_path, tiny(0.4), "download")
-    job = m.Look(m.Seen("new", 7, frames(tmp_path, 4)), download)
+    job = m.Look(m.CameraSeen("new", 7, frames(tmp_path, 4)), download)
     done = look(job, open_bucket(), channel)
     assert (done.camera, done.window) == ("new", 7)
     assert done.look is not None
@@ -134,7 +134,9 @@ def test_damaged_pictures_are_passed_over(tmp_path: Path, channel: Channel) -> N
     assert look_at(download, [tmp_path / "gone.png"], open_bucket(), channel) is None
 
 
-def job_of(tmp_path: Path, siblings: tuple[m.Student, ...], parent: m.Student, held_out: int = 6) -> m.RetrainingJob:
+def job_of(
+    tmp_path: Path, siblings: tuple[m.StudentFile, ...], parent: m.StudentFile, held_out: int = 6
+) -> m.RetrainingJob:
     """On pictures whose cars are grey: who answers only to bright ones misses them all."""
     box = Detections.build([[0.25, 0.25, 0.5, 0.5]], [1.0], [0])
     labelled = tuple(LabelledFrame(f, box, "t") for f in frames(tmp_path, held_out + 1))
@@ -177,7 +179,7 @@ def test_a_sibling_of_another_kind_is_passed_over(tmp_path: Path) -> None:
 def test_a_damaged_sibling_is_passed_over(tmp_path: Path) -> None:
     blind = tiny(0.95)
     (tmp_path / "damaged").write_bytes(b"nothing that can be read")
-    job = job_of(tmp_path, (m.Student("damaged", tmp_path / "damaged"),), written(tmp_path, blind, "blind"))
+    job = job_of(tmp_path, (m.StudentFile("damaged", tmp_path / "damaged"),), written(tmp_path, blind, "blind"))
     assert best_start(job, blind, blind) == ("blind", blind)
 
 
@@ -205,8 +207,8 @@ class Box:
             )
         )  # fmt: skip
 
-    def _student(self, version: ModelVersion) -> m.Student:
-        return m.Student(version.id, self.store.blobs.path(version.blob))
+    def _student(self, version: ModelVersion) -> m.StudentFile:
+        return m.StudentFile(version.id, self.store.blobs.path(version.blob))
 
     async def _ask(self, call: Callable[..., Any], *args: Any) -> Any:
         return call(*args)

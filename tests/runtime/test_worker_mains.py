@@ -40,11 +40,11 @@ def one_thread() -> None:
 
 
 @pytest.fixture(scope="module")
-def student(tmp_path_factory: pytest.TempPathFactory) -> m.Student:
+def student(tmp_path_factory: pytest.TempPathFactory) -> m.StudentFile:
     torch.manual_seed(3)
     path = tmp_path_factory.mktemp("student") / "v0.safetensors"
     save_weights(path, Student(SPEC).module, SPEC)
-    return m.Student("v0", path)
+    return m.StudentFile("v0", path)
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +92,7 @@ async def test_the_golden_worker_labels_keeps_and_hands_over(bench: Make, window
 
 
 async def test_the_profiler_evaluates_profiles_and_remembers(
-    bench: Make, window: LabelledWindow, student: m.Student, tmp_path: Path
+    bench: Make, window: LabelledWindow, student: m.StudentFile, tmp_path: Path
 ) -> None:
     b = bench()
     b.start("profiler-0", profiler_worker, 2.0, share=1.0)
@@ -113,14 +113,14 @@ async def test_the_profiler_evaluates_profiles_and_remembers(
     b.supervisor.send("profiler-0", m.Remember(window, student, tmp_path / "exemplars", 4))
     await until(lambda: of(b, m.Remembered))
     assert of(b, m.Remembered)[0].frames == 4
-    nowhere = m.Student("v9", tmp_path / "missing.safetensors")
+    nowhere = m.StudentFile("v9", tmp_path / "missing.safetensors")
     b.supervisor.send("profiler-0", m.Evaluate(window, nowhere, student, None))
     await until(lambda: of(b, m.JobFailed))
     assert "missing.safetensors" in of(b, m.JobFailed)[0].reason
     assert b.lost == [], "a job that fails costs no worker"
 
 
-async def test_a_profiler_hands_in_what_it_has(bench: Make, window: LabelledWindow, student: m.Student) -> None:
+async def test_a_profiler_hands_in_what_it_has(bench: Make, window: LabelledWindow, student: m.StudentFile) -> None:
     """The share is so small that the trials would take minutes: nobody could wait for them."""
     b = bench()
     b.start("profiler-0", profiler_worker, 2.0, share=1.0)
@@ -132,10 +132,10 @@ async def test_a_profiler_hands_in_what_it_has(bench: Make, window: LabelledWind
     known = of(b, m.ProfileDone)[0]
     assert (known.trials, known.handed_in) == (1, False)
     assert known.history["known"][space[0].id]["seconds_per_frame"] > 0
-    b.supervisor.send("profiler-0", m.HandIn("a", 7))  # of another window: nothing is meant by it any more
+    b.supervisor.send("profiler-0", m.HandInProfile("a", 7))  # of another window: nothing is meant by it any more
     b.supervisor.resize("profiler-0", 0.01)
     b.supervisor.send("profiler-0", m.Profile(window, student, space, 300.0, known.history, 2.0, 2))
-    b.supervisor.send("profiler-0", m.HandIn("a", 1))
+    b.supervisor.send("profiler-0", m.HandInProfile("a", 1))
     b.supervisor.send("profiler-0", m.Evaluate(window, None, student, None))
     await until(lambda: len(of(b, m.ProfileDone)) == 2)
     done = of(b, m.ProfileDone)[1]
@@ -148,7 +148,7 @@ async def test_a_profiler_hands_in_what_it_has(bench: Make, window: LabelledWind
     assert b.lost == [], "no profiler is ended, and orders that came meanwhile are carried out"
 
 
-def job_of(window: LabelledWindow, student: m.Student, folder: Path, epochs: int = 3) -> m.RetrainingJob:
+def job_of(window: LabelledWindow, student: m.StudentFile, folder: Path, epochs: int = 3) -> m.RetrainingJob:
     config = RetrainingConfig(epochs, 4, "head")
     return m.RetrainingJob(
         "w2-a", "a", window, student, config, SPEC, 1, folder / "a.ckpt", folder / "a.safetensors", 2.0
@@ -156,7 +156,7 @@ def job_of(window: LabelledWindow, student: m.Student, folder: Path, epochs: int
 
 
 async def test_a_retraining_reports_and_hands_over_a_candidate(
-    bench: Make, window: LabelledWindow, student: m.Student, tmp_path: Path
+    bench: Make, window: LabelledWindow, student: m.StudentFile, tmp_path: Path
 ) -> None:
     b = bench()
     b.start(
@@ -176,7 +176,7 @@ async def test_a_retraining_reports_and_hands_over_a_candidate(
 
 
 async def test_a_retraining_that_retires_goes_on_at_the_same_step(
-    bench: Make, window: LabelledWindow, student: m.Student, tmp_path: Path
+    bench: Make, window: LabelledWindow, student: m.StudentFile, tmp_path: Path
 ) -> None:
     b = bench()
     job = job_of(window, student, tmp_path, epochs=400)
@@ -195,7 +195,7 @@ async def test_a_retraining_that_retires_goes_on_at_the_same_step(
 
 
 async def test_a_retraining_ended_early_keeps_what_it_has_if_asked(
-    bench: Make, window: LabelledWindow, student: m.Student, tmp_path: Path
+    bench: Make, window: LabelledWindow, student: m.StudentFile, tmp_path: Path
 ) -> None:
     b = bench()
     job = job_of(window, student, tmp_path, epochs=400)
@@ -209,7 +209,7 @@ async def test_a_retraining_ended_early_keeps_what_it_has_if_asked(
 # -- a camera
 
 
-def camera_spec(root: Path, clip: Path, student: m.Student, window: int = 1) -> m.CameraWorkerSpec:
+def camera_spec(root: Path, clip: Path, student: m.StudentFile, window: int = 1) -> m.CameraWorkerSpec:
     settings = CameraSettings.model_validate(
         {
             "id": "a",
@@ -243,7 +243,9 @@ def answered(b: Bench) -> int:
     return reports[-1].answers if reports else 0
 
 
-async def test_a_camera_answers_records_and_swaps(bench: Make, clip: Path, student: m.Student, tmp_path: Path) -> None:
+async def test_a_camera_answers_records_and_swaps(
+    bench: Make, clip: Path, student: m.StudentFile, tmp_path: Path
+) -> None:
     b = bench()
     b.start("camera-a", camera_worker, camera_spec(tmp_path, clip, student), role="inference", share=1.0)
     await until(lambda: answered(b) > 3 and of(b, m.Sampled))
@@ -269,7 +271,7 @@ async def test_a_camera_answers_records_and_swaps(bench: Make, clip: Path, stude
 
 
 async def test_a_camera_that_stands_by_is_silent_until_it_takes_over(
-    bench: Make, clip: Path, student: m.Student, tmp_path: Path
+    bench: Make, clip: Path, student: m.StudentFile, tmp_path: Path
 ) -> None:
     b = bench()
     spec = camera_spec(tmp_path, clip, student)

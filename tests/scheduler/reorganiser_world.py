@@ -184,9 +184,9 @@ class World:
             self.tell(r.ExecutorStopped, name)
         elif process.state in ("starting", "lost"):
             process.state = "connected"
-            self.tell(r.ExecutorConnected, name)
+            self.tell(r.ExecutorReady, name)
         elif name not in self.routed:
-            self.tell(r.ExecutorDrained, name)
+            self.tell(r.ExecutorEmptied, name)
 
     def settle(self) -> None:
         """Until nothing changes any more."""

@@ -12,9 +12,9 @@ from edge.core.errors import InvalidValue
 from edge.core.layout import BatchTraffic, ExecutorTraffic, Layout, Route, TrafficReport
 from edge.core.serving import DeviceTable, Gpulet, ModelBatch
 from scheduler.gpulets.drift import (
-    BatchTimes,
     DriftRule,
     DriftState,
+    MeasuredBatches,
     Reprofile,
     ScaleTable,
     batch_times,
@@ -26,8 +26,8 @@ from scheduler.gpulets.drift import (
 RULE = DriftRule()
 
 
-def told(ratio: float, batches: int = 20, model: str = "a", share: int = 30) -> BatchTimes:
-    return BatchTimes(model, share, batches, 10.0 * ratio, 10.0)
+def told(ratio: float, batches: int = 20, model: str = "a", share: int = 30) -> MeasuredBatches:
+    return MeasuredBatches(model, share, batches, 10.0 * ratio, 10.0)
 
 
 def run(ratios, rule=RULE, batches=20, seconds=1.0, state=None, start=0.0):
@@ -119,7 +119,7 @@ def test_after_the_scaling_the_same_times_are_as_expected():
     state, ordered = DriftState(), 0
     for n in range(300):
         expected = known.busy_ms("a", 30, 2, typical=True)
-        state, orders = step(RULE, state, float(n), [BatchTimes("a", 30, 5, 1.7 * 2 * 1000 / 30 / 2, expected)])
+        state, orders = step(RULE, state, float(n), [MeasuredBatches("a", 30, 5, 1.7 * 2 * 1000 / 30 / 2, expected)])
         known = scaled(known, orders)
         ordered += len([o for o in orders if isinstance(o, ScaleTable)])
     assert ordered == 1

@@ -18,7 +18,7 @@ from scheduler.gpulets.elastic import ElasticPolicy
 from scheduler.gpulets.mosaic import Mosaic
 from scheduler.gpulets.mosaic_columns import ALONE, candidates, workload
 from scheduler.gpulets.mosaic_search import pack
-from scheduler.gpulets.mosaic_settle import Placed, fitted, rooms, settled, timing
+from scheduler.gpulets.mosaic_settle import PlacedGpulet, fitted, rooms, settled, timing
 from scheduler.gpulets.verdict import verdict
 
 TENTHS = tuple(range(10, 101, 10))
@@ -93,7 +93,7 @@ def test_a_fit_holds_and_what_does_not_fit_could_not(
 ) -> None:
     """Against trying every pair of batches and every duty cycle that matters."""
     load = workload(problem(("a", rate, slo), ("b", rate / 2, slo)), table)
-    gpulet = Placed(0, (0, 1), (rate, rate / 2), (1, 1))
+    gpulet = PlacedGpulet(0, (0, 1), (rate, rate / 2), (1, 1))
     for share in range(len(load.shares)):
         possible = False
         for x in range(1, load.batches + 1):
@@ -239,7 +239,7 @@ def test_candidates_hold_at_their_level() -> None:
         level = load.levels[int(pool.level[row])]
         beside = None if level == ALONE else max(0.0, level - float(pool.pressure[row]))
         members = tuple(m for m in range(2) if pool.batch[row, m])
-        gpulet = Placed(
+        gpulet = PlacedGpulet(
             int(pool.share[row]),
             members,
             tuple(float(pool.rate[row, m]) for m in members),
@@ -262,12 +262,12 @@ def test_packing_finds_what_largest_first_misses() -> None:
 def test_a_device_is_settled_with_the_neighbours_there_are() -> None:
     """Composed too large and with single requests: it shrinks to the least shares, and batches leave more room."""
     load = workload(problem(("a", 100.0, 60.0), ("b", 50.0, 60.0)), linear(a=(1.0, 0.5), b=(1.0, 0.5)))
-    start = (Placed(8, (0,), (100.0,), (1,)), Placed(0, (1,), (50.0,), (1,)))
+    start = (PlacedGpulet(8, (0,), (100.0,), (1,)), PlacedGpulet(0, (1,), (50.0,), (1,)))
     held = settled(load, start)
     assert held is not None
     assert [load.shares[g.share] for g in held] == [10, 10]
     assert min(rooms(load, held)) > 1.1
-    assert settled(load, (Placed(9, (0,), (5000.0,), (1,)),)) is None
+    assert settled(load, (PlacedGpulet(9, (0,), (5000.0,), (1,)),)) is None
 
 
 # -- against the independent checker

@@ -60,7 +60,7 @@ def test_more_and_fewer_requests_move_the_share() -> None:
     w.traffic({"a": 10.0}, 120)
     assert share_of(w, "a") < grown / 2
     assert list(w.processes) == [first]
-    causes = [o.cause for o in w.said if isinstance(o, r.RecordPlan)]
+    causes = [o.cause for o in w.said if isinstance(o, r.RecordServingPlan)]
     assert any("more requests: a" in c for c in causes)
     assert any("fewer requests: a" in c for c in causes)
 
@@ -82,9 +82,9 @@ def test_dwell_is_in_elapsed_time() -> None:
     w.tell(r.ModelsChanged, (demand("a", 20.0),))
     w.settle()
     w.traffic({"a": 300.0}, 9)
-    assert [o for o in w.said if isinstance(o, r.RecordPlan)][1:] == []
+    assert [o for o in w.said if isinstance(o, r.RecordServingPlan)][1:] == []
     w.traffic({"a": 300.0}, 1)
-    assert len([o for o in w.said if isinstance(o, r.RecordPlan)]) == 2
+    assert len([o for o in w.said if isinstance(o, r.RecordServingPlan)]) == 2
 
 
 def test_missed_objectives_are_planned_away_and_the_extra_is_given_back() -> None:
@@ -93,7 +93,7 @@ def test_missed_objectives_are_planned_away_and_the_extra_is_given_back() -> Non
     w.settle()
     before = share_of(w, "a")
     w.traffic({"a": 60.0}, 7, violated={"a": 5})
-    assert any("objectives missed: a" in o.cause for o in w.said if isinstance(o, r.RecordPlan))
+    assert any("objectives missed: a" in o.cause for o in w.said if isinstance(o, r.RecordServingPlan))
     w.traffic({"a": 60.0}, 40, violated={"a": 5})
     raised = share_of(w, "a")
     assert raised > before
@@ -223,12 +223,12 @@ def test_what_does_not_fit_yields_by_priority_and_comes_back() -> None:
     assert "a" not in w.reorganiser.state.capped
     assert w.reorganiser.state.capped.get("c", 0.0) < 1.0 or "c" in w.reorganiser.state.refused
     assert notes(w, "model_capped") or notes(w, "model_refused")
-    w.tell(r.CapacityChanged, Capacity(0.05, 0.05))
+    w.tell(r.ServingCapacityChanged, Capacity(0.05, 0.05))
     w.settle()
     assert w.layout is not None
     assert set(w.layout.refused) == {"a", "c"}
     assert w.processes == {}
-    w.tell(r.CapacityChanged, Capacity(1.0, 1.0))
+    w.tell(r.ServingCapacityChanged, Capacity(1.0, 1.0))
     w.settle()
     assert w.served() == {"a", "c"}
     assert not w.layout.refused
@@ -239,9 +239,9 @@ def test_a_capped_model_is_not_planned_over_and_over() -> None:
     w.tell(r.ModelsChanged, (demand("c", 200.0),))
     w.settle()
     assert w.reorganiser.state.capped["c"] < 1.0
-    plans = len([o for o in w.said if isinstance(o, r.RecordPlan)])
+    plans = len([o for o in w.said if isinstance(o, r.RecordServingPlan)])
     w.traffic({"c": 200.0}, 60, violated={"c": 100})
-    assert len([o for o in w.said if isinstance(o, r.RecordPlan)]) == plans
+    assert len([o for o in w.said if isinstance(o, r.RecordServingPlan)]) == plans
 
 
 def test_a_model_without_a_table_waits_for_it() -> None:
@@ -270,14 +270,14 @@ def test_a_new_front_learns_of_the_executors_again() -> None:
 def test_a_partition_that_waited_for_more_models_is_known_by_those_it_was_started_with() -> None:
     w = world(by_load)
     w.tell(r.ModelsChanged, (demand("a", 20.0), demand("c", 20.0)))
-    w.tell(r.CapacityChanged, Capacity(0.3, 0.15, 1))  # one for both, which waits until the old ones are gone
+    w.tell(r.ServingCapacityChanged, Capacity(0.3, 0.15, 1))  # one for both, which waits until the old ones are gone
     waiting = next(e for e in w.reorganiser.partitions.executors.values() if e.state == "planned")
     assert set(waiting.versions) == {"a", "c"}
     w.tell(r.TableChanged, table(0.5))
-    w.tell(r.CapacityChanged, Capacity(0.6, 0.3, 1))  # one each: the one that waited is started with "a" only
+    w.tell(r.ServingCapacityChanged, Capacity(0.6, 0.3, 1))  # one each: the one that waited is started with "a" only
     assert set(w.processes[waiting.id].versions) == {"a"}
     assert set(waiting.versions) == {"a"}
-    w.tell(r.CapacityChanged, Capacity(0.3, 0.15, 1))  # one for both again: "c" has to be loaded
+    w.tell(r.ServingCapacityChanged, Capacity(0.3, 0.15, 1))  # one for both again: "c" has to be loaded
     w.settle()
     assert w.served() == {"a", "c"}
     assert not w.reorganiser.partitions.in_flight
@@ -315,7 +315,7 @@ def test_a_model_that_is_unloaded_while_the_policy_fails_gets_no_route() -> None
     w.tell(r.ModelsChanged, (demand("a", 60.0), demand("b")))
     second = next(n for n in w.processes if n != first)
     with pytest.raises(RuntimeError, match="no plan"):
-        w.tell(r.RulesChanged, w.reorganiser.settings, failing)
+        w.tell(r.ServingRulesChanged, w.reorganiser.settings, failing)
     with pytest.raises(RuntimeError, match="no plan"):
         w.tell(r.ModelsChanged, (demand("a", 60.0),))
     w.processes[first].state = "lost"
@@ -324,7 +324,7 @@ def test_a_model_that_is_unloaded_while_the_policy_fails_gets_no_route() -> None
     assert set(w.processes[first].versions) == {"a"}
     w.step(second)
     assert [set(route.versions) for route in routes(w)] == [{"a"}, {"a"}]
-    w.tell(r.RulesChanged, w.reorganiser.settings, replicated)
+    w.tell(r.ServingRulesChanged, w.reorganiser.settings, replicated)
     w.settle()
     assert w.served() == {"a"}
     assert not w.reorganiser.partitions.in_flight
@@ -430,7 +430,7 @@ def act(w: World, action: tuple[object, ...]) -> None:
         violated = {"a": 2} if two == 90.0 else {}
         w.traffic({m: float(two) / (n + 1) for n, m in enumerate("abcd")}, float(one), violated)  # type: ignore[arg-type]
     elif kind == "capacity":
-        w.tell(r.CapacityChanged, Capacity(float(one), float(one) / 2, 1))  # type: ignore[arg-type]
+        w.tell(r.ServingCapacityChanged, Capacity(float(one), float(one) / 2, 1))  # type: ignore[arg-type]
     elif kind == "table":
         w.tell(r.TableChanged, table(float(one)))  # type: ignore[arg-type]
     elif kind == "front":
@@ -474,7 +474,7 @@ def test_another_policy_is_in_force_at_once() -> None:
     w.tell(r.ModelsChanged, (demand("a"), demand("b")))
     w.settle()
     assert len(w.processes) == 2
-    w.tell(r.RulesChanged, w.reorganiser.settings, together)
+    w.tell(r.ServingRulesChanged, w.reorganiser.settings, together)
     w.settle()
     assert len(w.processes) == 1
     assert w.served() == {"a", "b"}

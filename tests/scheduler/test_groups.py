@@ -27,7 +27,7 @@ from scheduler.groups import (
     kept_part,
 )
 from scheduler.policies import window_policy
-from scheduler.siblings import NOT_ALIKE, Known, distance
+from scheduler.siblings import NOT_ALIKE, KnownCamera, distance
 
 INFERENCE = InferenceProfile("subsampling", 0.1, (1.0, 2.0), (1.0, 0.8))
 
@@ -44,8 +44,8 @@ def problem(*streams: StreamProblem, num_gpus: float = 1.0) -> WindowProblem:
     return WindowProblem("w", num_gpus, 100.0, streams, 0.05, label_delay_s=10.0, carry_s=50.0)
 
 
-def known(name: str, look: CameraLook) -> Known:
-    return Known(name, f"{name}-v", look)
+def known(name: str, look: CameraLook) -> KnownCamera:
+    return KnownCamera(name, f"{name}-v", look)
 
 
 # sets

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from edge.core.accuracy import Counts
 from edge.core.camera_look import CameraLook
 from edge.core.errors import InvalidValue
-from scheduler.siblings import NOT_ALIKE, Known, Start, choose_sibling, choose_start, distance
+from scheduler.siblings import NOT_ALIKE, KnownCamera, Start, choose_sibling, choose_start, distance
 
 LOOK = CameraLook("yolox", 4, (1.0, 2.0, 3.0), (0.5, 0.5, 0.5), -2.0, 0.4, 2.0, (0.5, 0.6), 0.4, 1.78)
 unit = st.floats(0.0, 1.0)
@@ -44,7 +44,7 @@ def test_distance_is_the_same_from_both_sides_and_nothing_from_itself(a: CameraL
 def test_the_sibling_is_the_nearest_one_and_never_beyond_the_limit(
     mine: CameraLook, others: list[CameraLook], limit: float
 ) -> None:
-    known = [Known(f"c{n}", f"v{n}", look) for n, look in enumerate(others)]
+    known = [KnownCamera(f"c{n}", f"v{n}", look) for n, look in enumerate(others)]
     found = choose_sibling(mine, known, limit)
     nearest = min((distance(mine, k.look) for k in known), default=math.inf)
     if nearest > limit:
@@ -75,18 +75,18 @@ def test_everything_that_a_look_holds_counts(change: dict[str, float]) -> None:
 def test_a_camera_of_another_detector_is_nobody_s_sibling() -> None:
     other = dataclasses.replace(LOOK, detector="picodet")
     assert distance(LOOK, other) == math.inf
-    assert choose_sibling(LOOK, [Known("a", "v", other)]) is None
+    assert choose_sibling(LOOK, [KnownCamera("a", "v", other)]) is None
 
 
 def test_a_camera_that_sees_other_things_is_no_sibling() -> None:
     other = dataclasses.replace(LOOK, features=(9.0, -6.0, 12.0), height=-0.5, crowd=0.0)
     assert distance(LOOK, other) > NOT_ALIKE
-    assert choose_sibling(LOOK, [Known("a", "v", other)]) is None
+    assert choose_sibling(LOOK, [KnownCamera("a", "v", other)]) is None
 
 
 def test_a_camera_is_asked_once() -> None:
     with pytest.raises(InvalidValue, match="siblings"):
-        choose_sibling(LOOK, [Known("a", "v1", LOOK), Known("a", "v2", LOOK)])
+        choose_sibling(LOOK, [KnownCamera("a", "v1", LOOK), KnownCamera("a", "v2", LOOK)])
 
 
 @given(frames=st.lists(counts, min_size=1, max_size=20), seed=st.integers(0, 9))

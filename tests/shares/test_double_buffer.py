@@ -13,7 +13,7 @@ from edge.shares import double_buffer as db
 class World:
     """Simulated workers. Each generation answers after a delay, or hangs, or dies, as its fate says."""
 
-    def __init__(self, fates: list[str], limits: db.Settings) -> None:
+    def __init__(self, fates: list[str], limits: db.HandoverSettings) -> None:
         self.fates, self.now = fates, 0.0
         self.alive: dict[int, str] = {}  # generation -> starting | ready | hung
         self.inbox: dict[int, list[tuple[float, int]]] = {}
@@ -43,7 +43,7 @@ class World:
                     self.inbox[order.generation].append((self.now + 0.1, order.frame))
             elif isinstance(order, db.Emit):
                 self.emitted.append((order.frame, order.generation))
-            elif isinstance(order, (db.Retire, db.Kill)):
+            elif isinstance(order, (db.RetireWorker, db.Kill)):
                 forced = isinstance(order, db.Kill)
                 if forced:
                     self.killed.append(order.generation)
@@ -86,13 +86,13 @@ class World:
                 if fate == "dies" and frame % 3 == 0:
                     self.die(generation)
                     break
-                self.tell(db.Answered(self.now, generation, frame))
+                self.tell(db.WorkerAnswered(self.now, generation, frame))
                 if fate == "answers twice" and generation in self.alive:
-                    self.tell(db.Answered(self.now, generation, frame))
+                    self.tell(db.WorkerAnswered(self.now, generation, frame))
         self.tell(db.Tick(self.now))
 
 
-LIMITS = db.Settings(warm_timeout_s=2.0, drain_timeout_s=0.5, answer_timeout_s=1.0, queue_limit=4)
+LIMITS = db.HandoverSettings(warm_timeout_s=2.0, drain_timeout_s=0.5, answer_timeout_s=1.0, queue_limit=4)
 FATES = st.sampled_from(["good", "good", "dies", "hangs", "dies warming", "hangs warming", "answers twice"])
 ACTIONS = st.one_of(
     st.just(("frame",)),
@@ -225,4 +225,4 @@ def test_a_frame_id_that_comes_twice_is_refused() -> None:
 
 def test_settings_out_of_range_name_the_field() -> None:
     with pytest.raises(InvalidValue, match=r"double_buffer\.queue_limit"):
-        db.Settings(queue_limit=0)
+        db.HandoverSettings(queue_limit=0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from store_helpers import JumpClock
 
-from edge.outputs.messages import Limits
+from edge.outputs.messages import QueueLimits
 from edge.outputs.outbox import Outbox
 from edge.store.store import Store
 
@@ -12,8 +12,8 @@ from edge.store.store import Store
 async def test_the_outbox_on_both_databases(store: Store, clock: JumpClock) -> None:
     notes: list[tuple[str, dict[str, object]]] = []
     box = Outbox(store.database, clock, lambda kind, data: notes.append((kind, data)))
-    box.queues.add("d", Limits(5, 1_000_000, 100.0))
-    box.queues.add("gone", Limits())
+    box.queues.add("d", QueueLimits(5, 1_000_000, 100.0))
+    box.queues.add("gone", QueueLimits())
     for n in range(8):
         box.put("d", "alarm", ("north", None)[n % 2], {"n": n, "text": "дверь\x00 'x' \\u0000"})
     box.put("gone", "alarm", None, {"n": 0})
@@ -31,7 +31,7 @@ async def test_the_outbox_on_both_databases(store: Store, clock: JumpClock) -> N
     await box.dead_letters.bury(page[2], 1, "no")
     await box.dead_letters.drop((await box.dead_letters.newest(1))[0].id)
     again = Outbox(store.database, clock, lambda kind, data: notes.append((kind, data)))
-    again.queues.add("d", Limits(5, 1_000_000, 100.0))
+    again.queues.add("d", QueueLimits(5, 1_000_000, 100.0))
     await again.read_sums()
     for one in (box, again):
         assert (one.queues.counts("d").waiting, one.queues.counts("d").dead) == (3, 0)

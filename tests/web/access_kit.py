@@ -11,7 +11,7 @@ from fastapi import FastAPI
 
 from edge.access.access import Access, Rules
 from edge.access.credentials import new_token
-from edge.access.passwords import Cost, Passwords
+from edge.access.passwords import HashCost, Passwords
 from edge.core.access import Role
 from edge.core.clock import ManualClock
 from edge.store.database import Database
@@ -19,7 +19,7 @@ from edge.store.store import default_url
 
 PASSWORD = "7 herons by the weir"
 #: As quick as Argon2 can be: what it costs is not what these tests are about.
-CHEAP = Cost(passes=1, memory_kib=8, lanes=1)
+CHEAP = HashCost(passes=1, memory_kib=8, lanes=1)
 
 
 class Door:

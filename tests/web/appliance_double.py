@@ -15,7 +15,7 @@ from outputs_double import OUTPUT_STATE, DictOutputs
 from pydantic import TypeAdapter
 from truth_double import DictTruth
 
-from edge.appliance.admission import ServedNow, admit_camera, admit_model
+from edge.appliance.admission import ServedLoad, admit_camera, admit_model
 from edge.appliance.metrics import Tally
 from edge.appliance.model_files import KnownFiles
 from edge.appliance.service import Json, LivePicture
@@ -555,11 +555,11 @@ class DictServedModels:
         self.box.look("admission")
         asked = parse(AdmissionRequest, dict(request))
         if asked.model is not None:
-            served = ServedNow((), TABLE, self.box.planning or ServingPlanning())
+            served = ServedLoad((), TABLE, self.box.planning or ServingPlanning())
             return admit_model(asked.model, served, CamerasNow(0.7))
         assert asked.camera is not None
         profile = assumed_profile(asked.camera.inference, 2.0)
-        return admit_camera(asked.camera, profile, ServedNow(), CamerasNow(0.7))
+        return admit_camera(asked.camera, profile, ServedLoad(), CamerasNow(0.7))
 
 
 class DictEvents:

@@ -18,7 +18,7 @@ from edge.appliance.service import ApplianceService, LivePicture
 from edge.core.access import Principal
 from edge.core.errors import InvalidValue, MagpieError
 from edge.settings import parse
-from web.bodies import Watch
+from web.bodies import LiveRequest
 from web.errors import body_of, finite
 from web.parts import Ending, caller_of, closing_of, parse_object, seen, service_of, until_closing
 
@@ -64,7 +64,7 @@ async def _serve(
     socket: WebSocket, service: ApplianceService, caller: Principal, closing: asyncio.Event, text: bytes
 ) -> None:
     try:
-        asked = parse(Watch, parse_object(text))
+        asked = parse(LiveRequest, parse_object(text))
         for camera in asked.cameras:
             service.cameras.one(seen(caller, camera))
         wanted = asked.cameras
