@@ -69,7 +69,7 @@ async def test_what_is_decided_is_carried_out_in_order() -> None:
     await thread.decide(models(5.0))
     kinds = [type(order).__name__ for order in thread.orders]
     assert kinds.index("ReserveShare") < kinds.index("StartExecutor")
-    assert "RecordPlan" in kinds
+    assert "RecordServingPlan" in kinds
     assert thread.planner.view.plan is not None
     assert thread.planner.view.plan.total_share == 0.2
 
@@ -128,7 +128,7 @@ async def test_an_order_that_fails_does_not_keep_the_others_from_being_carried_o
 
     thread.carry_out = carry_out  # type: ignore[method-assign]
     await thread.decide(models(5.0))
-    assert "RecordPlan" in done
+    assert "RecordServingPlan" in done
     assert (WorkerFailed.code, "no share") in thread.written.complaints
     assert ("internal", "StartExecutor failed: no process") in thread.written.complaints
 
