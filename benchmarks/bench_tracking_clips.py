@@ -32,9 +32,9 @@ from benchmarks.demo_windows import write_result
 from edge.core.tracks import Seen
 from edge.core.vision import Detections
 from edge.core.zones import Zone
+from edge.detectors.boxes import suppress
 from edge.inference.looks import looks
 from edge.tracking import TrackerState, live, step
-from golden.geometry import suppress
 
 Detector = Callable[[NDArray[np.uint8]], tuple[Detections, tuple[str, ...]]]
 """Answers of a picture (RGB) and the names of its classes."""

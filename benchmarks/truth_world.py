@@ -15,9 +15,9 @@ from typing import Any
 
 import cv2
 import numpy as np
-from golden.classes import ClassMap
 
 from edge.core.vision import Detections
+from edge.detectors.classes import ClassMap
 from golden.labelling import Labeller, read_picture
 from golden.spec import read_teacher
 from golden.teacher import open_teacher

@@ -29,7 +29,7 @@ async def test_without_time_for_trials_the_best_known_is_retrained(site: Callabl
                 for e in appliance.services.events.recent(200, None, None, "retraining.started")
             )
 
-        await until(untried, 90, "a retraining without a trial began")
+        await until(untried, 140, "a retraining without a trial began")
         await until(lambda: runtime.learning.facts.visit_s, 60, "what a retraining's step costs was measured")
         told = appliance.services.retraining.learning()
         json.dumps(told)
