@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as installed_version
 from typing import Any
 
 from edge.core.batching import Batching
@@ -33,6 +31,7 @@ from edge.serving.open_requests import OpenRequests
 from edge.serving.queues import DEFAULT_LEVEL, Pending
 from edge.serving.requests import check, nbytes_of
 from edge.serving.routing import RoutingTable
+from edge.version import magpie_version
 
 EXTENSIONS = (
     "binary_tensor_data",
@@ -131,7 +130,7 @@ class Front:
 
     def server_metadata(self) -> Mapping[str, Any]:
         """{"name", "version", "extensions"}."""
-        return {"name": "magpie", "version": _installed(), "extensions": list(EXTENSIONS)}
+        return {"name": "magpie", "version": magpie_version(), "extensions": list(EXTENSIONS)}
 
     def model_metadata(self, model: str, version: str | None) -> ModelMetadata:
         """Raises NotFound, Unavailable (refused)."""
@@ -270,13 +269,6 @@ _ERRORS: Mapping[str, Callable[[str], MagpieError]] = {
     NotSchedulable.code: NotSchedulable,
     WeightsError.code: WeightsError,
 }
-
-
-def _installed() -> str:
-    try:
-        return installed_version("magpie-edge")
-    except PackageNotFoundError:
-        return "unknown"
 
 
 def _config_tensor(spec: TensorSpec) -> Mapping[str, Any]:
