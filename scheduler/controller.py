@@ -488,7 +488,7 @@ class WindowController:
         s.plan, s.plan_number, s.last_replan_s = plan, s.plan_number + 1, at_s
         out: list[ev.Instruction] = [ev.RecordPlan(s.window, problem, plan, cause)]
         if plan.faults:
-            out.append(ev.Complain("floor_unreachable", "; ".join(plan.faults)))
+            out.append(ev.Complain("floor_unreachable", "; ".join(f.words for f in plan.faults)))
         return out + self._apply(0, at_s)
 
     def _planned(self, at_s: float) -> tuple[WindowProblem, WindowPlan]:

@@ -103,7 +103,7 @@ def compared(number: int, asked: WindowPlan, record: PlanRecord, parts: OtherPar
             "cameras": {k: round(v, 6) for k, v in outcome.by_stream.items()},
             "lowest": {k: round(v, 6) for k, v in outcome.lowest.items()},
             "reasons": {k: in_words(v, names) for k, v in plan.reasons.items()},
-            "faults": list(plan.faults),
+            "faults": [f.words for f in plan.faults],
         }
 
     return {"window": number, "length_s": problem.window_s, "made": side(made), "asked": side(asked), "configs": names}
@@ -256,7 +256,7 @@ def _decision(p: _Planned, before: _Planned | None, names: Mapping[str, str]) ->
         "decision_s": p.plan.decision_seconds,
         "whole": in_words(p.plan.reasons.get("", ""), names),
         "cameras": {s.id: in_words(p.plan.reasons.get(s.id, ""), names) for s in p.problem.streams},
-        "faults": list(p.plan.faults),
+        "faults": [f.words for f in p.plan.faults],
     }
 
 

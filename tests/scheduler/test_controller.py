@@ -251,7 +251,10 @@ class TestSettings:
         c = controller(num_gpus=0.1, a_min=0.6)
         joined(c, "a")
         out = c.handle(ev.BoundaryReached(0.0))
-        assert of(ev.Complain, out)[0].code == "floor_unreachable"
+        (complaint,) = of(ev.Complain, out)
+        assert complaint.code == "floor_unreachable"
+        assert complaint.message == "; ".join(f.words for f in of(ev.RecordPlan, out)[0].plan.faults)
+        assert complaint.message.startswith("a: the floor of 0.60 cannot be kept; the best at the start is ")
 
 
 class TestRestart:
