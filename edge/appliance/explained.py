@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from edge.core.plan_causes import PlanCause
 from edge.core.profiles import RetrainingProfile
 from edge.core.window import WindowPlan, WindowProblem
 from edge.store.values import JobRecord, PlanRecord, ShareUsage, WindowDetail
@@ -238,7 +239,7 @@ def _stretch(
 
 
 def _cause(p: _Planned, before: _Planned | None, names: Mapping[str, str]) -> str:
-    if p.record.cause == "capacity changed" and before is not None:
+    if PlanCause.from_words(p.record.cause).code == "capacity_changed" and before is not None:
         then, now = before.problem.num_gpus, p.problem.num_gpus
         if abs(now - then) > _NOTHING:
             return f"served models left the cameras {100 * now:.0f} % of the device instead of {100 * then:.0f} %"
