@@ -360,8 +360,9 @@ def _acceptances(box: Box, wanted: Box, before: _State, after: _State, candidate
             f"{100 * max(0.0, _loss(before, after, worst)):.1f} ({worst})"
         )
     if after.window_plan is not None:
-        known = before.window_plan.faults if before.window_plan is not None else ()
-        words += [fault for fault in after.window_plan.faults if fault not in known]
+        # By their words: a fault that differs in digits that nobody is shown is not a new one.
+        known = {fault.words for fault in before.window_plan.faults} if before.window_plan is not None else set()
+        words += [fault.words for fault in after.window_plan.faults if fault.words not in known]
     return words
 
 

@@ -15,6 +15,7 @@ from functools import singledispatchmethod
 
 from edge.core import events as ev
 from edge.core.learning import Correction, Promise
+from edge.core.plan_causes import PlanCause
 from edge.core.profiles import InferenceProfile, RetrainingProfile
 from edge.core.window import RetrainingOption, StreamProblem, WindowPlan, WindowProblem
 from scheduler.learning.promise import corrected
@@ -144,13 +145,13 @@ class WindowController:
         s.window, s.window_start_s, s.phase, s.retraining_allowed = window, start_s, "running", True
         boundary = ev.ScheduleBoundary(start_s + s.settings.window_s, window, resumed=True)
         if problem is None or plan is None or not plan.segments:
-            return [boundary, *self._replan(at_s, "restarted inside a window without a plan")]
+            return [boundary, *self._replan(at_s, PlanCause("restarted_without_plan"))]
         for stream in problem.streams:
             if stream.id in s.cameras and stream.id not in finished:
                 s.options[stream.id] = stream.options
         known = {c for segment in plan.segments for c in segment.streams}
         if known != set(s.cameras) or finished:
-            return [boundary, *self._replan(at_s, "restarted inside a window: planned again with what is left")]
+            return [boundary, *self._replan(at_s, PlanCause("restarted"))]
         s.plan, s.plan_number = plan, s.plan_number + 1
         elapsed = at_s - start_s
         number = max((n for n, g in enumerate(plan.segments) if g.start_s <= elapsed), default=0)
@@ -188,7 +189,7 @@ class WindowController:
     @_handle.register
     def _(self, event: ev.CapacityChanged) -> list[ev.Instruction]:
         self.state.num_gpus = event.num_gpus
-        return self._replan(event.at_s, "capacity changed")
+        return self._replan(event.at_s, PlanCause("capacity_changed"))
 
     @_handle.register
     def _(self, event: ev.CamerasAlike) -> list[ev.Instruction]:
@@ -206,7 +207,7 @@ class WindowController:
             event.retraining,
             correction=None if known is None else known.correction,
         )
-        return self._replan(event.at_s, f"camera {event.camera} joined")
+        return self._replan(event.at_s, PlanCause("camera_joined", event.camera))
 
     @_handle.register
     def _(self, event: ev.CameraLeft) -> list[ev.Instruction]:
@@ -224,7 +225,7 @@ class WindowController:
         s.group.leave(event.camera, s.options)
         if s.phase == "preparing":
             return out + self._plan_if_ready(event.at_s)
-        return out + self._replan(event.at_s, f"camera {event.camera} left")
+        return out + self._replan(event.at_s, PlanCause("camera_left", event.camera))
 
     @_handle.register
     def _(self, event: ev.BoundaryReached) -> list[ev.Instruction]:
@@ -250,7 +251,7 @@ class WindowController:
         s.awaiting_labels = set(s.cameras) if closed else set()
         s.phase = "preparing" if s.awaiting_labels else "running"
         if not s.awaiting_labels:
-            return out + self._replan(event.at_s, "first window: nothing to retrain on yet")
+            return out + self._replan(event.at_s, PlanCause("first_window"))
         out += self._serve_only(event.at_s)
         out += [ev.CloseSample(camera, closed) for camera in sorted(s.awaiting_labels)]
         out.append(ev.ScheduleHandIn(event.at_s + HAND_IN_PART * s.settings.window_s, s.window))
@@ -297,7 +298,7 @@ class WindowController:
             s.cameras[event.camera] = s.cameras[event.camera].measured_anew(event.start_accuracy)
         if not late:
             return self._plan_if_ready(event.at_s)
-        return self._replan(event.at_s, f"{event.camera}: its profiles came late") if event.profiles else []
+        return self._replan(event.at_s, PlanCause("profiles_late", event.camera)) if event.profiles else []
 
     @_handle.register
     def _(self, event: ev.HandInDue) -> list[ev.Instruction]:
@@ -347,10 +348,10 @@ class WindowController:
             if abs(total - job.option.gpu_seconds) > PROGRESS_TOLERANCE * job.option.gpu_seconds:
                 job = self._corrected(job, total)
                 if rested:
-                    return self._replan(event.at_s, f"{event.camera}: the retraining costs {total:.0f} GPU-s")
+                    return self._replan(event.at_s, PlanCause("work_corrected", event.camera, total))
         s.jobs[event.camera] = job
         if enough and rested and abs(done - expected) > PROGRESS_TOLERANCE * expected:
-            return self._replan(event.at_s, f"{event.camera}: {done:.1f} GPU-s done where {expected:.1f} were expected")
+            return self._replan(event.at_s, PlanCause("progress_unexpected", event.camera, done, expected))
         return []
 
     @_handle.register
@@ -361,11 +362,10 @@ class WindowController:
         job = s.jobs.get(event.camera)
         if job is None or job.id != event.job:
             if s.group.over(event.camera, event.job):
-                return self._replan(event.at_s, f"{event.camera}: the group's retraining is over")
+                return self._replan(event.at_s, PlanCause("group_over", event.camera))
             return []
         self._ended(event.camera)
-        verdict = "promoted" if event.promoted else "not promoted"
-        return self._replan(event.at_s, f"{event.camera}: retraining completed, {verdict}")
+        return self._replan(event.at_s, PlanCause("retraining_completed", event.camera, promoted=event.promoted))
 
     @_handle.register
     def _(self, event: ev.RetrainingFailed) -> list[ev.Instruction]:
@@ -373,13 +373,13 @@ class WindowController:
         job = s.jobs.get(event.camera)
         if job is None or job.id != event.job:
             if s.group.over(event.camera, event.job):
-                return self._replan(event.at_s, f"{event.camera}: the group's retraining is over")
+                return self._replan(event.at_s, PlanCause("group_over", event.camera))
             return []
         self._ended(event.camera)
         message = f"{event.camera}: retraining failed ({event.reason}); the model in force stays"
         return [
             ev.Complain("retraining_failed", message, event.camera),
-            *self._replan(event.at_s, f"{event.camera}: retraining failed"),
+            *self._replan(event.at_s, PlanCause("retraining_failed", event.camera)),
         ]
 
     @_handle.register
@@ -394,7 +394,7 @@ class WindowController:
                 # The plan thought that this retraining would be over by now: a tenth of it is left, as far as we know.
                 longer = max(job.option.gpu_seconds, job.work_done) + LATE_PART * job.option.gpu_seconds
                 self._corrected(job, longer)
-                return self._replan(event.at_s, f"{camera}: the retraining is later than planned")
+                return self._replan(event.at_s, PlanCause("retraining_late", camera))
         return self._apply(s.next_segment, event.at_s)
 
     def _ended(self, camera: str) -> None:
@@ -432,7 +432,7 @@ class WindowController:
         s.phase = "running"
         if s.cameras and not s.jobs:
             s.group.choose(self.problem(at_s), s.options, lambda p: self._plan(s.settings.policy, p, None, 0.0))
-        return self._replan(at_s, "labels and profiles are in")
+        return self._replan(at_s, PlanCause("prepared"))
 
     def problem(self, at_s: float) -> WindowProblem:
         """The planning problem of what is left of the window at `at_s`."""
@@ -475,7 +475,7 @@ class WindowController:
             if v.correction is not None
         }
 
-    def _replan(self, at_s: float, cause: str) -> list[ev.Instruction]:
+    def _replan(self, at_s: float, cause: PlanCause) -> list[ev.Instruction]:
         s = self.state
         if not s.cameras or s.phase == "idle":
             return []
@@ -488,7 +488,7 @@ class WindowController:
         s.plan, s.plan_number, s.last_replan_s = plan, s.plan_number + 1, at_s
         out: list[ev.Instruction] = [ev.RecordPlan(s.window, problem, plan, cause)]
         if plan.faults:
-            out.append(ev.Complain("floor_unreachable", "; ".join(plan.faults)))
+            out.append(ev.Complain("floor_unreachable", "; ".join(f.words for f in plan.faults)))
         return out + self._apply(0, at_s)
 
     def _planned(self, at_s: float) -> tuple[WindowProblem, WindowPlan]:

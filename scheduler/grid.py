@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from edge.core.plan_faults import PlanFault
 from edge.core.window import RetrainingOption, StreamProblem, WindowProblem
 from scheduler.timeline import remaining_work
 
@@ -87,13 +88,13 @@ def useful_options(stream: StreamProblem, time_s: float) -> tuple[RetrainingOpti
 class Floors:
     """The floor per stream. Where it cannot be kept it is soft: each point below it costs SHORTFALL_PENALTY.
 
-    `level` (N,) accuracy to keep (0: none); `hard` (N,) whether every plan must keep it; `faults` say in words which
+    `level` (N,) accuracy to keep (0: none); `hard` (N,) whether every plan must keep it; `faults` say which
     streams cannot keep it and what the best is.
     """
 
     level: FloatArray
     hard: NDArray[np.bool_]
-    faults: tuple[str, ...]
+    faults: tuple[PlanFault, ...]
 
 
 @dataclass(frozen=True)
@@ -175,10 +176,7 @@ def find_floors(problem: WindowProblem, factor: FloatArray, total: int, quantum:
     faults = []
     for i in np.flatnonzero(missing > 0):
         best = start[i] * factor[i, split[i]]
-        faults.append(
-            f"{problem.streams[i].id}: the floor of {problem.a_min:.2f} cannot be kept; the best at the start is "
-            f"{best:.3f}, with {as_share(split[i], quantum):g} of a device for inference"
-        )
+        faults.append(PlanFault.unreachable(problem.streams[i].id, problem.a_min, best, as_share(split[i], quantum)))
     return Floors(level, missing <= 0, tuple(faults))
 
 

@@ -74,8 +74,8 @@ def keep_serving(problem: WindowProblem, plan: WindowPlan) -> WindowPlan:
     whole = plan.reasons.get("", "")
     reasons = dict(plan.reasons) | {"": f"{whole}; {words}" if whole else words}
     outcome = evaluate(problem, segments)
-    held = tuple(f"{s.id}: " for s in problem.streams if problem.a_min and not _below(problem, outcome, s))
-    faults = tuple(f for f in plan.faults if not f.startswith(held))
+    held = {s.id for s in problem.streams if problem.a_min and not _below(problem, outcome, s)}
+    faults = tuple(f for f in plan.faults if f.camera not in held)
     return replace(plan, segments=segments, objective=outcome.objective, reasons=reasons, faults=faults)
 
 

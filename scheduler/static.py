@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from edge.core.plan_faults import PlanFault
 from edge.core.window import Segment, StreamAllocation, StreamProblem, WindowPlan, WindowProblem
 from scheduler.timeline import EPSILON, Outcome, evaluate, remaining_work
 
@@ -110,7 +111,7 @@ def make_plan(
     policy: str,
     problem: WindowProblem,
     segments: Sequence[Segment],
-    faults: Sequence[str] = (),
+    faults: Sequence[PlanFault] = (),
     reasons: Mapping[str, str] | None = None,
 ) -> WindowPlan:
     """A plan with its objective under the scoring rule. `decision_seconds` is the caller's to fill: no clock here."""
@@ -123,11 +124,14 @@ def make_plan(
     )
 
 
-def all_faults(problem: WindowProblem, outcome: Outcome, known: Sequence[str]) -> tuple[str, ...]:
+def all_faults(problem: WindowProblem, outcome: Outcome, known: Sequence[PlanFault]) -> tuple[PlanFault, ...]:
     """The known faults, and every other stream that this plan takes under the floor: none goes unsaid."""
-    faults = list(known)
-    for stream, low in outcome.lowest.items():
-        under = problem.a_min is not None and low < problem.a_min - EPSILON
-        if under and not any(f.startswith(f"{stream}: ") for f in known):
-            faults.append(f"{stream}: accuracy falls to {low:.3f} in this plan, under the floor of {problem.a_min:.2f}")
-    return tuple(faults)
+    if problem.a_min is None:
+        return tuple(known)
+    said = {fault.camera for fault in known}
+    under = (
+        PlanFault.under(stream, problem.a_min, low)
+        for stream, low in outcome.lowest.items()
+        if low < problem.a_min - EPSILON and stream not in said
+    )
+    return (*known, *under)

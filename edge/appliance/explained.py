@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from edge.core.plan_causes import PlanCause
 from edge.core.profiles import RetrainingProfile
 from edge.core.window import WindowPlan, WindowProblem
 from edge.store.values import JobRecord, PlanRecord, ShareUsage, WindowDetail
@@ -103,7 +104,7 @@ def compared(number: int, asked: WindowPlan, record: PlanRecord, parts: OtherPar
             "cameras": {k: round(v, 6) for k, v in outcome.by_stream.items()},
             "lowest": {k: round(v, 6) for k, v in outcome.lowest.items()},
             "reasons": {k: in_words(v, names) for k, v in plan.reasons.items()},
-            "faults": list(plan.faults),
+            "faults": [f.words for f in plan.faults],
         }
 
     return {"window": number, "length_s": problem.window_s, "made": side(made), "asked": side(asked), "configs": names}
@@ -238,7 +239,7 @@ def _stretch(
 
 
 def _cause(p: _Planned, before: _Planned | None, names: Mapping[str, str]) -> str:
-    if p.record.cause == "capacity changed" and before is not None:
+    if PlanCause.from_words(p.record.cause).code == "capacity_changed" and before is not None:
         then, now = before.problem.num_gpus, p.problem.num_gpus
         if abs(now - then) > _NOTHING:
             return f"served models left the cameras {100 * now:.0f} % of the device instead of {100 * then:.0f} %"
@@ -256,7 +257,7 @@ def _decision(p: _Planned, before: _Planned | None, names: Mapping[str, str]) ->
         "decision_s": p.plan.decision_seconds,
         "whole": in_words(p.plan.reasons.get("", ""), names),
         "cameras": {s.id: in_words(p.plan.reasons.get(s.id, ""), names) for s in p.problem.streams},
-        "faults": list(p.plan.faults),
+        "faults": [f.words for f in p.plan.faults],
     }
 
 

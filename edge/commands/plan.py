@@ -65,7 +65,7 @@ def _window(args: argparse.Namespace) -> int:
     plan = replace(plan, decision_seconds=round(time.perf_counter() - begin, 6))
     _put(plan.to_json(), args.out)
     for fault in plan.faults:
-        sys.stderr.write(f"magpie plan: {fault}\n")
+        sys.stderr.write(f"magpie plan: {fault.words}\n")
     return 0
 
 

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from edge.core import serving
+from edge.core.plan_faults import PlanFault
 from edge.core.profiles import InferenceProfile
 from edge.core.serving import DeviceTable, ModelBatch, ServingPlan, ServingProblem
 from edge.core.window import PLAN_FORMAT, PROBLEM_FORMAT, RetrainingOption, StreamProblem, WindowPlan, WindowProblem
@@ -41,6 +42,8 @@ _FILE_NAMES: Mapping[tuple[type, str], str] = MappingProxyType(
         (ModelBatch, "model"): "name",
     }
 )
+#: Values that files hold as something simpler.
+_FILE_TYPES: Mapping[type, type] = MappingProxyType({PlanFault: str})
 #: Fields that stand for "whatever else the file says".
 _OPEN_FIELDS: Mapping[type, str] = MappingProxyType({RetrainingOption: "details", DeviceTable: "details"})
 #: Fields without which a file is still read.
@@ -107,6 +110,7 @@ def _object(kind: type, definitions: dict[str, Any]) -> dict[str, Any]:
 
 def _of(hint: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     """Schema of one annotation."""
+    hint = _FILE_TYPES.get(hint, hint)
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         if hint.__name__ not in definitions:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from edge.core.learning import Correction
+from edge.core.plan_causes import PlanCause
 from edge.core.profiles import InferenceProfile, RetrainingProfile
 from edge.core.window import WindowPlan, WindowProblem
 
@@ -223,7 +224,7 @@ class RecordPlan(Instruction):
     window: int
     problem: WindowProblem
     plan: WindowPlan
-    cause: str
+    cause: PlanCause
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from edge.core import checks
 from edge.core.errors import InvalidValue
 from edge.core.fields import number, points, required
 from edge.core.learning import Promise
+from edge.core.plan_faults import PlanFault
 from edge.core.profiles import InferenceProfile
 
 PROBLEM_FORMAT = "retrain-infer-window/1"
@@ -282,7 +283,7 @@ class WindowPlan:
     segments: tuple[Segment, ...]
     decision_seconds: float = 0.0
     reasons: Mapping[str, str] = field(default_factory=dict)
-    faults: tuple[str, ...] = ()
+    faults: tuple[PlanFault, ...] = ()
 
     def chosen(self) -> dict[str, str | None]:
         """Per stream the retraining configuration that runs first, or None."""
@@ -302,17 +303,17 @@ class WindowPlan:
             "decision_seconds": self.decision_seconds,
             "segments": [s.to_json() for s in self.segments],
             "reasons": dict(self.reasons),
-            "faults": list(self.faults),
+            "faults": [f.words for f in self.faults],
         }
 
     @staticmethod
     def from_json(value: dict[str, Any]) -> WindowPlan:
-        """Inverse of `to_json`."""
+        """Inverse of `to_json`, but for the faults: only their sentences are stored, they come back as "recorded"."""
         segments = tuple(
             Segment(s["start_s"], {k: StreamAllocation(**a) for k, a in s["streams"].items()})
             for s in value["segments"]
         )
         return WindowPlan(
             value["policy"], value["problem"], value["objective"], segments, value.get("decision_seconds", 0.0),
-            value.get("reasons", {}), tuple(value.get("faults", ())),
+            value.get("reasons", {}), tuple(PlanFault.recorded(f) for f in value.get("faults", ())),
         )  # fmt: skip

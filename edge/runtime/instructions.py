@@ -78,14 +78,14 @@ class Instructions:
     @do.register
     def _record_plan(self, order: ev.RecordPlan) -> None:
         r = self._r
-        r.records.write(r.store.add_plan, order.window, order.problem, order.plan, order.cause)
+        r.records.write(r.store.add_plan, order.window, order.problem, order.plan, order.cause.words)
         r.preparation.planned(order)
         self._note(
             "plan",
             window=order.window,
             data={
                 "policy": order.plan.policy,
-                "cause": order.cause,
+                "cause": order.cause.words,
                 "objective": order.plan.objective,
                 "decision_s": order.plan.decision_seconds,
                 "reasons": dict(order.plan.reasons),

@@ -135,6 +135,18 @@ def test_a_changed_capacity_is_told_with_its_amount() -> None:
     assert causes == ["labels are in", "served models left the cameras 45 % of the device instead of 60 %"]
 
 
+def test_faults_are_told_in_the_sentences_in_which_they_were_recorded() -> None:
+    asked = replace(problem(10.0), a_min=0.9)
+    plan = window_policy("relay").plan(asked)
+    words = [f.words for f in plan.faults]
+    assert [w.split(" cannot be kept")[0] for w in words] == ["gate: the floor of 0.90", "yard: the floor of 0.90"]
+    story = explained(detail(record(1, asked)), PARTS)
+    assert story["decisions"][0]["faults"] == words
+    assert visible(story, lambda camera: camera == "gate")["decisions"][0]["faults"] == words[:1]
+    beside = compared(3, plan, record(1, asked), PARTS)
+    assert beside["made"]["faults"] == beside["asked"]["faults"] == words
+
+
 def test_options_say_what_became_of_them() -> None:
     story = explained(detail(record(1, problem(10.0)), jobs=(job(),)), PARTS)
     verdicts = {o["config"]: o["verdict"] for o in of(story, "gate")["options"]}

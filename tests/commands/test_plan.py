@@ -188,3 +188,7 @@ def test_the_documented_examples_are_valid_and_every_field_is_documented() -> No
             fields |= set(definition["properties"])
         missing = [f for f in sorted(fields) if f'"{f}"' not in text and f"`{f}`" not in text and f".{f}`" not in text]
         assert missing == []
+
+
+def test_faults_are_sentences_in_files() -> None:
+    assert schema("window-plan")["properties"]["faults"] == {"type": "array", "items": {"type": "string"}}

@@ -83,6 +83,18 @@ def test_a_model_that_would_break_a_floor_is_refused_and_told_what_would_fit() -
     assert any("at most" in r for r in answer.reasons)
 
 
+def test_only_faults_that_the_candidate_brings_are_told() -> None:
+    """Neither floor can be kept before or after; the model takes from `weak` only."""
+    streams = (camera("weak", 0.15, 0.5), camera("frail", 0.19, 0.5))
+    answer = ask(replace(BOX, window=cameras(*streams, a_min=0.2)), ServedModel("pose", 20.0, 60.0))
+    assert answer.admitted
+    assert answer.window_plan is not None
+    assert {f.camera for f in answer.window_plan.faults} == {"weak", "frail"}
+    assert answer.reasons[2:] == (
+        "weak: the floor of 0.20 cannot be kept; the best at the start is 0.060, with 0.2 of a device for inference",
+    )
+
+
 def test_an_objective_that_nothing_meets_is_refused() -> None:
     answer = ask(BOX, ServedModel("pose", 1.0, 2.0))
     assert not answer.admitted

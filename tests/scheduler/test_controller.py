@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from edge.core import events as ev
 from edge.core.configs import RetrainingConfig
 from edge.core.learning import Correction
+from edge.core.plan_causes import PlanCause
 from edge.core.profiles import Estimate, InferenceProfile, RetrainingProfile
 from scheduler.controller import HAND_IN_PART, LAST_PART, PREPARATION_LIMIT, READY_PART, WindowController
 from scheduler.policies import window_policy
@@ -111,10 +112,49 @@ class TestOneWindow:
         cost = c.state.jobs["a"].option.gpu_seconds
         out = c.handle(ev.RetrainingProgressed(130.0, "a", start.job, cost, 0.5))
         record = of(ev.RecordPlan, out)[0]
-        assert "GPU-s" in record.cause
+        assert record.cause.camera == "a"
+        assert record.cause.code in ("work_corrected", "progress_unexpected")
+        assert "GPU-s" in record.cause.words
         stream = record.problem.streams[0]
         assert stream.running == start.config
         assert next(o for o in stream.options if o.id == start.config).gpu_seconds == pytest.approx(2 * cost)
+
+    def test_a_plan_says_what_it_was_made_for(self) -> None:
+        def cause(out: list[ev.Instruction]) -> PlanCause:
+            (record,) = of(ev.RecordPlan, out)
+            return record.cause
+
+        c = controller()
+        joined(c, "a", "b")
+        assert cause(c.handle(ev.BoundaryReached(0.0))) == PlanCause("first_window")
+        assert cause(c.handle(ev.CameraJoined(1.0, "c", 0.5, INFERENCE))) == PlanCause("camera_joined", "c")
+        assert cause(c.handle(ev.CameraLeft(2.0, "c"))) == PlanCause("camera_left", "c")
+        out = prepared(c, ("a", "b"), 100.0)
+        assert cause(out) == PlanCause("prepared")
+        jobs = {i.camera: i.job for i in of(ev.StartRetraining, out)}
+        first = min(jobs)
+        out = c.handle(ev.RetrainingCompleted(110.0, first, jobs[first], True, 0.8))
+        assert cause(out) == PlanCause("retraining_completed", first, promoted=True)
+        jobs |= {i.camera: i.job for i in of(ev.StartRetraining, out)}
+        assert cause(c.handle(ev.CapacityChanged(111.0, 0.9))) == PlanCause("capacity_changed")
+        (other,) = set(jobs) - {first}
+        out = c.handle(ev.RetrainingFailed(112.0, other, jobs[other], "no memory"))
+        assert cause(out) == PlanCause("retraining_failed", other)
+
+    def test_a_restart_says_whether_there_was_a_plan(self) -> None:
+        c = controller()
+        joined(c, "a")
+        c.handle(ev.BoundaryReached(0.0))
+        record = of(ev.RecordPlan, prepared(c, ("a",), 100.0))[0]
+        for plan, finished, expected in (
+            (None, frozenset(), PlanCause("restarted_without_plan")),
+            (record.plan, frozenset({"a"}), PlanCause("restarted")),
+        ):
+            again = controller()
+            again.resume_after(2)
+            joined(again, "a", at=1000.0)
+            out = again.restore(1005.0, 2, 1000.0, record.problem, plan, finished)
+            assert of(ev.RecordPlan, out)[0].cause == expected
 
     def test_progress_as_profiled_changes_nothing(self) -> None:
         c = controller()
@@ -145,7 +185,7 @@ class TestOneWindow:
         assert of(ev.StopProfiling, out) == [ev.StopProfiling(1)]
         out = c.handle(ev.Profiled(141.0, "b", 1, (profile(),), 0.5))
         (record,) = of(ev.RecordPlan, out)
-        assert record.cause == "b: its profiles came late"
+        assert record.cause == PlanCause("profiles_late", "b")
         assert [len(s.options) for s in record.problem.streams] == [1, 1], "what came late is planned with all the same"
         assert c.handle(ev.Profiled(142.0, "b", 1, (profile(),), 0.5)) == [], "once"
 
@@ -251,7 +291,10 @@ class TestSettings:
         c = controller(num_gpus=0.1, a_min=0.6)
         joined(c, "a")
         out = c.handle(ev.BoundaryReached(0.0))
-        assert of(ev.Complain, out)[0].code == "floor_unreachable"
+        (complaint,) = of(ev.Complain, out)
+        assert complaint.code == "floor_unreachable"
+        assert complaint.message == "; ".join(f.words for f in of(ev.RecordPlan, out)[0].plan.faults)
+        assert complaint.message.startswith("a: the floor of 0.60 cannot be kept; the best at the start is ")
 
 
 class TestRestart:

@@ -9,11 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from planning_problems import LINEAR, problems
 
+from edge.core.plan_faults import PlanFault
 from edge.core.profiles import InferenceProfile
 from edge.core.shares import ShareCaps
 from edge.core.window import RetrainingOption, Segment, StreamAllocation, StreamProblem, WindowPlan, WindowProblem
 from scheduler.granted import grant
 from scheduler.policies import window_policy
+from scheduler.static import all_faults
 from scheduler.timeline import evaluate
 
 
@@ -82,7 +84,22 @@ def test_the_floor_comes_before_retraining_when_shares_are_rounded() -> None:
     assert found.segments[0].streams["a"].inference_share == pytest.approx(0.75)
     assert not found.faults
     coarse = grant(replace(problem, num_gpus=0.7), plan, caps(0.5))
-    assert any("falls to 0.400" in f for f in coarse.faults)
+    assert any("falls to 0.400" in f.words for f in coarse.faults)
+
+
+def test_a_stream_under_the_floor_is_said_once_after_what_is_known() -> None:
+    streams = tuple(StreamProblem(name, 0.4, LINEAR) for name in ("gate", "gate-2", "yard"))
+    problem = WindowProblem("f", 1.0, 100.0, (*streams, StreamProblem("fine", 0.9, LINEAR)), a_min=0.5)
+    segment = Segment(0.0, {"gate": StreamAllocation(1.0)} | dict.fromkeys(("gate-2", "yard"), StreamAllocation(0.0)))
+    outcome = replace(
+        evaluate(replace(problem, streams=streams), (segment,)),
+        lowest={"gate": 0.4, "gate-2": 0.0, "yard": 0.0, "fine": 0.5},
+    )
+    known = (PlanFault.unreachable("gate-2", 0.5, 0.4, 0.1),)
+    assert all_faults(problem, outcome, known) == (
+        *known, PlanFault.under("gate", 0.5, 0.4), PlanFault.under("yard", 0.5, 0.0),
+    )  # fmt: skip
+    assert all_faults(replace(problem, a_min=None), outcome, known) == known
 
 
 def test_a_plan_made_for_the_step_is_left_as_it_is() -> None:

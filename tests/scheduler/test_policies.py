@@ -54,7 +54,7 @@ def check_rules(problem: WindowProblem, found: WindowPlan) -> None:
     assert found.objective == pytest.approx(outcome.objective, abs=1e-12)
     if problem.a_min is not None:
         for stream, low in outcome.lowest.items():
-            said = any(f.startswith(f"{stream}: ") for f in found.faults)
+            said = any(f.camera == stream for f in found.faults)
             assert said or low >= problem.a_min - 1e-6, f"{stream} is under the floor and no fault says so"
 
 
@@ -274,9 +274,10 @@ def test_an_unreachable_floor_is_a_fault_and_not_an_error() -> None:
     for name in WINDOW_POLICIES:
         found = plan(name, problem)
         check_rules(problem, found)
-        assert [f.split(":")[0] for f in found.faults] == ["weak"], name
+        assert [(f.code, f.camera) for f in found.faults] == [("floor_unreachable", "weak")], name
+        assert [f.words.split(":")[0] for f in found.faults] == ["weak"], name
         assert evaluate(problem, found.segments).lowest["strong"] >= 0.5 - 1e-6, name
-    assert "best at the start is 0.300" in plan("relay", problem).faults[0]
+    assert "best at the start is 0.300" in plan("relay", problem).faults[0].words
     # A camera that is under the floor is still retrained: that is how it comes back above it.
     assert evaluate(problem, plan("relay", problem).segments).completed["weak"]
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edge.core.configs import InferenceConfig
+from edge.core.plan_faults import PlanFault
 from edge.core.profiles import InferencePoint, InferenceProfile
 from edge.core.window import RetrainingOption, Segment, StreamAllocation, StreamProblem, WindowPlan, WindowProblem
 from scheduler.policies import window_policy
@@ -70,6 +71,19 @@ def test_floors_that_fit_in_fine_steps_are_not_lost_to_the_quantum() -> None:
         assert plan.faults == (), policy
         for segment in plan.segments:
             assert sum(a.inference_share for a in segment.streams.values()) <= 0.4 + 1e-6
+
+
+def test_a_lifted_plan_keeps_the_faults_that_still_hold() -> None:
+    """`a` is lifted over its floor; `b` cannot reach it. What a recorded sentence is about is not read out of it."""
+    linear = InferenceProfile("linear", 0.4)
+    streams = (StreamProblem("a", 0.7, linear), StreamProblem("b", 0.1, linear))
+    problem = WindowProblem("w", 0.6, 100.0, streams, 0.05, 0.2, share_step=0.01)
+    segment = Segment(0.0, {"a": StreamAllocation(0.05), "b": StreamAllocation(0.4)})
+    gone = (PlanFault.unreachable("a", 0.2, 0.1, 0.05), PlanFault.under("a", 0.2, 0.0875))
+    stays = (PlanFault.under("b", 0.2, 0.1), PlanFault.under("c", 0.2, 0.1), PlanFault.recorded("a: it was so"))
+    plan = keep_serving(problem, WindowPlan("p", "w", 0.5, (segment,), faults=gone + stays))
+    assert plan.segments[0].streams["a"].inference_share == pytest.approx(0.12)
+    assert plan.faults == stays
 
 
 def test_a_floor_that_the_devices_cannot_hold_is_left_to_the_policy() -> None:

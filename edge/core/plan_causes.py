@@ -1,0 +1,85 @@
+"""Why a window plan was made, as a value. Nobody reads it out of its sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+PlanCauseCode = Literal[
+    "prepared",
+    "first_window",
+    "restarted",
+    "restarted_without_plan",
+    "capacity_changed",
+    "camera_joined",
+    "camera_left",
+    "profiles_late",
+    "work_corrected",
+    "progress_unexpected",
+    "retraining_late",
+    "retraining_completed",
+    "retraining_failed",
+    "group_over",
+    "recorded",
+]
+
+#: Causes that name no camera and no number. They are stored in these very words.
+_WHOLE: Final[Mapping[PlanCauseCode, str]] = {
+    "prepared": "labels and profiles are in",
+    "first_window": "first window: nothing to retrain on yet",
+    "restarted": "restarted inside a window: planned again with what is left",
+    "restarted_without_plan": "restarted inside a window without a plan",
+    "capacity_changed": "capacity changed",
+}
+
+
+@dataclass(frozen=True)
+class PlanCause:
+    """What happened that a plan was made now, and to which camera (None: to none alone).
+
+    `gpu_seconds` is the work that a retraining costs by its progress ("work_corrected") or has done, where
+    `expected_gpu_seconds` were expected ("progress_unexpected"). `promoted` says how a completed retraining ended.
+    `sentence` is a recorded cause's own.
+    """
+
+    code: PlanCauseCode
+    camera: str | None = None
+    gpu_seconds: float = 0.0
+    expected_gpu_seconds: float = 0.0
+    promoted: bool = False
+    sentence: str = ""
+
+    @classmethod
+    def from_words(cls, sentence: str) -> PlanCause:
+        """The cause that is stored as `sentence`: its code where that is the whole of it, else "recorded"."""
+        code = next((code for code, words in _WHOLE.items() if words == sentence), None)
+        return cls("recorded", sentence=sentence) if code is None else cls(code)
+
+    @property
+    def words(self) -> str:
+        """The cause as a sentence, as it is stored and journaled."""
+        match self.code:
+            case "camera_joined":
+                return f"camera {self.camera} joined"
+            case "camera_left":
+                return f"camera {self.camera} left"
+            case "profiles_late":
+                return f"{self.camera}: its profiles came late"
+            case "work_corrected":
+                return f"{self.camera}: the retraining costs {self.gpu_seconds:.0f} GPU-s"
+            case "progress_unexpected":
+                done, expected = self.gpu_seconds, self.expected_gpu_seconds
+                return f"{self.camera}: {done:.1f} GPU-s done where {expected:.1f} were expected"
+            case "retraining_late":
+                return f"{self.camera}: the retraining is later than planned"
+            case "retraining_completed":
+                return f"{self.camera}: retraining completed, {'promoted' if self.promoted else 'not promoted'}"
+            case "retraining_failed":
+                return f"{self.camera}: retraining failed"
+            case "group_over":
+                return f"{self.camera}: the group's retraining is over"
+            case "recorded":
+                return self.sentence
+            case _:
+                return _WHOLE[self.code]

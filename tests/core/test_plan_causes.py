@@ -1,0 +1,47 @@
+"""Causes of plans are values; their sentences are those that store and journal have always had."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from edge.core.plan_causes import PlanCause, PlanCauseCode
+
+SAID = {
+    PlanCause("prepared"): "labels and profiles are in",
+    PlanCause("first_window"): "first window: nothing to retrain on yet",
+    PlanCause("restarted"): "restarted inside a window: planned again with what is left",
+    PlanCause("restarted_without_plan"): "restarted inside a window without a plan",
+    PlanCause("capacity_changed"): "capacity changed",
+    PlanCause("camera_joined", "gate"): "camera gate joined",
+    PlanCause("camera_left", "gate"): "camera gate left",
+    PlanCause("profiles_late", "gate"): "gate: its profiles came late",
+    PlanCause("work_corrected", "gate", 39.6): "gate: the retraining costs 40 GPU-s",
+    PlanCause("progress_unexpected", "gate", 1.26, 4.0): "gate: 1.3 GPU-s done where 4.0 were expected",
+    PlanCause("retraining_late", "gate"): "gate: the retraining is later than planned",
+    PlanCause("retraining_completed", "gate", promoted=True): "gate: retraining completed, promoted",
+    PlanCause("retraining_completed", "gate"): "gate: retraining completed, not promoted",
+    PlanCause("retraining_failed", "gate"): "gate: retraining failed",
+    PlanCause("group_over", "gate"): "gate: the group's retraining is over",
+    PlanCause("recorded", sentence="boundary"): "boundary",
+}
+
+
+def test_every_cause_is_put_into_words() -> None:
+    assert {cause.code for cause in SAID} == set(get_args(PlanCauseCode))
+
+
+@pytest.mark.parametrize(("cause", "words"), SAID.items(), ids=lambda x: getattr(x, "code", ""))
+def test_a_cause_is_stored_in_these_words_and_read_back_with_the_same(cause: PlanCause, words: str) -> None:
+    assert cause.words == words
+    read = PlanCause.from_words(words)
+    assert read.words == words
+    # Camera and numbers are not read out of a sentence.
+    alone = cause.camera is None and cause.code != "recorded"
+    assert read == (cause if alone else PlanCause("recorded", sentence=words))
+
+
+@pytest.mark.parametrize("words", ["", "capacity changed again", "Capacity changed", "gate: capacity changed"])
+def test_only_the_very_words_are_a_code(words: str) -> None:
+    assert PlanCause.from_words(words).code == "recorded"

@@ -1,0 +1,32 @@
+"""What the controller orders, carried out: a plan is kept and journaled with its cause in words."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from edge.core import events as ev
+from edge.core.plan_causes import PlanCause
+from edge.core.profiles import InferenceProfile
+from edge.core.window import Segment, StreamAllocation, StreamProblem, WindowPlan, WindowProblem
+from edge.runtime.instructions import Instructions
+
+
+def test_a_plan_is_kept_and_journaled_with_its_cause_in_words() -> None:
+    kept: list[tuple[Any, ...]] = []
+    noted: list[tuple[str, int, dict[str, Any]]] = []
+    planned: list[ev.RecordPlan] = []
+    runtime: Any = SimpleNamespace(
+        records=SimpleNamespace(write=lambda call, *facts: kept.append((call, *facts))),
+        store=SimpleNamespace(add_plan="add_plan"),
+        preparation=SimpleNamespace(planned=planned.append),
+    )
+    problem = WindowProblem("w", 1.0, 100.0, (StreamProblem("gate", 0.5, InferenceProfile("linear", 0.4)),))
+    plan = WindowPlan("relay", "w", 0.5, (Segment(0.0, {"gate": StreamAllocation(1.0)}),), 0.25, {"gate": "why"})
+    order = ev.RecordPlan(3, problem, plan, PlanCause("retraining_completed", "gate", promoted=True))
+    Instructions(runtime, lambda kind, window, data: noted.append((kind, window, data))).do(order)
+    words = "gate: retraining completed, promoted"
+    assert kept == [("add_plan", 3, problem, plan, words)]
+    assert planned == [order]
+    facts = {"policy": "relay", "cause": words, "objective": 0.5, "decision_s": 0.25, "reasons": {"gate": "why"}}
+    assert noted == [("plan", 3, facts)]
