@@ -7,6 +7,7 @@ import logging
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from edge.appliance.live import Live
 from edge.appliance.metrics import expected_accuracy
 from edge.appliance.model_files import ModelFiles
 from edge.appliance.models import Models
+from edge.appliance.opened_parts import opened
 from edge.appliance.outputs import Outputs, Snapshot, World
 from edge.appliance.retraining import BoxRetraining
 from edge.appliance.secrets import NamedSecrets
@@ -126,21 +128,20 @@ class Appliance:
     async def _open_store(self) -> tuple[Recovery, list[CameraSettings], Partitioner]:
         """The database, the settings in force, the device. Raises MagpieError."""
         data = Path(self.site.data_dir)
-        self.store = await asyncio.to_thread(Store, self.site.database_url or None, data, clock=self.clock)
-        self._parts.callback(self.store.close)
+        opening = partial(Store, self.site.database_url or None, data, clock=self.clock)
+        self.store = await opened(self._parts, opening)
         self.keys = Keys(self.store, data, self.site.web.access, self.clock)
         self._parts.push_async_callback(self.keys.recorded)
         recovery = await asyncio.to_thread(self.store.recover)
         cameras = await asyncio.to_thread(cameras_in_force, self.site, self.store)
         self.site = await asyncio.to_thread(site_in_force, self.site, self.store)
-        partitioner = self._partitioner
-        if partitioner is None:
-            site = self.site
-            partitioner = await asyncio.to_thread(
-                open_partitioner, site.device, site.share_kind, site.cores, site.site, clock=self.clock
-            )
-        self._parts.push_async_callback(asyncio.to_thread, partitioner.close)
-        return recovery, cameras, partitioner
+        return recovery, cameras, await opened(self._parts, self._open_partitioner)
+
+    def _open_partitioner(self) -> Partitioner:
+        site = self.site
+        if self._partitioner is not None:
+            return self._partitioner
+        return open_partitioner(site.device, site.share_kind, site.cores, site.site, clock=self.clock)
 
     async def _build(self, teacher: GoldenWorkerSpec, offer: TeacherOffer, partitioner: Partitioner) -> None:
         """Make every part; none runs yet but the journal's thread."""
@@ -245,6 +246,8 @@ class Appliance:
             runtime.boundary_reached()
         self._parts.push_async_callback(services.served.close)
         await services.served.open()
+        # A switch that comes by MQTT must never reach a runtime that is closing: a start that fails stops them first.
+        self._parts.push_async_callback(services.outputs.stop)
         services.outputs.start()
         await services.alarms.open()
         self._keep_running(self.housekeeping.run(), "housekeeping")

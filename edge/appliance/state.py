@@ -203,7 +203,7 @@ class State:
             "devices": [d.to_json() | {"in_use": d.id == caps.device} for d in self._found.devices],
             "notes": list(self._found.notes),
             "shares": system.shares(caps, kept),
-            "workers": system.workers(overview["workers"], overview["usage"], self._runtime.cameras, used),
+            "workers": system.workers(overview["workers"], overview["usage"], used),
             "disk": await self._disk(counts),
             "losses": system.losses(overview, self._served.current(), failures, self._outputs.metrics()),
             "versions": system.versions(magpie_version(), self._store.schema, self._store.database.name),

@@ -83,20 +83,16 @@ def shares(caps: ShareCaps, kept: Mapping[str, float]) -> Json:
     }
 
 
-def workers(
-    found: Iterable[Json], usage: Iterable[Json], cameras: Iterable[str], bytes_of: Mapping[int, int]
-) -> list[Json]:
+def workers(found: Iterable[Json], usage: Iterable[Json], bytes_of: Mapping[int, int]) -> list[Json]:
     """Workers with what they asked, were given and used in this window (shares 0-1, or None) and their memory (bytes,
-    or None). `camera` is that of a worker that works for one alone."""
+    or None). `camera` is that of a worker that works for one alone, also while that camera is being removed."""
     used = {str(u["worker"]): u for u in usage if u.get("running", True)}
-    ids = frozenset(cameras)
     out = []
     for worker in found:
         one = used.get(str(worker["name"]), {})
         out.append(
             worker
             | {
-                "camera": worker["camera"] if worker["camera"] in ids else None,
                 "asked": one.get("asked"),
                 "granted": one.get("granted"),
                 "used": one.get("used_share"),
@@ -145,12 +141,10 @@ def losses(overview: Json, serving: Json | None, retention_failures: int, output
     add("journal", counted.get("journal"), "journal entries could not be kept")
     add("live_pictures", counted.get("live_pictures"), "live pictures were passed over for viewers that were too slow")
     add("retention", retention_failures, "files could not be deleted by retention; it tries again")
-    ids = {str(c["id"]) for c in overview["cameras"]}
     for worker in overview["workers"]:
         if worker.get("messages_lost"):
             words = "commands or reports were lost"
-            camera = worker["camera"] if worker["camera"] in ids else None
-            add("messages", worker["messages_lost"], words, "worker", camera, str(worker["name"]))
+            add("messages", worker["messages_lost"], words, "worker", worker["camera"], str(worker["name"]))
     for model in () if serving is None else serving["models"]:
         for code, words in _OF_SERVING.items():
             add(f"requests_{code}", model["total"].get(code), words, of=str(model["name"]))

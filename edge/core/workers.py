@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from edge.core.shares import Role
 
-WorkerKind = Literal["camera", "retrain", "golden", "profiler", "executor", "front"]
+WorkerKind = Literal["camera", "retrain", "golden", "profiler", "executor", "serving_profiler", "front"]
 #: What a worker's share of the device is for.
 Activity = Literal["inference", "retraining", "golden", "profiling", "serving", "front"]
 
@@ -18,9 +18,15 @@ _ROLES: Final[Mapping[WorkerKind, Role]] = {
     "golden": "golden",
     "profiler": "profiling",
     "executor": "inference",
+    "serving_profiler": "inference",
     "front": "inference",
 }
-_ACTIVITIES: Final[Mapping[WorkerKind, Activity]] = {**_ROLES, "executor": "serving", "front": "front"}
+_ACTIVITIES: Final[Mapping[WorkerKind, Activity]] = {
+    **_ROLES,
+    "executor": "serving",
+    "serving_profiler": "profiling",
+    "front": "front",
+}
 
 
 @dataclass(frozen=True)

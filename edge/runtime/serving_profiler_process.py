@@ -54,7 +54,7 @@ class ProfilerProcess:
         loaded = self._expect(0)
         self._lost = False
         self._supervisor.start(
-            Worker(self._name, "executor"),
+            Worker(self._name, "serving_profiler"),
             self._percent / 100.0,
             serving_profiler_worker,
             self._subject,

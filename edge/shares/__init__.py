@@ -26,14 +26,14 @@ def open_partitioner(
 ) -> Partitioner:
     """The partitioner of a site: `device` is "auto", "cpu" or a GPU's UUID, `share_kind` "auto" or a kind's name.
 
-    "auto" takes the first GPU, or the CPU where there is none. "cgroup" means control groups with the bucket in front.
+    "auto" takes the first GPU, or the CPU where there is none, and the best kind that holds there.
     Whatever measures or runs on a site's device opens it here, so that all of them take the same. Raises NotFound for a
     device that is not there, InvalidValue for an unknown kind, ShareError for one that cannot be had.
     """
     from edge.shares import discover
 
     checks.one_of("share_kind", share_kind, get_args(ShareChoice))
-    prefer = None if share_kind == "auto" else "cgroup+coop" if share_kind == "cgroup" else share_kind
+    prefer = None if share_kind == "auto" else share_kind
     found = discover.devices()
     chosen = next((d for d in found if device in ("auto", d.id)), None)
     if chosen is None:

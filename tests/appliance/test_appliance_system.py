@@ -53,11 +53,20 @@ def test_workers_have_their_camera_usage_and_memory() -> None:
         {"worker": "camera-north", "asked": 0.9, "granted": 0.9, "used_share": 0.1, "running": False},
         {"worker": "camera-north", "asked": 0.2, "granted": 0.15, "used_share": 0.1, "running": True},
     ]
-    north, golden, executor = system.workers(found, usage, ["north"], {7: 1000})
+    north, golden, executor = system.workers(found, usage, {7: 1000})
     assert (north["camera"], north["asked"], north["granted"], north["used"]) == ("north", 0.2, 0.15, 0.1)
     assert north["memory_bytes"] == 1000
     assert (golden["camera"], golden["asked"], golden["memory_bytes"]) == (None, None, None)
     assert executor["camera"] is None
+
+
+def test_a_worker_of_a_camera_that_is_being_removed_keeps_its_name() -> None:
+    """Without it the worker's row would be shown to users who may not see that camera."""
+    gone = {"name": "camera-gone", "role": "inference", "camera": "gone", "pid": None, "messages_lost": 2}
+    (shown,) = system.workers([gone], [], {})
+    assert shown["camera"] == "gone"
+    found = system.losses(overview() | {"workers": [gone]}, None, 0)
+    assert [x["camera"] for x in found if x["code"] == "messages"] == ["gone"]
 
 
 def test_memory_of_this_process_and_none_of_one_that_is_gone() -> None:

@@ -30,3 +30,8 @@ def test_served_models_are_enforced_as_inference_and_recorded_as_serving() -> No
     assert (executor.role, executor.activity, executor.camera) == ("inference", "serving", None)
     assert (FRONT.role, FRONT.activity) == ("inference", "front")
     assert (GOLDEN.role, GOLDEN.activity) == ("golden", "golden")
+
+
+def test_what_measures_a_served_model_is_enforced_as_inference_and_recorded_as_profiling() -> None:
+    measuring = Worker("profile-plates", "serving_profiler")
+    assert (measuring.role, measuring.activity, measuring.camera) == ("inference", "profiling", None)

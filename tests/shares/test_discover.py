@@ -152,7 +152,7 @@ def test_whatever_opens_a_sites_device_takes_the_same(
     monkeypatch.setattr(discover, "devices", lambda: (gpu, cpu))
     for device, kind in (("auto", "auto"), ("cpu", "cgroup"), (gpu.id, "mps")):
         open_partitioner(device, kind)
-    assert opened == [(gpu.id, None), ("cpu", "cgroup+coop"), (gpu.id, "mps")]
+    assert opened == [(gpu.id, None), ("cpu", "cgroup"), (gpu.id, "mps")]
     monkeypatch.setattr(discover, "devices", lambda: (cpu,))
     open_partitioner()
     assert opened[-1] == ("cpu", None)
