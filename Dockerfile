@@ -1,10 +1,12 @@
 # Magpie in a container. Build: docker build -t magpie-edge .   The page is built inside pip install.
-FROM python:3.11.11-slim-bookworm AS build
+# Another base may be given: any Debian with Python 3.11 or newer, its venv and pip.
+ARG BASE_IMAGE=python:3.11.11-slim-bookworm
+FROM ${BASE_IMAGE} AS build
 WORKDIR /src
 COPY . .
-RUN python -m venv /opt/magpie && /opt/magpie/bin/pip install --no-cache-dir -c constraints.txt .
+RUN python3 -m venv /opt/magpie && /opt/magpie/bin/pip install --no-cache-dir -c constraints.txt .
 
-FROM python:3.11.11-slim-bookworm
+FROM ${BASE_IMAGE}
 COPY --from=build /opt/magpie /opt/magpie
 COPY configs/container/site.yaml /etc/magpie/site.yaml
 # A fixed number, so that folders of the host that are mounted can be given to it.

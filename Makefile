@@ -9,7 +9,7 @@ DEV_STAMP := $(VENV)/.installed-dev
 SOURCES := pyproject.toml constraints.txt hatch_build.py $(wildcard web/frontend/*.* web/frontend/src/*.* web/frontend/src/*/*.*)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-gpu lint format bench bench-gpu install dev system-packages clean
+.PHONY: help demo test test-all test-gpu lint format image bench bench-gpu install dev system-packages clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -61,6 +61,9 @@ lint: $(DEV_STAMP) ## style, types and import rules
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy edge golden microprofiler scheduler web
 	$(BIN)/lint-imports
+
+image: ## build the container image with docker or buildah, start it, and ask whether it lives (BASE_IMAGE, BUILD_ARGS)
+	@bash .ci/image --required
 
 format: $(DEV_STAMP) ## format the code
 	$(BIN)/ruff check --fix .

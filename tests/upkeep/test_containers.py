@@ -43,7 +43,8 @@ def resolved(text: str, environment: dict[str, str] | None = None) -> str:
 def test_every_image_is_pinned(compose: dict[str, Any]) -> None:
     for name, service in compose["services"].items():
         assert _PINNED.match(service["image"]), name
-    stages = [a.split()[0] for i, a in instructions() if i == "FROM"]
+    given = dict(a.split("=", 1) for i, a in instructions() if i == "ARG")
+    stages = [resolved(a.split()[0], given) for i, a in instructions() if i == "FROM"]
     assert len(stages) == 2
     assert all(_PINNED.match(image) for image in stages)
     assert len(set(stages)) == 1  # built with the Python that runs it
@@ -195,3 +196,17 @@ def test_compose_itself_reads_it(tmp_path: Path) -> None:
             cwd=REPO, capture_output=True, text=True, check=False, env=os.environ | {"HOME": str(tmp_path)},
         )  # fmt: skip
         assert out.returncode == 0, out.stderr
+
+
+@pytest.mark.parametrize(("arguments", "status"), [([], 0), (["--required"], 1)])
+def test_without_a_builder_the_image_is_skipped_with_a_reason(
+    arguments: list[str], status: int, tmp_path: Path
+) -> None:
+    for name in ("bash", "dirname", "mktemp", "sed", "chmod", "rm"):
+        (tmp_path / name).symlink_to(shutil.which(name) or name)
+    done = subprocess.run(
+        ["bash", str(REPO / ".ci" / "image"), *arguments],
+        env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == status
+    assert "neither a docker engine nor buildah" in done.stderr
