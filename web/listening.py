@@ -17,6 +17,8 @@ from edge.core.errors import Unavailable
 #: A request that runs may finish in this time when the server stops.
 _DRAIN_S = 5
 _BACKLOG = 128
+#: A client that takes nothing of what was sent to it for so long is cut off; else it would hold its connection for ever.
+_UNREAD_S = 60.0
 
 
 class _Server(uvicorn.Server):
@@ -29,11 +31,22 @@ class _Server(uvicorn.Server):
 
 class AsgiServer:
     """Serves `app` at host:port between `start` and `stop`. Port 0 takes any free one; `port` tells which. `what`
-    names the server in errors, `setting` the setting of its port; `options` go to uvicorn's configuration."""
+    names the server in errors, `setting` the setting of its port; a client that takes nothing of its answer for
+    `unread_s` seconds is cut off; `options` go to uvicorn's configuration."""
 
-    def __init__(self, app: ASGIApp, host: str, port: int, what: str, setting: str, **options: Any) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        host: str,
+        port: int,
+        what: str,
+        setting: str,
+        unread_s: float = _UNREAD_S,
+        **options: Any,
+    ) -> None:
         self._app, self._host, self._asked = app, host, port
         self._what, self._setting, self._options = what, setting, options
+        self._unread_s = unread_s
         self._sockets: list[socket.socket] = []
         self._server: _Server | None = None
         self._task: asyncio.Task[None] | None = None
@@ -55,6 +68,9 @@ class AsgiServer:
             timeout_graceful_shutdown=_DRAIN_S,
             **self._options,
         )
+        for sock in sockets:
+            if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux; taken over by every connection
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(1000 * self._unread_s))
         self._sockets, self._server = sockets, _Server(config)
         self._task = asyncio.create_task(self._server.serve(sockets), name=self._setting)
         while not self._server.started:
