@@ -17,7 +17,7 @@ from edge.core.errors import Unavailable
 #: A request that runs may finish in this time when the server stops.
 _DRAIN_S = 5
 _BACKLOG = 128
-#: A client that takes nothing of what was sent to it for so long is cut off; else it would hold its connection for ever.
+#: A client that takes nothing of what was sent to it for so long is cut off; else its connection would stay for ever.
 _UNREAD_S = 60.0
 
 
