@@ -19,7 +19,8 @@ from typing import Any
 
 from benchmarks.demo_windows import write_result
 from edge.commands.simulate import table
-from edge.core.window import WindowPlan, WindowProblem
+from edge.core.plan_basis import PlanRequest
+from edge.core.window import WindowPlan
 from edge.simulation.simulator import SimulationResult, simulate
 from edge.simulation.trace import RecordedCamera, Trace, read_trace
 from scheduler.baselines import UniformPolicy, cost_front
@@ -50,8 +51,8 @@ def play(trace: Trace, fixed: tuple[str, str], influence: float) -> dict[str, Si
     policies: dict[str, Any] = {name: window_policy(name) for name in WINDOW_POLICIES}
     policies["uniform"], policies["uniform-heavy"] = UniformPolicy("light", fixed[0]), UniformPolicy("heavy", fixed[1])
 
-    def plan(name: str, problem: WindowProblem) -> WindowPlan:
-        plan: WindowPlan = policies[name].plan(problem)
+    def plan(request: PlanRequest) -> WindowPlan:
+        plan: WindowPlan = policies[request.policy].plan(request.problem)
         return plan
 
     return {name: simulate(trace, name, plan, start_influence=influence) for name in policies}

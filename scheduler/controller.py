@@ -15,6 +15,7 @@ from functools import singledispatchmethod
 
 from edge.core import events as ev
 from edge.core.learning import Correction, Promise
+from edge.core.plan_basis import PlanRequest
 from edge.core.plan_causes import PlanCause
 from edge.core.profiles import InferenceProfile, RetrainingProfile
 from edge.core.window import RetrainingOption, StreamProblem, WindowPlan, WindowProblem
@@ -22,7 +23,7 @@ from scheduler.learning.promise import corrected
 from scheduler.window_group import WindowGroup
 
 #: (policy name, problem, plan in force or None, seconds since it was made) -> the plan to follow
-PlanFunction = Callable[[str, WindowProblem, WindowPlan | None, float], WindowPlan]
+PlanFunction = Callable[[PlanRequest], WindowPlan]
 
 #: Labels and profiles shall be ready by this part of a window; a little before it profilers hand in what they have.
 READY_PART, HAND_IN_PART, LAST_PART = 0.15, 0.115, 0.14
@@ -431,7 +432,7 @@ class WindowController:
             return []
         s.phase = "running"
         if s.cameras and not s.jobs:
-            s.group.choose(self.problem(at_s), s.options, lambda p: self._plan(s.settings.policy, p, None, 0.0))
+            s.group.choose(self.problem(at_s), s.options, lambda p: self._plan(PlanRequest(s.settings.policy, p)))
         return self._replan(at_s, PlanCause("prepared"))
 
     def problem(self, at_s: float) -> WindowProblem:
@@ -481,21 +482,22 @@ class WindowController:
             return []
         if s.phase == "preparing":
             return self._serve_only(at_s)
-        problem, plan = self._planned(at_s)
+        problem, request, plan = self._planned(at_s)
         if s.group.unpaid(plan):
             s.group.dissolve(s.options)  # it does not pay any more: its cameras' own may
-            problem, plan = self._planned(at_s)
+            problem, request, plan = self._planned(at_s)
         s.plan, s.plan_number, s.last_replan_s = plan, s.plan_number + 1, at_s
-        out: list[ev.Instruction] = [ev.RecordPlan(s.window, problem, plan, cause)]
+        out: list[ev.Instruction] = [ev.RecordPlan(s.window, problem, plan, cause, request)]
         if plan.faults:
             out.append(ev.Complain("floor_unreachable", "; ".join(f.words for f in plan.faults)))
         return out + self._apply(0, at_s)
 
-    def _planned(self, at_s: float) -> tuple[WindowProblem, WindowPlan]:
-        """The problem now, and the policy's plan for it."""
+    def _planned(self, at_s: float) -> tuple[WindowProblem, PlanRequest, WindowPlan]:
+        """The problem now, what the planner is asked, and its plan."""
         s = self.state
         problem = self.problem(at_s)
-        return problem, self._plan(s.settings.policy, s.group.asked(problem), s.plan, at_s - s.last_replan_s)
+        request = PlanRequest(s.settings.policy, s.group.asked(problem), s.plan, at_s - s.last_replan_s)
+        return problem, request, self._plan(request)
 
     def _apply(self, number: int, at_s: float) -> list[ev.Instruction]:
         """Carry out segment `number` of the plan in force."""

@@ -1,6 +1,7 @@
 """The plan that is followed: a policy's own, within limits, in shares that can be granted, with every camera answering.
 
-The appliance and its what-if plans both call this; a plan that a policy makes alone is what `magpie plan window` shows.
+The appliance, its what-if plans, the simulator and `magpie plan replay` all call this. `magpie plan window` shows what
+a policy makes alone, and with `--followed` this.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from edge.core.plan_basis import PlanBasis, PlanRequest
 from edge.core.shares import ShareCaps
 from edge.core.window import WindowPlan, WindowProblem
 from scheduler.bounded import BoundedPolicy, Limits
@@ -37,14 +39,23 @@ class GrantedPolicy:
         return keep_serving(replace(problem, share_step=self._caps.step or problem.share_step), plan)
 
 
-def planner(caps: ShareCaps, seconds: Callable[[], float] = lambda: 0.0) -> PlanFunction:
+def planner(
+    caps: ShareCaps,
+    seconds: Callable[[], float] = lambda: 0.0,
+    policies: Callable[[str], WindowPolicy] = window_policy,
+) -> PlanFunction:
     """The planning function of a device with `caps`: a policy by its name, within `LIMITS`, as it can be granted.
-    `seconds()` is a running time, for how long the decision took."""
+    `seconds()` is a running time, for how long the decision took. Raises InvalidValue for an unknown policy."""
 
-    def plan(name: str, problem: WindowProblem, current: WindowPlan | None, age_s: float) -> WindowPlan:
+    def plan(request: PlanRequest) -> WindowPlan:
         began = seconds()
-        policy = BoundedPolicy(GrantedPolicy(window_policy(name), caps), LIMITS)
-        followed = policy.replan(problem, current, age_s).plan
+        policy = BoundedPolicy(GrantedPolicy(policies(request.policy), caps), LIMITS)
+        followed = policy.replan(request.problem, request.current, request.age_s).plan
         return replace(followed, decision_seconds=seconds() - began)
 
     return plan
+
+
+def made_again(recorded: WindowProblem, basis: PlanBasis) -> WindowPlan:
+    """A recorded plan, from its problem and its basis; all but `decision_seconds` is as it was then."""
+    return planner(basis.caps)(basis.request(recorded))

@@ -97,7 +97,7 @@ def window_detail(caller: Principal, detail: Json) -> Json:
 
     def plan(record: Json) -> dict[str, Any]:
         cause = "another camera" if names_other(caller, record["cause"], known) else record["cause"]
-        return dict(record) | {"problem": {}, "plan": {}, "cause": cause}
+        return dict(record) | {"problem": {}, "plan": {}, "basis": None, "cause": cause}
 
     out = dict(detail) | {
         "window": window(caller, detail["window"]),

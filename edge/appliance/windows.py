@@ -10,6 +10,7 @@ from typing import Any
 from edge.appliance.explained import OtherParts, compared, explained
 from edge.appliance.service import Json
 from edge.core.errors import NotFound
+from edge.core.plan_basis import PlanRequest
 from edge.core.window import WindowProblem
 from edge.runtime.runtime import Runtime
 from edge.store.store import Store
@@ -45,7 +46,7 @@ class Windows:
         problem = WindowProblem.from_json(record.problem)
         # As it could be granted here, within the same limits: else it is no comparison.
         plan_by = planner(self._runtime.shares.partitioner.caps, time.perf_counter)
-        plan = await asyncio.to_thread(plan_by, policy, problem, None, 0.0)
+        plan = await asyncio.to_thread(plan_by, PlanRequest(policy, problem))
         return {
             "policy": policy,
             "plan": plan.to_json(),

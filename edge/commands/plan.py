@@ -1,4 +1,5 @@
-"""`magpie plan window FILE`, `magpie plan serving FILE`: answer a planning problem in a file. Starts without torch."""
+"""Planning problems in files (`magpie plan window FILE`, `magpie plan serving FILE`), and recorded plans made again
+(`magpie plan replay`). Starts without torch."""
 
 from __future__ import annotations
 
@@ -14,8 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from edge.core.errors import InvalidValue, NotFound, StoreError
+from edge.core.plan_basis import PlanRequest
 from edge.core.serving import DeviceTable, ServingProblem
+from edge.core.shares import ideal_caps
 from edge.core.window import WindowProblem
+from edge.simulation.replay import replayed
+from scheduler.follow import planner
 from scheduler.gpulets.policies import DEFAULT_SERVING_POLICY, SERVING_POLICIES, serving_policy
 from scheduler.policies import DEFAULT_POLICY, WINDOW_POLICIES, window_policy
 
@@ -34,6 +39,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="one of " + ", ".join(WINDOW_POLICIES) + " (%(default)s)",
     )
     window.add_argument("--fixed", metavar="ID", help="configuration of uniform, uniform-heavy and fixed-config")
+    window.add_argument(
+        "--followed", action="store_true",
+        help="as the appliance would follow it: within its limits, in steps of the problem's share_step",
+    )  # fmt: skip
     window.add_argument("--out", metavar="FILE", help="write the plan there instead of standard output")
     serving = kinds.add_parser("serving", help="served models: gpulet-problem/1 in, gpulet-plan/1 out")
     serving.add_argument("file", metavar="FILE", help="the problem (JSON), or - for standard input")
@@ -49,19 +58,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="one of " + ", ".join(SERVING_POLICIES) + " (%(default)s)",
     )
     serving.add_argument("--out", metavar="FILE", help="write the plan there instead of standard output")
+    replay = kinds.add_parser("replay", help="recorded windows: is every plan made again as it was?")
+    replay.add_argument(
+        "file",
+        metavar="FILE",
+        nargs="?",
+        help="a window as GET /api/v1/windows/N gives it, or - for standard input",
+    )
+    replay.add_argument("--data", type=Path, metavar="DIR", help="an appliance's data folder instead of a file")
+    replay.add_argument("--url", help="address of its database, if it is not the SQLite file in that folder")
+    replay.add_argument("--windows", type=int, default=50, help="how many of its latest windows (%(default)s)")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print or write the plan as JSON. Raises MagpieError for a bad file; faults of a window plan and why nothing
-    could be scheduled go to standard error, with exit code 3 for the latter."""
-    return _serving(args) if args.kind == "serving" else _window(args)
+    could be scheduled go to standard error, with exit code 3 for the latter, and for a recorded plan that is not made
+    again as it was."""
+    return {"window": _window, "serving": _serving, "replay": _replay}[str(args.kind)](args)
 
 
 def _window(args: argparse.Namespace) -> int:
     policy = window_policy(args.policy, args.fixed)
     problem = WindowProblem.from_json(read_json(args.file))
     begin = time.perf_counter()
-    plan = policy.plan(problem)
+    if args.followed:
+        follow = planner(ideal_caps(problem.share_step), policies=lambda name: policy)
+        plan = follow(PlanRequest(args.policy, problem))
+    else:
+        plan = policy.plan(problem)
     plan = replace(plan, decision_seconds=round(time.perf_counter() - begin, 6))
     _put(plan.to_json(), args.out)
     for fault in plan.faults:
@@ -85,6 +109,24 @@ def _serving(args: argparse.Namespace) -> int:
     for reason in plan.reasons:
         sys.stderr.write(f"magpie plan: {reason}\n")
     return 3
+
+
+def _replay(args: argparse.Namespace) -> int:
+    from edge.commands.simulate import recorded_windows
+
+    if (args.file is None) == (args.data is None):
+        raise InvalidValue("FILE", args.file, "either a file or --data DIR")
+    details = [read_json(args.file)] if args.file is not None else recorded_windows(args.data, args.url, args.windows)
+    plans = [plan for detail in reversed(details) for plan in replayed(detail)]
+    for plan in plans:
+        said = "not recorded from what" if plan.again is None else "the same"
+        if plan.differs:
+            said = f"differs in {', '.join(plan.differs)}"
+        sys.stdout.write(f"window {plan.window}, plan {plan.id}, {plan.policy} ({plan.cause}): {said}\n")
+    known = [plan for plan in plans if plan.again is not None]
+    same = sum(not plan.differs for plan in known)
+    sys.stdout.write(f"{same} of {len(known)} plans are made again as they were\n")
+    return 0 if same == len(known) else 3
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """`magpie simulate TRACE.json [--policy NAME ...]`: recorded windows under other policies.
 
-`--data DIR` reads the windows that an appliance keeps there instead of a trace; `--save FILE` writes them as one.
+`--data DIR` reads the windows that an appliance keeps there instead of a trace; `--save FILE` writes them as one. Plans
+are made as the appliance makes them (scheduler.follow), in shares of the recorded device where the trace knows it.
 """
 
 from __future__ import annotations
@@ -9,13 +10,15 @@ import argparse
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 from edge.core.errors import InvalidValue
-from edge.core.window import WindowPlan, WindowProblem
+from edge.core.shares import ideal_caps
 from edge.simulation.record import trace_from_windows
 from edge.simulation.simulator import SimulationResult, simulate
 from edge.simulation.trace import Trace, read_trace
-from scheduler.policies import WINDOW_POLICIES, window_policy
+from scheduler.follow import planner
+from scheduler.policies import WINDOW_POLICIES, WindowPolicy, window_policy
 
 HELP = "replay recorded windows under another policy"
 
@@ -49,12 +52,13 @@ def run(args: argparse.Namespace) -> int:
     names = args.policy or list(WINDOW_POLICIES)
     fixed = args.fixed
 
-    def plan(name: str, problem: WindowProblem) -> WindowPlan:
+    def policy(name: str) -> WindowPolicy:
         takes_fixed = fixed is not None and name in ("uniform", "uniform-heavy", "fixed-config")
-        return window_policy(name, fixed if takes_fixed else None).plan(problem)
+        return window_policy(name, fixed if takes_fixed else None)
 
     for name in names:
         window_policy(name)
+    plan = planner(trace.caps or ideal_caps(), policies=policy)
     results = [simulate(trace, name, plan, start_influence=args.start_influence) for name in names]
     if args.json:
         sys.stdout.write(json.dumps([r.to_json() for r in results], indent=1) + "\n")
@@ -69,14 +73,19 @@ def _trace(args: argparse.Namespace) -> Trace:
         raise InvalidValue("TRACE", args.trace and str(args.trace), "either a trace file or --data DIR")
     if args.trace is not None:
         return read_trace(args.trace)
-    # SQLAlchemy takes a while to import, and a trace file does not need it.
+    return trace_from_windows(args.data.name, recorded_windows(args.data, args.url, args.windows))
+
+
+def recorded_windows(data: Path, url: str | None, latest: int) -> list[dict[str, Any]]:
+    """The `latest` windows that an appliance keeps in the folder `data` (database `url`, or the SQLite file in it), the
+    newest first. Raises InvalidValue, StoreError."""
+    # SQLAlchemy takes a while to import, and a file does not need it.
     from edge.store.store import Store, default_url
 
-    if not args.data.is_dir():
-        raise InvalidValue("--data", str(args.data), "an existing folder")
-    with Store(args.url or default_url(args.data), args.data, owner=False) as store:
-        numbers = [w.id for w in store.windows(args.windows)]
-        return trace_from_windows(args.data.name, [store.window(n).to_json() for n in numbers])
+    if not data.is_dir():
+        raise InvalidValue("--data", str(data), "an existing folder")
+    with Store(url or default_url(data), data, owner=False) as store:
+        return [store.window(w.id).to_json() for w in store.windows(latest)]
 
 
 def table(results: list[SimulationResult]) -> str:

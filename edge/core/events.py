@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from edge.core.learning import Correction
+from edge.core.plan_basis import PlanRequest
 from edge.core.plan_causes import PlanCause
 from edge.core.profiles import InferenceProfile, RetrainingProfile
 from edge.core.window import WindowPlan, WindowProblem
@@ -219,12 +220,13 @@ class HandIn(Instruction):
 
 @dataclass(frozen=True)
 class RecordPlan(Instruction):
-    """Keep problem and plan (for the page, and for replay with other policies)."""
+    """Keep problem, plan and what the planner was asked (for the page, and for replay)."""
 
     window: int
     problem: WindowProblem
     plan: WindowPlan
     cause: PlanCause
+    request: PlanRequest
 
 
 @dataclass(frozen=True)

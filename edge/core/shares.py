@@ -42,6 +42,11 @@ class ShareCaps:
         return asdict(self)
 
 
+def ideal_caps(step: float | None = None) -> ShareCaps:
+    """Those of a device that grants every share exactly, or every multiple of `step` (0-1): where none is known."""
+    return ShareCaps("coop", "cpu", "cap", "live", 0.0, step, 1.0, False, False, "worker", "none: an ideal device")
+
+
 @dataclass(frozen=True)
 class Grant:
     """A share given to a worker. `share` is what the device can grant, `asked` what was wished."""

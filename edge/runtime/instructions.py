@@ -8,6 +8,7 @@ from functools import singledispatchmethod
 from typing import TYPE_CHECKING
 
 from edge.core import events as ev
+from edge.core.plan_basis import PlanBasis
 from edge.runtime import messages as m
 
 if TYPE_CHECKING:
@@ -78,7 +79,8 @@ class Instructions:
     @do.register
     def _record_plan(self, order: ev.RecordPlan) -> None:
         r = self._r
-        r.records.write(r.store.add_plan, order.window, order.problem, order.plan, order.cause.words)
+        basis = PlanBasis.of(order.request, order.problem, r.shares.partitioner.caps)
+        r.records.write(r.store.add_plan, order.window, order.problem, order.plan, order.cause.words, basis=basis)
         r.preparation.planned(order)
         self._note(
             "plan",

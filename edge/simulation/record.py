@@ -11,6 +11,7 @@ from typing import Any
 
 from edge.core.errors import InvalidValue
 from edge.core.profiles import InferenceProfile, RetrainingProfile
+from edge.core.shares import ShareCaps
 from edge.core.window import WindowProblem
 from edge.simulation.trace import RecordedCamera, RecordedOutcome, RecordedWindow, Trace
 
@@ -31,7 +32,15 @@ def trace_from_windows(name: str, details: Sequence[Mapping[str, Any]]) -> Trace
     if not cameras:
         raise InvalidValue("windows", len(closed), "a window in which the frozen student of a camera was measured")
     seconds = float(closed[-1]["window"]["length_s"])
-    return Trace(name, seconds, last.num_gpus, cameras, len(closed), last.delta, last.a_min, "from a live run")
+    return Trace(
+        name, seconds, last.num_gpus, cameras, len(closed), last.delta, last.a_min, "from a live run", _caps(closed)
+    )
+
+
+def _caps(details: Sequence[Mapping[str, Any]]) -> ShareCaps | None:
+    """Of the last plan that says what it was made from."""
+    found = [p["basis"]["caps"] for d in details for p in d["plans"] if p.get("basis") is not None]
+    return ShareCaps(**found[-1]) if found else None
 
 
 def _camera(name: str, details: Sequence[Mapping[str, Any]]) -> RecordedCamera | None:

@@ -23,11 +23,8 @@ from typing import Any
 from edge.core import checks
 from edge.core import events as ev
 from edge.core.profiles import Estimate, InferenceProfile, RetrainingProfile
-from edge.core.window import WindowPlan, WindowProblem
 from edge.simulation.trace import RecordedCamera, RecordedOutcome, RecordedWindow, Trace
-from scheduler.controller import WindowController, option_from_profile
-
-PlanFunction = Callable[[str, WindowProblem], WindowPlan]
+from scheduler.controller import PlanFunction, WindowController, option_from_profile
 
 #: A running retraining reports after each such part of its work.
 REPORT_PART = 0.1
@@ -132,9 +129,7 @@ class Simulator:
         self._trace, self._policy = trace, policy
         self._influence, self._tolerance, self._on_event = start_influence, gate_tolerance, on_event
         settings = ev.WindowSettingsChanged(0.0, trace.window_s, trace.a_min, policy, delta=trace.delta)
-        self._controller = WindowController(
-            settings, trace.num_gpus, lambda name, problem, current, age_s: plan(name, problem)
-        )
+        self._controller = WindowController(settings, trace.num_gpus, plan)
         self._queue: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()
         self._now = 0.0
@@ -447,7 +442,7 @@ def _progress(profile: RetrainingProfile, part: float) -> float:
 def simulate(
     trace: Trace, policy: str, plan: PlanFunction, *, start_influence: float = 0.5, gate_tolerance: float = 0.0
 ) -> SimulationResult:
-    """Replay `trace` under `policy`; `plan` maps (policy name, problem) to a plan."""
+    """Replay `trace` under `policy`; `plan` plans (scheduler.follow.planner is the appliance's own)."""
     return Simulator(trace, policy, plan, start_influence=start_influence, gate_tolerance=gate_tolerance).run()
 
 

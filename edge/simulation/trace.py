@@ -16,6 +16,7 @@ from typing import Any
 from edge.core import checks
 from edge.core.errors import InvalidValue
 from edge.core.profiles import InferenceProfile, RetrainingProfile
+from edge.core.shares import ShareCaps
 
 TRACE_FORMAT = "magpie-trace/1"
 
@@ -113,7 +114,8 @@ class RecordedCamera:
 
 @dataclass(frozen=True)
 class Trace:
-    """A recorded run: windows are numbered from 1, window w lasts from (w - 1) to w times `window_s`."""
+    """A recorded run: windows are numbered from 1, window w lasts from (w - 1) to w times `window_s`. `caps` are those
+    of the device that it ran on, where known."""
 
     name: str
     window_s: float
@@ -123,6 +125,7 @@ class Trace:
     delta: float = 0.05
     a_min: float | None = None
     notes: str = ""
+    caps: ShareCaps | None = None
 
     def __post_init__(self) -> None:
         checks.positive("window_s", self.window_s)
@@ -145,7 +148,7 @@ class Trace:
             "a_min": self.a_min,
             "notes": self.notes,
             "cameras": [c.to_json() for c in self.cameras],
-        }
+        } | ({} if self.caps is None else {"caps": self.caps.to_json()})
 
     @staticmethod
     def from_json(value: Any) -> Trace:
@@ -157,9 +160,17 @@ class Trace:
         )
         if not isinstance(value["cameras"], list):
             raise InvalidValue("cameras", value["cameras"], "a list")
-        plain = {k: v for k, v in value.items() if k not in ("format", "cameras")}
+        plain = {k: v for k, v in value.items() if k not in ("format", "cameras", "caps")}
         cameras = tuple(_camera(c, f"cameras[{n}]") for n, c in enumerate(value["cameras"]))
-        return Trace(cameras=cameras, **plain)
+        return Trace(cameras=cameras, caps=_caps(value.get("caps")), **plain)
+
+
+def _caps(value: Any) -> ShareCaps | None:
+    if value is None:
+        return None
+    fields = _object(value, "caps")
+    _keys("caps.", fields, set(ShareCaps.__dataclass_fields__), set(ShareCaps.__dataclass_fields__) - {"evidence"})
+    return ShareCaps(**fields)
 
 
 def read_trace(path: Path) -> Trace:

@@ -186,6 +186,7 @@ plans = sa.Table(
     sa.Column("objective", sa.Double, nullable=False),
     sa.Column("problem", sa.JSON, nullable=False),
     sa.Column("plan", sa.JSON, nullable=False),
+    sa.Column("basis", sa.JSON),
     sa.Index("ix_plans_window_id", "window", "id"),
     sqlite_autoincrement=True,
 )

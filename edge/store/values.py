@@ -92,7 +92,10 @@ class CameraWindow(_Record):
 
 @dataclass(frozen=True)
 class PlanRecord(_Record):
-    """A plan with its problem, as the files "retrain-infer-window/1" and "retrain-infer-plan/1"; `cause` in words."""
+    """A plan with its problem, as the files "retrain-infer-window/1" and "retrain-infer-plan/1"; `cause` in words.
+
+    `basis` is what it was made from beside the problem (edge.core.plan_basis.PlanBasis); None: not recorded.
+    """
 
     id: int
     window: int
@@ -102,6 +105,7 @@ class PlanRecord(_Record):
     objective: float
     problem: dict[str, Any]
     plan: dict[str, Any]
+    basis: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)

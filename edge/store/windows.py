@@ -11,6 +11,7 @@ from sqlalchemy.engine import Connection
 from edge.core import checks
 from edge.core.errors import Conflict, InvalidValue, NotFound
 from edge.core.labels import Accuracy
+from edge.core.plan_basis import PlanBasis
 from edge.core.profiles import RetrainingProfile
 from edge.core.shares import Usage
 from edge.core.window import WindowPlan, WindowProblem
@@ -203,9 +204,16 @@ class WindowsPart(Part):
 
     @retried
     def add_plan(
-        self, window: int, problem: WindowProblem, plan: WindowPlan, cause: str, at_utc_s: float | None = None
+        self,
+        window: int,
+        problem: WindowProblem,
+        plan: WindowPlan,
+        cause: str,
+        at_utc_s: float | None = None,
+        basis: PlanBasis | None = None,
     ) -> int:
-        """Record a plan with its problem and why it was made now; returns the record's id. Raises NotFound."""
+        """Record a plan with its problem, why it was made now, and from what; returns the record's id. Raises
+        NotFound."""
         row = {
             "window": window,
             "at_utc_s": self._clock.utc() if at_utc_s is None else at_utc_s,
@@ -214,6 +222,7 @@ class WindowsPart(Part):
             "objective": plan.objective,
             "problem": document("problem", problem.to_json()),
             "plan": document("plan", plan.to_json()),
+            "basis": sa.null() if basis is None else document("basis", basis.to_json()),
         }
         with self.database.write() as c:
             _need_window(c, window)

@@ -17,7 +17,8 @@ from store_helpers import JumpClock, add, chain, check_invariants, plan, problem
 
 from edge.core.errors import Conflict, InvalidValue, NotFound, StoreError
 from edge.core.labels import Accuracy
-from edge.core.shares import Usage
+from edge.core.plan_basis import PlanBasis
+from edge.core.shares import Usage, ideal_caps
 from edge.core.truth import Answer, FrameKey, Marked, Question
 from edge.store import database as db
 from edge.store.answers import AnswerRecord
@@ -152,7 +153,8 @@ def test_everything_of_a_window_comes_back(open_store: Callable[[], Store]) -> N
     window = store.open_window(1000.0, 60.0, "relay", {"a_min": 0.4})
     assert window == 0
     store.add_plan(window, problem("first"), plan("first", 0.6), "boundary", 1001.0)
-    store.add_plan(window, problem("second"), plan("second", 0.7), "retraining completed")
+    basis = PlanBasis("relay", ideal_caps(0.01), plan("first", 0.6), 2.5, problem("of a group"))
+    store.add_plan(window, problem("second"), plan("second", 0.7), "retraining completed", basis=basis)
     store.add_profiles(window, "gate", [retraining_profile()])
     store.start_job("w0-gate", window, "gate", "head-e5", 0.5, accuracy_before=0.5)
     store.update_job("w0-gate", fraction=0.4, gpu_seconds=5.0)
@@ -172,6 +174,9 @@ def test_everything_of_a_window_comes_back(open_store: Callable[[], Store]) -> N
     assert [(p.cause, p.objective) for p in detail.plans] == [("boundary", 0.6), ("retraining completed", 0.7)]
     assert detail.plans[0].problem == problem("first").to_json()
     assert detail.plans[0].plan == plan("first", 0.6).to_json()
+    assert detail.plans[0].basis is None
+    assert detail.plans[1].basis is not None
+    assert PlanBasis.from_json(detail.plans[1].basis) == basis
     assert [p.profile for p in detail.profiles] == [retraining_profile().to_json()]
     (job,) = detail.jobs
     assert (job.state, job.promoted, job.model_version, job.fraction) == ("completed", True, "v1", 1.0)

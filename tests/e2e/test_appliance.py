@@ -11,6 +11,7 @@ from running_kit import running, until
 
 from edge.core.errors import InvalidValue, InvalidValues, LabelError, NotFound, WeightsError
 from edge.settings import SiteSettings
+from edge.simulation.replay import replayed
 from edge.store.retention import RetentionLimits
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
@@ -60,6 +61,9 @@ async def test_windows_are_measured_planned_and_retrained(site: Callable[..., Si
         assert story["timeline"][-1]["end_s"] == detail["window"]["length_s"]
         assert {c["camera"] for c in story["cameras"] if c["options"] and c["predicted"] is not None} >= both
         assert any(job["outcome"] in ("promoted", "refused") for c in story["cameras"] for job in c["jobs"])
+        plans = replayed(detail)
+        assert plans
+        assert all(p.again is not None and not p.differs for p in plans), "what is replayed is what was followed"
         other = await appliance.services.windows.what_if(2, "uniform")
         assert other["comparison"]["asked"]["objective"] == pytest.approx(other["objective"])
         assert other["comparison"]["made"]["objective"] == pytest.approx(other["original_objective"])

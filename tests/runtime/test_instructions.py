@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 from edge.core import events as ev
+from edge.core.plan_basis import PlanBasis, PlanRequest
 from edge.core.plan_causes import PlanCause
 from edge.core.profiles import InferenceProfile
+from edge.core.shares import ideal_caps
 from edge.core.window import Segment, StreamAllocation, StreamProblem, WindowPlan, WindowProblem
 from edge.runtime.instructions import Instructions
 
@@ -17,16 +20,20 @@ def test_a_plan_is_kept_and_journaled_with_its_cause_in_words() -> None:
     noted: list[tuple[str, int, dict[str, Any]]] = []
     planned: list[ev.RecordPlan] = []
     runtime: Any = SimpleNamespace(
-        records=SimpleNamespace(write=lambda call, *facts: kept.append((call, *facts))),
+        records=SimpleNamespace(write=lambda call, *facts, basis: kept.append((call, *facts, basis))),
         store=SimpleNamespace(add_plan="add_plan"),
+        shares=SimpleNamespace(partitioner=SimpleNamespace(caps=ideal_caps())),
         preparation=SimpleNamespace(planned=planned.append),
     )
     problem = WindowProblem("w", 1.0, 100.0, (StreamProblem("gate", 0.5, InferenceProfile("linear", 0.4)),))
     plan = WindowPlan("relay", "w", 0.5, (Segment(0.0, {"gate": StreamAllocation(1.0)}),), 0.25, {"gate": "why"})
-    order = ev.RecordPlan(3, problem, plan, PlanCause("retraining_completed", "gate", promoted=True))
+    request = PlanRequest("relay", replace(problem, num_gpus=0.5), plan, 7.5)
+    order = ev.RecordPlan(3, problem, plan, PlanCause("retraining_completed", "gate", promoted=True), request)
     Instructions(runtime, lambda kind, window, data: noted.append((kind, window, data))).do(order)
     words = "gate: retraining completed, promoted"
-    assert kept == [("add_plan", 3, problem, plan, words)]
+    basis = PlanBasis("relay", ideal_caps(), plan, 7.5, request.problem)
+    assert kept == [("add_plan", 3, problem, plan, words, basis)]
+    assert basis.request(problem) == request
     assert planned == [order]
     facts = {"policy": "relay", "cause": words, "objective": 0.5, "decision_s": 0.25, "reasons": {"gate": "why"}}
     assert noted == [("plan", 3, facts)]

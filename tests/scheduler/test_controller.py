@@ -22,7 +22,7 @@ SETTINGS = ev.WindowSettingsChanged(0.0, 100.0, None, "relay", True, 0.05)
 
 def controller(num_gpus: float = 1.0, **changes: object) -> WindowController:
     return WindowController(
-        replace(SETTINGS, **changes), num_gpus, lambda name, p, current, age: window_policy(name).plan(p)
+        replace(SETTINGS, **changes), num_gpus, lambda request: window_policy(request.policy).plan(request.problem)
     )
 
 

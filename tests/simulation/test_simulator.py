@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from edge.cli import main
 from edge.core.configs import RetrainingConfig
 from edge.core.errors import InvalidValue
+from edge.core.plan_basis import PlanRequest
 from edge.core.profiles import Estimate, InferenceProfile, RetrainingProfile
-from edge.core.window import WindowPlan, WindowProblem
+from edge.core.window import WindowPlan
 from edge.simulation.simulator import Simulator, simulate
 from edge.simulation.trace import RecordedCamera, RecordedOutcome, RecordedWindow, Trace, read_trace
 from scheduler.policies import WINDOW_POLICIES, window_policy
@@ -22,8 +23,8 @@ from scheduler.policies import WINDOW_POLICIES, window_policy
 LIGHT, HEAVY = RetrainingConfig(5), RetrainingConfig(30, layers="all")
 
 
-def plan(name: str, problem: WindowProblem) -> WindowPlan:
-    return window_policy(name).plan(problem)
+def plan(request: PlanRequest) -> WindowPlan:
+    return window_policy(request.policy).plan(request.problem)
 
 
 def profile(config: RetrainingConfig, start: float, end: float, cost: float) -> RetrainingProfile:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from store_helpers import add, chain
@@ -91,6 +92,41 @@ def test_a_failed_upgrade_leaves_nothing(empty_url: str, monkeypatch: pytest.Mon
         db.upgrade(database)
     with database.read() as connection:
         assert sa.inspect(connection).get_table_names() == ["journal"]
+    database.close()
+
+
+def test_usage_of_a_removed_camera_gets_its_camera_back(empty_url: str) -> None:
+    """Schema 0007: such a row named its camera in the worker's name only, and who may see it goes by the camera."""
+    database = Database(empty_url)
+    config = db.migrations()
+    with database.write() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0006")
+    workers = ("camera-gone", "retrain-gone", "camera-gate", "golden", "executor-camera-1")
+    with database.write() as connection:
+        connection.execute(
+            sa.text(
+                "INSERT INTO windows (id, start_utc_s, length_s, policy, settings, open, outcome, details) "
+                "VALUES (1, 1.0, 60.0, 'relay', '{}', false, 'completed', '{}')"
+            )
+        )
+        for worker in workers:
+            values = {"window": 1, "worker": worker, "camera": "gate" if worker == "camera-gate" else None}
+            connection.execute(
+                sa.text(
+                    'INSERT INTO share_usage ("window", at_utc_s, worker, role, camera, asked, granted, used, '
+                    "device_seconds, wall_s, throttled_fraction) "
+                    "VALUES (:window, 1.0, :worker, 'inference', :camera, 0.5, 0.5, 0.5, 1.0, 2.0, 0.0)"
+                ),
+                values,
+            )
+    assert db.upgrade(database) == ("0006", db.head())
+    with database.read() as connection:
+        found = connection.execute(sa.text("SELECT worker, camera FROM share_usage ORDER BY id")).all()
+    assert [tuple(row) for row in found] == [
+        ("camera-gone", "gone"), ("retrain-gone", "gone"), ("camera-gate", "gate"), ("golden", None),
+        ("executor-camera-1", None),
+    ]  # fmt: skip
     database.close()
 
 

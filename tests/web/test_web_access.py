@@ -699,11 +699,15 @@ def test_why_a_plan_was_made_names_no_hidden_camera() -> None:
     causes = ("south: the retraining is later than planned", "north: 0.1 GPU-s done", "retrain-south ended", "start")
     detail = {
         "window": {"cameras": [{"camera": "north"}], "details": {}},
-        "plans": [{"id": n, "problem": problem, "plan": {"x": 1}, "cause": c} for n, c in enumerate(causes)],
+        "plans": [
+            {"id": n, "problem": problem, "plan": {"x": 1}, "basis": {"asked": 1}, "cause": c}
+            for n, c in enumerate(causes)
+        ],
         "jobs": [], "usage": [], "profiles": [], "costs": [],
     }  # fmt: skip
     shown = limits.window_detail(me, detail)["plans"]
     assert [p["cause"] for p in shown] == ["another camera", causes[1], "another camera", "start"]
+    assert not any(p["problem"] or p["plan"] or p["basis"] for p in shown), "they are of all cameras together"
 
 
 @pytest.mark.parametrize(

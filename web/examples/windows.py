@@ -42,6 +42,7 @@ WINDOW_DETAIL: Final[Example] = {
             "objective": 0.68,
             "problem": {"format": "retrain-infer-window/1"},
             "plan": {"format": "retrain-infer-plan/1"},
+            "basis": None,
         }
     ],
     "profiles": [],
