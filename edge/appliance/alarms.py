@@ -25,6 +25,7 @@ from edge.core import alarms as al
 from edge.core.alarms import Alarm
 from edge.core.clock import Clock
 from edge.core.errors import NotFound
+from edge.core.journal_kinds import JournalNote, ToldKind
 from edge.runtime import messages as m
 from edge.runtime.camera import CameraRuntime
 from edge.settings import RetentionSettings, SiteSettings
@@ -54,8 +55,8 @@ class Alarms:
         cameras: Callable[[], Mapping[str, CameraRuntime]],
         take_pictures: Callable[[str, m.TakePictures], bool],
         served: Callable[[], Mapping[str, float]],
-        note: Callable[..., None],
-        tell: Callable[[str, str | None, Json], None],
+        note: JournalNote,
+        tell: Callable[[ToldKind, str | None, Json], None],
         deliver: Deliver,
         complain: Callable[[str, str], None],
     ) -> None:

@@ -32,6 +32,7 @@ from edge.appliance.truth import Truth
 from edge.appliance.windows import Windows
 from edge.core.clock import Clock, SystemClock
 from edge.core.errors import MagpieError
+from edge.core.journal_kinds import JournalKind
 from edge.core.learning import LEARNED_DOCUMENT
 from edge.core.shares import Partitioner
 from edge.core.truth import Finding
@@ -294,7 +295,7 @@ class Appliance:
         def secret(reference: str, path: str) -> str:
             return resolve_secret(reference, path, kept=self.keys.secrets_file).reveal()
 
-        def note(kind: str, camera: str | None, data: Json) -> None:
+        def note(kind: JournalKind, camera: str | None, data: Json) -> None:
             journal.note(kind, camera, data=data)
 
         return World(

@@ -16,6 +16,7 @@ from edge.appliance.service import Json
 from edge.core.baseline import Baseline
 from edge.core.clock import Clock
 from edge.core.errors import Conflict, InvalidValue, MagpieError
+from edge.core.journal_kinds import JournalNote
 from edge.core.models import ModelVersion
 from edge.ingest.probe import probe_camera
 from edge.runtime import messages as m
@@ -40,7 +41,7 @@ class Cameras:
         keys: Keys,
         teacher: TeacherOffer,
         live: LivePictures,
-        note: Callable[..., None],
+        note: JournalNote,
         camera_gone: Callable[[str, str], None],
     ) -> None:
         self._site, self._store, self._clock, self._runtime = site, store, clock, runtime

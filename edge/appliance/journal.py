@@ -11,6 +11,7 @@ from edge.appliance.metrics import Tally
 from edge.appliance.service import Json
 from edge.core.clock import Clock
 from edge.core.errors import InvalidValue
+from edge.core.journal_kinds import JOURNAL_KINDS, JournalKind, ToldKind
 from edge.logs import entry_fields
 from edge.store.journal import JournalBuffer
 from edge.store.store import Store
@@ -38,9 +39,15 @@ class Journal:
         self._followers.append(follower)
 
     def note(
-        self, kind: str, camera: str | None = None, window: int | None = None, data: Mapping[str, Any] | None = None
+        self,
+        kind: JournalKind,
+        camera: str | None = None,
+        window: int | None = None,
+        data: Mapping[str, Any] | None = None,
     ) -> None:
-        """Journal an event and tell whoever listens."""
+        """Journal an event and tell whoever listens. Raises InvalidValue for an unknown kind."""
+        if kind not in JOURNAL_KINDS:
+            raise InvalidValue("event.kind", kind, "one of edge.core.journal_kinds")
         try:
             self.buffer.append(kind, camera=camera, window=window, data=data, at_utc_s=self._clock.utc())
         except InvalidValue as error:
@@ -52,7 +59,7 @@ class Journal:
         for follower in self._followers:
             follower(kind, camera, window, given)
 
-    def tell(self, kind: str, camera: str | None, data: Json, window: int | None = None) -> None:
+    def tell(self, kind: JournalKind | ToldKind, camera: str | None, data: Json, window: int | None = None) -> None:
         """Tell whoever listens now; nothing is written."""
         self._sequence += 1
         self._live.put(

@@ -13,6 +13,7 @@ from edge.core import events as ev
 from edge.core.accuracy import realised
 from edge.core.baseline import Baseline
 from edge.core.errors import MagpieError, NotFound
+from edge.core.journal_kinds import JournalNote
 from edge.core.labels import Accuracy, LabelledFrame, LabelledWindow, SampledFrame
 from edge.recording.exemplars import read_exemplars
 from edge.recording.kept_out import read_kept_out
@@ -38,7 +39,7 @@ _REMEMBERED = 100
 class Boundary:
     """The runtime's hands at a window's end. `spawn(work, name)` runs beside the loop's main work."""
 
-    def __init__(self, runtime: Runtime, note: Callable[..., None], spawn: Callable[..., None]) -> None:
+    def __init__(self, runtime: Runtime, note: JournalNote, spawn: Callable[..., None]) -> None:
         self._r, self._note, self._spawn = runtime, note, spawn
         self._data = Path(runtime.site.data_dir)
         #: Cameras of which all that is measured of a window is known (or will never be), by window.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 from edge.core import events as ev
 from edge.core.access import SECRETS_FILE
 from edge.core.baseline import Baseline
+from edge.core.camera import CameraState
 from edge.core.configs import WHOLE
 from edge.core.errors import MagpieError
+from edge.core.journal_kinds import JournalKind, JournalNote
 from edge.core.models import ModelVersion
 from edge.core.workers import Worker
 from edge.recording.labelled_windows import pictured_windows
@@ -26,6 +28,16 @@ from scheduler.regions import next_region
 if TYPE_CHECKING:
     from edge.runtime.runtime import Runtime
 
+#: The entries that a camera's states are journaled as.
+_STATES: Mapping[CameraState, JournalKind] = {
+    "connecting": "camera.connecting",
+    "live": "camera.live",
+    "stalled": "camera.stalled",
+    "reconnecting": "camera.reconnecting",
+    "refused": "camera.refused",
+    "stopped": "camera.stopped",
+}
+
 
 class CameraWorkers:
     """The runtime's hands for its cameras. `on_preview` takes live pictures, `on_answer` each camera's answers and the
@@ -34,7 +46,7 @@ class CameraWorkers:
     def __init__(
         self,
         runtime: Runtime,
-        note: Callable[..., None],
+        note: JournalNote,
         on_preview: Callable[[str, m.Preview], None],
         on_answer: Callable[[str, m.Answered | m.Picture], None],
     ) -> None:
@@ -226,7 +238,7 @@ class CameraWorkers:
         status = report.status
         if before is None or (before.status.state, before.status.fault) != (status.state, status.fault):
             facts = {"fault": status.fault, "message": status.message}
-            self._note(f"camera.{status.state}", camera=camera.id, data=facts)
+            self._note(_STATES[status.state], camera=camera.id, data=facts)
 
     def _lost(self, name: str, reason: str) -> None:
         camera = self._r.cameras.get(name)

@@ -8,6 +8,7 @@ from functools import singledispatchmethod
 from typing import TYPE_CHECKING
 
 from edge.core import events as ev
+from edge.core.journal_kinds import JournalNote
 from edge.runtime import messages as m
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 class Instructions:
     """The runtime's hands for `scheduler.controller`."""
 
-    def __init__(self, runtime: Runtime, note: Callable[..., None]) -> None:
+    def __init__(self, runtime: Runtime, note: JournalNote) -> None:
         self._r, self._note = runtime, note
         self.stopped = False
         self._timers: list[asyncio.TimerHandle] = []

@@ -9,6 +9,7 @@ from typing import Any
 from edge.core import events as ev
 from edge.core.clock import Clock
 from edge.core.errors import MagpieError
+from edge.core.journal_kinds import JournalKind
 from edge.core.models import ModelVersion
 from edge.runtime import messages as m
 from edge.runtime.camera import CameraRuntime
@@ -29,7 +30,7 @@ class Judged:
     scores: dict[str, float]
 
     @property
-    def kind(self) -> str:
+    def kind(self) -> JournalKind:
         """Of the journal's entry."""
         return "model.promoted" if self.promoted else "model.rejected"
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from edge.core import events as ev
 from edge.core.errors import MagpieError
+from edge.core.journal_kinds import JournalNote
 from edge.core.profiles import RetrainingProfile
 from edge.core.workers import Worker
 from edge.runtime import messages as m
@@ -48,7 +49,7 @@ class RunningJob:
 class Retrainings:
     """The runtime's hands for the controller's retrainings. `spawn(work, name)` runs beside the loop's main work."""
 
-    def __init__(self, runtime: Runtime, gate: Gate, note: Callable[..., None], spawn: Callable[..., None]) -> None:
+    def __init__(self, runtime: Runtime, gate: Gate, note: JournalNote, spawn: Callable[..., None]) -> None:
         self._r, self._gate, self._note, self._spawn = runtime, gate, note, spawn
         #: By camera.
         self.running: dict[str, RunningJob] = {}

@@ -17,6 +17,7 @@ from typing import Any
 from edge.core import events as ev
 from edge.core.clock import Clock
 from edge.core.errors import MagpieError, NotFound
+from edge.core.journal_kinds import JournalNote, WorkerEntryKind
 from edge.core.learning import LEARNED_DOCUMENT
 from edge.core.models import ModelVersion
 from edge.core.profiles import RetrainingProfile
@@ -73,7 +74,7 @@ class Runtime:
         partitioner: Partitioner,
         clock: Clock,
         teacher: GoldenWorkerSpec,
-        note: Callable[..., None],
+        note: JournalNote,
         on_preview: Callable[[str, m.Preview], None],
         on_answer: Callable[[str, m.Answered | m.Picture], None],
     ) -> None:
@@ -110,7 +111,7 @@ class Runtime:
         self.boundary = Boundary(self, note, self._tasks.spawn)
         self.instructions = Instructions(self, note)
 
-    def _students(self, note: Callable[..., None]) -> Students:
+    def _students(self, note: JournalNote) -> Students:
         versions = Versions(
             self.store, self.records, self.supervisor.send, self.cameras, note,
             lambda: self.controller.state.window, self.camera_workers.rejoin,
@@ -263,10 +264,10 @@ class Runtime:
 
     # -- what happened
 
-    def _worker_event(self, note: Callable[..., None], kind: str, data: dict[str, Any]) -> None:
+    def _worker_event(self, note: JournalNote, kind: WorkerEntryKind, data: dict[str, Any]) -> None:
         worker = self.supervisor.known(data.get("worker", ""))
         about = {} if worker is None else {"kind": worker.kind}
-        note(f"worker.{kind}", camera=None if worker is None else self._camera_of(worker), data=data | about)
+        note(kind, camera=None if worker is None else self._camera_of(worker), data=data | about)
 
     def _camera_of(self, worker: Worker) -> str | None:
         """The camera that a worker works for alone, if it is still there."""

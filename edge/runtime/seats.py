@@ -10,6 +10,7 @@ from typing import Any
 
 from edge.core.clock import Clock
 from edge.core.errors import ShareError
+from edge.core.journal_kinds import WorkerEntryKind
 from edge.core.shares import LaunchSpec, Partitioner
 from edge.runtime.device import device_environment
 from edge.runtime.process import WorkerProcess
@@ -24,7 +25,7 @@ class Seats:
         self,
         partitioner: Partitioner,
         clock: Clock,
-        on_event: Callable[[str, dict[str, Any]], None],
+        on_event: Callable[[WorkerEntryKind, dict[str, Any]], None],
         received: Callable[[WorkerState, Seat, Any], None],
         exited: Callable[[WorkerState, Seat, int | None], None],
     ) -> None:
@@ -80,7 +81,7 @@ class Seats:
     def refused(self, worker: WorkerState, share: float, error: ShareError) -> None:
         """Tell that the partitioner did not grant `share`."""
         worker.last_error = str(error)
-        self._on_event("share_refused", {"worker": worker.spec.name, "share": share, "message": str(error)})
+        self._on_event("worker.share_refused", {"worker": worker.spec.name, "share": share, "message": str(error)})
 
     async def end(self, seat: Seat) -> None:
         """Kill a process. On a GPU its work is dropped first, or the others could hang on it (docs/shares.md)."""

@@ -11,6 +11,7 @@ from typing import Any
 from edge.core.camera_look import CameraLook
 from edge.core.clock import Clock
 from edge.core.errors import MagpieError
+from edge.core.journal_kinds import JournalNote
 from edge.core.labels import SampledFrame
 from edge.core.models import ModelVersion
 from edge.runtime import messages as m
@@ -39,7 +40,7 @@ class Hands:
     put_in_force: Callable[..., Awaitable[None]]
     rejoin: Callable[[CameraRuntime], None]
     spawn: Callable[..., Any]
-    note: Callable[..., None]
+    note: JournalNote
     complain: Callable[..., None]
 
 

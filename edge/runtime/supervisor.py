@@ -16,6 +16,7 @@ from typing import Any
 import psutil
 
 from edge.core.clock import Clock
+from edge.core.journal_kinds import WorkerEntryKind
 from edge.core.shares import Partitioner, Role, Usage
 from edge.core.workers import Worker
 from edge.runtime.device_watch import DeviceWatch
@@ -60,7 +61,7 @@ class Supervisor:
         self,
         partitioner: Partitioner,
         clock: Clock,
-        on_event: Callable[[str, dict[str, Any]], None],
+        on_event: Callable[[WorkerEntryKind, dict[str, Any]], None],
         patience: Patience | None = None,
     ) -> None:
         self._partitioner, self._clock, self._on_event = partitioner, clock, on_event
@@ -270,7 +271,7 @@ class Supervisor:
     def _tell_lost(self, worker: WorkerState, reason: str, code: int | None) -> None:
         worker.last_error = reason
         worker.spec.on_lost(reason)
-        self._on_event("worker_lost", {"worker": worker.spec.name, "reason": reason, "exit_code": code})
+        self._on_event("worker.worker_lost", {"worker": worker.spec.name, "reason": reason, "exit_code": code})
 
     def _lost(self, worker: WorkerState, seat: Seat, reason: str, code: int | None) -> None:
         """Nothing of the worker is left: start it again after a while, or give it up."""
@@ -321,7 +322,7 @@ class Supervisor:
             seat.last_error, seat.error_code = message.message, message.code
             worker.last_error = message.message
             self._on_event(
-                "worker_error", {"worker": worker.spec.name, "code": message.code, "message": message.message}
+                "worker.worker_error", {"worker": worker.spec.name, "code": message.code, "message": message.message}
             )
         elif isinstance(message, Retired):
             seat.retired = True
@@ -340,7 +341,9 @@ class Supervisor:
 
     def _message_lost(self, worker: WorkerState, count: int) -> None:
         worker.messages_lost += count
-        self._on_event("messages_lost", {"worker": worker.spec.name, "messages": count, "total": worker.messages_lost})
+        self._on_event(
+            "worker.messages_lost", {"worker": worker.spec.name, "messages": count, "total": worker.messages_lost}
+        )
 
     # -- watching
 

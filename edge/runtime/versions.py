@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from edge.core.errors import Conflict, MagpieError
+from edge.core.journal_kinds import JournalNote
 from edge.core.models import ModelVersion
 from edge.runtime import messages as m
 from edge.runtime.camera import CameraRuntime
@@ -27,7 +28,7 @@ class Versions:
         records: StoreThread,
         send: Callable[[str, Any], bool],
         cameras: Mapping[str, CameraRuntime],
-        note: Callable[..., None],
+        note: JournalNote,
         window: Callable[[], int],
         changed: Callable[[CameraRuntime], None],
     ) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from edge.appliance.journal import Journal
 from edge.core.clock import ManualClock
+from edge.core.errors import InvalidValue
 from edge.store.journal import JournalBuffer
 from edge.store.store import Store
 
@@ -67,8 +68,16 @@ async def test_an_entry_that_the_store_refuses_is_told_and_followed(journal: Jou
     followed: list[tuple[str, str | None, int | None]] = []
     journal.follow(lambda kind, camera, window, data: followed.append((kind, camera, window)))
     heard = await _next(journal)
-    journal.note("worker.lost", "north", data={"code": object()})
+    journal.note("worker.worker_lost", "north", data={"code": object()})
     assert (await heard)["camera"] == "north"
-    assert followed == [("worker.lost", "north", None)]
+    assert followed == [("worker.worker_lost", "north", None)]
     journal.buffer.flush()
     assert journal.recent(10, None, None, None) == []
+
+
+def test_an_unknown_kind_is_refused_and_not_counted(journal: Journal) -> None:
+    with pytest.raises(InvalidValue, match=r"event\.kind"):
+        journal.note("worker.lost", "north")  # type: ignore[arg-type]
+    journal.buffer.flush()
+    assert journal.recent(10, None, None, None) == []
+    assert journal.tally.to_json()["events"] == {}
