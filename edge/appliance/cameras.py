@@ -30,7 +30,8 @@ _FIRST_MODEL = "first model"
 
 
 class Cameras:
-    """Implements `CamerasService`. `note` journals, `camera_gone(camera, words)` ends a camera's objects and alarms."""
+    """Implements `CamerasService`. `note` journals, `camera_gone(camera, words)` ends a camera's objects and alarms,
+    `forget_counts(camera)` what was counted of it."""
 
     def __init__(
         self,
@@ -43,10 +44,11 @@ class Cameras:
         live: LivePictures,
         note: JournalNote,
         camera_gone: Callable[[str, str], None],
+        forget_counts: Callable[[str], None],
     ) -> None:
         self._site, self._store, self._clock, self._runtime = site, store, clock, runtime
         self._keys, self._teacher, self._live = keys, teacher, live
-        self._note, self._camera_gone = note, camera_gone
+        self._note, self._camera_gone, self._forget_counts = note, camera_gone, forget_counts
         self._data = Path(site.data_dir)
         #: Cameras change one after another: a change starts from what the one before it left.
         self._changing = asyncio.Lock()
@@ -86,6 +88,7 @@ class Cameras:
             await asyncio.to_thread(forget, self._store, self._data, camera, True)
         self._live.forget(camera)
         self._camera_gone(camera, "the camera was removed")
+        self._forget_counts(camera)
         self._note("camera.removed", camera=camera, data={"by": by})
 
     async def test(self, settings: Mapping[str, Any]) -> Json:

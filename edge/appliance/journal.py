@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from edge.appliance.live import LiveEvents
@@ -18,9 +18,6 @@ from edge.store.store import Store
 
 log = logging.getLogger(__name__)
 
-#: `followed(kind, camera, window, data)` of an entry.
-Follower = Callable[[str, str | None, int | None, Json], None]
-
 
 class Journal:
     """Implements `EventsService`. Entries are made on the control process's event loop; `recent` blocks."""
@@ -31,12 +28,7 @@ class Journal:
         self.tally = Tally()
         self._store, self._clock = store, clock
         self._live = LiveEvents()
-        self._followers: list[Follower] = []
         self._sequence = 0
-
-    def follow(self, follower: Follower) -> None:
-        """Call `follower` with each entry from now on, after it was told."""
-        self._followers.append(follower)
 
     def note(
         self,
@@ -53,11 +45,9 @@ class Journal:
         except InvalidValue as error:
             log.warning("event %s not journaled: %s", kind, error)
         given = dict(data or {})
-        self.tally.note(kind, camera, given)
+        self.tally.written(kind)
         log.info("%s", kind, extra=entry_fields(kind, camera, window, given))
         self.tell(kind, camera, given, window)
-        for follower in self._followers:
-            follower(kind, camera, window, given)
 
     def tell(self, kind: JournalKind | ToldKind, camera: str | None, data: Json, window: int | None = None) -> None:
         """Tell whoever listens now; nothing is written."""

@@ -134,4 +134,5 @@ class Groups:
             window=r.controller.state.window,
             data=judged.facts(job.config) | {"leader": job.camera, "gpu_s": 0.0},
         )
+        r.fact(judged.fact(camera.id, 0.0))
         r.dispatch(judged.completed(r.clock.monotonic(), camera.id, job.job))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from edge.core import events as ev
 from edge.core.errors import MagpieError
+from edge.core.facts import RetrainingStepped
 from edge.core.journal_kinds import JournalNote
 from edge.core.profiles import RetrainingProfile
 from edge.core.workers import Worker
@@ -101,6 +102,7 @@ class Retrainings:
         if camera is None:
             return
         self._note("retraining.stopped", camera=order.camera, data={"job": order.job, "reason": order.reason})
+        r.fact(RetrainingStepped(order.camera, "stopped"))
         if order.keep and r.supervisor.send(camera.trainer, m.FinishNow(keep=True)):
             return
         self._end(order.camera, "stopped", order.reason)
@@ -163,6 +165,7 @@ class Retrainings:
                 "members": [one.camera for one in job.members],
             },
         )
+        self._r.fact(RetrainingStepped(order.camera, "started"))
 
     def _received(self, camera: str, message: Any) -> None:
         r = self._r
@@ -190,6 +193,7 @@ class Retrainings:
         if camera in self.running and self.running[camera].job == job:
             self._end(camera, "failed", reason)
             self._note("retraining.failed", camera=camera, data={"job": job, "reason": reason})
+            self._r.fact(RetrainingStepped(camera, "failed"))
             self._r.dispatch(ev.RetrainingFailed(self._r.clock.monotonic(), camera, job, reason))
 
     def _end(self, camera: str, state: JobState, reason: str) -> None:
@@ -241,3 +245,4 @@ class Retrainings:
             window=window,
             data=judged.facts(job.config) | {"expected_accuracy": job.predicted_accuracy, "gpu_s": done.device_seconds},
         )
+        r.fact(judged.fact(job.camera, done.device_seconds))

@@ -17,6 +17,7 @@ from typing import Any
 from edge.core import events as ev
 from edge.core.clock import Clock
 from edge.core.errors import MagpieError, NotFound
+from edge.core.facts import RuntimeFact, WorkerLost
 from edge.core.journal_kinds import JournalNote, WorkerEntryKind
 from edge.core.learning import LEARNED_DOCUMENT
 from edge.core.models import ModelVersion
@@ -65,7 +66,8 @@ class Students:
 
 class Runtime:
     """Owns cameras, workers, labels, models and jobs. `note(kind, ...)` journals; `on_preview` takes live pictures,
-    `on_answer` each camera's answers and the pictures that `camera_workers.take_pictures` asked for."""
+    `on_answer` each camera's answers and the pictures that `camera_workers.take_pictures` asked for, `on_fact` what
+    alarms and counts go by."""
 
     def __init__(
         self,
@@ -77,14 +79,17 @@ class Runtime:
         note: JournalNote,
         on_preview: Callable[[str, m.Preview], None],
         on_answer: Callable[[str, m.Answered | m.Picture], None],
+        on_fact: Callable[[RuntimeFact], None],
     ) -> None:
-        self.site, self.store, self.clock = site, store, clock
+        self.site, self.store, self.clock, self.fact = site, store, clock, on_fact
         self.window = WindowInForce(site.retraining, clock)
         self.cameras: dict[str, CameraRuntime] = {}
         self.complaints = Complaints(clock, note)
         self.records = StoreThread(self.complaints.add)
         self._tasks = BackgroundTasks(self.complaints.add)
-        self.supervisor = Supervisor(partitioner, clock, partial(self._worker_event, note))
+        self.supervisor = Supervisor(
+            partitioner, clock, partial(self._worker_event, note), on_lost=lambda lost: on_fact(WorkerLost(lost.kind))
+        )
         self.golden = GoldenModel(
             self.supervisor,
             teacher,
@@ -113,7 +118,7 @@ class Runtime:
 
     def _students(self, note: JournalNote) -> Students:
         versions = Versions(
-            self.store, self.records, self.supervisor.send, self.cameras, note,
+            self.store, self.records, self.supervisor.send, self.cameras, note, self.fact,
             lambda: self.controller.state.window, self.camera_workers.rejoin,
         )  # fmt: skip
         gate = Gate(self.store, self.clock, self.records.ask, versions.put_in_force, self.complaints.add)

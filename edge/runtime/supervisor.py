@@ -55,7 +55,8 @@ class Patience:
 
 
 class Supervisor:
-    """Workers by name. `on_event(kind, data)` is told of every loss and restart, for the journal."""
+    """Workers by name. `on_event(kind, data)` is told of every loss and restart, for the journal; `on_lost(worker)`
+    of every process that is gone without having been asked to end."""
 
     def __init__(
         self,
@@ -63,8 +64,10 @@ class Supervisor:
         clock: Clock,
         on_event: Callable[[WorkerEntryKind, dict[str, Any]], None],
         patience: Patience | None = None,
+        on_lost: Callable[[Worker], None] | None = None,
     ) -> None:
         self._partitioner, self._clock, self._on_event = partitioner, clock, on_event
+        self._on_lost = on_lost or (lambda worker: None)
         self._patience = patience or Patience(HANG_S, START_S)
         self._workers: dict[str, WorkerState] = {}
         #: Also those that ended and still have an account of what they used.
@@ -271,6 +274,7 @@ class Supervisor:
     def _tell_lost(self, worker: WorkerState, reason: str, code: int | None) -> None:
         worker.last_error = reason
         worker.spec.on_lost(reason)
+        self._on_lost(worker.spec.worker)
         self._on_event("worker.worker_lost", {"worker": worker.spec.name, "reason": reason, "exit_code": code})
 
     def _lost(self, worker: WorkerState, seat: Seat, reason: str, code: int | None) -> None:
