@@ -51,10 +51,9 @@ class PlanCause:
     sentence: str = ""
 
     @classmethod
-    def from_words(cls, sentence: str) -> PlanCause:
-        """The cause that is stored as `sentence`: its code where that is the whole of it, else "recorded"."""
-        code = next((code for code, words in _WHOLE.items() if words == sentence), None)
-        return cls("recorded", sentence=sentence) if code is None else cls(code)
+    def recorded(cls, sentence: str) -> PlanCause:
+        """A stored plan's cause, of which only the sentence is kept."""
+        return cls("recorded", sentence=sentence)
 
     @property
     def words(self) -> str:

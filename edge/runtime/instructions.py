@@ -79,7 +79,7 @@ class Instructions:
     @do.register
     def _record_plan(self, order: ev.RecordPlan) -> None:
         r = self._r
-        r.records.write(r.store.add_plan, order.window, order.problem, order.plan, order.cause.words)
+        r.records.write(r.store.add_plan, order.window, order.problem, order.plan, order.cause)
         r.preparation.planned(order)
         self._note(
             "plan",

@@ -11,6 +11,7 @@ from sqlalchemy.engine import Connection
 from edge.core import checks
 from edge.core.errors import Conflict, InvalidValue, NotFound
 from edge.core.labels import Accuracy
+from edge.core.plan_causes import PlanCause
 from edge.core.profiles import RetrainingProfile
 from edge.core.shares import Usage
 from edge.core.window import WindowPlan, WindowProblem
@@ -203,13 +204,15 @@ class WindowsPart(Part):
 
     @retried
     def add_plan(
-        self, window: int, problem: WindowProblem, plan: WindowPlan, cause: str, at_utc_s: float | None = None
+        self, window: int, problem: WindowProblem, plan: WindowPlan, cause: PlanCause, at_utc_s: float | None = None
     ) -> int:
         """Record a plan with its problem and why it was made now; returns the record's id. Raises NotFound."""
         row = {
             "window": window,
             "at_utc_s": self._clock.utc() if at_utc_s is None else at_utc_s,
-            "cause": words(cause),
+            "cause": words(cause.words),
+            "cause_code": cause.code,
+            "cause_camera": cause.camera,
             "policy": plan.policy,
             "objective": plan.objective,
             "problem": document("problem", problem.to_json()),

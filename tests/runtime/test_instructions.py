@@ -26,7 +26,7 @@ def test_a_plan_is_kept_and_journaled_with_its_cause_in_words() -> None:
     order = ev.RecordPlan(3, problem, plan, PlanCause("retraining_completed", "gate", promoted=True))
     Instructions(runtime, lambda kind, window, data: noted.append((kind, window, data))).do(order)
     words = "gate: retraining completed, promoted"
-    assert kept == [("add_plan", 3, problem, plan, words)]
+    assert kept == [("add_plan", 3, problem, plan, order.cause)]
     assert planned == [order]
     facts = {"policy": "relay", "cause": words, "objective": 0.5, "decision_s": 0.25, "reasons": {"gate": "why"}}
     assert noted == [("plan", 3, facts)]
