@@ -198,6 +198,17 @@ class WindowController:
 
     @_handle.register
     def _(self, event: ev.CameraJoined) -> list[ev.Instruction]:
+        self._take(event)
+        return self._replan(event.at_s, PlanCause("camera_joined", event.camera))
+
+    @_handle.register
+    def _(self, event: ev.CameraChanged) -> list[ev.Instruction]:
+        if event.camera not in self.state.cameras:
+            return []  # it left meanwhile
+        self._take(event)
+        return self._replan(event.at_s, PlanCause(event.what, event.camera))
+
+    def _take(self, event: ev.CameraJoined | ev.CameraChanged) -> None:
         s = self.state
         known = s.cameras.get(event.camera)
         s.cameras[event.camera] = CameraView(
@@ -207,7 +218,6 @@ class WindowController:
             event.retraining,
             correction=None if known is None else known.correction,
         )
-        return self._replan(event.at_s, PlanCause("camera_joined", event.camera))
 
     @_handle.register
     def _(self, event: ev.CameraLeft) -> list[ev.Instruction]:

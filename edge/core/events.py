@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from edge.core.learning import Correction
-from edge.core.plan_causes import PlanCause
+from edge.core.plan_causes import CameraChange, PlanCause
 from edge.core.profiles import InferenceProfile, RetrainingProfile
 from edge.core.window import WindowPlan, WindowProblem
 
@@ -22,6 +22,19 @@ class Event:
 class CameraJoined(Event):
     """A camera was enabled, with its model's last known accuracy [0, 1] and its inference profile."""
 
+    camera: str
+    accuracy: float
+    inference: InferenceProfile
+    every_kth_window: int = 1
+    model_version: str = ""
+    retraining: bool = True
+
+
+@dataclass(frozen=True)
+class CameraChanged(Event):
+    """A camera that has joined is another one now, as `what` says; the rest as in CameraJoined."""
+
+    what: CameraChange
     camera: str
     accuracy: float
     inference: InferenceProfile

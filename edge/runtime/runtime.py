@@ -119,12 +119,12 @@ class Runtime:
     def _students(self, note: JournalNote) -> Students:
         versions = Versions(
             self.store, self.records, self.supervisor.send, self.cameras, note, self.fact,
-            lambda: self.controller.state.window, self.camera_workers.rejoin,
+            lambda: self.controller.state.window, self.camera_workers.changed,
         )  # fmt: skip
         gate = Gate(self.store, self.clock, self.records.ask, versions.put_in_force, self.complaints.add)
         hands = Hands(
             self.store, self.clock, lambda: self.cameras, self.student, self.records.ask, self.records.write,
-            self.profilers.ask, versions.put_in_force, self.camera_workers.rejoin, self._tasks.spawn, note,
+            self.profilers.ask, versions.put_in_force, self.camera_workers.changed, self._tasks.spawn, note,
             self.complaints.add,
         )  # fmt: skip
         groups = Groups(self, gate, self.student, note, partial(self._keep_document, GROUPS_DOCUMENT))

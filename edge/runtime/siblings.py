@@ -14,6 +14,7 @@ from edge.core.errors import MagpieError
 from edge.core.journal_kinds import JournalNote
 from edge.core.labels import SampledFrame
 from edge.core.models import ModelVersion
+from edge.core.plan_causes import CameraChange
 from edge.runtime import messages as m
 from edge.runtime.camera import CameraRuntime
 from edge.store.store import Store
@@ -38,7 +39,7 @@ class Hands:
     write: Callable[..., None]
     ask_profiler: Callable[[m.Look], None]
     put_in_force: Callable[..., Awaitable[None]]
-    rejoin: Callable[[CameraRuntime], None]
+    changed: Callable[[CameraRuntime, CameraChange], None]
     spawn: Callable[..., Any]
     note: JournalNote
     complain: Callable[..., None]
@@ -168,7 +169,7 @@ class Siblings:
             return
         told = {"version": added.id, "sibling": sibling.camera, "sibling_version": sibling.version} | scores
         hands.note("model.from_sibling", camera=camera.id, data=told)
-        hands.rejoin(camera)
+        hands.changed(camera, "camera_from_sibling")
 
 
 def is_new(camera: CameraRuntime) -> bool:

@@ -11,6 +11,7 @@ from edge.core.errors import Conflict, MagpieError
 from edge.core.facts import RuntimeFact
 from edge.core.journal_kinds import JournalNote
 from edge.core.models import ModelVersion
+from edge.core.plan_causes import CameraChange
 from edge.core.roll_backs import RollBackReason
 from edge.runtime import messages as m
 from edge.runtime.camera import CameraRuntime
@@ -23,8 +24,8 @@ SWITCH_S = 60.0
 
 class Versions:
     """`send(worker, message) -> bool` hands a message to a worker; False while it is not there. `fact` tells alarms and
-    counts of a roll-back. `changed(camera)` is called after a version that was not the gate's choice came into force,
-    or was pinned or unpinned."""
+    counts of a roll-back. `changed(camera, what)` is called after a version that was not the gate's choice came into
+    force, or was pinned or unpinned."""
 
     def __init__(
         self,
@@ -35,7 +36,7 @@ class Versions:
         note: JournalNote,
         fact: Callable[[RuntimeFact], None],
         window: Callable[[], int],
-        changed: Callable[[CameraRuntime], None],
+        changed: Callable[[CameraRuntime, CameraChange], None],
     ) -> None:
         self._store, self._records, self._send, self._cameras = store, records, send, cameras
         self._note, self._fact, self._window, self._changed = note, fact, window, changed
@@ -69,7 +70,7 @@ class Versions:
             data={"version": camera.version.id, "by": by, "reason": reason.words, "automatic": reason.automatic},
         )
         self._fact(RolledBack(camera.id, camera.version.id, reason))
-        self._changed(camera)
+        self._changed(camera, "camera_rolled_back")
         return camera.version
 
     async def pin(self, version: str, pinned: bool, by: str) -> ModelVersion:
@@ -78,7 +79,7 @@ class Versions:
         camera = self._cameras.get(found.camera)
         if camera is not None and camera.version.id == found.id:
             camera.version = found
-            self._changed(camera)
+            self._changed(camera, "camera_pinned" if pinned else "camera_unpinned")
         self._note(
             "model.pinned" if pinned else "model.unpinned", camera=found.camera, data={"version": version, "by": by}
         )

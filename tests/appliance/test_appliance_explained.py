@@ -193,7 +193,10 @@ def test_jobs_tell_their_outcome_and_what_was_expected(
 
 
 def test_prediction_follows_the_plans_as_they_took_over() -> None:
-    first, second = record(1, problem(10.0)), record(2, problem(30.0), "no-retraining", "asked for by hand")
+    first, second = (
+        record(1, problem(10.0)),
+        record(2, problem(30.0), "no-retraining", PlanCause.recorded("asked for by hand")),
+    )
     story = explained(detail(first, second), PARTS)
     gate = of(story, "gate")
     assert gate["steps"][0][0] == 0.0

@@ -34,13 +34,13 @@ class Site:
         self.cameras: dict[str, CameraRuntime] = {}
         self.notes: list[tuple[str, str, dict[str, Any]]] = []
         self.facts: list[Any] = []
-        self.changed: list[str] = []
+        self.changed: list[tuple[str, str]] = []
         self.swaps: list[m.Swap] = []
         self.worker: Callable[[m.Swap], Any] = lambda swap: m.Swapped(swap.version, 0.04, 0)
         self.versions = Versions(
             store, self.records, self._send, self.cameras,
             lambda kind, **more: self.notes.append((kind, more["camera"], more["data"])), self.facts.append, lambda: 3,
-            lambda camera: self.changed.append(camera.id),
+            lambda camera, what: self.changed.append((camera.id, what)),
         )  # fmt: skip
 
     def _send(self, worker: str, message: m.Swap) -> bool:
@@ -131,7 +131,7 @@ async def test_an_operator_rolls_back_to_the_parent(site: Site) -> None:
         {"version": "a-first", "by": "olga", "reason": "it misses buses", "automatic": False},
     )  # fmt: skip
     assert site.facts == [RolledBack("a", "a-first", RollBackReason.asked("it misses buses"))]
-    assert site.changed == ["a"], "the controller plans with what is in force"
+    assert site.changed == [("a", "camera_rolled_back")], "the controller plans with what is in force"
     assert [s.version for s in site.swaps] == ["a-2", "a-first"]
 
 
@@ -155,9 +155,10 @@ async def test_a_pin_is_known_to_the_camera_and_the_controller_where_it_is_in_fo
     assert site.changed == [], "an old version"
     await site.versions.pin("a-2", True, "olga")
     assert camera.version.pinned
-    assert site.changed == ["a"]
+    assert site.changed == [("a", "camera_pinned")]
     await site.versions.pin("a-2", False, "olga")
     assert not camera.version.pinned
+    assert site.changed[1:] == [("a", "camera_unpinned")]
     assert [kind for kind, _, _ in site.notes[-3:]] == ["model.pinned", "model.pinned", "model.unpinned"]
 
 
