@@ -197,18 +197,9 @@ class WindowController:
         return []
 
     @_handle.register
-    def _(self, event: ev.CameraJoined) -> list[ev.Instruction]:
-        self._take(event)
-        return self._replan(event.at_s, PlanCause("camera_joined", event.camera))
-
-    @_handle.register
-    def _(self, event: ev.CameraChanged) -> list[ev.Instruction]:
-        if event.camera not in self.state.cameras:
+    def _(self, event: ev.CameraJoined | ev.CameraChanged) -> list[ev.Instruction]:
+        if isinstance(event, ev.CameraChanged) and event.camera not in self.state.cameras:
             return []  # it left meanwhile
-        self._take(event)
-        return self._replan(event.at_s, PlanCause(event.what, event.camera))
-
-    def _take(self, event: ev.CameraJoined | ev.CameraChanged) -> None:
         s = self.state
         known = s.cameras.get(event.camera)
         s.cameras[event.camera] = CameraView(
@@ -218,6 +209,8 @@ class WindowController:
             event.retraining,
             correction=None if known is None else known.correction,
         )
+        cause = PlanCause(event.what if isinstance(event, ev.CameraChanged) else "camera_joined", event.camera)
+        return self._replan(event.at_s, cause)
 
     @_handle.register
     def _(self, event: ev.CameraLeft) -> list[ev.Instruction]:
@@ -547,7 +540,8 @@ class WindowController:
                 )
                 s.jobs[camera] = job
                 members = s.group.begun(camera, job.id)
-                starts.append(ev.StartRetraining(camera, job.id, option.id, job.share, s.window - 1, members))
+                order = ev.StartRetraining(camera, job.id, option.id, job.share, s.window - 1, members, s.plan_number)
+                starts.append(order)
         s.shares = shares
         out.append(ev.SetShares(shares, retraining))
         out += starts

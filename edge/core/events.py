@@ -193,7 +193,8 @@ class SetShares(Instruction):
 @dataclass(frozen=True)
 class StartRetraining(Instruction):
     """Start a retraining of `camera` with `config` (an option's id) at `share`; report progress and completion. It is
-    that of `members` (other cameras) too: each is judged with the result."""
+    that of `members` (other cameras) too: each is judged with the result. `plan` is the number of the plan that it
+    begins with."""
 
     camera: str
     job: str
@@ -201,6 +202,7 @@ class StartRetraining(Instruction):
     share: float
     window: int
     members: tuple[str, ...] = ()
+    plan: int = 0
 
 
 @dataclass(frozen=True)

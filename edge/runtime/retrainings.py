@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunningJob:
-    """A retraining that runs now."""
+    """A retraining that runs now; it began with plan number `plan`, which tells versions of one window apart."""
 
     job: str
     camera: str
@@ -42,9 +42,10 @@ class RunningJob:
     fraction: float = 0.0
     held_out: float | None = None
     device_seconds: float = 0.0
+    plan: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
+        return {k: v for k, v in dataclasses.asdict(self).items() if k != "plan"}
 
 
 class Retrainings:
@@ -81,6 +82,7 @@ class Retrainings:
             r.clock.utc(),
             profile.end_accuracy.value,
             profile.gpu_seconds.value,
+            plan=order.plan,
         )
         self._record_start(order, camera, profile, job)
         r.supervisor.start(
@@ -209,10 +211,9 @@ class Retrainings:
             discard(done)
             return
         window = r.controller.state.window
-        short = job.job.rsplit("-", 1)[-1]
         try:
             judged = await self._gate.judge(
-                camera, done, job.config, job.window, r.window.settings.gate_tolerance, short
+                camera, done, job.config, job.window, r.window.settings.gate_tolerance, f"p{job.plan}"
             )
         except MagpieError as error:
             await r.students.groups.judge(job, done)

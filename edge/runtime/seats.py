@@ -33,6 +33,8 @@ class Seats:
         self._received, self._exited = received, exited
         self._loop = asyncio.get_running_loop()
         self._ending: set[asyncio.Task[None]] = set()
+        #: A worker's name by the place that one of its processes has at the partitioner, or had. The owner forgets.
+        self.workers: dict[str, str] = {}
 
     def start(self, worker: WorkerState, share: float, standby: bool) -> Seat:
         """Start another process of the worker; one that cannot be made is told as one that died at once."""
@@ -41,6 +43,7 @@ class Seats:
         taken = {s.place for s in worker.seats}
         name = worker.spec.name
         place = next(p for n in range(len(taken) + 1) if (p := f"{name}~{n}" if n else name) not in taken)
+        self.workers[place] = name
         seat = Seat(place, worker.generation, share, now, now)
         worker.seats.append(seat)
         launch = LaunchSpec()

@@ -209,9 +209,12 @@ class Supervisor:
 
     def usage(self) -> tuple[tuple[Worker, Usage], ...]:
         """Shares asked, given and used by every worker since the last reset, also of those that ended meanwhile."""
-        found = merged(self._partitioner.usage())
+        used, places = self._partitioner.usage(), self._seats.workers
+        found = merged(used, places)
         accounts = {u.worker for u in found}
         self._known = {n: w for n, w in self._known.items() if n in self._workers or n in accounts}
+        for place in [p for p, name in places.items() if name not in self._known]:
+            del places[place]
         return tuple((self._known[u.worker], u) for u in found if u.worker in self._known)
 
     # -- starting

@@ -144,6 +144,7 @@ class TestOneWindow:
         assert cause(c.handle(ev.CameraLeft(2.0, "c"))) == PlanCause("camera_left", "c")
         out = prepared(c, ("a", "b"), 100.0)
         assert cause(out) == PlanCause("prepared")
+        assert {i.plan for i in of(ev.StartRetraining, out)} == {c.state.plan_number}
         jobs = {i.camera: i.job for i in of(ev.StartRetraining, out)}
         first = min(jobs)
         out = c.handle(ev.RetrainingCompleted(110.0, first, jobs[first], True, 0.8))
