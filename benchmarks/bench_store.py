@@ -18,6 +18,7 @@ import sqlalchemy as sa
 
 from edge.core.configs import StudentSpec
 from edge.core.models import ModelVersion
+from edge.core.plan_causes import PlanCause
 from edge.core.profiles import InferenceProfile
 from edge.core.window import Segment, StreamAllocation, StreamProblem, WindowPlan, WindowProblem
 from edge.store.journal import JournalBuffer
@@ -73,7 +74,7 @@ def _measure(url: str | None, full: bool, seconds: float) -> dict[str, float]:
             store.database.close()
         run = f"{time.time_ns()}"
         window = store.open_window(time.time(), 60.0, "relay")
-        problem, plan = _plan()
+        (problem, plan), cause = _plan(), PlanCause("prepared")
         spec = StudentSpec("classification", "resnet18", ("car", "bus"), (64, 64))
         buffer = JournalBuffer(store)
 
@@ -90,7 +91,7 @@ def _measure(url: str | None, full: bool, seconds: float) -> dict[str, float]:
         return {
             "events, one by one": _rate(seconds, lambda n: store.append("note", data={"n": n})),
             "events, through the buffer": _rate(seconds, buffered) * 500,
-            f"plans of {CAMERAS} cameras": _rate(seconds, lambda n: store.add_plan(window, problem, plan, "bench")),
+            f"plans of {CAMERAS} cameras": _rate(seconds, lambda n: store.add_plan(window, problem, plan, cause)),
             "10 MB models kept and promoted": _rate(seconds, add_model),
             "reads of the open window": _rate(seconds, lambda n: store.open_window_state()),
         }

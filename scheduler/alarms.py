@@ -324,8 +324,8 @@ def _(fact: DiskNow, book: _Book) -> None:
 
 @_look.register
 def _(fact: RolledBack, book: _Book) -> None:
-    for rule in book.of("roll_back", fact.camera):
-        words = f"back to {fact.version}: {fact.words}"
+    for rule in book.of("roll_back", fact.camera) if fact.reason.automatic else ():
+        words = f"back to {fact.version}: {fact.reason.words}"
         details = {"version": fact.version}
         book.see(rule, Condition(fact.camera, "", True, False, words, details=details, matter=(fact.version,)))
 

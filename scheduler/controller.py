@@ -198,7 +198,9 @@ class WindowController:
         return []
 
     @_handle.register
-    def _(self, event: ev.CameraJoined) -> list[ev.Instruction]:
+    def _(self, event: ev.CameraJoined | ev.CameraChanged) -> list[ev.Instruction]:
+        if isinstance(event, ev.CameraChanged) and event.camera not in self.state.cameras:
+            return []  # it left meanwhile
         s = self.state
         known = s.cameras.get(event.camera)
         s.cameras[event.camera] = CameraView(
@@ -208,7 +210,8 @@ class WindowController:
             event.retraining,
             correction=None if known is None else known.correction,
         )
-        return self._replan(event.at_s, PlanCause("camera_joined", event.camera))
+        cause = PlanCause(event.what if isinstance(event, ev.CameraChanged) else "camera_joined", event.camera)
+        return self._replan(event.at_s, cause)
 
     @_handle.register
     def _(self, event: ev.CameraLeft) -> list[ev.Instruction]:
@@ -539,7 +542,8 @@ class WindowController:
                 )
                 s.jobs[camera] = job
                 members = s.group.begun(camera, job.id)
-                starts.append(ev.StartRetraining(camera, job.id, option.id, job.share, s.window - 1, members))
+                order = ev.StartRetraining(camera, job.id, option.id, job.share, s.window - 1, members, s.plan_number)
+                starts.append(order)
         s.shares = shares
         out.append(ev.SetShares(shares, retraining))
         out += starts

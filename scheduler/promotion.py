@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass
 
 from edge.core import checks
+from edge.core.roll_backs import RollBackReason
 
 #: Part of the standard error that counts as doubt.
 DOUBT = 0.5
@@ -61,9 +62,9 @@ def gate(candidate: float, parent: float, frames: int, tolerance: float) -> Deci
     return Decision(True, f"{said}: {100 * gain:+.1f} points where {100 * needed:+.1f} were needed")
 
 
-def roll_back(live: float, parent: float, frames: int, margin: float) -> Decision:
-    """Whether a promoted model is taken back: `live` is its accuracy [0, 1] on the frames that it answered,
-    `parent` its parent's on the same `frames`.
+def roll_back(live: float, parent: float, frames: int, margin: float) -> RollBackReason | None:
+    """Why a promoted model is taken back (None: it stays): `live` is its accuracy [0, 1] on the frames that it
+    answered, `parent` its parent's on the same `frames`. Fewer than FEWEST_FRAMES say nothing.
 
     Raises InvalidValue for values out of range.
     """
@@ -71,10 +72,7 @@ def roll_back(live: float, parent: float, frames: int, margin: float) -> Decisio
     checks.in_range("parent", parent, 0.0, 1.0)
     checks.in_range("frames", frames, 0, 1e9)
     checks.in_range("margin", margin, 0.0, 1.0)
-    said = f"live {100 * live:.1f} %, its parent {100 * parent:.1f} % on the same {frames} frames"
     if frames < FEWEST_FRAMES:
-        return Decision(False, f"{said}: too few frames to judge (at least {FEWEST_FRAMES})")
+        return None
     needed = margin + DOUBT * standard_error(parent, frames)
-    if parent - live > needed:
-        return Decision(True, f"{said}: more than {100 * needed:.1f} points under its parent")
-    return Decision(False, f"{said}: not more than {100 * needed:.1f} points under its parent")
+    return RollBackReason("under_parent", live, parent, frames, needed) if parent - live > needed else None

@@ -40,6 +40,7 @@ class Bench:
 
     supervisor: Supervisor
     events: list[tuple[str, dict[str, Any]]]
+    gone: list[Worker] = field(default_factory=list)
     said: list[Any] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
     given_up: list[str] = field(default_factory=list)

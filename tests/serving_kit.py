@@ -150,7 +150,7 @@ async def served(
     supervisor = Supervisor(
         partitioner,
         SystemClock(),
-        lambda kind, about: events.append((f"worker.{kind}", about)),
+        lambda kind, about: events.append((kind, about)),
         Patience(20.0, 60.0, 0.05, (0.0, 0.02, 0.04)),
     )
     supervisor.open()

@@ -92,12 +92,13 @@ def window_detail(caller: Principal, detail: Json) -> Json:
     """`WindowsService.one`. Plans are of all cameras together, so their problems and shares are left out."""
     if caller.sees_all:
         return detail
-    known = {c["camera"] for c in detail["window"]["cameras"]} | {j["camera"] for j in detail["jobs"]}
-    known |= {s["id"] for p in detail["plans"] for s in p["problem"].get("streams", ())}
 
     def plan(record: Json) -> dict[str, Any]:
-        cause = "another camera" if names_other(caller, record["cause"], known) else record["cause"]
-        return dict(record) | {"problem": {}, "plan": {}, "basis": None, "cause": cause}
+        # Whom a cause is about of which only words are kept is not known.
+        hidden: dict[str, Any] = {"problem": {}, "plan": {}, "basis": None}
+        if record["cause_code"] == "recorded" or not caller.may_see(record["cause_camera"]):
+            hidden |= {"cause": "another camera", "cause_camera": None}
+        return dict(record) | hidden
 
     out = dict(detail) | {
         "window": window(caller, detail["window"]),

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from edge.appliance.alarm_records import AlarmRecords
 from edge.appliance.alarm_rules import AlarmRules
 from edge.appliance.deliver import Deliver
 from edge.appliance.picture_requests import PictureRequests
-from edge.core.alarms import Alarm, Fact
+from edge.core.alarms import Alarm, Fact, Phase
 from edge.core.clock import Clock
+from edge.core.journal_kinds import JournalKind, JournalNote
 from scheduler.alarms import AlarmState, Now, handle, restore
 
 log = logging.getLogger(__name__)
+
+#: The entries that an alarm's phases are journaled as.
+_PHASES: Mapping[Phase, JournalKind] = {"new": "alarm.new", "update": "alarm.update", "end": "alarm.end"}
 
 
 class ActiveAlarms:
@@ -28,7 +32,7 @@ class ActiveAlarms:
         rules: AlarmRules,
         records: AlarmRecords,
         pictures: PictureRequests,
-        note: Callable[..., None],
+        note: JournalNote,
         deliver: Deliver,
     ) -> None:
         self._clock, self._rules, self._records, self._pictures = clock, rules, records, pictures
@@ -83,7 +87,7 @@ class ActiveAlarms:
         if alarm.phase == "end":
             self._with_picture.discard(alarm.id)
         body = alarm.to_json()
-        self._note(f"alarm.{alarm.phase}", camera=alarm.camera, data=body)
+        self._note(_PHASES[alarm.phase], camera=alarm.camera, data=body)
         self._deliver("alarm", alarm.camera, body)
 
     def _now(self) -> Now:

@@ -10,6 +10,7 @@ from typing import Any
 from edge.appliance.service import Json
 from edge.core.alarms import Rule
 from edge.core.errors import Conflict, InvalidValue, InvalidValues, NotFound
+from edge.core.journal_kinds import JournalNote
 from edge.runtime.camera import CameraRuntime
 from edge.settings import RuleSettings, merge, parse
 from edge.store.store import Store
@@ -26,7 +27,7 @@ class AlarmRules:
         settings: Iterable[RuleSettings],
         store: Store,
         cameras: Callable[[], Mapping[str, CameraRuntime]],
-        note: Callable[..., None],
+        note: JournalNote,
         changed: Callable[[tuple[str, ...]], None],
     ) -> None:
         self._store, self._cameras, self._note, self._changed = store, cameras, note, changed

@@ -25,6 +25,7 @@ from edge.core import alarms as al
 from edge.core.alarms import Alarm
 from edge.core.clock import Clock
 from edge.core.errors import NotFound
+from edge.core.journal_kinds import JournalNote, ToldKind
 from edge.runtime import messages as m
 from edge.runtime.camera import CameraRuntime
 from edge.settings import RetentionSettings, SiteSettings
@@ -38,8 +39,6 @@ _ALARMS_UNWRITTEN, _OBJECTS_UNWRITTEN = 10, 1000
 _TICK_S, _SLOW_TICKS = 1.0, 10
 #: So many of the newest alarms tell after a start when rules last raised one.
 _LAST_ALARMS = 1000
-#: What the runtime calls a roll-back that no person asked for.
-_BY_ITSELF = "automatic roll-back"
 
 
 class Alarms:
@@ -54,8 +53,8 @@ class Alarms:
         cameras: Callable[[], Mapping[str, CameraRuntime]],
         take_pictures: Callable[[str, m.TakePictures], bool],
         served: Callable[[], Mapping[str, float]],
-        note: Callable[..., None],
-        tell: Callable[[str, str | None, Json], None],
+        note: JournalNote,
+        tell: Callable[[ToldKind, str | None, Json], None],
         deliver: Deliver,
         complain: Callable[[str, str], None],
     ) -> None:
@@ -144,16 +143,10 @@ class Alarms:
     def _rules_changed(self, rules: tuple[str, ...]) -> None:
         self._active.look(al.RulesChanged(rules))
 
-    def noted(self, kind: str, camera: str | None, window: int | None, data: Mapping[str, Any]) -> None:
-        """An event was journaled: some are facts for rules."""
-        if camera is None or not self._open:
-            return
-        if kind == "window.measured" and data.get("realised") is not None:
-            self._active.look(al.AccuracyMeasured(camera, window or 0, float(data["realised"])))
-        elif kind == "model.rolled_back" and data.get("by") == _BY_ITSELF:
-            self._active.look(al.RolledBack(camera, str(data.get("version", "")), str(data.get("reason", ""))))
-        elif kind == "model.promoted":
-            self._active.look(al.Promoted(camera, str(data.get("version", ""))))
+    def fact(self, fact: al.Fact) -> None:
+        """From the code that knows: rules look at it, once they are open."""
+        if self._open:
+            self._active.look(fact)
 
     def camera_gone(self, camera: str, words: str = "the camera was removed") -> None:
         """A camera is not watched any more."""

@@ -32,8 +32,11 @@ from edge.appliance.settings_in_force import cameras_in_force, site_in_force
 from edge.appliance.state import State
 from edge.appliance.truth import Truth
 from edge.appliance.windows import Windows
+from edge.core.alarms import Fact
 from edge.core.clock import Clock, SystemClock
 from edge.core.errors import MagpieError
+from edge.core.facts import RuntimeFact
+from edge.core.journal_kinds import JournalKind
 from edge.core.learning import LEARNED_DOCUMENT
 from edge.core.shares import Partitioner
 from edge.core.truth import Finding
@@ -167,7 +170,12 @@ class Appliance:
             outputs.deliver,
             lambda code, message: self.runtime.complaints.add(code, message),
         )
-        journal.follow(alarms.noted)
+
+        def fact(fact: RuntimeFact) -> None:
+            journal.tally.fact(fact)
+            if isinstance(fact, Fact):
+                alarms.fact(fact)
+
         self.runtime = runtime = Runtime(
             site,
             store,
@@ -177,6 +185,7 @@ class Appliance:
             journal.note,
             lambda camera, picture: self.services.live.preview(camera, picture),
             alarms.answered,
+            fact,
         )
         self._parts.push_async_callback(runtime.close)
         self._parts.push_async_callback(alarms.close)
@@ -199,7 +208,10 @@ class Appliance:
                 site, store, clock, runtime, journal=journal, housekeeping=self.housekeeping, live=live.pictures,
                 served=served, alarms=alarms, outputs=outputs, truth=truth, ring=self._ring,
             ),
-            Cameras(site, store, clock, runtime, self.keys, offer, live.pictures, note, alarms.camera_gone),
+            Cameras(
+                site, store, clock, runtime, self.keys, offer, live.pictures, note, alarms.camera_gone,
+                journal.tally.forget,
+            ),
             live,
             TeacherLabels(data, store, runtime),
             BoxRetraining(store, runtime, note),
@@ -297,7 +309,7 @@ class Appliance:
         def secret(reference: str, path: str) -> str:
             return resolve_secret(reference, path, kept=self.keys.secrets_file).reveal()
 
-        def note(kind: str, camera: str | None, data: Json) -> None:
+        def note(kind: JournalKind, camera: str | None, data: Json) -> None:
             journal.note(kind, camera, data=data)
 
         return World(

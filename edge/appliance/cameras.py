@@ -16,6 +16,7 @@ from edge.appliance.service import Json
 from edge.core.baseline import Baseline
 from edge.core.clock import Clock
 from edge.core.errors import Conflict, InvalidValue, MagpieError
+from edge.core.journal_kinds import JournalNote
 from edge.core.models import ModelVersion
 from edge.ingest.probe import probe_camera
 from edge.runtime import messages as m
@@ -29,7 +30,8 @@ _FIRST_MODEL = "first model"
 
 
 class Cameras:
-    """Implements `CamerasService`. `note` journals, `camera_gone(camera, words)` ends a camera's objects and alarms."""
+    """Implements `CamerasService`. `note` journals, `camera_gone(camera, words)` ends a camera's objects and alarms,
+    `forget_counts(camera)` what was counted of it."""
 
     def __init__(
         self,
@@ -40,12 +42,13 @@ class Cameras:
         keys: Keys,
         teacher: TeacherOffer,
         live: LivePictures,
-        note: Callable[..., None],
+        note: JournalNote,
         camera_gone: Callable[[str, str], None],
+        forget_counts: Callable[[str], None],
     ) -> None:
         self._site, self._store, self._clock, self._runtime = site, store, clock, runtime
         self._keys, self._teacher, self._live = keys, teacher, live
-        self._note, self._camera_gone = note, camera_gone
+        self._note, self._camera_gone, self._forget_counts = note, camera_gone, forget_counts
         self._data = Path(site.data_dir)
         #: Cameras change one after another: a change starts from what the one before it left.
         self._changing = asyncio.Lock()
@@ -85,6 +88,7 @@ class Cameras:
             await asyncio.to_thread(forget, self._store, self._data, camera, True)
         self._live.forget(camera)
         self._camera_gone(camera, "the camera was removed")
+        self._forget_counts(camera)
         self._note("camera.removed", camera=camera, data={"by": by})
 
     async def test(self, settings: Mapping[str, Any]) -> Json:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from edge.core.plan_causes import PlanCause
 from edge.core.profiles import RetrainingProfile
 from edge.core.window import WindowPlan, WindowProblem
 from edge.store.values import JobRecord, PlanRecord, ShareUsage, WindowDetail
@@ -68,7 +67,8 @@ def explained(detail: WindowDetail, parts: OtherParts, usage: Sequence[ShareUsag
     """The window as the page shows it. `usage` stands for what is recorded, while the window is open.
 
     {"window", "timeline": [{"start_s", "end_s", "plan", "phase", "shares": [{"kind", "camera", "config", "share"}]}],
-    "decisions": [{"plan", "at_s", "cause", "policy", "objective", "whole", "cameras": {camera: [words]}, "faults"}],
+    "decisions": [{"plan", "at_s", "cause", "cause_code", "cause_camera", "policy", "objective", "whole",
+    "cameras": {camera: [words]}, "faults"}],
     "cameras": [{"camera", "realised", "frozen", "promised", "predicted", "steps", "options", "jobs", ...}], "configs":
     {id: words}, "usage", "costs", "policies": what can be asked in `compared`}.
     """
@@ -239,7 +239,7 @@ def _stretch(
 
 
 def _cause(p: _Planned, before: _Planned | None, names: Mapping[str, str]) -> str:
-    if PlanCause.from_words(p.record.cause).code == "capacity_changed" and before is not None:
+    if p.record.cause_code == "capacity_changed" and before is not None:
         then, now = before.problem.num_gpus, p.problem.num_gpus
         if abs(now - then) > _NOTHING:
             return f"served models left the cameras {100 * now:.0f} % of the device instead of {100 * then:.0f} %"
@@ -252,6 +252,8 @@ def _decision(p: _Planned, before: _Planned | None, names: Mapping[str, str]) ->
         "at_s": round(p.start_s, 3),
         "until_s": round(p.end_s, 3),
         "cause": _cause(p, before, names),
+        "cause_code": p.record.cause_code,
+        "cause_camera": p.record.cause_camera,
         "policy": p.record.policy,
         "objective": p.record.objective,
         "decision_s": p.plan.decision_seconds,
@@ -387,9 +389,12 @@ def _visible_timeline(stretches: Sequence[Json], may_see: Callable[[str], bool])
 
 def _visible_decision(decision: Json, cameras: Sequence[Json], may_see: Callable[[str], bool]) -> Json:
     hidden = [c["camera"] for c in cameras if not may_see(c["camera"])]
-    named = not _without([decision["cause"]], hidden)
+    about = decision["cause_camera"]
+    # Whom a cause is about of which only words are kept is not known.
+    seen = decision["cause_code"] != "recorded" and (about is None or may_see(about))
     return decision | {
-        "cause": "another camera" if named else decision["cause"],
+        "cause": decision["cause"] if seen else "another camera",
+        "cause_camera": about if seen else None,
         "cameras": {c: w for c, w in decision["cameras"].items() if may_see(c)},
         "faults": _without(decision["faults"], hidden),
     }

@@ -12,6 +12,7 @@ from edge.appliance.deliver import Deliver
 from edge.appliance.picture_requests import PictureRequests
 from edge.appliance.service import Json
 from edge.core.clock import Clock
+from edge.core.journal_kinds import ToldKind
 from edge.core.tracks import ObjectChange, Seen, TrackedObject
 from edge.core.zones import Zone
 from edge.runtime import messages as m
@@ -28,7 +29,7 @@ class FollowedObjects:
         clock: Clock,
         records: AlarmRecords,
         pictures: PictureRequests,
-        tell: Callable[[str, str | None, Json], None],
+        tell: Callable[[ToldKind, str | None, Json], None],
         deliver: Deliver,
     ) -> None:
         self._clock, self._records, self._pictures = clock, records, pictures
@@ -104,5 +105,5 @@ class FollowedObjects:
             elif change.phase == "end":
                 self._pictures.ended(thing.id)
             if change.phase != "update":
-                self._tell(f"object.{change.phase}", thing.camera, body)
+                self._tell("object.new" if change.phase == "new" else "object.end", thing.camera, body)
             self._deliver("object", thing.camera, body)

@@ -11,6 +11,7 @@ from edge.appliance.alarms import Alarms
 from edge.appliance.metrics import Tally
 from edge.appliance.truth import Truth
 from edge.core.errors import MagpieError
+from edge.core.journal_kinds import JournalNote
 from edge.recording.labelled_windows import drop_window
 from edge.settings import RetentionSettings, SiteSettings
 from edge.store.retention import RetentionLimits
@@ -32,7 +33,7 @@ class Housekeeping:
         alarms: Alarms,
         truth: Truth,
         tally: Tally,
-        note: Callable[..., None],
+        note: JournalNote,
         complain: Callable[[str, str], None],
     ) -> None:
         self.low = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from edge.appliance.live import LiveEvents
@@ -11,14 +11,12 @@ from edge.appliance.metrics import Tally
 from edge.appliance.service import Json
 from edge.core.clock import Clock
 from edge.core.errors import InvalidValue
+from edge.core.journal_kinds import JOURNAL_KINDS, JournalKind, ToldKind
 from edge.logs import entry_fields
 from edge.store.journal import JournalBuffer
 from edge.store.store import Store
 
 log = logging.getLogger(__name__)
-
-#: `followed(kind, camera, window, data)` of an entry.
-Follower = Callable[[str, str | None, int | None, Json], None]
 
 
 class Journal:
@@ -30,29 +28,28 @@ class Journal:
         self.tally = Tally()
         self._store, self._clock = store, clock
         self._live = LiveEvents()
-        self._followers: list[Follower] = []
         self._sequence = 0
 
-    def follow(self, follower: Follower) -> None:
-        """Call `follower` with each entry from now on, after it was told."""
-        self._followers.append(follower)
-
     def note(
-        self, kind: str, camera: str | None = None, window: int | None = None, data: Mapping[str, Any] | None = None
+        self,
+        kind: JournalKind,
+        camera: str | None = None,
+        window: int | None = None,
+        data: Mapping[str, Any] | None = None,
     ) -> None:
-        """Journal an event and tell whoever listens."""
+        """Journal an event and tell whoever listens. Raises InvalidValue for an unknown kind."""
+        if kind not in JOURNAL_KINDS:
+            raise InvalidValue("event.kind", kind, "one of edge.core.journal_kinds")
         try:
             self.buffer.append(kind, camera=camera, window=window, data=data, at_utc_s=self._clock.utc())
         except InvalidValue as error:
             log.warning("event %s not journaled: %s", kind, error)
         given = dict(data or {})
-        self.tally.note(kind, camera, given)
+        self.tally.written(kind)
         log.info("%s", kind, extra=entry_fields(kind, camera, window, given))
         self.tell(kind, camera, given, window)
-        for follower in self._followers:
-            follower(kind, camera, window, given)
 
-    def tell(self, kind: str, camera: str | None, data: Json, window: int | None = None) -> None:
+    def tell(self, kind: JournalKind | ToldKind, camera: str | None, data: Json, window: int | None = None) -> None:
         """Tell whoever listens now; nothing is written."""
         self._sequence += 1
         self._live.put(

@@ -12,30 +12,21 @@ from typing import Any
 import aiohttp
 
 from edge.appliance.service import Json
+from edge.core.alarms import AccuracyMeasured, Promoted, RolledBack
+from edge.core.facts import RetrainingStepped, RuntimeFact, StudentRejected, WorkerLost
+from edge.core.journal_kinds import JournalKind
 from edge.core.models import ModelVersion
 from edge.settings import local_host
 from edge.store.retention import RetentionReport
 
 #: A scrape waits no longer for the serving front's own statistics.
 _FRONT_TIMEOUT_S = 2.0
-#: Kinds of events come from the code, so there are few; should that ever be wrong, the rest is counted together.
-_MAX_KINDS = 300
-_OTHER = "other"
-#: Events of a camera that are counted, and what the count is called.
-_OF_CAMERA: Mapping[str, str] = {
-    "retraining.started": "started",
-    "retraining.stopped": "stopped",
-    "retraining.failed": "failed",
-    "model.promoted": "promoted",
-    "model.rejected": "rejected",
-    "model.rolled_back": "rolled_back",
-}
 
 
 class Tally:
-    """Counts of what was journaled and deleted since the start. Touched on the control process's event loop only.
+    """Counts of what was done, journaled and deleted since the start. Touched on the control process's event loop only.
 
-    Bounded: cameras that are removed are forgotten, and kinds of events and workers are few.
+    Bounded: cameras that are removed are forgotten, and kinds of entries and workers are few.
     """
 
     def __init__(self) -> None:
@@ -46,23 +37,36 @@ class Tally:
         self.deleted: Counter[str] = Counter()
         self.retention: RetentionReport | None = None
 
-    def note(self, kind: str, camera: str | None, data: Mapping[str, Any]) -> None:
-        """An event was journaled."""
-        known = kind in self.events or len(self.events) < _MAX_KINDS
-        self.events[kind if known else _OTHER] += 1
-        if kind == "camera.removed" and camera is not None:
-            self.cameras.pop(camera, None)
-            self.retraining_device_s.pop(camera, None)
-            return
-        if kind == "worker.worker_lost":
-            # Workers come and go, their kinds stay.
-            self.workers_lost[str(data.get("kind", _OTHER))] += 1
-        name = _OF_CAMERA.get(kind)
-        if name is not None and camera is not None:
-            self.cameras.setdefault(camera, Counter())[name] += 1
-            seconds = data.get("gpu_s")
-            if isinstance(seconds, int | float):
-                self.retraining_device_s[camera] = self.retraining_device_s.get(camera, 0.0) + max(0.0, seconds)
+    def written(self, kind: JournalKind) -> None:
+        """An entry was journaled."""
+        self.events[kind] += 1
+
+    def fact(self, fact: RuntimeFact) -> None:
+        """The runtime did something."""
+        match fact:
+            case WorkerLost(kind=kind):
+                self.workers_lost[kind] += 1
+            case RetrainingStepped():
+                self._of_camera(fact.camera, fact.step)
+            case Promoted():
+                self._of_camera(fact.camera, "promoted", fact.device_seconds)
+            case StudentRejected():
+                self._of_camera(fact.camera, "rejected", fact.device_seconds)
+            case RolledBack():
+                self._of_camera(fact.camera, "rolled_back")
+            case AccuracyMeasured():
+                pass  # the newest is in the overview
+
+    def forget(self, camera: str) -> None:
+        """The camera was removed."""
+        self.cameras.pop(camera, None)
+        self.retraining_device_s.pop(camera, None)
+
+    def _of_camera(self, camera: str, outcome: str, device_seconds: float | None = None) -> None:
+        self.cameras.setdefault(camera, Counter())[outcome] += 1
+        if device_seconds is not None:
+            known = self.retraining_device_s.get(camera, 0.0)
+            self.retraining_device_s[camera] = known + max(0.0, device_seconds)
 
     def retained(self, report: RetentionReport) -> bool:
         """Retention ran. True if something was deleted or could not be: worth a record."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from edge.appliance.service import Json
+from edge.core.roll_backs import RollBackReason
 from edge.runtime.runtime import Runtime
 from edge.store.store import Store
 
@@ -29,4 +30,6 @@ class Models:
     async def roll_back(self, camera: str, version: str | None, by: str, reason: str) -> Json:
         """Raises NotFound, Conflict."""
         found = self._runtime.camera(camera)
-        return (await self._runtime.students.versions.roll_back(found, version, by, reason)).to_json()
+        return (
+            await self._runtime.students.versions.roll_back(found, version, by, RollBackReason.asked(reason))
+        ).to_json()

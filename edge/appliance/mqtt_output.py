@@ -11,6 +11,7 @@ from edge.appliance.restarted_tasks import RestartedTasks
 from edge.appliance.service import Json
 from edge.core.clock import Clock
 from edge.core.errors import MagpieError
+from edge.core.journal_kinds import JournalKind
 from edge.outputs import home_assistant, link, topics
 from edge.outputs.messages import MQTT, RetryPace
 from edge.outputs.mqtt import MqttOptions, MqttSender
@@ -34,7 +35,7 @@ class MqttOutput:
         store: Store,
         clock: Clock,
         world: World,
-        note: Callable[[str, Json], None],
+        note: Callable[[JournalKind, Json], None],
         tasks: RestartedTasks,
         pace: RetryPace,
     ) -> None:

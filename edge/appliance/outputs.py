@@ -18,6 +18,7 @@ from edge.appliance.service import Json
 from edge.appliance.webhook_outputs import WebhookOutputs
 from edge.core.clock import Clock
 from edge.core.errors import Conflict, InvalidValue, NotFound
+from edge.core.journal_kinds import JournalKind
 from edge.outputs.messages import MQTT, WEBHOOK, DestinationCounts, Kind, QueueLimits, RetryPace, Wanted
 from edge.outputs.mqtt import PACE as MQTT_PACE
 from edge.outputs.mqtt import MqttSender
@@ -278,7 +279,7 @@ class Outputs:
         out: dict[str, MqttSender | WebhookSender] = {} if self.mqtt.sender is None else {MQTT: self.mqtt.sender}
         return out | {WEBHOOK + name: sender for name, sender in self._webhooks.senders.items()}
 
-    def _note(self, kind: str, data: Json) -> None:
+    def _note(self, kind: JournalKind, data: Json) -> None:
         self._world.note(kind, None, data)
 
 

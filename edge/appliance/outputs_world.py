@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from edge.appliance.service import Json
+from edge.core.journal_kinds import JournalKind
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class World:
     site: str
     version: str
     snapshot: Callable[[], Snapshot | None]
-    note: Callable[[str, str | None, Json], None]
+    note: Callable[[JournalKind, str | None, Json], None]
     set_retraining: Callable[[str, bool, str], Awaitable[None]]
     secret: Callable[[str, str], str]
     may_name: Callable[[str, str, str], None]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from edge.appliance.service import Json
+from edge.core.journal_kinds import JournalNote
 from edge.runtime.runtime import Runtime
 from edge.settings import RetrainingSettings, merge, parse
 from edge.store.store import Store
@@ -15,7 +16,7 @@ from edge.store.store import Store
 class BoxRetraining:
     """Implements `RetrainingService`. `note` journals."""
 
-    def __init__(self, store: Store, runtime: Runtime, note: Callable[..., None]) -> None:
+    def __init__(self, store: Store, runtime: Runtime, note: JournalNote) -> None:
         self._store, self._runtime, self._note = store, runtime, note
 
     def settings(self) -> Json:

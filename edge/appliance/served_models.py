@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from edge.appliance.service import Json
 from edge.core.access import Asker
 from edge.core.clock import Clock
 from edge.core.errors import NotFound
+from edge.core.journal_kinds import JournalNote
 from edge.core.layout import RepositoryCommand
 from edge.runtime.camera import assumed_profile
 from edge.runtime.process import WorkerMain
@@ -43,7 +44,7 @@ class ServedModels:
         cameras: Runtime,
         keys: Keys,
         front: WorkerMain,
-        note: Callable[..., None],
+        note: JournalNote,
     ) -> None:
         self.runtime: ServingRuntime | None = None
         self._site, self._store, self._clock = site, store, clock
@@ -171,5 +172,6 @@ class ServedModels:
 
     def _repository_changed(self, command: RepositoryCommand) -> None:
         by = Asker(command.by, command.address)
-        self._note(f"serving.{command.action}ed", data={"model": command.model, "by": command.by})
-        self._keys.record(f"served model/{command.model}", f"{command.action}ed", by)
+        loaded = command.action == "load"
+        self._note("serving.loaded" if loaded else "serving.unloaded", data={"model": command.model, "by": command.by})
+        self._keys.record(f"served model/{command.model}", "loaded" if loaded else "unloaded", by)

@@ -10,6 +10,7 @@ from edge.appliance.restarted_tasks import RestartedTasks
 from edge.appliance.service import Json
 from edge.core.clock import Clock
 from edge.core.errors import MagpieError
+from edge.core.journal_kinds import JournalKind
 from edge.outputs.messages import WEBHOOK, RetryPace
 from edge.outputs.outbox import Outbox
 from edge.outputs.webhooks import Poster, Receiver, WebhookSender
@@ -24,7 +25,7 @@ class WebhookOutputs:
         outbox: Outbox,
         clock: Clock,
         world: World,
-        note: Callable[[str, Json], None],
+        note: Callable[[JournalKind, Json], None],
         tasks: RestartedTasks,
         pace: RetryPace,
     ) -> None:

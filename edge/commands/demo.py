@@ -233,7 +233,7 @@ async def _follow(running: RunningAppliance, console: _Console, began: float) ->
     watch = asyncio.create_task(first_answers())
     try:
         async for event in running.appliance.services.events.subscribe():
-            if event["kind"].startswith("complaint."):
+            if event["kind"] == "complaint":
                 console.say(f"! {event['data']['message']}")
             elif event["kind"] in _TOLD:
                 console.say(_TOLD[event["kind"]](event))

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 from edge.core import checks
 from edge.core.errors import InvalidValue
 from edge.core.hours import span_minutes
+from edge.core.roll_backs import RollBackReason
 from edge.core.tracks import TrackedObject
 
 RuleKind = Literal["object", "accuracy", "camera_lost", "disk", "roll_back", "slo"]
@@ -168,19 +169,20 @@ class DiskNow(Fact):
 
 @dataclass(frozen=True)
 class RolledBack(Fact):
-    """The appliance put an earlier model in force."""
+    """An earlier model is in force again. Rules look at it where no person asked for it."""
 
     camera: str
     version: str
-    words: str
+    reason: RollBackReason
 
 
 @dataclass(frozen=True)
 class Promoted(Fact):
-    """A newly trained model is in force."""
+    """A newly trained model is in force; its retraining took `device_seconds`."""
 
     camera: str
     version: str
+    device_seconds: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from edge.core.learning import Correction
 from edge.core.plan_basis import PlanRequest
-from edge.core.plan_causes import PlanCause
+from edge.core.plan_causes import CameraChange, PlanCause
 from edge.core.profiles import InferenceProfile, RetrainingProfile
 from edge.core.window import WindowPlan, WindowProblem
 
@@ -23,6 +23,19 @@ class Event:
 class CameraJoined(Event):
     """A camera was enabled, with its model's last known accuracy [0, 1] and its inference profile."""
 
+    camera: str
+    accuracy: float
+    inference: InferenceProfile
+    every_kth_window: int = 1
+    model_version: str = ""
+    retraining: bool = True
+
+
+@dataclass(frozen=True)
+class CameraChanged(Event):
+    """A camera that has joined is another one now, as `what` says; the rest as in CameraJoined."""
+
+    what: CameraChange
     camera: str
     accuracy: float
     inference: InferenceProfile
@@ -181,7 +194,8 @@ class SetShares(Instruction):
 @dataclass(frozen=True)
 class StartRetraining(Instruction):
     """Start a retraining of `camera` with `config` (an option's id) at `share`; report progress and completion. It is
-    that of `members` (other cameras) too: each is judged with the result."""
+    that of `members` (other cameras) too: each is judged with the result. `plan` is the number of the plan that it
+    begins with."""
 
     camera: str
     job: str
@@ -189,6 +203,7 @@ class StartRetraining(Instruction):
     share: float
     window: int
     members: tuple[str, ...] = ()
+    plan: int = 0
 
 
 @dataclass(frozen=True)

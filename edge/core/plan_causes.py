@@ -6,23 +6,36 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-PlanCauseCode = Literal[
-    "prepared",
-    "first_window",
-    "restarted",
-    "restarted_without_plan",
-    "capacity_changed",
-    "camera_joined",
-    "camera_left",
-    "profiles_late",
-    "work_corrected",
-    "progress_unexpected",
-    "retraining_late",
-    "retraining_completed",
-    "retraining_failed",
-    "group_over",
-    "recorded",
+#: What became different of a camera: its inference was measured on this box; its model in force was pinned, unpinned,
+#: rolled back, or is a sibling's; its settings of retraining changed.
+CameraChange = Literal[
+    "camera_measured",
+    "camera_pinned",
+    "camera_unpinned",
+    "camera_rolled_back",
+    "camera_from_sibling",
+    "camera_settings",
 ]
+PlanCauseCode = (
+    CameraChange
+    | Literal[
+        "prepared",
+        "first_window",
+        "restarted",
+        "restarted_without_plan",
+        "capacity_changed",
+        "camera_joined",
+        "camera_left",
+        "profiles_late",
+        "work_corrected",
+        "progress_unexpected",
+        "retraining_late",
+        "retraining_completed",
+        "retraining_failed",
+        "group_over",
+        "recorded",
+    ]
+)
 
 #: Causes that name no camera and no number. They are stored in these very words.
 _WHOLE: Final[Mapping[PlanCauseCode, str]] = {
@@ -51,10 +64,9 @@ class PlanCause:
     sentence: str = ""
 
     @classmethod
-    def from_words(cls, sentence: str) -> PlanCause:
-        """The cause that is stored as `sentence`: its code where that is the whole of it, else "recorded"."""
-        code = next((code for code, words in _WHOLE.items() if words == sentence), None)
-        return cls("recorded", sentence=sentence) if code is None else cls(code)
+    def recorded(cls, sentence: str) -> PlanCause:
+        """A stored plan's cause, of which only the sentence is kept."""
+        return cls("recorded", sentence=sentence)
 
     @property
     def words(self) -> str:
@@ -64,6 +76,18 @@ class PlanCause:
                 return f"camera {self.camera} joined"
             case "camera_left":
                 return f"camera {self.camera} left"
+            case "camera_measured":
+                return f"{self.camera}: its inference was measured"
+            case "camera_pinned":
+                return f"{self.camera}: its model was pinned"
+            case "camera_unpinned":
+                return f"{self.camera}: its model was unpinned"
+            case "camera_rolled_back":
+                return f"{self.camera}: an earlier model is in force again"
+            case "camera_from_sibling":
+                return f"{self.camera}: another camera's student is in force"
+            case "camera_settings":
+                return f"{self.camera}: its settings of retraining changed"
             case "profiles_late":
                 return f"{self.camera}: its profiles came late"
             case "work_corrected":

@@ -17,6 +17,7 @@ from typing import Final
 
 from edge.core.clock import Clock
 from edge.core.errors import MagpieError, Unavailable
+from edge.core.journal_kinds import JournalKind
 from edge.outputs.link import Broker, Link
 from edge.outputs.messages import MQTT, Json, RetryPace, WaitingMessage
 from edge.outputs.outbox import Outbox
@@ -57,7 +58,7 @@ class MqttSender:
         options: MqttOptions,
         outbox: Outbox,
         clock: Clock,
-        note: Callable[[str, Json], None],
+        note: Callable[[JournalKind, Json], None],
         password: Callable[[], Awaitable[str]],
         command: Callable[[str, bool], Awaitable[str]],
         remember: Callable[[Sequence[str]], Awaitable[None]],

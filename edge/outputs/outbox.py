@@ -17,6 +17,7 @@ from typing import Any
 
 from edge.core.clock import Clock
 from edge.core.errors import InvalidValue, MagpieError, StoreError, Unavailable
+from edge.core.journal_kinds import JournalKind
 from edge.outputs.clock_steps import ClockSteps
 from edge.outputs.dead_letters import DeadLetters
 from edge.outputs.messages import Json, NewMessage, WaitingMessage, size_of
@@ -46,7 +47,7 @@ class Outbox:
         self,
         database: Database,
         clock: Clock,
-        note: Callable[[str, Json], None],
+        note: Callable[[JournalKind, Json], None],
         *,
         memory_messages: int = _MEMORY_MESSAGES,
         memory_bytes: int = _MEMORY_BYTES,

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 
 from edge.core.errors import NotFound
+from edge.core.journal_kinds import JournalKind
 from edge.outputs.messages import DestinationCounts, Json, QueueLimits
 
 
@@ -13,7 +14,7 @@ class Queues:
     """One queue per destination. Losses are counted at once; `note_losses` journals them, together by cause, with
     `note(kind, data)`: "output.lost" with destination, cause and messages."""
 
-    def __init__(self, note: Callable[[str, Json], None]) -> None:
+    def __init__(self, note: Callable[[JournalKind, Json], None]) -> None:
         self._note = note
         self._limits: dict[str, QueueLimits] = {}
         self._counts: dict[str, DestinationCounts] = {}

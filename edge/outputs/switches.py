@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from edge.core.clock import Clock
 from edge.core.errors import MagpieError
+from edge.core.journal_kinds import JournalKind
 from edge.outputs.link import Received
 from edge.outputs.messages import MQTT, Json
 from edge.outputs.retained import RetainedTopics
@@ -31,7 +32,7 @@ class Switches:
         command: Callable[[str, bool], Awaitable[str]],
         birth: tuple[str, bytes] | None,
         clock: Clock,
-        note: Callable[[str, Json], None],
+        note: Callable[[JournalKind, Json], None],
     ) -> None:
         self._retained, self._command, self._birth = retained, command, birth
         self._clock, self._note = clock, note

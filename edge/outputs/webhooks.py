@@ -26,6 +26,7 @@ import aiohttp
 
 from edge.core.clock import Clock
 from edge.core.errors import InvalidValue, MagpieError
+from edge.core.journal_kinds import JournalKind
 from edge.outputs.messages import WEBHOOK, DeliveryVerdict, Json, RetryPace, WaitingMessage, judge
 from edge.outputs.outbox import Outbox
 
@@ -158,7 +159,7 @@ class WebhookSender:
         receiver: Receiver,
         outbox: Outbox,
         clock: Clock,
-        note: Callable[[str, Json], None],
+        note: Callable[[JournalKind, Json], None],
         secret: Callable[[], Awaitable[str]],
         pace: RetryPace = PACE,
     ) -> None:

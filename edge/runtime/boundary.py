@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from edge.core import events as ev
 from edge.core.accuracy import realised
+from edge.core.alarms import AccuracyMeasured
 from edge.core.baseline import Baseline
 from edge.core.errors import MagpieError, NotFound
+from edge.core.journal_kinds import JournalNote
 from edge.core.labels import Accuracy, LabelledFrame, LabelledWindow, SampledFrame
+from edge.core.roll_backs import NOBODY
 from edge.recording.exemplars import read_exemplars
 from edge.recording.kept_out import read_kept_out
 from edge.recording.labelled_windows import manifest_path, pictured_windows, window_bytes, write_manifest
@@ -38,7 +41,7 @@ _REMEMBERED = 100
 class Boundary:
     """The runtime's hands at a window's end. `spawn(work, name)` runs beside the loop's main work."""
 
-    def __init__(self, runtime: Runtime, note: Callable[..., None], spawn: Callable[..., None]) -> None:
+    def __init__(self, runtime: Runtime, note: JournalNote, spawn: Callable[..., None]) -> None:
         self._r, self._note, self._spawn = runtime, note, spawn
         self._data = Path(runtime.site.data_dir)
         #: Cameras of which all that is measured of a window is known (or will never be), by window.
@@ -87,14 +90,14 @@ class Boundary:
         self._record(camera, result)
         judged = result.version == camera.version.id and not camera.version.pinned
         if judged and result.current_live is not None and result.parent_live is not None:
-            decision = roll_back(
+            reason = roll_back(
                 result.current_live.value,
                 result.parent_live.value,
                 result.current_live.frames,
                 r.window.settings.rollback_margin,
             )
-            if decision.yes:
-                back = r.students.versions.roll_back(camera, None, "automatic roll-back", decision.reason)
+            if reason is not None:
+                back = r.students.versions.roll_back(camera, None, NOBODY, reason)
                 self._spawn(back, f"roll back {camera.id}")
         self.not_measured(result.window, camera.id)
 
@@ -282,6 +285,8 @@ class Boundary:
                 "download": _value(result.download),
             },
         )
+        if result.realised is not None:
+            r.fact(AccuracyMeasured(camera.id, result.window, result.realised.value))
 
     def _exemplar_root(self, camera: str) -> Path:
         return self._data / "exemplars" / camera

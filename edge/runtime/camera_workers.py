@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Any
 from edge.core import events as ev
 from edge.core.access import SECRETS_FILE
 from edge.core.baseline import Baseline
+from edge.core.camera import CameraState
 from edge.core.configs import WHOLE
 from edge.core.errors import MagpieError
+from edge.core.journal_kinds import JournalKind, JournalNote
 from edge.core.models import ModelVersion
+from edge.core.plan_causes import CameraChange
 from edge.core.workers import Worker
 from edge.recording.labelled_windows import pictured_windows
 from edge.runtime import messages as m
@@ -26,6 +29,16 @@ from scheduler.regions import next_region
 if TYPE_CHECKING:
     from edge.runtime.runtime import Runtime
 
+#: The entries that a camera's states are journaled as.
+_STATES: Mapping[CameraState, JournalKind] = {
+    "connecting": "camera.connecting",
+    "live": "camera.live",
+    "stalled": "camera.stalled",
+    "reconnecting": "camera.reconnecting",
+    "refused": "camera.refused",
+    "stopped": "camera.stopped",
+}
+
 
 class CameraWorkers:
     """The runtime's hands for its cameras. `on_preview` takes live pictures, `on_answer` each camera's answers and the
@@ -34,7 +47,7 @@ class CameraWorkers:
     def __init__(
         self,
         runtime: Runtime,
-        note: Callable[..., None],
+        note: JournalNote,
         on_preview: Callable[[str, m.Preview], None],
         on_answer: Callable[[str, m.Answered | m.Picture], None],
     ) -> None:
@@ -74,7 +87,7 @@ class CameraWorkers:
             partial(self._received, settings.id),
             on_lost=partial(self._lost, settings.id),
         )
-        self._join(camera, start_accuracy(camera))
+        self._join(camera)
 
     async def remove(self, camera: str) -> None:
         """Stop everything of a camera. The caller deletes its record. Raises NotFound."""
@@ -98,12 +111,12 @@ class CameraWorkers:
         if before.retraining == settings.retraining or not settings.enabled:
             return
         known = self._r.controller.state.cameras.get(settings.id)
-        self._join(camera, start_accuracy(camera) if known is None else known.accuracy)
+        self._changed(camera, "camera_settings", start_accuracy(camera) if known is None else known.accuracy)
 
-    def rejoin(self, camera: CameraRuntime) -> None:
+    def changed(self, camera: CameraRuntime, what: CameraChange) -> None:
         """Another version is in force, or may be replaced from now on or not: the controller is told."""
         if camera.settings.enabled:
-            self._join(camera, start_accuracy(camera))
+            self._changed(camera, what, start_accuracy(camera))
 
     # -- orders
 
@@ -150,19 +163,23 @@ class CameraWorkers:
 
     # -- inside
 
-    def _join(self, camera: CameraRuntime, accuracy: float) -> None:
-        retrain = camera.settings.retraining
+    def _join(self, camera: CameraRuntime) -> None:
+        retrain, learns = camera.settings.retraining, _learns(camera)
         self._r.dispatch(
             ev.CameraJoined(
-                self._r.clock.monotonic(),
-                camera.id,
-                accuracy,
-                camera.profile,
-                retrain.every_kth_window,
-                camera.version.id,
-                retrain.enabled and not camera.version.pinned,
+                self._r.clock.monotonic(), camera.id, start_accuracy(camera), camera.profile,
+                retrain.every_kth_window, camera.version.id, learns,
             )
-        )
+        )  # fmt: skip
+
+    def _changed(self, camera: CameraRuntime, what: CameraChange, accuracy: float) -> None:
+        retrain, learns = camera.settings.retraining, _learns(camera)
+        self._r.dispatch(
+            ev.CameraChanged(
+                self._r.clock.monotonic(), what, camera.id, accuracy, camera.profile, retrain.every_kth_window,
+                camera.version.id, learns,
+            )
+        )  # fmt: skip
 
     def _spec(self, camera: str) -> m.CameraWorkerSpec:
         r = self._r
@@ -213,7 +230,7 @@ class CameraWorkers:
             camera.profile = looking_at(message.profile, camera.region)
             if not camera.announced:
                 camera.announced = True
-                self._join(camera, r.controller.state.cameras[name].accuracy)
+                self._changed(camera, "camera_measured", r.controller.state.cameras[name].accuracy)
         elif isinstance(message, m.Swapped):
             camera.swaps.add(message)
             r.students.versions.switched(name, message)
@@ -226,7 +243,7 @@ class CameraWorkers:
         status = report.status
         if before is None or (before.status.state, before.status.fault) != (status.state, status.fault):
             facts = {"fault": status.fault, "message": status.message}
-            self._note(f"camera.{status.state}", camera=camera.id, data=facts)
+            self._note(_STATES[status.state], camera=camera.id, data=facts)
 
     def _lost(self, name: str, reason: str) -> None:
         camera = self._r.cameras.get(name)
@@ -240,3 +257,8 @@ def start_accuracy(camera: CameraRuntime) -> float:
     """What is known of the accuracy [0, 1] of a camera's version in force."""
     scores = camera.version.scores
     return min(1.0, max(0.0, scores.get("held_out", scores.get("accuracy", 0.5))))
+
+
+def _learns(camera: CameraRuntime) -> bool:
+    """Whether the camera's model may be retrained."""
+    return camera.settings.retraining.enabled and not camera.version.pinned

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable
 from typing import Any
 
 from edge.core.clock import Clock
+from edge.core.journal_kinds import JournalNote
 
 log = logging.getLogger(__name__)
 
@@ -17,7 +17,7 @@ _MOST = 50
 class Complaints:
     """The newest of what went wrong, each sentence once. `note` journals."""
 
-    def __init__(self, clock: Clock, note: Callable[..., None]) -> None:
+    def __init__(self, clock: Clock, note: JournalNote) -> None:
         #: {"code", "message", "camera", "utc_s"}, the newest last.
         self.recent: deque[dict[str, Any]] = deque(maxlen=_MOST)
         self._clock, self._note = clock, note
@@ -27,4 +27,4 @@ class Complaints:
         log.warning("%s: %s", code, message)
         self.recent = deque((c for c in self.recent if c["message"] != message), _MOST)
         self.recent.append({"code": code, "message": message, "camera": camera, "utc_s": self._clock.utc()})
-        self._note(f"complaint.{code}", camera=camera, data={"message": message})
+        self._note("complaint", camera=camera, data={"code": code, "message": message})

@@ -9,6 +9,7 @@ from typing import Any
 
 from edge.core.clock import Clock
 from edge.core.errors import ShareError
+from edge.core.journal_kinds import WorkerEntryKind
 from edge.core.shares import Partitioner, Role
 from edge.runtime.replacements import Replacements
 from edge.runtime.seats import Seats
@@ -30,7 +31,7 @@ class DeviceWatch:
         self,
         partitioner: Partitioner,
         clock: Clock,
-        on_event: Callable[[str, dict[str, Any]], None],
+        on_event: Callable[[WorkerEntryKind, dict[str, Any]], None],
         workers: Mapping[str, WorkerState],
         seats: Seats,
         replacements: Replacements,
@@ -55,10 +56,10 @@ class DeviceWatch:
         if trouble is None:
             if before is not None:
                 self._mends = 0
-                self._on_event("device_recovered", {"was": before})
+                self._on_event("worker.device_recovered", {"was": before})
         elif before is None:
             log.warning("device: %s", trouble)
-            self._on_event("device_sick", {"message": trouble})
+            self._on_event("worker.device_sick", {"message": trouble})
         elif not self.restarting and now >= self._mend_at_s:
             # Sick at two looks in a row.
             self._mend_at_s = now + _MEND_BACKOFF_S[min(self._mends, len(_MEND_BACKOFF_S) - 1)]
@@ -90,7 +91,7 @@ class DeviceWatch:
         self.restarting = True
         shared = [w for w in self._workers.values() if w.spec.shared]
         workers = sorted(shared, key=lambda w: (_ROLE_ORDER.index(w.spec.role), w.spec.name))
-        self._on_event("device_restart", {"message": trouble, "workers": [w.spec.name for w in workers]})
+        self._on_event("worker.device_restart", {"message": trouble, "workers": [w.spec.name for w in workers]})
         try:
             for worker in workers:
                 worker.replacement.handover = worker.replacement.twin = None

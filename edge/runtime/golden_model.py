@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from edge.core.journal_kinds import JournalNote
 from edge.core.workers import GOLDEN
 from edge.runtime import messages as m
 from edge.runtime.golden_worker import GoldenWorkerSpec, golden_worker
@@ -21,7 +22,7 @@ class GoldenModel:
         teacher: GoldenWorkerSpec,
         usable_share: Callable[[], float],
         labelled: Callable[[m.Labelled], None],
-        note: Callable[..., None],
+        note: JournalNote,
     ) -> None:
         #: It can label now.
         self.ready = False

@@ -12,6 +12,7 @@ from edge.core import checks
 from edge.core import events as ev
 from edge.core.configs import StudentSpec
 from edge.core.errors import InvalidValue, MagpieError
+from edge.core.journal_kinds import JournalNote
 from edge.core.models import ModelVersion
 from edge.runtime import messages as m
 from edge.runtime.camera import CameraRuntime
@@ -45,7 +46,7 @@ class Groups:
         runtime: Runtime,
         gate: Gate,
         student: Callable[[ModelVersion], m.StudentFile],
-        note: Callable[..., None],
+        note: JournalNote,
         keep: Callable[[dict[str, Any]], None],
     ) -> None:
         """`student` says where a version's file is, `note` journals, `keep(document)` writes what was learned."""
@@ -133,4 +134,5 @@ class Groups:
             window=r.controller.state.window,
             data=judged.facts(job.config) | {"leader": job.camera, "gpu_s": 0.0},
         )
+        r.fact(judged.fact(camera.id, 0.0))
         r.dispatch(judged.completed(r.clock.monotonic(), camera.id, job.job))

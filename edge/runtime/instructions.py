@@ -8,6 +8,7 @@ from functools import singledispatchmethod
 from typing import TYPE_CHECKING
 
 from edge.core import events as ev
+from edge.core.journal_kinds import JournalNote
 from edge.core.plan_basis import PlanBasis
 from edge.runtime import messages as m
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 class Instructions:
     """The runtime's hands for `scheduler.controller`."""
 
-    def __init__(self, runtime: Runtime, note: Callable[..., None]) -> None:
+    def __init__(self, runtime: Runtime, note: JournalNote) -> None:
         self._r, self._note = runtime, note
         self.stopped = False
         self._timers: list[asyncio.TimerHandle] = []
@@ -80,7 +81,7 @@ class Instructions:
     def _record_plan(self, order: ev.RecordPlan) -> None:
         r = self._r
         basis = PlanBasis.of(order.request, order.problem, r.shares.partitioner.caps)
-        r.records.write(r.store.add_plan, order.window, order.problem, order.plan, order.cause.words, basis=basis)
+        r.records.write(r.store.add_plan, order.window, order.problem, order.plan, order.cause, basis=basis)
         r.preparation.planned(order)
         self._note(
             "plan",

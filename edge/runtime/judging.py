@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from edge.core import events as ev
+from edge.core.alarms import Promoted
 from edge.core.clock import Clock
 from edge.core.errors import MagpieError
+from edge.core.facts import StudentRejected
+from edge.core.journal_kinds import JournalKind
 from edge.core.models import ModelVersion
 from edge.runtime import messages as m
 from edge.runtime.camera import CameraRuntime
@@ -29,13 +32,18 @@ class Judged:
     scores: dict[str, float]
 
     @property
-    def kind(self) -> str:
+    def kind(self) -> JournalKind:
         """Of the journal's entry."""
         return "model.promoted" if self.promoted else "model.rejected"
 
     def facts(self, config: str) -> dict[str, Any]:
         """For the journal, of a retraining with `config`."""
         return {"version": self.version, "config": config, "scores": self.scores, "reason": self.reason}
+
+    def fact(self, camera: str, device_seconds: float) -> Promoted | StudentRejected:
+        """For alarms and counts, of a retraining that took `device_seconds`."""
+        kind = Promoted if self.promoted else StudentRejected
+        return kind(camera, self.version, device_seconds)
 
     def completed(self, at_s: float, camera: str, job: str) -> ev.RetrainingCompleted:
         """For the controller."""

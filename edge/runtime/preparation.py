@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from edge.core import events as ev
+from edge.core.journal_kinds import JournalNote
 from edge.core.labels import LabelledWindow
 from edge.runtime import messages as m
 from edge.runtime.camera import CameraRuntime
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 class Preparation:
     """The runtime's hands for `edge.runtime.learning`."""
 
-    def __init__(self, runtime: Runtime, note: Callable[..., None], write: Callable[..., None]) -> None:
+    def __init__(self, runtime: Runtime, note: JournalNote, write: Callable[..., None]) -> None:
         """`note` journals, `write` calls the store behind."""
         self._r, self._note, self._write = runtime, note, write
 

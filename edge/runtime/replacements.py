@@ -8,6 +8,7 @@ from typing import Any
 
 from edge.core.clock import Clock
 from edge.core.errors import ShareError
+from edge.core.journal_kinds import WorkerEntryKind
 from edge.core.shares import Partitioner, Role
 from edge.runtime.process import Ready, Retire, TakeOver
 from edge.runtime.seats import Seats
@@ -26,7 +27,7 @@ class Replacements:
         self,
         partitioner: Partitioner,
         clock: Clock,
-        on_event: Callable[[str, dict[str, Any]], None],
+        on_event: Callable[[WorkerEntryKind, dict[str, Any]], None],
         seats: Seats,
         launch: Callable[[WorkerState], None],
         warm_s: float,
@@ -54,7 +55,7 @@ class Replacements:
         if result.live:
             seat.share = worker.share
             return
-        self._on_event("respawn", {"worker": worker.spec.name, "share": worker.share, "reason": result.reason})
+        self._on_event("worker.respawn", {"worker": worker.spec.name, "share": worker.share, "reason": result.reason})
         self.respawn(worker, seat)
 
     def respawn(self, worker: WorkerState, seat: Seat) -> None:
@@ -88,7 +89,7 @@ class Replacements:
                 self._dismiss(worker, order)
             elif isinstance(order, db.Commit):
                 worker.replacement.count += 1
-                self._on_event("respawned", {"worker": worker.spec.name, "share": order.share})
+                self._on_event("worker.respawned", {"worker": worker.spec.name, "share": order.share})
             elif isinstance(order, db.Abandon):
                 self._abandoned(worker, order)
         if worker.replacement.handover is state and state.phase == "steady":
@@ -107,7 +108,9 @@ class Replacements:
                 self._seats.end_soon(worker, seat)
 
     def _abandoned(self, worker: WorkerState, order: db.Abandon) -> None:
-        self._on_event("respawn_failed", {"worker": worker.spec.name, "share": order.share, "reason": order.reason})
+        self._on_event(
+            "worker.respawn_failed", {"worker": worker.spec.name, "share": order.share, "reason": order.reason}
+        )
         twin, worker.replacement.twin = worker.replacement.twin, None
         out_of_memory = twin is not None and twin.error_code == "out_of_memory"
         if out_of_memory and worker.replacement.beside:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from edge.core import events as ev
 from edge.core.errors import MagpieError
+from edge.core.facts import RetrainingStepped
+from edge.core.journal_kinds import JournalNote
 from edge.core.profiles import RetrainingProfile
 from edge.core.workers import Worker
 from edge.runtime import messages as m
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunningJob:
-    """A retraining that runs now."""
+    """A retraining that runs now; it began with plan number `plan`, which tells versions of one window apart."""
 
     job: str
     camera: str
@@ -40,15 +42,16 @@ class RunningJob:
     fraction: float = 0.0
     held_out: float | None = None
     device_seconds: float = 0.0
+    plan: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
+        return {k: v for k, v in dataclasses.asdict(self).items() if k != "plan"}
 
 
 class Retrainings:
     """The runtime's hands for the controller's retrainings. `spawn(work, name)` runs beside the loop's main work."""
 
-    def __init__(self, runtime: Runtime, gate: Gate, note: Callable[..., None], spawn: Callable[..., None]) -> None:
+    def __init__(self, runtime: Runtime, gate: Gate, note: JournalNote, spawn: Callable[..., None]) -> None:
         self._r, self._gate, self._note, self._spawn = runtime, gate, note, spawn
         #: By camera.
         self.running: dict[str, RunningJob] = {}
@@ -79,6 +82,7 @@ class Retrainings:
             r.clock.utc(),
             profile.end_accuracy.value,
             profile.gpu_seconds.value,
+            plan=order.plan,
         )
         self._record_start(order, camera, profile, job)
         r.supervisor.start(
@@ -100,6 +104,7 @@ class Retrainings:
         if camera is None:
             return
         self._note("retraining.stopped", camera=order.camera, data={"job": order.job, "reason": order.reason})
+        r.fact(RetrainingStepped(order.camera, "stopped"))
         if order.keep and r.supervisor.send(camera.trainer, m.FinishNow(keep=True)):
             return
         self._end(order.camera, "stopped", order.reason)
@@ -162,6 +167,7 @@ class Retrainings:
                 "members": [one.camera for one in job.members],
             },
         )
+        self._r.fact(RetrainingStepped(order.camera, "started"))
 
     def _received(self, camera: str, message: Any) -> None:
         r = self._r
@@ -189,6 +195,7 @@ class Retrainings:
         if camera in self.running and self.running[camera].job == job:
             self._end(camera, "failed", reason)
             self._note("retraining.failed", camera=camera, data={"job": job, "reason": reason})
+            self._r.fact(RetrainingStepped(camera, "failed"))
             self._r.dispatch(ev.RetrainingFailed(self._r.clock.monotonic(), camera, job, reason))
 
     def _end(self, camera: str, state: JobState, reason: str) -> None:
@@ -204,10 +211,9 @@ class Retrainings:
             discard(done)
             return
         window = r.controller.state.window
-        short = job.job.rsplit("-", 1)[-1]
         try:
             judged = await self._gate.judge(
-                camera, done, job.config, job.window, r.window.settings.gate_tolerance, short
+                camera, done, job.config, job.window, r.window.settings.gate_tolerance, f"p{job.plan}"
             )
         except MagpieError as error:
             await r.students.groups.judge(job, done)
@@ -240,3 +246,4 @@ class Retrainings:
             window=window,
             data=judged.facts(job.config) | {"expected_accuracy": job.predicted_accuracy, "gpu_s": done.device_seconds},
         )
+        r.fact(judged.fact(job.camera, done.device_seconds))

@@ -17,6 +17,8 @@ from typing import Any
 from edge.core import events as ev
 from edge.core.clock import Clock
 from edge.core.errors import MagpieError, NotFound
+from edge.core.facts import RuntimeFact, WorkerLost
+from edge.core.journal_kinds import JournalNote, WorkerEntryKind
 from edge.core.learning import LEARNED_DOCUMENT
 from edge.core.models import ModelVersion
 from edge.core.profiles import RetrainingProfile
@@ -64,7 +66,8 @@ class Students:
 
 class Runtime:
     """Owns cameras, workers, labels, models and jobs. `note(kind, ...)` journals; `on_preview` takes live pictures,
-    `on_answer` each camera's answers and the pictures that `camera_workers.take_pictures` asked for."""
+    `on_answer` each camera's answers and the pictures that `camera_workers.take_pictures` asked for, `on_fact` what
+    alarms and counts go by."""
 
     def __init__(
         self,
@@ -73,17 +76,20 @@ class Runtime:
         partitioner: Partitioner,
         clock: Clock,
         teacher: GoldenWorkerSpec,
-        note: Callable[..., None],
+        note: JournalNote,
         on_preview: Callable[[str, m.Preview], None],
         on_answer: Callable[[str, m.Answered | m.Picture], None],
+        on_fact: Callable[[RuntimeFact], None],
     ) -> None:
-        self.site, self.store, self.clock = site, store, clock
+        self.site, self.store, self.clock, self.fact = site, store, clock, on_fact
         self.window = WindowInForce(site.retraining, clock)
         self.cameras: dict[str, CameraRuntime] = {}
         self.complaints = Complaints(clock, note)
         self.records = StoreThread(self.complaints.add)
         self._tasks = BackgroundTasks(self.complaints.add)
-        self.supervisor = Supervisor(partitioner, clock, partial(self._worker_event, note))
+        self.supervisor = Supervisor(
+            partitioner, clock, partial(self._worker_event, note), on_lost=lambda lost: on_fact(WorkerLost(lost.kind))
+        )
         self.golden = GoldenModel(
             self.supervisor,
             teacher,
@@ -110,15 +116,15 @@ class Runtime:
         self.boundary = Boundary(self, note, self._tasks.spawn)
         self.instructions = Instructions(self, note)
 
-    def _students(self, note: Callable[..., None]) -> Students:
+    def _students(self, note: JournalNote) -> Students:
         versions = Versions(
-            self.store, self.records, self.supervisor.send, self.cameras, note,
-            lambda: self.controller.state.window, self.camera_workers.rejoin,
+            self.store, self.records, self.supervisor.send, self.cameras, note, self.fact,
+            lambda: self.controller.state.window, self.camera_workers.changed,
         )  # fmt: skip
         gate = Gate(self.store, self.clock, self.records.ask, versions.put_in_force, self.complaints.add)
         hands = Hands(
             self.store, self.clock, lambda: self.cameras, self.student, self.records.ask, self.records.write,
-            self.profilers.ask, versions.put_in_force, self.camera_workers.rejoin, self._tasks.spawn, note,
+            self.profilers.ask, versions.put_in_force, self.camera_workers.changed, self._tasks.spawn, note,
             self.complaints.add,
         )  # fmt: skip
         groups = Groups(self, gate, self.student, note, partial(self._keep_document, GROUPS_DOCUMENT))
@@ -263,10 +269,10 @@ class Runtime:
 
     # -- what happened
 
-    def _worker_event(self, note: Callable[..., None], kind: str, data: dict[str, Any]) -> None:
+    def _worker_event(self, note: JournalNote, kind: WorkerEntryKind, data: dict[str, Any]) -> None:
         worker = self.supervisor.known(data.get("worker", ""))
         about = {} if worker is None else {"kind": worker.kind}
-        note(f"worker.{kind}", camera=None if worker is None else self._camera_of(worker), data=data | about)
+        note(kind, camera=None if worker is None else self._camera_of(worker), data=data | about)
 
     def _camera_of(self, worker: Worker) -> str | None:
         """The camera that a worker works for alone, if it is still there."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from edge.core.clock import Clock
 from edge.core.errors import ShareError
+from edge.core.journal_kinds import WorkerEntryKind
 from edge.core.shares import LaunchSpec, Partitioner
 from edge.runtime.device import device_environment
 from edge.runtime.process import WorkerProcess
@@ -24,7 +25,7 @@ class Seats:
         self,
         partitioner: Partitioner,
         clock: Clock,
-        on_event: Callable[[str, dict[str, Any]], None],
+        on_event: Callable[[WorkerEntryKind, dict[str, Any]], None],
         received: Callable[[WorkerState, Seat, Any], None],
         exited: Callable[[WorkerState, Seat, int | None], None],
     ) -> None:
@@ -32,6 +33,8 @@ class Seats:
         self._received, self._exited = received, exited
         self._loop = asyncio.get_running_loop()
         self._ending: set[asyncio.Task[None]] = set()
+        #: A worker's name by the place that one of its processes has at the partitioner, or had. The owner forgets.
+        self.workers: dict[str, str] = {}
 
     def start(self, worker: WorkerState, share: float, standby: bool) -> Seat:
         """Start another process of the worker; one that cannot be made is told as one that died at once."""
@@ -40,6 +43,7 @@ class Seats:
         taken = {s.place for s in worker.seats}
         name = worker.spec.name
         place = next(p for n in range(len(taken) + 1) if (p := f"{name}~{n}" if n else name) not in taken)
+        self.workers[place] = name
         seat = Seat(place, worker.generation, share, now, now)
         worker.seats.append(seat)
         launch = LaunchSpec()
@@ -80,7 +84,7 @@ class Seats:
     def refused(self, worker: WorkerState, share: float, error: ShareError) -> None:
         """Tell that the partitioner did not grant `share`."""
         worker.last_error = str(error)
-        self._on_event("share_refused", {"worker": worker.spec.name, "share": share, "message": str(error)})
+        self._on_event("worker.share_refused", {"worker": worker.spec.name, "share": share, "message": str(error)})
 
     async def end(self, seat: Seat) -> None:
         """Kill a process. On a GPU its work is dropped first, or the others could hang on it (docs/shares.md)."""

@@ -15,6 +15,7 @@ from typing import Any
 
 from edge.core.clock import Clock
 from edge.core.errors import InvalidValue, NotFound
+from edge.core.journal_kinds import JournalNote
 from edge.core.layout import RepositoryCommand
 from edge.core.serving import DeviceTable, ServedModel
 from edge.core.shares import ShareCaps
@@ -63,7 +64,7 @@ class ServingRuntime:
         front: WorkerMain,
         cameras: Callable[[], CamerasNow],
         reserve: Callable[[float], None],
-        note: Callable[..., None],
+        note: JournalNote,
         complain: Callable[[str, str], None],
         keys: Path | None = None,
         changed: Callable[[RepositoryCommand], None] = lambda _: None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from edge.core.journal_kinds import JournalNote
 from edge.core.layout import Layout, TrafficReport
 from edge.runtime.serving_measuring import Measuring
 from edge.runtime.serving_models import OfferedModels
@@ -23,7 +24,7 @@ class DriftWatch:
         measuring: Measuring,
         view: Callable[[], View],
         layout: Callable[[], Layout | None],
-        note: Callable[..., None],
+        note: JournalNote,
     ) -> None:
         self._models, self._tables, self._measuring = models, tables, measuring
         self._view, self._layout, self._note = view, layout, note

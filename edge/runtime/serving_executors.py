@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from edge.core.clock import Clock
+from edge.core.journal_kinds import JournalNote
 from edge.core.layout import ExpectExecutor, ForgetExecutor
 from edge.core.workers import FRONT, Worker
 from edge.runtime.executor_worker import ExecutorSpec, VersionsLoaded, executor_worker
@@ -31,7 +32,7 @@ class Executors:
         socket: Path,
         clock: Clock,
         tell: Callable[[r.Event], None],
-        note: Callable[..., None],
+        note: JournalNote,
         spawn: Callable[[Coroutine[Any, Any, None], str], None],
     ) -> None:
         self.expected: dict[str, ExpectExecutor] = {}

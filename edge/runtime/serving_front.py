@@ -9,6 +9,7 @@ from typing import Any
 
 from edge.core.clock import Clock
 from edge.core.errors import Unavailable
+from edge.core.journal_kinds import JournalNote
 from edge.core.layout import (
     ExecutorConnected,
     ExecutorDrained,
@@ -50,7 +51,7 @@ class ServingFront:
         clock: Clock,
         expected: Mapping[str, ExpectExecutor],
         tell: Callable[[r.Event], None],
-        note: Callable[..., None],
+        note: JournalNote,
     ) -> None:
         #: Where clients are answered; None until the front has told it once.
         self.listening: FrontListening | None = None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import singledispatchmethod
 
+from edge.core.journal_kinds import JournalKind, JournalNote
 from edge.core.serving import DeviceTable
 from edge.runtime.executor_worker import SetVersions
 from edge.runtime.serving_executors import Executors
@@ -15,8 +16,15 @@ from edge.runtime.serving_tables import DeviceTables
 from edge.runtime.supervisor import Supervisor
 from scheduler.gpulets import reorganiser_events as r
 
+#: The entries that the reorganiser's notes are journaled as.
+_NOTES: Mapping[r.NoteKind, JournalKind] = {
+    "executor_lost": "serving.executor_lost",
+    "executor_failed": "serving.executor_failed",
+    "model_refused": "serving.model_refused",
+    "model_capped": "serving.model_capped",
+}
 #: Notes of the reorganiser that the operator is told, not only the journal.
-_COMPLAINTS = ("model_refused", "model_capped", "executor_failed")
+_COMPLAINTS: tuple[r.NoteKind, ...] = ("model_refused", "model_capped", "executor_failed")
 
 
 class ServingInstructions:
@@ -32,7 +40,7 @@ class ServingInstructions:
         loader: ModelLoader,
         tables: DeviceTables,
         planned_with: Callable[[], DeviceTable | None],
-        note: Callable[..., None],
+        note: JournalNote,
         complain: Callable[[str, str], None],
     ) -> None:
         self._supervisor, self._shares, self._executors, self._front = supervisor, shares, executors, front
@@ -90,6 +98,6 @@ class ServingInstructions:
 
     @do.register
     def _tell(self, order: r.Note) -> None:
-        self._note(f"serving.{order.kind}", data={"message": order.message, **order.data})
+        self._note(_NOTES[order.kind], data={"message": order.message, **order.data})
         if order.kind in _COMPLAINTS:
             self._complain(order.kind, order.message)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from edge.core.errors import MagpieError
+from edge.core.journal_kinds import JournalNote
 from edge.core.layout import ServedVersion
 from edge.core.serving import DeviceTable
 from edge.runtime.serving_cameras import CamerasNow
@@ -48,7 +49,7 @@ class Measuring:
         shares: ServingShares,
         cameras: Callable[[], CamerasNow],
         profiler: Callable[[ProfileOptions, Callable[[str], None]], Profiler],
-        note: Callable[..., None],
+        note: JournalNote,
         complain: Callable[[str, str], None],
         spawn: Callable[[Coroutine[Any, Any, None], str], None],
     ) -> None:

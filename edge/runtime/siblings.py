@@ -11,8 +11,10 @@ from typing import Any
 from edge.core.camera_look import CameraLook
 from edge.core.clock import Clock
 from edge.core.errors import MagpieError
+from edge.core.journal_kinds import JournalNote
 from edge.core.labels import SampledFrame
 from edge.core.models import ModelVersion
+from edge.core.plan_causes import CameraChange
 from edge.runtime import messages as m
 from edge.runtime.camera import CameraRuntime
 from edge.store.store import Store
@@ -37,9 +39,9 @@ class Hands:
     write: Callable[..., None]
     ask_profiler: Callable[[m.Look], None]
     put_in_force: Callable[..., Awaitable[None]]
-    rejoin: Callable[[CameraRuntime], None]
+    changed: Callable[[CameraRuntime, CameraChange], None]
     spawn: Callable[..., Any]
-    note: Callable[..., None]
+    note: JournalNote
     complain: Callable[..., None]
 
 
@@ -167,7 +169,7 @@ class Siblings:
             return
         told = {"version": added.id, "sibling": sibling.camera, "sibling_version": sibling.version} | scores
         hands.note("model.from_sibling", camera=camera.id, data=told)
-        hands.rejoin(camera)
+        hands.changed(camera, "camera_from_sibling")
 
 
 def is_new(camera: CameraRuntime) -> bool:

@@ -16,6 +16,7 @@ from typing import Any
 import psutil
 
 from edge.core.clock import Clock
+from edge.core.journal_kinds import WorkerEntryKind
 from edge.core.shares import Partitioner, Role, Usage
 from edge.core.workers import Worker
 from edge.runtime.device_watch import DeviceWatch
@@ -54,16 +55,19 @@ class Patience:
 
 
 class Supervisor:
-    """Workers by name. `on_event(kind, data)` is told of every loss and restart, for the journal."""
+    """Workers by name. `on_event(kind, data)` is told of every loss and restart, for the journal; `on_lost(worker)`
+    of every process that is gone without having been asked to end."""
 
     def __init__(
         self,
         partitioner: Partitioner,
         clock: Clock,
-        on_event: Callable[[str, dict[str, Any]], None],
+        on_event: Callable[[WorkerEntryKind, dict[str, Any]], None],
         patience: Patience | None = None,
+        on_lost: Callable[[Worker], None] | None = None,
     ) -> None:
         self._partitioner, self._clock, self._on_event = partitioner, clock, on_event
+        self._on_lost = on_lost or (lambda worker: None)
         self._patience = patience or Patience(HANG_S, START_S)
         self._workers: dict[str, WorkerState] = {}
         #: Also those that ended and still have an account of what they used.
@@ -205,9 +209,12 @@ class Supervisor:
 
     def usage(self) -> tuple[tuple[Worker, Usage], ...]:
         """Shares asked, given and used by every worker since the last reset, also of those that ended meanwhile."""
-        found = merged(self._partitioner.usage())
+        used, places = self._partitioner.usage(), self._seats.workers
+        found = merged(used, places)
         accounts = {u.worker for u in found}
         self._known = {n: w for n, w in self._known.items() if n in self._workers or n in accounts}
+        for place in [p for p, name in places.items() if name not in self._known]:
+            del places[place]
         return tuple((self._known[u.worker], u) for u in found if u.worker in self._known)
 
     # -- starting
@@ -270,7 +277,8 @@ class Supervisor:
     def _tell_lost(self, worker: WorkerState, reason: str, code: int | None) -> None:
         worker.last_error = reason
         worker.spec.on_lost(reason)
-        self._on_event("worker_lost", {"worker": worker.spec.name, "reason": reason, "exit_code": code})
+        self._on_lost(worker.spec.worker)
+        self._on_event("worker.worker_lost", {"worker": worker.spec.name, "reason": reason, "exit_code": code})
 
     def _lost(self, worker: WorkerState, seat: Seat, reason: str, code: int | None) -> None:
         """Nothing of the worker is left: start it again after a while, or give it up."""
@@ -321,7 +329,7 @@ class Supervisor:
             seat.last_error, seat.error_code = message.message, message.code
             worker.last_error = message.message
             self._on_event(
-                "worker_error", {"worker": worker.spec.name, "code": message.code, "message": message.message}
+                "worker.worker_error", {"worker": worker.spec.name, "code": message.code, "message": message.message}
             )
         elif isinstance(message, Retired):
             seat.retired = True
@@ -340,7 +348,9 @@ class Supervisor:
 
     def _message_lost(self, worker: WorkerState, count: int) -> None:
         worker.messages_lost += count
-        self._on_event("messages_lost", {"worker": worker.spec.name, "messages": count, "total": worker.messages_lost})
+        self._on_event(
+            "worker.messages_lost", {"worker": worker.spec.name, "messages": count, "total": worker.messages_lost}
+        )
 
     # -- watching
 

@@ -6,8 +6,13 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from edge.core.alarms import RolledBack
 from edge.core.errors import Conflict, MagpieError
+from edge.core.facts import RuntimeFact
+from edge.core.journal_kinds import JournalNote
 from edge.core.models import ModelVersion
+from edge.core.plan_causes import CameraChange
+from edge.core.roll_backs import RollBackReason
 from edge.runtime import messages as m
 from edge.runtime.camera import CameraRuntime
 from edge.runtime.store_thread import StoreThread
@@ -18,8 +23,9 @@ SWITCH_S = 60.0
 
 
 class Versions:
-    """`send(worker, message) -> bool` hands a message to a worker; False while it is not there. `changed(camera)` is
-    called after a version that was not the gate's choice came into force, or was pinned or unpinned."""
+    """`send(worker, message) -> bool` hands a message to a worker; False while it is not there. `fact` tells alarms and
+    counts of a roll-back. `changed(camera, what)` is called after a version that was not the gate's choice came into
+    force, or was pinned or unpinned."""
 
     def __init__(
         self,
@@ -27,12 +33,13 @@ class Versions:
         records: StoreThread,
         send: Callable[[str, Any], bool],
         cameras: Mapping[str, CameraRuntime],
-        note: Callable[..., None],
+        note: JournalNote,
+        fact: Callable[[RuntimeFact], None],
         window: Callable[[], int],
-        changed: Callable[[CameraRuntime], None],
+        changed: Callable[[CameraRuntime, CameraChange], None],
     ) -> None:
         self._store, self._records, self._send, self._cameras = store, records, send, cameras
-        self._note, self._window, self._changed = note, window, changed
+        self._note, self._fact, self._window, self._changed = note, fact, window, changed
         self._switching: dict[str, asyncio.Future[m.Swapped]] = {}
 
     async def put_in_force(
@@ -50,19 +57,20 @@ class Versions:
             camera.version = await self._records.ask(self._store.roll_back, camera.id, "swap", str(error), to=before.id)
             raise
 
-    async def roll_back(self, camera: CameraRuntime, to: str | None, by: str, reason: str) -> ModelVersion:
+    async def roll_back(self, camera: CameraRuntime, to: str | None, by: str, reason: RollBackReason) -> ModelVersion:
         """Put an earlier version in force now (None: the parent). Raises NotFound, Conflict, MagpieError."""
         if to is not None and (await self._records.ask(self._store.version, to)).spec != camera.version.spec:
             raise Conflict(f"{to} is another kind of student than the camera's settings ask for")
-        camera.version = await self._records.ask(self._store.roll_back, camera.id, by, reason, to=to)
+        camera.version = await self._records.ask(self._store.roll_back, camera.id, by, reason.words, to=to)
         await self._switch(camera, camera.version)
         self._note(
             "model.rolled_back",
             camera=camera.id,
             window=self._window(),
-            data={"version": camera.version.id, "by": by, "reason": reason},
+            data={"version": camera.version.id, "by": by, "reason": reason.words, "automatic": reason.automatic},
         )
-        self._changed(camera)
+        self._fact(RolledBack(camera.id, camera.version.id, reason))
+        self._changed(camera, "camera_rolled_back")
         return camera.version
 
     async def pin(self, version: str, pinned: bool, by: str) -> ModelVersion:
@@ -71,7 +79,7 @@ class Versions:
         camera = self._cameras.get(found.camera)
         if camera is not None and camera.version.id == found.id:
             camera.version = found
-            self._changed(camera)
+            self._changed(camera, "camera_pinned" if pinned else "camera_unpinned")
         self._note(
             "model.pinned" if pinned else "model.unpinned", camera=found.camera, data={"version": version, "by": by}
         )

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from edge.core.shares import Usage
 
 
-def merged(usages: Iterable[Usage]) -> tuple[Usage, ...]:
-    """One Usage per worker: processes that stood in for each other are one worker (their time is added up)."""
+def merged(usages: Iterable[Usage], workers: Mapping[str, str]) -> tuple[Usage, ...]:
+    """One Usage per worker: processes that stood in for each other are one worker (their time is added up). `workers`
+    has the worker's name by the place that a process had at the partitioner; what it lacks is left out."""
     groups: dict[str, list[Usage]] = {}
     for usage in usages:
-        groups.setdefault(usage.worker.partition("~")[0], []).append(usage)
+        if usage.worker in workers:
+            groups.setdefault(workers[usage.worker], []).append(usage)
     return tuple(_one(name, rows) for name, rows in sorted(groups.items()))
 
 

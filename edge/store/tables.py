@@ -182,6 +182,8 @@ plans = sa.Table(
     _of_window(),
     sa.Column("at_utc_s", sa.Double, nullable=False),
     sa.Column("cause", sa.Text, nullable=False),
+    sa.Column("cause_code", sa.Text, nullable=False, server_default="recorded"),
+    sa.Column("cause_camera", sa.Text),
     sa.Column("policy", sa.Text, nullable=False),
     sa.Column("objective", sa.Double, nullable=False),
     sa.Column("problem", sa.JSON, nullable=False),

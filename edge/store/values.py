@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from edge.core.models import ModelVersion
+from edge.core.plan_causes import PlanCauseCode
 
 JobState = Literal["running", "completed", "failed", "stopped", "interrupted"]
 JOB_ENDS: tuple[JobState, ...] = ("completed", "failed", "stopped", "interrupted")
@@ -92,7 +93,8 @@ class CameraWindow(_Record):
 
 @dataclass(frozen=True)
 class PlanRecord(_Record):
-    """A plan with its problem, as the files "retrain-infer-window/1" and "retrain-infer-plan/1"; `cause` in words.
+    """A plan with its problem, as the files "retrain-infer-window/1" and "retrain-infer-plan/1"; `cause` in words, with
+    its code and the camera that it is about (None: none, or of a "recorded" one not known).
 
     `basis` is what it was made from beside the problem (edge.core.plan_basis.PlanBasis); None: not recorded.
     """
@@ -105,6 +107,8 @@ class PlanRecord(_Record):
     objective: float
     problem: dict[str, Any]
     plan: dict[str, Any]
+    cause_code: PlanCauseCode = "recorded"
+    cause_camera: str | None = None
     basis: dict[str, Any] | None = None
 
 

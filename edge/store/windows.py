@@ -12,6 +12,7 @@ from edge.core import checks
 from edge.core.errors import Conflict, InvalidValue, NotFound
 from edge.core.labels import Accuracy
 from edge.core.plan_basis import PlanBasis
+from edge.core.plan_causes import PlanCause
 from edge.core.profiles import RetrainingProfile
 from edge.core.shares import Usage
 from edge.core.window import WindowPlan, WindowProblem
@@ -208,7 +209,7 @@ class WindowsPart(Part):
         window: int,
         problem: WindowProblem,
         plan: WindowPlan,
-        cause: str,
+        cause: PlanCause,
         at_utc_s: float | None = None,
         basis: PlanBasis | None = None,
     ) -> int:
@@ -217,7 +218,9 @@ class WindowsPart(Part):
         row = {
             "window": window,
             "at_utc_s": self._clock.utc() if at_utc_s is None else at_utc_s,
-            "cause": words(cause),
+            "cause": words(cause.words),
+            "cause_code": cause.code,
+            "cause_camera": cause.camera,
             "policy": plan.policy,
             "objective": plan.objective,
             "problem": document("problem", problem.to_json()),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from edge.core.applications import Application
 from edge.core.layout import Layout, ServedVersion, TrafficReport
@@ -201,11 +201,14 @@ class VersionFailed:
     serving: str = ""
 
 
+NoteKind = Literal["executor_lost", "executor_failed", "model_refused", "model_capped"]
+
+
 @dataclass(frozen=True)
 class Note:
-    """Something that people should know. `kind` is short, for the journal."""
+    """Something that people should know."""
 
-    kind: str
+    kind: NoteKind
     message: str
     data: Mapping[str, Any] = field(default_factory=dict)
 

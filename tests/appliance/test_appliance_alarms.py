@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 
 from edge.appliance.alarms import Alarms
+from edge.core.alarms import AccuracyMeasured, RolledBack
 from edge.core.camera import CameraStatus
 from edge.core.clock import ManualClock
 from edge.core.errors import Conflict, InvalidValue, InvalidValues, NotFound, Unavailable
+from edge.core.roll_backs import RollBackReason
 from edge.core.vision import Detections
 from edge.runtime import messages as m
 from edge.settings import CameraSettings, RetentionSettings, SiteSettings, parse
@@ -351,13 +353,13 @@ async def test_a_removed_camera_leaves_nothing_open(start: Callable[..., Any]) -
 
 async def test_a_roll_back_by_a_person_is_no_alarm(start: Callable[..., Any]) -> None:
     box = await start({"rules": [{"id": "back", "kind": "roll_back"}, {"id": "low", "kind": "accuracy", "below": 0.5}]})
-    box.alarms.noted("model.rolled_back", "gate", 3, {"by": "ann", "version": "m1", "reason": "I say so"})
+    box.alarms.fact(RolledBack("gate", "m1", RollBackReason.asked("I say so")))
     assert box.noted == []
-    box.alarms.noted("model.rolled_back", "gate", 3, {"by": "automatic roll-back", "version": "m1", "reason": "worse"})
-    box.alarms.noted("window.measured", "gate", 3, {"realised": 0.41})
-    box.alarms.noted("window.measured", "gate", 4, {"realised": None})
+    worse = RollBackReason("under_parent", 0.4, 0.6, 100, 0.05)
+    box.alarms.fact(RolledBack("gate", "m1", worse))
+    box.alarms.fact(AccuracyMeasured("gate", 3, 0.41))
     assert [d["message"] for _, d in box.noted] == [
-        "back to m1: worse", "accuracy 0.41 in window 3, the rule's floor is 0.50",
+        f"back to m1: {worse.words}", "accuracy 0.41 in window 3, the rule's floor is 0.50",
     ]  # fmt: skip
     seen = await box.alarms.acknowledge(1, "ann")
     assert seen["acknowledged_by"] == "ann"

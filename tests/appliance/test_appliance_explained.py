@@ -19,6 +19,7 @@ from edge.appliance.explained import (
     visible,
 )
 from edge.core.configs import InferenceConfig, RetrainingConfig
+from edge.core.plan_causes import PlanCause
 from edge.core.profiles import Estimate, InferencePoint, InferenceProfile, RetrainingProfile
 from edge.core.window import RetrainingOption, StreamProblem, WindowProblem
 from edge.store.values import (
@@ -66,10 +67,22 @@ def problem(delay_s: float, cameras: tuple[str, ...] = ("gate", "yard"), capacit
     return WindowProblem("window-3", capacity, 100.0, streams, 0.05, label_delay_s=delay_s)
 
 
-def record(number: int, asked: WindowProblem, policy: str = "relay", cause: str = "labels are in") -> PlanRecord:
+PREPARED = PlanCause("prepared")
+
+
+def record(number: int, asked: WindowProblem, policy: str = "relay", cause: PlanCause = PREPARED) -> PlanRecord:
     plan = window_policy(policy).plan(asked)
     return PlanRecord(
-        number, 3, T + asked.label_delay_s, cause, policy, plan.objective, asked.to_json(), plan.to_json()
+        number,
+        3,
+        T + asked.label_delay_s,
+        cause.words,
+        policy,
+        plan.objective,
+        asked.to_json(),
+        plan.to_json(),
+        cause.code,
+        cause.camera,
     )
 
 
@@ -98,7 +111,9 @@ def of(story: dict[str, Any], camera: str) -> dict[str, Any]:
 
 
 def test_the_timeline_covers_the_window_and_shares_make_up_the_device() -> None:
-    story = explained(detail(record(1, problem(10.0)), record(2, problem(30.0), cause="capacity changed")), PARTS)
+    story = explained(
+        detail(record(1, problem(10.0)), record(2, problem(30.0), cause=PlanCause("capacity_changed"))), PARTS
+    )
     stretches = story["timeline"]
     assert stretches[0]["start_s"] == 0.0
     assert stretches[0]["phase"] == "preparing"
@@ -126,13 +141,13 @@ def test_each_plan_tells_why_in_words_without_ids() -> None:
     assert any("all layers, 10 epochs, 100 % of the data" in w for w in words)
     assert not any("GPU" in w or "inference share" in w for w in words)
     assert any("of the device for inference keeps" in w for w in words)
-    assert story["decisions"][0]["cause"] == "labels are in"
+    assert story["decisions"][0]["cause"] == "labels and profiles are in"
 
 
 def test_a_changed_capacity_is_told_with_its_amount() -> None:
-    plans = (record(1, problem(10.0)), record(2, problem(40.0, capacity=0.45), cause="capacity changed"))
+    plans = (record(1, problem(10.0)), record(2, problem(40.0, capacity=0.45), cause=PlanCause("capacity_changed")))
     causes = [d["cause"] for d in explained(detail(*plans), PARTS)["decisions"]]
-    assert causes == ["labels are in", "served models left the cameras 45 % of the device instead of 60 %"]
+    assert causes == ["labels and profiles are in", "served models left the cameras 45 % of the device instead of 60 %"]
 
 
 def test_faults_are_told_in_the_sentences_in_which_they_were_recorded() -> None:
@@ -178,7 +193,10 @@ def test_jobs_tell_their_outcome_and_what_was_expected(
 
 
 def test_prediction_follows_the_plans_as_they_took_over() -> None:
-    first, second = record(1, problem(10.0)), record(2, problem(30.0), "no-retraining", "asked for by hand")
+    first, second = (
+        record(1, problem(10.0)),
+        record(2, problem(30.0), "no-retraining", PlanCause.recorded("asked for by hand")),
+    )
     story = explained(detail(first, second), PARTS)
     gate = of(story, "gate")
     assert gate["steps"][0][0] == 0.0
@@ -215,20 +233,26 @@ def test_any_policy_can_be_compared(policy: str) -> None:
 
 
 def test_who_may_not_see_a_camera_reads_nothing_of_it() -> None:
-    plans = (record(1, problem(10.0)), record(2, problem(40.0), cause="yard: retraining failed"))
+    plans = (record(1, problem(10.0)), record(2, problem(40.0), cause=PlanCause("retraining_failed", "yard")))
     story = explained(detail(*plans, jobs=(job("yard"), job("gate"))), PARTS)
     assert visible(story, lambda _: True) == story
     seen = visible(story, lambda camera: camera == "gate")
     assert "yard" not in repr(seen)
-    assert [d["cause"] for d in seen["decisions"]] == ["labels are in", "another camera"]
+    assert [d["cause"] for d in seen["decisions"]] == ["labels and profiles are in", "another camera"]
     for all_, some in zip(story["timeline"], seen["timeline"], strict=True):
         total = [sum(s["share"] for s in t["shares"]) for t in (all_, some)]
         assert total[0] == pytest.approx(total[1], abs=1e-6)
         assert any(s["kind"] == "others" for s in some["shares"])
 
 
+def test_a_cause_of_which_only_words_are_kept_is_told_to_those_who_see_all() -> None:
+    story = explained(detail(record(1, problem(10.0), cause=PlanCause.recorded("an older Magpie's words"))), PARTS)
+    assert visible(story, lambda _: True)["decisions"][0]["cause"] == "an older Magpie's words"
+    assert visible(story, lambda camera: camera == "gate")["decisions"][0]["cause"] == "another camera"
+
+
 def test_a_camera_named_inside_anothers_name_is_not_taken_for_it() -> None:
-    plans = (record(1, problem(10.0, ("gate", "gate-2")), cause="gate-2: retraining failed"),)
+    plans = (record(1, problem(10.0, ("gate", "gate-2")), cause=PlanCause("retraining_failed", "gate-2")),)
     base = detail(*plans)
     window = replace(base.window, cameras=())
     story = explained(replace(base, window=window, profiles=()), PARTS)

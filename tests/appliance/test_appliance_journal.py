@@ -11,6 +11,7 @@ import pytest
 
 from edge.appliance.journal import Journal
 from edge.core.clock import ManualClock
+from edge.core.errors import InvalidValue
 from edge.store.journal import JournalBuffer
 from edge.store.store import Store
 
@@ -41,7 +42,8 @@ async def test_an_entry_is_told_now_counted_and_written(journal: Journal) -> Non
     assert (entry["kind"], entry["camera"], entry["window"], entry["data"]) == (
         "model.promoted", "north", 3, {"version": "v2"},
     )  # fmt: skip
-    assert journal.tally.to_json()["cameras"] == {"north": {"promoted": 1}}
+    assert journal.tally.to_json()["events"] == {"model.promoted": 1}
+    assert journal.tally.to_json()["cameras"] == {}, "counts of cameras come from facts, not from entries"
     assert journal.recent(10, None, None, None) == [], "it is written behind"
     journal.buffer.flush()
     (kept,) = journal.recent(10, None, None, None)
@@ -51,24 +53,26 @@ async def test_an_entry_is_told_now_counted_and_written(journal: Journal) -> Non
 
 @pytest.mark.asyncio
 async def test_what_is_only_told_is_neither_written_nor_counted(journal: Journal) -> None:
-    followed: list[str] = []
-    journal.follow(lambda kind, camera, window, data: followed.append(kind))
     heard = await _next(journal)
     journal.tell("object.new", "north", {"id": 1})
     assert (await heard)["kind"] == "object.new"
     journal.buffer.flush()
     assert journal.recent(10, None, None, None) == []
     assert journal.tally.to_json()["events"] == {}
-    assert followed == []
 
 
 @pytest.mark.asyncio
-async def test_an_entry_that_the_store_refuses_is_told_and_followed(journal: Journal) -> None:
-    followed: list[tuple[str, str | None, int | None]] = []
-    journal.follow(lambda kind, camera, window, data: followed.append((kind, camera, window)))
+async def test_an_entry_that_the_store_refuses_is_told(journal: Journal) -> None:
     heard = await _next(journal)
-    journal.note("worker.lost", "north", data={"code": object()})
+    journal.note("worker.worker_lost", "north", data={"code": object()})
     assert (await heard)["camera"] == "north"
-    assert followed == [("worker.lost", "north", None)]
     journal.buffer.flush()
     assert journal.recent(10, None, None, None) == []
+
+
+def test_an_unknown_kind_is_refused_and_not_counted(journal: Journal) -> None:
+    with pytest.raises(InvalidValue, match=r"event\.kind"):
+        journal.note("worker.lost", "north")  # type: ignore[arg-type]
+    journal.buffer.flush()
+    assert journal.recent(10, None, None, None) == []
+    assert journal.tally.to_json()["events"] == {}

@@ -18,6 +18,7 @@ from store_helpers import JumpClock, add, chain, check_invariants, plan, problem
 from edge.core.errors import Conflict, InvalidValue, NotFound, StoreError
 from edge.core.labels import Accuracy
 from edge.core.plan_basis import PlanBasis
+from edge.core.plan_causes import PlanCause
 from edge.core.shares import Usage, ideal_caps
 from edge.core.truth import Answer, FrameKey, Marked, Question
 from edge.store import database as db
@@ -148,13 +149,16 @@ def test_a_deleted_camera_takes_its_models_along_but_not_its_history(store: Stor
 # --- windows --------------------------------------------------------------------------------------------------------
 
 
+DONE = PlanCause("retraining_completed", "gate", promoted=True)
+
+
 def test_everything_of_a_window_comes_back(open_store: Callable[[], Store]) -> None:
     store = open_store()
     window = store.open_window(1000.0, 60.0, "relay", {"a_min": 0.4})
     assert window == 0
-    store.add_plan(window, problem("first"), plan("first", 0.6), "boundary", 1001.0)
+    store.add_plan(window, problem("first"), plan("first", 0.6), PlanCause("prepared"), 1001.0)
     basis = PlanBasis("relay", ideal_caps(0.01), plan("first", 0.6), 2.5, problem("of a group"))
-    store.add_plan(window, problem("second"), plan("second", 0.7), "retraining completed", basis=basis)
+    store.add_plan(window, problem("second"), plan("second", 0.7), DONE, basis=basis)
     store.add_profiles(window, "gate", [retraining_profile()])
     store.start_job("w0-gate", window, "gate", "head-e5", 0.5, accuracy_before=0.5)
     store.update_job("w0-gate", fraction=0.4, gpu_seconds=5.0)
@@ -171,7 +175,8 @@ def test_everything_of_a_window_comes_back(open_store: Callable[[], Store]) -> N
     assert store.next_window() == 1
     detail = store.window(window)
     assert (detail.window.policy, detail.window.settings, detail.window.open) == ("relay", {"a_min": 0.4}, True)
-    assert [(p.cause, p.objective) for p in detail.plans] == [("boundary", 0.6), ("retraining completed", 0.7)]
+    assert [(p.cause, p.objective) for p in detail.plans] == [("labels and profiles are in", 0.6), (DONE.words, 0.7)]
+    assert [(p.cause_code, p.cause_camera) for p in detail.plans] == [("prepared", None), (DONE.code, "gate")]
     assert detail.plans[0].problem == problem("first").to_json()
     assert detail.plans[0].plan == plan("first", 0.6).to_json()
     assert detail.plans[0].basis is None
@@ -199,20 +204,20 @@ def test_a_restart_goes_on_with_the_open_window_and_its_latest_plan(open_store: 
     store = open_store()
     assert store.open_window_state() is None
     first = store.open_window(1000.0, 60.0, "relay")
-    store.add_plan(first, problem("a"), plan("a"), "boundary")
+    store.add_plan(first, problem("a"), plan("a"), PlanCause("prepared"))
     second = store.open_window(1060.0, 60.0, "relay")
     store = open_store()
     state = store.open_window_state()
     assert state is not None
     assert (state.window.id, state.plan, state.jobs) == (second, None, ())
     assert store.window(first).window.outcome == "completed"
-    store.add_plan(second, problem("b"), plan("b"), "boundary")
-    store.add_plan(second, problem("c"), plan("c"), "early")
+    store.add_plan(second, problem("b"), plan("b"), PlanCause("prepared"))
+    store.add_plan(second, problem("c"), plan("c"), DONE)
     store.start_job("j", second, "gate", "head-e5", 0.5)
     state = open_store().open_window_state()
     assert state is not None
     assert state.plan is not None
-    assert (state.plan.cause, state.plan.problem["name"]) == ("early", "c")
+    assert (state.plan.cause, state.plan.problem["name"]) == (DONE.words, "c")
     assert [j.id for j in state.jobs] == ["j"]
 
 
@@ -251,7 +256,7 @@ def test_windows_come_in_pages_and_numbers_are_used_once(store: Store) -> None:
 
 def test_records_of_a_window_that_is_not_there_are_refused(store: Store) -> None:
     refused: list[Callable[[], object]] = [
-        lambda: store.add_plan(7, problem(), plan(), "boundary"),
+        lambda: store.add_plan(7, problem(), plan(), PlanCause("prepared")),
         lambda: store.add_profiles(7, "gate", [retraining_profile()]),
         lambda: store.start_job("j", 7, "gate", "head-e5", 0.5),
         lambda: store.put_camera_window(7, "gate"),

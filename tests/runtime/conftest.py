@@ -10,6 +10,7 @@ import pytest
 from runtime_kit import Bench
 
 from edge.core.clock import SystemClock
+from edge.core.workers import Worker
 from edge.runtime.supervisor import Patience, Supervisor
 from edge.shares.coop import BucketFolder
 from edge.shares.cpu import CpuPartitioner
@@ -33,11 +34,12 @@ async def bench(partitioner: CpuPartitioner) -> AsyncIterator[Callable[..., Benc
     def make(partitioner: Any = partitioner, **patience: Any) -> Bench:
         limits = {"hang_s": 20.0, "start_s": 60.0, "watch_s": 0.05, "backoff_s": (0.0, 0.02, 0.04)} | patience
         events: list[tuple[str, dict[str, Any]]] = []
+        gone: list[Worker] = []
         supervisor = Supervisor(
-            partitioner, SystemClock(), lambda kind, data: events.append((kind, data)), Patience(**limits)
+            partitioner, SystemClock(), lambda kind, data: events.append((kind, data)), Patience(**limits), gone.append
         )
         supervisor.open()
-        made.append(Bench(supervisor, events))
+        made.append(Bench(supervisor, events, gone))
         return made[-1]
 
     yield make

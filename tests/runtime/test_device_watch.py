@@ -73,7 +73,10 @@ async def test_trouble_is_told_once_and_so_is_its_end(partitioner: CpuPartitione
     await w.watch.look(2.0)
     await w.watch.look(3.0)
     assert w.watch.trouble is None
-    assert w.events == [("device_sick", {"message": "no answer"}), ("device_recovered", {"was": "no answer"})]
+    assert w.events == [
+        ("worker.device_sick", {"message": "no answer"}),
+        ("worker.device_recovered", {"was": "no answer"}),
+    ]
     assert w.shares.calls == [], "one bad look mends nothing"
 
 
@@ -111,6 +114,6 @@ async def test_where_the_device_is_at_fault_waiting_workers_are_started_again(pa
     w.shares.sick = "MPS server 12 is in FAULT"
     await w.watch.look(0.0)
     await w.watch.look(1.0)
-    assert w.events[1:] == [("device_restart", {"message": "MPS server 12 is in FAULT", "workers": ["golden"]})]
+    assert w.events[1:] == [("worker.device_restart", {"message": "MPS server 12 is in FAULT", "workers": ["golden"]})]
     assert w.relaunched == ["golden"]
     assert (w.worker.restarts, w.watch.restarting) == (1, False)

@@ -39,6 +39,7 @@ class Site(Box):
         super().__init__(store, folder)
         self.dispatched: list[ev.Event] = []
         self.documents: list[dict[str, Any]] = []
+        self.facts: list[Any] = []
         self.jobs: dict[str, RunningJob] = {}
         self.not_promised: list[tuple[str, int]] = []
         gate = Gate(
@@ -47,6 +48,7 @@ class Site(Box):
         runtime: Any = SimpleNamespace(
             cameras=self.cameras, window=SimpleNamespace(settings=RetrainingSettings()),
             clock=SystemClock(), site=SimpleNamespace(data_dir=folder), dispatch=self.dispatched.append,
+            fact=self.facts.append,
             students=SimpleNamespace(siblings=self.siblings, retrainings=SimpleNamespace(running=self.jobs)),
             learning=SimpleNamespace(not_promised=lambda camera, window: self.not_promised.append((camera, window))),
             controller=SimpleNamespace(state=SimpleNamespace(window=2)),
@@ -148,6 +150,7 @@ async def test_members_are_judged_each_by_its_own_pictures_and_groups_learn(site
     told = [(e.camera, e.promoted) for e in site.dispatched if isinstance(e, ev.RetrainingCompleted)]
     assert told == [("b", True), ("c", False)]
     assert [kind for kind, _ in site.notes] == ["model.promoted", "model.rejected"]
+    assert [(type(f).__name__, f.camera) for f in site.facts] == [("Promoted", "b"), ("StudentRejected", "c")]
     assert all(data["leader"] == "a" for _, data in site.notes)
     assert site.not_promised == [("b", 2)], "what the group gave it was in no plan"
     assert site.documents == [{"kept": site.groups.kept, "retrainings": 1}]

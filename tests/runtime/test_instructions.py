@@ -32,7 +32,7 @@ def test_a_plan_is_kept_and_journaled_with_its_cause_in_words() -> None:
     Instructions(runtime, lambda kind, window, data: noted.append((kind, window, data))).do(order)
     words = "gate: retraining completed, promoted"
     basis = PlanBasis("relay", ideal_caps(), plan, 7.5, request.problem)
-    assert kept == [("add_plan", 3, problem, plan, words, basis)]
+    assert kept == [("add_plan", 3, problem, plan, order.cause, basis)]
     assert basis.request(problem) == request
     assert planned == [order]
     facts = {"policy": "relay", "cause": words, "objective": 0.5, "decision_s": 0.25, "reasons": {"gate": "why"}}

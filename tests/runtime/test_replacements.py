@@ -95,7 +95,7 @@ async def test_a_refused_share_is_told_and_not_in_force(partitioner: CpuPartitio
     put = Put(partitioner)
     put.shares.answer = ShareError("no room")
     put.want(0.4)
-    assert put.events == [("share_refused", {"worker": "w", "share": 0.4, "message": "no room"})]
+    assert put.events == [("worker.share_refused", {"worker": "w", "share": 0.4, "message": "no room"})]
     assert put.seat.share == 0.2
 
 
@@ -111,7 +111,7 @@ async def test_one_with_state_retires_then_another_is_launched(partitioner: CpuP
     put = Put(partitioner)
     put.shares.answer = ResizeOutcome(False, reason="fixed at its start")
     put.want(0.4)
-    assert put.events == [("respawn", {"worker": "w", "share": 0.4, "reason": "fixed at its start"})]
+    assert put.events == [("worker.respawn", {"worker": "w", "share": 0.4, "reason": "fixed at its start"})]
     assert (put.process.sent, put.launched, put.worker.replacement.holds) == ([Retire()], [], True)
     put.seat.gone = True
     put.worker.seats.remove(put.seat)

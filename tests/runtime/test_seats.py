@@ -69,7 +69,7 @@ async def test_a_refused_share_is_told_and_the_process_runs(partitioner: CpuPart
     heard = Heard(Refusing(partitioner))
     worker = heard.worker()
     seat = heard.seats.start(worker, 0.2, standby=False)
-    assert heard.events == [("share_refused", {"worker": "w", "share": 0.2, "message": "no room"})]
+    assert heard.events == [("worker.share_refused", {"worker": "w", "share": 0.2, "message": "no room"})]
     assert worker.last_error == "no room"
     assert seat.process is not None
     assert seat.process.alive

@@ -75,12 +75,17 @@ def test_a_plan_is_recorded_with_the_table_that_it_was_made_from(tmp_path: Path)
 def test_versions_and_notes(tmp_path: Path) -> None:
     box = Box(tmp_path)
     served, failed = r.VersionServed("a", "2"), r.VersionFailed("a", "3", "no memory", "2")
-    for order in (served, failed, r.Note("model_capped", "a is capped", {"part": 0.5}), r.Note("moved", "a moved")):
+    for order in (
+        served,
+        failed,
+        r.Note("model_capped", "a is capped", {"part": 0.5}),
+        r.Note("executor_lost", "a moved"),
+    ):
         box.instructions.do(order)
     assert box.loader.calls == [("served", served), ("version_failed", failed)]
     assert box.written.notes == [
         ("serving.version", {"model": "a", "version": "2"}),
         ("serving.model_capped", {"message": "a is capped", "part": 0.5}),
-        ("serving.moved", {"message": "a moved"}),
+        ("serving.executor_lost", {"message": "a moved"}),
     ]
     assert box.written.complaints == [("model_capped", "a is capped")]

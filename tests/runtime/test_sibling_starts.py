@@ -195,13 +195,13 @@ class Box:
         self.asked: list[m.Look] = []
         self.notes: list[tuple[str, dict[str, Any]]] = []
         self.complaints: list[str] = []
-        self.rejoined: list[str] = []
+        self.changed: list[tuple[str, str]] = []
         self.work: list[Awaitable[Any]] = []
         self.refuse = False
         self.siblings = Siblings(
             Hands(
                 store, SystemClock(), lambda: self.cameras, self._student, self._ask, lambda call, *a: call(*a),
-                self.asked.append, self._put, lambda c: self.rejoined.append(c.id),
+                self.asked.append, self._put, lambda c, what: self.changed.append((c.id, what)),
                 lambda work, name: self.work.append(work), self._note,
                 lambda code, message, camera: self.complaints.append(message),
             )
@@ -279,7 +279,7 @@ async def test_a_new_camera_begins_with_the_student_of_the_camera_that_looks_mos
     assert kind == "model.from_sibling"
     assert (told["sibling"], told["sibling_version"], told["version"]) == ("old", old.version.id, version.id)
     assert [v.id for v in box.store.lineage(version.id)] == [version.id, "new-first-1"]
-    assert box.rejoined == ["new"]
+    assert box.changed == [("new", "camera_from_sibling")]
     assert box.store.get_settings("look/new") is not None
 
 
@@ -346,7 +346,7 @@ async def test_a_switch_that_fails_is_told(box: Box) -> None:
     box.refuse = True
     await box.looked(new, LOOK)
     assert box.complaints == ["new: the student of old was not put in force: the worker is gone"]
-    assert box.rejoined == []
+    assert box.changed == []
 
 
 def test_a_retraining_is_offered_the_most_alike_camera_s_student(box: Box) -> None:

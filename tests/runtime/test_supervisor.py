@@ -57,19 +57,20 @@ async def test_a_killed_worker_is_started_again_at_once_with_a_new_argument(benc
     assert b.lost == ["ended by SIGKILL (killed, perhaps for lack of memory)"]
     (state,) = b.supervisor.workers()
     assert (state["restarts"], state["state"], state["pid"]) == (1, "running", second)
-    assert ("worker_lost", {"worker": "w", "reason": b.lost[0], "exit_code": -9}) in b.events
+    assert ("worker.worker_lost", {"worker": "w", "reason": b.lost[0], "exit_code": -9}) in b.events
+    assert [w.kind for w in b.gone] == ["profiler"], "whoever counts is told which worker it was"
 
 
 async def test_back_off_grows_and_a_hopeless_worker_is_given_up(bench: Make) -> None:
     b = bench(backoff_s=(0.0, 0.1, 0.2, 5000.0))
     began = time.monotonic()
     b.start("w", mains.crashes_at_once, max_restarts=3)
-    await until(lambda: b.kinds().count("worker_lost") == 3)
+    await until(lambda: b.kinds().count("worker.worker_lost") == 3)
     assert time.monotonic() - began >= 0.1, "the second restart waits"
     b.supervisor._relaunch(b.supervisor._workers["w"])  # the third would wait for more than an hour
     await until(lambda: b.given_up == ["failed with exit code 9"])
     assert not b.supervisor.has("w")
-    assert b.kinds().count("worker_lost") == 4
+    assert b.kinds().count("worker.worker_lost") == 4
 
 
 async def test_one_that_finishes_is_done_and_not_started_again(bench: Make) -> None:
@@ -97,7 +98,7 @@ async def test_reasons_are_told_in_words(bench: Make, order: str, reason: str, c
     b.supervisor.send("w", order)
     await until(lambda: bool(b.given_up))
     assert b.given_up == b.lost == [reason]
-    assert ("worker_lost", {"worker": "w", "reason": reason, "exit_code": code}) in b.events
+    assert ("worker.worker_lost", {"worker": "w", "reason": reason, "exit_code": code}) in b.events
 
 
 def test_exit_codes_in_words() -> None:
@@ -195,7 +196,7 @@ async def test_commands_to_a_worker_that_does_not_read_are_lost_and_counted(benc
     results = [b.supervisor.send("w", text) for _ in range(1100)]
     assert not all(results)
     await until(lambda: b.supervisor.workers()[0]["messages_lost"] == results.count(False))
-    assert "messages_lost" in b.kinds()
+    assert "worker.messages_lost" in b.kinds()
     os.kill(pid, signal.SIGKILL)
     await b.pid(1)
     b.supervisor.send("w", "still there?")
@@ -297,7 +298,7 @@ async def test_a_camera_is_replaced_by_a_warm_twin_without_losing_a_frame(
     assert b.kinds() == [], "smaller: live"
     b.supervisor.resize("camera-a", 0.5)
     assert b.supervisor.pid("camera-a") == old, "it goes on until its twin is warm"
-    await until(lambda: "respawned" in b.kinds())
+    await until(lambda: "worker.respawned" in b.kinds())
     new = b.supervisor.pid("camera-a")
     mark = len(rows(log))
     await until(lambda: len(rows(log)) > mark + 5)
@@ -323,7 +324,7 @@ async def test_commands_during_a_replacement_reach_exactly_one_process(
     await until(lambda: bool(b.said))
     b.supervisor.resize("c", 0.5)
     sent = 0
-    while "respawned" not in b.kinds():
+    while "worker.respawned" not in b.kinds():
         assert b.supervisor.send("c", sent)
         sent += 1
         await asyncio.sleep(0.01)
@@ -345,7 +346,7 @@ async def test_a_twin_that_fails_leaves_the_old_one_in_force(
     await until(lambda: bool(b.said))
     old = b.supervisor.pid("c")
     b.supervisor.resize("c", 0.5)
-    await until(lambda: "respawn_failed" in b.kinds())
+    await until(lambda: "worker.respawn_failed" in b.kinds())
     mark = len(rows(log))
     if how == "twin_dies":
         await until(lambda: len(rows(log)) > mark + 3)
@@ -461,8 +462,12 @@ async def test_a_sick_device_ends_all_its_workers_before_the_first_starts_again(
     assert [w for call, w in shares.calls if call == "attach"] == ["camera-a", "retrain-a", "profiler-0"]
     assert sum(call == "before_kill" for call, _ in shares.calls) == 3
     assert b.given_up == [], "this is not the workers' fault"
-    await until(lambda: "device_recovered" in b.kinds())
-    assert [k for k in b.kinds() if k.startswith("device")] == ["device_sick", "device_restart", "device_recovered"]
+    await until(lambda: "worker.device_recovered" in b.kinds())
+    assert [k for k in b.kinds() if k.startswith("worker.device")] == [
+        "worker.device_sick",
+        "worker.device_restart",
+        "worker.device_recovered",
+    ]
     assert b.supervisor.device.trouble is None
 
 
@@ -472,9 +477,9 @@ async def test_a_hiccup_of_the_device_ends_nobody(bench: Make, partitioner: CpuP
     b.start("w", mains.obedient)
     pid = await b.pid()
     shares.sick = "no answer to 'get_server_list'"
-    await until(lambda: "device_sick" in b.kinds())
+    await until(lambda: "worker.device_sick" in b.kinds())
     shares.sick = None
-    await until(lambda: "device_recovered" in b.kinds())
+    await until(lambda: "worker.device_recovered" in b.kinds())
     assert b.supervisor.pid("w") == pid
 
 
@@ -502,7 +507,7 @@ async def test_events_name_a_worker_or_the_device(bench: Make) -> None:
     b.supervisor.send("w", "bug")
     await b.pid(1)
     assert all(("worker" in data) for _, data in b.events)
-    assert any(isinstance(data.get("message"), str) for kind, data in b.events if kind == "worker_error")
+    assert any(isinstance(data.get("message"), str) for kind, data in b.events if kind == "worker.worker_error")
     assert WorkerError("ZeroDivisionError", "unexpected: one over nothing").message == b.lost[0]
     times = [n for n, _ in enumerate(b.events)]
     assert all(a < c for a, c in pairwise(times))

@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 from test_sibling_starts import SPEC
 
+from edge.core.alarms import RolledBack
 from edge.core.configs import StudentSpec
 from edge.core.errors import Conflict, MagpieError, NotFound
 from edge.core.models import ModelVersion
+from edge.core.roll_backs import RollBackReason
 from edge.runtime import messages as m
 from edge.runtime.camera import CameraRuntime, assumed_profile
 from edge.runtime.store_thread import StoreThread
@@ -31,13 +33,14 @@ class Site:
         self.records = StoreThread(lambda code, words: None)
         self.cameras: dict[str, CameraRuntime] = {}
         self.notes: list[tuple[str, str, dict[str, Any]]] = []
-        self.changed: list[str] = []
+        self.facts: list[Any] = []
+        self.changed: list[tuple[str, str]] = []
         self.swaps: list[m.Swap] = []
         self.worker: Callable[[m.Swap], Any] = lambda swap: m.Swapped(swap.version, 0.04, 0)
         self.versions = Versions(
             store, self.records, self._send, self.cameras,
-            lambda kind, **more: self.notes.append((kind, more["camera"], more["data"])), lambda: 3,
-            lambda camera: self.changed.append(camera.id),
+            lambda kind, **more: self.notes.append((kind, more["camera"], more["data"])), self.facts.append, lambda: 3,
+            lambda camera, what: self.changed.append((camera.id, what)),
         )  # fmt: skip
 
     def _send(self, worker: str, message: m.Swap) -> bool:
@@ -121,12 +124,14 @@ async def test_a_camera_without_a_worker_has_it_at_its_next_start(site: Site) ->
 async def test_an_operator_rolls_back_to_the_parent(site: Site) -> None:
     camera = site.camera()
     await site.put(camera, site.made("a-2", "a", "a-first"))
-    back = await site.versions.roll_back(camera, None, "olga", "it misses buses")
+    back = await site.versions.roll_back(camera, None, "olga", RollBackReason.asked("it misses buses"))
     assert back.id == site.in_force() == camera.version.id == "a-first"
     assert site.notes[-1] == (
-        "model.rolled_back", "a", {"version": "a-first", "by": "olga", "reason": "it misses buses"},
+        "model.rolled_back", "a",
+        {"version": "a-first", "by": "olga", "reason": "it misses buses", "automatic": False},
     )  # fmt: skip
-    assert site.changed == ["a"], "the controller plans with what is in force"
+    assert site.facts == [RolledBack("a", "a-first", RollBackReason.asked("it misses buses"))]
+    assert site.changed == [("a", "camera_rolled_back")], "the controller plans with what is in force"
     assert [s.version for s in site.swaps] == ["a-2", "a-first"]
 
 
@@ -134,11 +139,11 @@ async def test_a_roll_back_to_another_kind_or_to_nothing_is_refused(site: Site) 
     camera = site.camera()
     other = site.made("a-van", "a", spec=replace(SPEC, classes=("van",)))
     with pytest.raises(Conflict, match="another kind"):
-        await site.versions.roll_back(camera, other.id, "olga", "")
+        await site.versions.roll_back(camera, other.id, "olga", RollBackReason.asked(""))
     with pytest.raises(Conflict, match="no earlier"):
-        await site.versions.roll_back(camera, None, "olga", "")
+        await site.versions.roll_back(camera, None, "olga", RollBackReason.asked(""))
     with pytest.raises(NotFound):
-        await site.versions.roll_back(camera, "a-99", "olga", "")
+        await site.versions.roll_back(camera, "a-99", "olga", RollBackReason.asked(""))
     assert site.in_force() == camera.version.id == "a-first"
     assert site.swaps == []
 
@@ -150,9 +155,10 @@ async def test_a_pin_is_known_to_the_camera_and_the_controller_where_it_is_in_fo
     assert site.changed == [], "an old version"
     await site.versions.pin("a-2", True, "olga")
     assert camera.version.pinned
-    assert site.changed == ["a"]
+    assert site.changed == [("a", "camera_pinned")]
     await site.versions.pin("a-2", False, "olga")
     assert not camera.version.pinned
+    assert site.changed[1:] == [("a", "camera_unpinned")]
     assert [kind for kind, _, _ in site.notes[-3:]] == ["model.pinned", "model.pinned", "model.unpinned"]
 
 

@@ -16,7 +16,8 @@ def test_processes_of_one_worker_are_one_account(parts: list[tuple[float, float,
         Usage(f"camera-a~{n}" if n else "camera-a", asked, asked, used, used * wall, wall, given_share=used)
         for n, (wall, asked, used) in enumerate(parts)
     ]
-    one, other = merged([*usages, Usage("golden", 0.1, 0.1, 0.1, 1.0, 10.0)])
+    workers = {u.worker: "camera-a" for u in usages} | {"golden": "golden"}
+    one, other = merged([*usages, Usage("golden", 0.1, 0.1, 0.1, 1.0, 10.0)], workers)
     wall = sum(p[0] for p in parts)
     assert (one.worker, other.worker) == ("camera-a", "golden")
     assert one.device_seconds == pytest.approx(sum(p[0] * p[2] for p in parts))
@@ -29,5 +30,11 @@ def test_processes_of_one_worker_are_one_account(parts: list[tuple[float, float,
 def test_the_visible_units_are_those_of_the_process_that_runs() -> None:
     old = Usage("camera-a", 0.2, 0.2, 0.1, 1.0, 10.0, visible_units=4, running=False)
     new = Usage("camera-a~1", 0.4, 0.4, 0.1, 1.0, 10.0, visible_units=8, running=True)
-    (one,) = merged([old, new])
+    (one,) = merged([old, new], {"camera-a": "camera-a", "camera-a~1": "camera-a"})
     assert (one.worker, one.visible_units, one.running, one.device_seconds) == ("camera-a", 8, True, 2.0)
+
+
+def test_names_are_told_and_not_read_out_of_places() -> None:
+    used = [Usage("one", 0.2, 0.2, 0.1, 1.0, 10.0), Usage("b~1", 0.2, 0.2, 0.1, 1.0, 10.0), Usage("b", *[0.1] * 5)]
+    found = merged(used, {"one": "camera-a", "b~1": "b~1"})
+    assert [u.worker for u in found] == ["b~1", "camera-a"], "nobody knows whose `b` was"

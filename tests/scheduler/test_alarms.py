@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from edge.core import alarms as a
 from edge.core.hours import inside
+from edge.core.roll_backs import RollBackReason
 from edge.core.tracks import TrackedObject
 from scheduler.alarms import MAX_ACTIVE, AlarmState, Now, handle, key_of, restore
 
@@ -19,6 +20,10 @@ from scheduler.alarms import MAX_ACTIVE, AlarmState, Now, handle, key_of, restor
 def thing(number: int, name: str = "car", camera: str = "gate", **more: Any) -> TrackedObject:
     base = TrackedObject(number, camera, name, 0.8, (0.1, 0.1, 0.2, 0.2), 0.0, 0.0, 0.0, 3)
     return replace(base, **more)
+
+
+WORSE = RollBackReason("under_parent", 0.4, 0.6, 100, 0.05)
+ASKED = RollBackReason.asked("I say so")
 
 
 class Rules:
@@ -104,17 +109,23 @@ def test_disk_and_slo() -> None:
 
 def test_a_roll_back_ends_with_the_next_promotion_or_when_it_was_seen() -> None:
     w = Rules(a.Rule("back", "roll_back"))
-    assert w.at(0, a.RolledBack("gate", "m1", "0.4 against 0.6")) == [("new", 1, "back to m1: 0.4 against 0.6")]
+    assert w.at(0, a.RolledBack("gate", "m1", WORSE)) == [("new", 1, f"back to m1: {WORSE.words}")]
     assert w.at(9, a.Promoted("yard", "m9")) == []
     assert w.at(10, a.Promoted("gate", "m3")) == [("end", 1, "m3 is in force")]
-    w.at(20, a.RolledBack("gate", "m3", "again"))
+    w.at(20, a.RolledBack("gate", "m3", WORSE))
     assert w.at(21, a.Acknowledged(2, "ann")) == [("end", 2, "seen by ann")]
     assert w.last[0].acknowledged_by == "ann"
 
 
+def test_a_roll_back_that_a_person_asked_for_is_no_alarm() -> None:
+    w = Rules(a.Rule("back", "roll_back"))
+    assert w.at(0, a.RolledBack("gate", "m1", ASKED)) == []
+    assert w.state.waiting == {}
+
+
 def test_what_began_in_quiet_hours_is_told_when_they_are_over() -> None:
     w = Rules(a.Rule("back", "roll_back", quiet_hours=("22:00-06:00",)), minute=23 * 60)
-    assert w.at(0, a.RolledBack("gate", "m1", "worse")) == []
+    assert w.at(0, a.RolledBack("gate", "m1", WORSE)) == []
     assert w.at(100, a.TimePassed()) == []
     assert w.state.held_back == {"back": 1}, "counted once"
     w.minute = 6 * 60
@@ -178,7 +189,7 @@ FACTS = st.one_of(
     st.builds(a.CameraNow, CAMERAS, st.booleans()),
     st.builds(a.CameraGone, CAMERAS),
     st.builds(a.DiskNow, st.integers(0, 100), st.just(100)),
-    st.builds(a.RolledBack, CAMERAS, st.just("m"), st.just("worse")),
+    st.builds(a.RolledBack, CAMERAS, st.just("m"), st.sampled_from([WORSE, ASKED])),
     st.builds(a.Promoted, CAMERAS, st.just("n")),
     st.builds(a.ServedNow, st.dictionaries(st.sampled_from("pq"), st.floats(0, 1))),
     st.builds(a.Acknowledged, st.integers(1, 6), st.just("ann")),

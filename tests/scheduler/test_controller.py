@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from edge.core import events as ev
 from edge.core.configs import RetrainingConfig
 from edge.core.learning import Correction
-from edge.core.plan_causes import PlanCause
+from edge.core.plan_causes import CameraChange, PlanCause
 from edge.core.profiles import Estimate, InferenceProfile, RetrainingProfile
 from scheduler.controller import HAND_IN_PART, LAST_PART, PREPARATION_LIMIT, READY_PART, WindowController
 from scheduler.policies import window_policy
@@ -119,6 +120,18 @@ class TestOneWindow:
         assert stream.running == start.config
         assert next(o for o in stream.options if o.id == start.config).gpu_seconds == pytest.approx(2 * cost)
 
+    @pytest.mark.parametrize("what", get_args(CameraChange))
+    def test_a_changed_camera_did_not_join(self, what: CameraChange) -> None:
+        c = controller()
+        joined(c, "a", "b")
+        c.handle(ev.BoundaryReached(0.0))
+        (record,) = of(ev.RecordPlan, c.handle(ev.CameraChanged(1.0, what, "a", 0.7, INFERENCE, retraining=False)))
+        assert record.cause == PlanCause(what, "a")
+        assert (c.state.cameras["a"].accuracy, c.state.cameras["a"].retraining) == (0.7, False)
+        c.handle(ev.CameraLeft(2.0, "a"))
+        assert c.handle(ev.CameraChanged(3.0, what, "a", 0.7, INFERENCE)) == [], "it left meanwhile"
+        assert set(c.state.cameras) == {"b"}
+
     def test_a_plan_says_what_it_was_made_for(self) -> None:
         def cause(out: list[ev.Instruction]) -> PlanCause:
             (record,) = of(ev.RecordPlan, out)
@@ -131,6 +144,7 @@ class TestOneWindow:
         assert cause(c.handle(ev.CameraLeft(2.0, "c"))) == PlanCause("camera_left", "c")
         out = prepared(c, ("a", "b"), 100.0)
         assert cause(out) == PlanCause("prepared")
+        assert {i.plan for i in of(ev.StartRetraining, out)} == {c.state.plan_number}
         jobs = {i.camera: i.job for i in of(ev.StartRetraining, out)}
         first = min(jobs)
         out = c.handle(ev.RetrainingCompleted(110.0, first, jobs[first], True, 0.8))
@@ -378,7 +392,9 @@ def test_invariants_hold_after_every_event(steps: list[tuple[str, str, float]], 
             if s.plan is None or s.next_segment >= len(s.plan.segments):
                 event = None
         elif action == "join":
-            event = ev.CameraJoined(now, camera, x, INFERENCE)
+            known = camera in s.cameras and x > 0.5
+            changed = ev.CameraChanged(now, "camera_measured", camera, x, INFERENCE)
+            event = changed if known else ev.CameraJoined(now, camera, x, INFERENCE)
         elif action == "leave" and len(s.cameras) > 1:
             event = ev.CameraLeft(now, camera)
         elif action == "capacity":

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from edge.core.configs import InferenceConfig
 from edge.core.errors import InvalidValue
 from edge.core.profiles import InferencePoint, InferenceProfile
+from edge.core.roll_backs import RollBackReason
 from scheduler.degrade import choose_inference, inference_choice
 from scheduler.promotion import CAUTION_LIMIT, gate, roll_back
 
@@ -62,7 +63,15 @@ def test_roll_back_needs_a_clear_difference() -> None:
     assert not roll_back(0.53, 0.60, 10, 0.05)
     assert roll_back(0.53, 0.60, 1000, 0.05)
     assert not roll_back(0.0, 1.0, 4, 0.05)
-    assert "too few frames" in roll_back(0.0, 1.0, 4, 0.05).reason
+
+
+def test_a_roll_back_says_by_how_much() -> None:
+    why = roll_back(0.40, 0.60, 100, 0.05)
+    assert why is not None
+    assert (why.code, why.live, why.parent, why.frames, why.automatic) == ("under_parent", 0.40, 0.60, 100, True)
+    assert why.words == ("live 40.0 %, its parent 60.0 % on the same 100 frames: more than 7.4 points under its parent")
+    assert not RollBackReason.asked("it misses buses").automatic
+    assert RollBackReason.asked("it misses buses").words == "it misses buses"
 
 
 @given(live=unit, parent=unit, frames=st.integers(0, 5000), margin=st.floats(0.0, 0.5))

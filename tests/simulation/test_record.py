@@ -12,6 +12,7 @@ from edge.core.clock import ManualClock
 from edge.core.configs import RetrainingConfig
 from edge.core.errors import InvalidValue
 from edge.core.labels import Accuracy
+from edge.core.plan_causes import PlanCause
 from edge.core.profiles import Estimate, InferenceProfile, RetrainingProfile
 from edge.core.window import StreamProblem, WindowProblem
 from edge.simulation.record import trace_from_windows
@@ -30,7 +31,7 @@ def keep_a_run(folder: Path) -> list[dict]:
         for n, frozen in enumerate((0.6, 0.5, 0.4)):
             window = store.open_window(clock.utc(), 100.0, "relay")
             problem = WindowProblem("p", 1.0, 100.0, (StreamProblem("gate", frozen, INFERENCE),), delta=0.1)
-            store.add_plan(window, problem, window_policy("no-retraining").plan(problem), "test")
+            store.add_plan(window, problem, window_policy("no-retraining").plan(problem), PlanCause("prepared"))
             if n == 1:
                 said = [
                     RetrainingProfile(c, 0.6, Estimate(end, end - 0.05, end + 0.05), Estimate.exact(cost))

@@ -11,6 +11,7 @@ import pytest
 from edge.cli import main
 from edge.core.errors import InvalidValue
 from edge.core.plan_basis import PlanBasis, PlanRequest
+from edge.core.plan_causes import PlanCause
 from edge.core.profiles import InferenceProfile
 from edge.core.shares import ideal_caps
 from edge.core.window import RetrainingOption, StreamProblem, WindowProblem
@@ -34,20 +35,26 @@ def keep(folder: Path) -> dict[str, Any]:
         window = store.open_window(1000.0, 100.0, "relay")
         first = PlanRequest("relay", problem(5.0))
         made = plan(first)
-        store.add_plan(window, first.problem, made, "labels are in", basis=PlanBasis.of(first, first.problem, caps))
+        store.add_plan(
+            window, first.problem, made, PlanCause("prepared"), basis=PlanBasis.of(first, first.problem, caps)
+        )
         second = PlanRequest("relay", problem(5.5), made, 0.5)
         store.add_plan(
-            window, second.problem, plan(second), "progress", basis=PlanBasis.of(second, second.problem, caps)
+            window,
+            second.problem,
+            plan(second),
+            PlanCause("capacity_changed"),
+            basis=PlanBasis.of(second, second.problem, caps),
         )
-        store.add_plan(window, second.problem, made, "of an older version")
+        store.add_plan(window, second.problem, made, PlanCause("recorded", sentence="of an older version"))
         return store.window(window).to_json()
 
 
 def test_recorded_plans_are_made_again(tmp_path: Path) -> None:
     plans = replayed(keep(tmp_path))
     assert [(p.cause, p.again is not None, p.differs) for p in plans] == [
-        ("labels are in", True, ()),
-        ("progress", True, ()),
+        ("labels and profiles are in", True, ()),
+        ("capacity changed", True, ()),
         ("of an older version", False, ()),
     ]
 
@@ -69,14 +76,14 @@ def test_the_command_says_which_plan_is_not_made_again(tmp_path: Path, capsys: p
     detail = keep(tmp_path)
     assert main(["plan", "replay", "--data", str(tmp_path)]) == 0
     said = capsys.readouterr().out
-    assert "relay (labels are in): the same" in said
+    assert "relay (labels and profiles are in): the same" in said
     assert "(of an older version): not recorded from what" in said
     assert said.endswith("2 of 2 plans are made again as they were\n")
     detail["plans"][0]["plan"]["objective"] = 0.1
     (tmp_path / "w.json").write_text(json.dumps(detail))
     assert main(["plan", "replay", str(tmp_path / "w.json")]) == 3
     said = capsys.readouterr().out
-    assert "relay (labels are in): differs in objective" in said
+    assert "relay (labels and profiles are in): differs in objective" in said
     assert said.endswith("1 of 2 plans are made again as they were\n")
     assert main(["plan", "replay"]) == 1
     assert "--data DIR" in capsys.readouterr().err

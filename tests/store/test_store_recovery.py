@@ -12,6 +12,7 @@ from pathlib import Path
 
 from store_helpers import add, chain, check_invariants, plan, problem, version
 
+from edge.core.plan_causes import PlanCause
 from edge.store.store import Store
 
 
@@ -27,7 +28,7 @@ def test_a_clean_store_recovers_to_itself(store: Store) -> None:
 def test_what_was_running_is_ended_and_the_window_goes_on(store: Store, data_dir: Path) -> None:
     chain(store, "v0")
     window = store.open_window(1000.0, 60.0, "relay")
-    store.add_plan(window, problem(), plan(), "boundary")
+    store.add_plan(window, problem(), plan(), PlanCause("prepared"))
     for name in ("done", "running"):
         store.start_job(name, window, "gate", "head-e5", 0.5)
     store.end_job("done", "completed")
@@ -71,7 +72,7 @@ def _work(folder: str, number: int, said: Connection) -> None:
         for n in range(10_000):
             name = f"run{number}-v{n}"
             window = store.open_window(time.time(), 60.0, "relay")
-            store.add_plan(window, problem(name), plan(name), "boundary")
+            store.add_plan(window, problem(name), plan(name), PlanCause("prepared"))
             store.start_job(name, window, "gate", "head-e5", 0.5)
             parent = None if current is None else current.id
             store.add_model(version(name, parent=parent), os.urandom(200_000))

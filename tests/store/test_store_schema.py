@@ -95,41 +95,6 @@ def test_a_failed_upgrade_leaves_nothing(empty_url: str, monkeypatch: pytest.Mon
     database.close()
 
 
-def test_usage_of_a_removed_camera_gets_its_camera_back(empty_url: str) -> None:
-    """Schema 0007: such a row named its camera in the worker's name only, and who may see it goes by the camera."""
-    database = Database(empty_url)
-    config = db.migrations()
-    with database.write() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0006")
-    workers = ("camera-gone", "retrain-gone", "camera-gate", "golden", "executor-camera-1")
-    with database.write() as connection:
-        connection.execute(
-            sa.text(
-                "INSERT INTO windows (id, start_utc_s, length_s, policy, settings, open, outcome, details) "
-                "VALUES (1, 1.0, 60.0, 'relay', '{}', false, 'completed', '{}')"
-            )
-        )
-        for worker in workers:
-            values = {"window": 1, "worker": worker, "camera": "gate" if worker == "camera-gate" else None}
-            connection.execute(
-                sa.text(
-                    'INSERT INTO share_usage ("window", at_utc_s, worker, role, camera, asked, granted, used, '
-                    "device_seconds, wall_s, throttled_fraction) "
-                    "VALUES (:window, 1.0, :worker, 'inference', :camera, 0.5, 0.5, 0.5, 1.0, 2.0, 0.0)"
-                ),
-                values,
-            )
-    assert db.upgrade(database) == ("0006", db.head())
-    with database.read() as connection:
-        found = connection.execute(sa.text("SELECT worker, camera FROM share_usage ORDER BY id")).all()
-    assert [tuple(row) for row in found] == [
-        ("camera-gone", "gone"), ("retrain-gone", "gone"), ("camera-gate", "gate"), ("golden", None),
-        ("executor-camera-1", None),
-    ]  # fmt: skip
-    database.close()
-
-
 def test_a_newer_schema_is_refused_and_left_alone(url: str, tmp_path: Path) -> None:
     database = Database(url)
     with database.write() as connection:
@@ -293,3 +258,59 @@ def test_db_check_names_the_damaged_model(lite: Store, data_dir: Path, capsys: p
     assert "there is no database here" in capsys.readouterr().err
     assert cli.main(["db", "upgrade", "--url", "mysql://x"]) == 1
     assert "store.url" in capsys.readouterr().err
+
+
+def test_old_causes_workers_and_complaints_are_read_once(empty_url: str, tmp_path: Path) -> None:
+    """Schema 0007: what stood in sentences and names only gets columns of its own."""
+    database = Database(empty_url)
+    with database.write() as connection:
+        config = db.migrations()
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0006")
+        old = sa.MetaData()
+        old.reflect(connection)
+        now = {"at_utc_s": 1.0}
+        window = {
+            "details": {},
+            "outcome": "completed",
+            "id": 3,
+            "start_utc_s": 1.0,
+            "length_s": 60.0,
+            "policy": "relay",
+            "settings": {},
+            "open": False,
+        }
+        connection.execute(old.tables["windows"].insert().values(**window))
+        causes = [
+            "capacity changed", "camera gate-2 left", "gate: retraining completed, not promoted", "boundary",
+            "gate-2: 3.1 GPU-s done where 5.0 were expected",
+        ]  # fmt: skip
+        plan = {"window": 3, "policy": "relay", "objective": 0.5, "problem": {}, "plan": {}} | now
+        for cause in causes:
+            connection.execute(old.tables["plans"].insert().values(cause=cause, **plan))
+        used = dict.fromkeys(("asked", "granted", "used", "device_seconds", "wall_s", "throttled_fraction"), 0.1)
+        workers = [("camera-gate-2", None), ("retrain-gate-2", None), ("camera-gate", "gate"), ("golden", None)]
+        for worker, camera in workers:
+            row = {"window": 3, "worker": worker, "role": "inference", "camera": camera} | used | now
+            connection.execute(old.tables["share_usage"].insert().values(**row))
+        said = [("complaint.disk_full", {"message": "little room"}), ("plan", {"policy": "relay"})]
+        for kind, data in said:
+            connection.execute(old.tables["journal"].insert().values(kind=kind, data=data, bytes=200, **now))
+    assert db.upgrade(database)[0] == "0006"
+    database.close()
+    with Store(empty_url, tmp_path / "data") as store:
+        detail = store.window(3)
+        assert [(p.cause, p.cause_code, p.cause_camera) for p in detail.plans] == list(
+            zip(
+                causes,
+                ("capacity_changed", "camera_left", "retraining_completed", "recorded", "progress_unexpected"),
+                (None, "gate-2", "gate", None, "gate-2"),
+                strict=True,
+            )
+        )
+        assert [(u.worker, u.camera) for u in detail.usage] == [
+            ("camera-gate-2", "gate-2"), ("retrain-gate-2", "gate-2"), ("camera-gate", "gate"), ("golden", None),
+        ]  # fmt: skip
+        assert [(e.kind, e.data) for e in store.events(newest_first=False)] == [
+            ("complaint", {"code": "disk_full", "message": "little room"}), ("plan", {"policy": "relay"}),
+        ]  # fmt: skip

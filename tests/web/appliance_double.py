@@ -22,6 +22,7 @@ from edge.appliance.service import Json, LivePicture
 from edge.appliance.system import losses
 from edge.appliance.truth_service import TruthService
 from edge.core.errors import Conflict, InvalidValue, LabelError, NotFound, Unavailable
+from edge.core.facts import RuntimeFact
 from edge.core.serving import DeviceTable
 from edge.logs import LogRing
 from edge.runtime.camera import assumed_profile
@@ -72,6 +73,7 @@ class DictAppliance:
         self.states: dict[str, Json] = {}
         self.versions: dict[str, Json] = {}
         self.in_force: dict[str, str] = {}
+        self.facts: list[RuntimeFact] = []
         self.journal: list[Json] = []
         self.listeners: list[asyncio.Queue[Json]] = []
         self.watching: list[tuple[tuple[str, ...], float]] = []
@@ -231,7 +233,9 @@ class DictState:
         self.box.look("metrics")
         counts = Tally()
         for entry in self.box.journal:
-            counts.note(entry["kind"], entry["camera"], entry["data"])
+            counts.written(entry["kind"])
+        for fact in self.box.facts:
+            counts.fact(fact)
         return {
             "health": self.health(),
             "overview": self.overview(),

@@ -21,6 +21,7 @@ from fastapi import FastAPI
 from edge.access.records import Everybody
 from edge.core.access import ROLES, Principal, at_least
 from edge.core.errors import Unavailable
+from edge.core.plan_causes import PlanCause
 from web import limits, roles
 from web.app import create_app
 from web.auth import routes_of, session_cookie
@@ -696,17 +697,22 @@ async def test_every_answer_leaves_the_hidden_camera_out(
 def test_why_a_plan_was_made_names_no_hidden_camera() -> None:
     me = Principal("ann", "viewer", frozenset({"north", "dock-2"}))
     problem = {"streams": [{"id": "north"}, {"id": "south"}]}
-    causes = ("south: the retraining is later than planned", "north: 0.1 GPU-s done", "retrain-south ended", "start")
+    causes = (
+        PlanCause("retraining_late", "south"), PlanCause("retraining_late", "north"),
+        PlanCause.recorded("retrain-south ended"), PlanCause("prepared"),
+    )  # fmt: skip
     detail = {
         "window": {"cameras": [{"camera": "north"}], "details": {}},
         "plans": [
-            {"id": n, "problem": problem, "plan": {"x": 1}, "basis": {"asked": 1}, "cause": c}
+            {"id": n, "problem": problem, "plan": {"x": 1}, "basis": {"asked": 1},
+             "cause": c.words, "cause_code": c.code, "cause_camera": c.camera}
             for n, c in enumerate(causes)
         ],
         "jobs": [], "usage": [], "profiles": [], "costs": [],
     }  # fmt: skip
     shown = limits.window_detail(me, detail)["plans"]
-    assert [p["cause"] for p in shown] == ["another camera", causes[1], "another camera", "start"]
+    assert [p["cause"] for p in shown] == ["another camera", causes[1].words, "another camera", causes[3].words]
+    assert "south" not in repr(shown)
     assert not any(p["problem"] or p["plan"] or p["basis"] for p in shown), "they are of all cameras together"
 
 

@@ -19,6 +19,9 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from edge.appliance.metrics import Tally, front_statistics
+from edge.core.alarms import AccuracyMeasured, Promoted, RolledBack
+from edge.core.facts import RetrainingStepped, StudentRejected, WorkerLost
+from edge.core.roll_backs import RollBackReason
 from edge.serving.statistics import VersionStatistics
 from edge.store.retention import RetentionReport
 from web.app import create_app
@@ -37,6 +40,9 @@ def statistics() -> list[dict[str, Any]]:
     return [version.to_json()]
 
 
+ASKED = RolledBack("south", "v1", RollBackReason.asked("I say so"))
+
+
 @pytest.fixture
 def service() -> DictAppliance:
     service = DictAppliance()
@@ -52,11 +58,16 @@ def service() -> DictAppliance:
     }  # fmt: skip
     service.statistics = statistics()
     service.note("retraining.started", "north")
-    service.note("model.promoted", "north", gpu_s=21.5)
+    service.note("model.promoted", "north")
     service.note("retraining.started", "north")
-    service.note("model.rejected", "north", gpu_s=8.5)
+    service.note("model.rejected", "north")
     service.note("model.rolled_back", "south", by="operator")
     service.note("worker.worker_lost", "north", worker="camera-north", kind="camera", reason="killed")
+    started = RetrainingStepped("north", "started")
+    service.facts = [
+        started, Promoted("north", "v2", 21.5), started, StudentRejected("north", "v3", 8.5),
+        ASKED, WorkerLost("camera"),
+    ]  # fmt: skip
     return service
 
 
@@ -208,8 +219,12 @@ async def test_the_number_of_series_follows_cameras_not_time(service: DictApplia
 
     for kind in kinds:
         service.note(kind, "north", worker="executor-0", **({"kind": "executor"} if "worker" in kind else {}))
+    service.facts = [RetrainingStepped("north", "started"), Promoted("north", "v"), ASKED, WorkerLost("executor")]
     before = await count()
     for n in range(500):
+        service.facts += [
+            RetrainingStepped("north", "started"), Promoted("north", f"north-{n}", 2.0), ASKED, WorkerLost("executor"),
+        ]  # fmt: skip
         for kind in kinds:
             service.note(
                 kind, "north", worker=f"executor-{n}", kind="executor", version=f"north-{n}", reason=f"reason {n}"
@@ -236,17 +251,24 @@ def test_hostile_texts_stay_inside_their_labels(model: str, reason: str) -> None
     assert same == [clean]
 
 
-def test_tally_forgets_removed_cameras_and_bounds_kinds() -> None:
+def test_tally_counts_facts_and_forgets_removed_cameras() -> None:
     tally = Tally()
-    tally.note("model.promoted", "gone", {"gpu_s": 3})
-    tally.note("camera.removed", "gone", {})
-    for n in range(1000):
-        tally.note(f"kind-{n}", None, {})
+    for camera in ("gone", "north"):
+        tally.fact(Promoted(camera, "v2", 3.0))
+        tally.fact(RolledBack(camera, "v1", RollBackReason("under_parent", 0.4, 0.6, 80, 0.1)))
+        for step in ("started", "stopped", "failed"):
+            tally.fact(RetrainingStepped(camera, step))
+        tally.fact(StudentRejected(camera, "v3", 1.5))
+        tally.fact(AccuracyMeasured(camera, 3, 0.7))
+    tally.fact(WorkerLost("executor"))
+    tally.written("plan")
+    tally.forget("gone")
     counts = tally.to_json()
-    assert counts["cameras"] == {}
-    assert counts["retraining_device_s"] == {}
-    assert len(counts["events"]) <= 301
-    assert sum(counts["events"].values()) == 1002
+    outcomes = ("promoted", "rolled_back", "started", "stopped", "failed", "rejected")
+    assert counts["cameras"] == {"north": dict.fromkeys(outcomes, 1)}
+    assert counts["retraining_device_s"] == {"north": 4.5}
+    assert counts["workers_lost"] == {"executor": 1}
+    assert counts["events"] == {"plan": 1}
 
 
 def test_tally_adds_up_what_retention_deleted() -> None:

@@ -121,8 +121,15 @@ const KNOWN: Record<string, (d: Data, e: JournalEntry) => string | Told> = {
     const lasted = began !== null && ended !== null ? ` after ${duration(ended - began)}` : "";
     return `the alarm is over${lasted}: ${alarm(d)}`;
   },
+  "alarm.acknowledged": (d) => {
+    const who = text(d["acknowledged_by"]);
+    return `the alarm was seen${who && ` by ${who}`}: ${alarm(d)}`;
+  },
+  complaint: (d) => bad(text(d["message"]) || "Something is wrong"),
+  "journal.lost": (d) => bad(`Entries of the journal that could not be written: ${text(d["events"])}`),
+  "learning.budget": (d) => `At most ${text(d["labels"])} labels a camera are made in this window`,
+  "learning.ready": (d) => `Labels and profiles were ready after ${duration(number(d["ready_s"]) ?? 0)}`,
   "object.new": (d) => `${text(d["class"])} came`,
-  "object.update": (d) => `${text(d["class"])} is still there`,
   "object.end": (d) => `${text(d["class"])} went`,
   "window.opened": (_, e) => `Window ${e.window ?? ""} began`,
   "window.closed": (_, e) => `Window ${e.window ?? ""} ended`,
@@ -175,6 +182,9 @@ const KNOWN: Record<string, (d: Data, e: JournalEntry) => string | Told> = {
     const why = cause(text(d["cause"]));
     return `New plan for the served models${why && ` (${why})`}: ${percent(number(d["share"]))} of the device`;
   },
+  "serving.loaded": (d) => `${text(d["model"])} was loaded${by(d)}`,
+  "serving.unloaded": (d) => `${text(d["model"])} was unloaded${by(d)}`,
+  "serving.measuring": (d) => `Served models are measured${because(d)}`,
   "serving.version": (d) => `Version ${text(d["version"])} of ${text(d["model"])} is served`,
   "serving.executor_started": (d) => `A process for ${names(d["models"])} was started with ${percent(number(d["share"]))} of the device`,
   "serving.executor_lost": (d) => bad(text(d["message"])),
@@ -235,7 +245,6 @@ export function tell(entry: JournalEntry, named: (camera: string) => string = (i
     const told = known(data, entry);
     return typeof told === "string" ? { text: told, tone: "plain" } : told;
   }
-  if (entry.kind.startsWith("complaint.")) return { text: text(entry.data["message"]) || entry.kind, tone: "bad" };
   return { text: `${entry.kind.replaceAll(/[._]/g, " ")}${because(entry.data)}`, tone: "plain" };
 }
 

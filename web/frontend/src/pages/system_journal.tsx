@@ -14,10 +14,11 @@ const EVERY_S = 5;
 const KIND = /^[a-z0-9_.-]{1,100}$/;
 /** The kinds that people look for most; others can be typed. */
 const KINDS = [
-  "alarm",
+  "alarm.new",
   "camera.live",
   "camera.reconnecting",
   "camera.stalled",
+  "complaint",
   "model.from_sibling",
   "model.promoted",
   "model.rejected",

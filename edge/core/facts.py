@@ -1,0 +1,39 @@
+"""What the runtime did, told to alarms and counts by the code that did it. The journal tells it to people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from edge.core.alarms import AccuracyMeasured, Promoted, RolledBack
+from edge.core.workers import WorkerKind
+
+#: What became of one retraining's worker; what became of its student is another fact.
+RetrainingStep = Literal["started", "stopped", "failed"]
+
+
+@dataclass(frozen=True)
+class RetrainingStepped:
+    """A retraining of a camera was started, was ended early, or failed."""
+
+    camera: str
+    step: RetrainingStep
+
+
+@dataclass(frozen=True)
+class StudentRejected:
+    """A retrained student was not put in force; its retraining took `device_seconds`."""
+
+    camera: str
+    version: str
+    device_seconds: float
+
+
+@dataclass(frozen=True)
+class WorkerLost:
+    """A worker process is gone without having been asked to end."""
+
+    kind: WorkerKind
+
+
+RuntimeFact = AccuracyMeasured | Promoted | RolledBack | RetrainingStepped | StudentRejected | WorkerLost
