@@ -1,0 +1,136 @@
+"""A running appliance whose disk fills up, whose disk fails, and whose clock is set: cameras are answered all along."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import shutil
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from appliance_kit import Watched, cameras, site_of
+
+from edge.appliance.appliance import Appliance
+from edge.commands.front_process import front_process
+from edge.core.clock import SystemClock
+from edge.demo.cameras import serve_cameras
+
+pytestmark = [pytest.mark.e2e, pytest.mark.faults, pytest.mark.timeout(300)]
+
+#: More than the appliance calls little.
+DISK_MB = 420
+
+
+class SetClock(SystemClock):
+    """The machine's clock, which a test sets; it runs on as before."""
+
+    def __init__(self) -> None:
+        self.added_s = 0.0
+
+    def utc(self) -> float:
+        return super().utc() + self.added_s
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A small disk of its own."""
+    image, folder = tmp_path / "disk.img", tmp_path / "disk"
+    folder.mkdir()
+    if os.geteuid() != 0 or shutil.which("mkfs.ext4") is None:
+        pytest.skip("only root can make a disk here, with mkfs.ext4")
+    with image.open("wb") as file:
+        file.truncate(DISK_MB * 2**20)
+    subprocess.run(["mkfs.ext4", "-q", str(image)], check=True)
+    if subprocess.run(["mount", "-o", "loop", str(image), str(folder)], capture_output=True, check=False).returncode:
+        pytest.skip("no loop device can be mounted here")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+@contextlib.asynccontextmanager
+async def watched(data: Path, clock: SystemClock | None = None) -> AsyncIterator[Watched]:
+    """An appliance with one camera, answering."""
+    data.mkdir(exist_ok=True)
+    with serve_cameras(cameras(1), data.parent) as port:
+        async with Appliance(site_of(port, data, count=1, window_s=15.0), front_process, clock) as appliance:
+            running = Watched(appliance)
+            following = asyncio.create_task(running.follow())
+            await running.answering()
+            yield running
+            following.cancel()
+
+
+async def goes_on(running: Watched) -> None:
+    """The camera is answered now."""
+    (camera,) = running.appliance.runtime.cameras
+    answers = running.answers(camera)
+    await running.until(lambda: running.answers(camera) > answers + 5, "the camera is answered")
+
+
+def complaints(running: Watched) -> set[str]:
+    return {c["code"] for c in running.appliance.runtime.complaints.recent}
+
+
+def number(running: Watched) -> int:
+    """The window that runs."""
+    return int(running.appliance.services.state.overview()["window"]["number"])
+
+
+def windows(running: Watched) -> int:
+    """The newest window that the database knows."""
+    return max((w["id"] for w in running.appliance.services.windows.recent(5, None)), default=-1)
+
+
+async def test_a_disk_that_is_full_is_said_and_all_goes_on_when_there_is_room_again(disk: Path) -> None:
+    async with watched(disk / "data") as running:
+        filler = disk / "filler"
+        with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+            while True:
+                file.write(bytes(2**16))
+        with filler.open("ab", buffering=0) as file, contextlib.suppress(OSError):
+            while True:
+                file.write(b"x")
+        window = number(running)
+        await running.until(lambda: "disk_full" in complaints(running), "the full disk is said", 60.0)
+        await running.until(lambda: number(running) > window, "windows go on", 60.0)
+        await goes_on(running)
+        filler.unlink()
+        known = windows(running)
+        await running.until(lambda: windows(running) > known, "windows are recorded again", 90.0)
+        await goes_on(running)
+
+
+async def test_a_disk_that_fails_is_said_and_cameras_are_answered(disk: Path) -> None:
+    async with watched(disk / "data") as running:
+        subprocess.run(["mount", "-o", "remount,abort", str(disk)], check=True)  # as after an error of the device
+        with pytest.raises(OSError, match=os.strerror(errno.EROFS)):
+            (disk / "x").write_text("x")
+        window = number(running)
+        await running.until(lambda: complaints(running), "the failed disk is said", 60.0)
+        await running.until(lambda: number(running) > window, "windows go on", 60.0)
+        await goes_on(running)
+        assert running.appliance.services.state.overview()["losses"]["journal"] >= 0
+        assert not running.appliance.services.state.health()["ready"] or complaints(running)
+    # It ends all the same: nothing waits for a disk that never comes back.
+
+
+@pytest.mark.parametrize("step_s", [3600.0, -3600.0])
+async def test_a_clock_that_is_set_by_an_hour_moves_no_window(step_s: float, tmp_path: Path) -> None:
+    clock = SetClock()
+    async with watched(tmp_path / "data", clock) as running:
+        window = number(running)
+        before = clock.monotonic()
+        clock.added_s += step_s
+        await goes_on(running)
+        await running.until(lambda: number(running) > window, "the window ends", 60.0)
+        assert number(running) == window + 1, "no window is skipped or repeated"
+        assert clock.monotonic() - before < 60.0
+        await running.until(
+            lambda: abs(running.appliance.services.windows.recent(1, None)[0]["start_utc_s"] - clock.utc()) < 60.0,
+            "the new window is recorded with the new time",
+        )
+        await goes_on(running)
