@@ -77,6 +77,7 @@ class ServedModels:
             cameras.complaints.add,
             keys,
             self._repository_changed,
+            self._site.web.hosts,
         )
         await self.runtime.open()
 

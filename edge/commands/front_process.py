@@ -84,6 +84,7 @@ class _FrontProcess:
 
     async def run(self) -> None:
         # The transports, and with them the HTTP and gRPC libraries, belong into this process only.
+        from web.hosts import Hosts
         from web.oip.app import create_oip_app
         from web.oip.gate import open_to_all
         from web.oip.grpc_server import OipGrpcServer
@@ -99,7 +100,13 @@ class _FrontProcess:
         for expected in spec.expect:
             self._handle(expected)
         gate = FrontKeys(Path(spec.keys), SystemClock()).check if spec.keys else open_to_all
-        app = create_oip_app(self._applications, spec.max_body_bytes, max_held_bytes=spec.max_queued_bytes, gate=gate)
+        app = create_oip_app(
+            self._applications,
+            spec.max_body_bytes,
+            max_held_bytes=spec.max_queued_bytes,
+            gate=gate,
+            hosts=None if spec.hosts is None else Hosts(spec.hosts),
+        )
         http = OipHttpServer(app, spec.http_host, spec.http_port)
         grpc = (
             None

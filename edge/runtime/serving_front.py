@@ -37,8 +37,9 @@ FRONT_S_PER_REQUEST = 0.0006
 class ServingFront:
     """Clients' requests come to this process, which hands them to the executors that connect to it at `path`.
 
-    `main` is the process's main, `keys` the file of the API tokens that clients need (None: they need none), `expected`
-    the executors that it lets in. `tell(event)` is for the reorganiser, `note(kind, data)` journals."""
+    `main` is the process's main, `expected` are the executors that it lets in, `keys` is the file of the API tokens
+    that clients need (None: they need none, and ask by address, by the machine's name or one of `hosts`).
+    `tell(event)` is for the reorganiser, `note(kind, data)` journals."""
 
     def __init__(
         self,
@@ -51,6 +52,7 @@ class ServingFront:
         expected: Mapping[str, ExpectExecutor],
         tell: Callable[[r.Event], None],
         note: Callable[..., None],
+        hosts: tuple[str, ...] = (),
     ) -> None:
         #: Where clients are answered; None until the front has told it once.
         self.listening: FrontListening | None = None
@@ -61,7 +63,7 @@ class ServingFront:
         self.counts = ServedCounts()
         self._settings, self._path, self._keys, self._main = settings, path, keys, main
         self._supervisor, self._clock, self._expected = supervisor, clock, expected
-        self._tell, self._note = tell, note
+        self._tell, self._note, self._hosts = tell, note, hosts
         self._listens = False
 
     def start(
@@ -106,6 +108,8 @@ class ServingFront:
             (listening.grpc_port if listening else s.grpc.port),
             int(s.max_body_mb * 2**20),
             keys="" if self._keys is None else str(self._keys.absolute()),
+            # Another site's page has no token; where none is needed its name must not pass for the box's.
+            hosts=self._hosts if self._keys is None else None,
         )
 
     def _received(

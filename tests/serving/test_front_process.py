@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 import tritonclient.grpc as grpc_client
@@ -227,3 +228,16 @@ async def test_nothing_of_torch_is_imported_for_the_front() -> None:
     made = await asyncio.create_subprocess_exec(sys.executable, "-c", code, stdout=asyncio.subprocess.PIPE)
     out, _ = await made.communicate()
     assert out.decode().strip() == "False"
+
+
+def test_a_front_that_nobody_needs_a_token_for_refuses_other_names(tmp_path: Path) -> None:
+    running = Running(
+        FrontSpec(str(tmp_path / "front.sock"), http_port=0, grpc_port=None, hosts=("models.example.org",))
+    )
+    try:
+        url = f"http://127.0.0.1:{running.wait(FrontListening).http_port}/v2"
+        for host, status in (("127.0.0.1", 200), ("models.example.org", 200), ("evil.example", 421)):
+            assert httpx.get(url, headers={"host": host}).status_code == status, host
+    finally:
+        running.worker.kill()
+        running.worker.join(10.0)
