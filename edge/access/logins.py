@@ -7,7 +7,7 @@ import secrets
 from dataclasses import dataclass
 
 from edge.access.credentials import csrf_token, digest
-from edge.access.directory import Directory
+from edge.access.directory import Directory, principal_of
 from edge.access.passwords import Passwords
 from edge.access.records import Records, Session, User
 from edge.access.tries import LoginTries
@@ -101,5 +101,4 @@ class Logins:
         )
         await asyncio.to_thread(self._records.add_session, session, Asker(user.name, address), how)
         await self._directory.changed()
-        principal = Principal(user.name, user.role, user.cameras, "session", session.id, session.expires_utc_s)
-        return LoggedIn(principal, secret, csrf_token(secret), session.expires_utc_s)
+        return LoggedIn(principal_of(user, session), secret, csrf_token(secret), session.expires_utc_s)

@@ -55,7 +55,8 @@ def at_least(role: Role, least: Role) -> bool:
 
 @dataclass(frozen=True)
 class Principal:
-    """Who asks: `cameras` None means all of them. `id` names the session or token, `expires_utc_s` its end if any."""
+    """Who asks: `cameras` None means all of them. `id` names the session or token, `expires_utc_s` its end if any.
+    `must_change`: somebody else chose the password that this session began with."""
 
     name: str
     role: Role
@@ -63,6 +64,7 @@ class Principal:
     kind: Kind = "session"
     id: str = ""
     expires_utc_s: float | None = None
+    must_change: bool = False
 
     def __post_init__(self) -> None:
         one_of("role", self.role, ROLES)
