@@ -346,6 +346,32 @@ async def test_a_login_link_works_once(app: FastAPI, door: Door) -> None:
         assert (await client.post("/login/link", json={"token": late})).status_code == 401
 
 
+@pytest.mark.parametrize("kind", ["login", "setup"])
+async def test_bad_links_do_not_shut_a_good_one_out(app: FastAPI, door: Door, kind: str) -> None:
+    async def use(client: httpx.AsyncClient, link: str) -> int:
+        if kind == "login":
+            return (await client.post("/login/link", json={"token": link})).status_code
+        body = {"token": link, "name": "ann", "password": PASSWORD}
+        return (await client.post("/setup", json=body)).status_code
+
+    if kind == "login":
+        door.access.records.add_user("demo", "admin", None, None, False, "test")
+    link = await (door.access.login_link_for("demo") if kind == "login" else door.access.setup_link())
+    for number in range(110):  # from everywhere, more than one name may be tried
+        async with browser(app, f"198.51.100.{number}") as stranger:
+            assert await use(stranger, f"guess-{number}") == 401
+    async with browser(app) as client:  # more than one name may be tried from one address
+        assert [await use(client, f"old-{number}") for number in range(8)] == [401] * 8
+        # The same bad one again and again has to wait, and so has one address in the end.
+        assert [await use(client, "again") for _ in range(7)] == [401] * 5 + [429] * 2
+        assert await use(client, link) == 200
+        bad = [await use(client, f"bad-{number}") for number in range(30)]
+        assert bad == [401 if kind == "login" else 409] * 17 + [429] * 13
+    with door.database.read() as c:
+        names = {r.changed_by for r in c.exec_driver_sql("SELECT changed_by FROM audit WHERE subject = 'login'").all()}
+    assert names == {"(link)" if kind == "login" else "(set-up)"}, "no part of a link is on record"
+
+
 # --- sessions and tokens
 
 
