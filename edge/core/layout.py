@@ -201,7 +201,8 @@ class FrontSpec:
 
     `max_queued_bytes` bounds the tensors of all requests that wait or run, `max_body_bytes` one request. `keys` is the
     file of the API tokens that clients need; empty: they need none. `hosts` are the names by which clients may ask by
-    HTTP, beside addresses and the machine's own; None: any name.
+    HTTP, beside addresses and the machine's own; None: any name. `certificate` and `key` are files (PEM)
+    for TLS on both ports; empty: no TLS.
     """
 
     socket: str
@@ -216,3 +217,5 @@ class FrontSpec:
     report_s: float = 1.0
     keys: str = ""
     hosts: tuple[str, ...] | None = None
+    certificate: str = ""
+    key: str = ""
