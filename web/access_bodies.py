@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 from pydantic import ConfigDict, Field
 
@@ -14,11 +14,14 @@ from edge.settings import Identifier, Settings, parse
 class _Private(Settings):
     # A space at the end of a password is part of it.
     model_config = ConfigDict(str_strip_whitespace=False)
+    any_text: ClassVar[frozenset[str]] = frozenset({"password", "current", "new", "token", "value"})
 
 
 class Login(_Private):
     """Who wants in."""
 
+    # Whatever is tried is refused alike, and on record.
+    any_text: ClassVar[frozenset[str]] = frozenset({"name", "password"})
     name: str = Field(max_length=200)
     password: str = Field(max_length=1024)
 

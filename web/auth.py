@@ -25,7 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from edge.access.access import Access
 from edge.access.credentials import Credential, csrf_fits
 from edge.core.access import ANYBODY, Asker, Principal, allows
-from edge.core.errors import Forbidden, MagpieError, NotFound, NotLoggedIn
+from edge.core.errors import Forbidden, MagpieError, NotFound, NotLoggedIn, PasswordChangeNeeded
 from web.errors import answer
 from web.parts import Ending, Visit
 from web.roles import Row, row_of
@@ -134,12 +134,18 @@ class Auth:
             log.error("%s %r has no row in web/roles.py: refused", scope.get("method", "WS"), path[:200])
             raise Forbidden("nobody may do this")
         if row.least is None:
+            if principal is not None and principal.must_change and not row.before_change:
+                visit.principal = None  # what is open is as for a stranger
             return
         if principal is None:
             raise NotLoggedIn("log in, or give an API token as Authorization: Bearer")
         unsafe = scope["type"] == "http" and scope["method"] not in _SAFE_METHODS
         if unsafe and principal.kind == "session" and not csrf_fits(visit.secret, headers.get(CSRF_HEADER, "")):
             raise Forbidden(f"the header {CSRF_HEADER} is absent or wrong; GET /api/v1/me tells it")
+        if principal.must_change and not row.before_change:
+            raise PasswordChangeNeeded(
+                "choose a password of your own first: somebody else chose this one", "POST /api/v1/me/password"
+            )
         if not allows(principal, row.least, row.every_camera):
             if principal.may(row.least):
                 raise Forbidden(f"this concerns every camera, and {principal.name} may see some of them only")
@@ -197,7 +203,8 @@ class Auth:
 def _same(before: Principal | None, now: Principal | None) -> bool:
     if before is None or now is None:
         return before is now
-    return (before.name, before.role, before.cameras) == (now.name, now.role, now.cameras)
+    rights = [(p.name, p.role, p.cameras, p.must_change) for p in (before, now)]
+    return rights[0] == rights[1]
 
 
 def _credential(headers: Headers) -> tuple[Credential | None, str]:
@@ -228,7 +235,8 @@ def address_of(scope: Mapping[str, Any]) -> str:
 
 
 async def _refuse(error: MagpieError, scope: Scope, receive: Receive, send: Send) -> None:
-    if scope["type"] == "http":
+    whole = isinstance(error, PasswordChangeNeeded) and "websocket.http.response" in scope.get("extensions", {})
+    if scope["type"] == "http" or whole:
         await answer(error)(scope, receive, send)
     else:  # before it is accepted: the client gets 403
         code = Ending.LOGIN_OVER if isinstance(error, NotLoggedIn) else 4403

@@ -18,6 +18,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from edge.core import errors as e
+from edge.core.checks import visible
 
 log = logging.getLogger(__name__)
 
@@ -87,7 +88,7 @@ def without_passwords(text: str) -> str:
 def _shown(given: object) -> Any:
     if given is None or isinstance(given, bool | int | float):
         return finite(given) if not isinstance(given, int) or abs(given) < 2**53 else str(given)[:_MAX_SHOWN]
-    text = without_passwords(given if isinstance(given, str) else repr(given))
+    text = visible(without_passwords(given if isinstance(given, str) else repr(given)))
     return text if len(text) <= _MAX_SHOWN else text[: _MAX_SHOWN - 3] + "..."
 
 

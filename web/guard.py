@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from typing import Final
-
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from web.errors import Json, unexpected
-from web.hosts import Hosts
+from web.hosts import PLAIN_HOST, Hosts
 from web.origin import foreign_origin
 
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-_PLAIN_HOST: Final = re.compile(r"[A-Za-z0-9.\-\[\]:_]{1,260}")
 _HEADERS = {
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
@@ -28,7 +24,7 @@ def foreign(headers: Headers) -> str | None:
 def content_policy(host: str) -> str:
     """Everything comes from this server, and sockets go to it. Pictures of the live view are blobs. `host` is what the
     browser asked for: not every browser takes 'self' for sockets."""
-    sockets = f" ws://{host} wss://{host}" if _PLAIN_HOST.fullmatch(host) else ""
+    sockets = f" ws://{host} wss://{host}" if PLAIN_HOST.fullmatch(host) else ""
     return (
         f"default-src 'self'; img-src 'self' blob: data:; connect-src 'self'{sockets}; "
         "frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
@@ -47,7 +43,7 @@ class Guard:
             return
         given = Headers(scope=scope)
         host = given.get("host", "")
-        misnamed = None if self._hosts is None else self._hosts.refused(host)
+        misnamed = None if self._hosts is None else self._hosts.refused_of(given.getlist("host"))
         if misnamed is not None:
             if scope["type"] == "websocket":
                 await send({"type": "websocket.close", "code": 4403, "reason": "not a name of this box"})

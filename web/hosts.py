@@ -1,21 +1,28 @@
-"""Names under which the page may be asked for: a page of another site whose name was made to point here is refused."""
+"""Names under which a port may be asked for: a page of another site whose name was made to point here is refused."""
 
 from __future__ import annotations
 
 import ipaddress
+import re
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Final
 from urllib.parse import urlsplit
 
 from edge.settings import WebSettings
 
+#: What a browser sends as `Host`. Anything else is no name, and goes into no header of an answer.
+PLAIN_HOST: Final = re.compile(r"[A-Za-z0-9.\-\[\]:_]{1,260}")
+
 
 class Hosts:
-    """The names of `allowed`, this machine's own, localhost, and any address in numbers. Case does not matter."""
+    """The names of `allowed`, this machine's own (also without its domain), localhost, and any address in numbers.
+    Neither case nor a dot at the end matters."""
 
     def __init__(self, allowed: Iterable[str], machine: str | None = None) -> None:
-        own = (machine if machine is not None else socket.gethostname()).lower()
-        self._allowed = {"localhost", own, f"{own}.local", *(name.lower() for name in allowed)}
+        own = (machine if machine is not None else socket.gethostname()).lower().removesuffix(".")
+        short = own.partition(".")[0]
+        self._allowed = {"localhost", own, short, f"{own}.local", f"{short}.local", *(n.lower() for n in allowed)}
 
     @classmethod
     def of_site(cls, web: WebSettings) -> Hosts | None:
@@ -26,13 +33,20 @@ class Hosts:
         """
         return Hosts(web.hosts) if web.hosts or not web.access.enabled else None
 
+    def refused_of(self, headers: Sequence[str]) -> str | None:
+        """The first name in a request's `Host` headers that is none of ours; None: it may go on. A request without
+        such a header (HTTP/1.0) comes from no browser."""
+        return next((name for name in map(self.refused, headers) if name is not None), None)
+
     def refused(self, header: str) -> str | None:
-        """The name in a `Host` header, if it is none of ours; None: it may be used."""
+        """The name in a `Host` header, if it is none of ours; None: it may be used. Never raises."""
+        if not PLAIN_HOST.fullmatch(header):
+            return header[:100]
         try:
-            name = urlsplit(f"//{header}").hostname or ""
+            name = (urlsplit(f"//{header}").hostname or "").removesuffix(".")
         except ValueError:
             return header[:100]
-        if name.rstrip(".") in self._allowed:
+        if name and name in self._allowed:
             return None
         try:
             ipaddress.ip_address(name)

@@ -19,15 +19,18 @@ _API = "/api/v1"
 
 @dataclass(frozen=True)
 class Row:
-    """`least` None: open without login. A change is not asked by another site's page and carries the CSRF token."""
+    """`least` None: open without login. A change is not asked by another site's page and carries the CSRF token.
+    `before_change`: also for those who first have to choose their own password."""
 
     least: Role | None
     every_camera: bool = False
     audit: str = ""
+    before_change: bool = False
 
 
 OPEN: Final = Row(None)
 _VIEWER, _OPERATOR, _ADMIN = Row("viewer"), Row("operator"), Row("admin")
+_WAY_IN = Row("viewer", before_change=True)
 _EVERY_OPERATOR, _EVERY_ADMIN = Row("operator", every_camera=True), Row("admin", every_camera=True)
 
 _HEALTH: Mapping[str, Row] = {
@@ -43,11 +46,11 @@ _V1: Mapping[str, Row] = {
     # access
     "POST /login": OPEN,
     "POST /login/link": OPEN,
-    "GET /setup": OPEN,
+    "GET /setup": Row(None, before_change=True),
     "POST /setup": OPEN,
-    "POST /logout": _VIEWER,
-    "GET /me": _VIEWER,
-    "POST /me/password": _VIEWER,
+    "POST /logout": _WAY_IN,
+    "GET /me": _WAY_IN,
+    "POST /me/password": _WAY_IN,
     "GET /users": _EVERY_ADMIN,
     "POST /users": _EVERY_ADMIN,
     "PATCH /users/{name}": _EVERY_ADMIN,

@@ -13,7 +13,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from web.listening import AsgiServer
 from web.tls import Tls
 
-_MAX_MESSAGE = 64 * 1024
+#: Of the live socket.
+_MAX_MESSAGE: Final = 64 * 1024
+#: A request's line and headers; more than that is kept for nobody, as no login is needed to send it.
+_MAX_HEADERS: Final = 16 * 1024
 #: A connection on which no whole request line and headers come for so long is closed.
 _HEADERS_S: Final = 20.0
 
@@ -43,7 +46,7 @@ class _Http(H11Protocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.logger = log
-        self.conn = _Connection(h11.SERVER, self.config.h11_max_incomplete_event_size or _MAX_MESSAGE)
+        self.conn = _Connection(h11.SERVER, _MAX_HEADERS)
         self._due: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]

@@ -1,4 +1,4 @@
-"""TLS of the page and REST: checked before anything starts, read again when the files change.
+"""TLS of the page, REST and served models: checked before anything starts, read again when the files change.
 
 New connections get the new certificate; those that are open go on. Files that do not fit together are refused and the
 old ones stay in force.
@@ -27,6 +27,8 @@ class Tls:
         self._settings = settings
         self._seen = self._stamps()
         self.context = _context(settings)
+        #: The certificates and the key in force, PEM.
+        self.pair = _pair(settings)
 
     def reload(self) -> bool:
         """Take over changed files; whether anything changed. Raises InvalidValue; then the old ones stay in force."""
@@ -35,7 +37,9 @@ class Tls:
             return False
         self._seen = stamps
         _context(self._settings)  # a context that failed to load a pair may have kept half of it
+        pair = _pair(self._settings)
         _load(self.context, self._settings)
+        self.pair = pair
         return True
 
     async def watch(self) -> None:
@@ -69,7 +73,9 @@ def _context(settings: TlsSettings) -> ssl.SSLContext:
     return context
 
 
-def _load(context: ssl.SSLContext, settings: TlsSettings) -> None:
+def _pair(settings: TlsSettings) -> tuple[bytes, bytes]:
+    """The files' contents. Raises InvalidValue."""
+    found = []
     for field, file in (("certificate", settings.certificate), ("key", settings.key)):
         try:
             text = Path(file).read_bytes()
@@ -79,6 +85,12 @@ def _load(context: ssl.SSLContext, settings: TlsSettings) -> None:
         if mark not in text:
             what = "a certificate" if field == "certificate" else "a private key"
             raise InvalidValue(f"web.tls.{field}", file, f"{what} in PEM form")
+        found.append(text)
+    return found[0], found[1]
+
+
+def _load(context: ssl.SSLContext, settings: TlsSettings) -> None:
+    _pair(settings)
     try:
         # The empty passphrase makes a protected key an error instead of a question on the terminal.
         context.load_cert_chain(settings.certificate, settings.key, password="")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -39,6 +39,7 @@ class TruthAnswers(Settings):
 class TruthImport(Settings):
     """A label file."""
 
+    any_text: ClassVar[frozenset[str]] = frozenset({"document", "files"})
     format: Literal["coco", "yolo"]
     document: dict[str, Any] | None = Field(None, description="the COCO file")
     files: dict[str, str] | None = Field(None, description="the YOLO texts by file name, classes.txt among them")

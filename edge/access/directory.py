@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Final
 
 from edge.access.credentials import Credential
-from edge.access.records import Everybody, Records
+from edge.access.records import Everybody, Records, Session, User
 from edge.core.access import Principal, narrowed
 from edge.core.clock import Clock
 from edge.core.errors import MagpieError
@@ -85,7 +85,7 @@ class Directory:
         used = max(session.last_used_utc_s, self._used.get(credential, 0.0))
         if user is None or user.disabled or now >= session.expires_utc_s or now >= used + self._idle_s:
             return None
-        return Principal(user.name, user.role, user.cameras, "session", session.id, session.expires_utc_s)
+        return principal_of(user, session)
 
     async def everybody(self, fresh_s: float = _FRESH_S) -> Everybody:
         """All users, tokens and sessions, not older than `fresh_s` unless the database is away or takes long."""
@@ -155,6 +155,13 @@ class Directory:
             await self._read()
         for told in self._listeners:
             told()
+
+
+def principal_of(user: User, session: Session) -> Principal:
+    """The user as whoever uses the session."""
+    return Principal(
+        user.name, user.role, user.cameras, "session", session.id, session.expires_utc_s, user.must_change
+    )  # fmt: skip
 
 
 def governs(caller: Principal, owner: str) -> bool:

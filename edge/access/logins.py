@@ -7,7 +7,7 @@ import secrets
 from dataclasses import dataclass
 
 from edge.access.credentials import csrf_token, digest
-from edge.access.directory import Directory
+from edge.access.directory import Directory, principal_of
 from edge.access.passwords import Passwords
 from edge.access.records import Records, Session, User
 from edge.access.tries import LoginTries
@@ -63,13 +63,14 @@ class Logins:
         """By a one-time link. Raises NotLoggedIn, TooManyTries, InvalidValue."""
         if not isinstance(link, str):
             raise InvalidValue("token", "(not shown)", "a text")
-        await self._tries.begin("(link)", address)
+        tried = _tried("(link)", link)
+        await self._tries.begin(tried, address, "(link)")
         try:
             user = await asyncio.to_thread(self._records.use_login_link, digest(link))
         except NotFound:
             await self._tries.refuse("(link)", address, "a link that is not valid")
             raise NotLoggedIn("the link is not valid: it was used, or its time is over") from None
-        self._tries.limit.succeeded("(link)", address)
+        self._tries.limit.succeeded(tried, address)
         return await self._begin(user, address, agent, "logged in by a one-time link")
 
     async def by_setup_link(self, link: object, name: object, password: object, address: str, agent: str) -> LoggedIn:
@@ -79,14 +80,15 @@ class Logins:
             raise InvalidValue("token", "(not shown)", "a text")
         user = user_name("name", name)
         good = checked_password("password", password, user)
-        await self._tries.begin("(set-up)", address)
+        tried = _tried("(set-up)", link)
+        await self._tries.begin(tried, address, "(set-up)")
         made = await self._passwords.make(good)
         try:
             first = await asyncio.to_thread(self._records.first_admin, digest(link), user, made, Asker(user, address))
         except NotFound:
             await self._tries.refuse("(set-up)", address, "a set-up link that is not valid")
             raise NotLoggedIn("the set-up link is not valid: `magpie user setup-link` makes another") from None
-        self._tries.limit.succeeded("(set-up)", address)
+        self._tries.limit.succeeded(tried, address)
         return await self._begin(first, address, agent, "logged in")
 
     async def setup_open(self) -> bool:
@@ -101,5 +103,10 @@ class Logins:
         )
         await asyncio.to_thread(self._records.add_session, session, Asker(user.name, address), how)
         await self._directory.changed()
-        principal = Principal(user.name, user.role, user.cameras, "session", session.id, session.expires_utc_s)
-        return LoggedIn(principal, secret, csrf_token(secret), session.expires_utc_s)
+        return LoggedIn(principal_of(user, session), secret, csrf_token(secret), session.expires_utc_s)
+
+
+def _tried(kind: str, link: str) -> str:
+    """What tries of a link are counted under, beside the address they come from: each link for itself, so that bad ones
+    from anywhere do not shut a good one out. Guessing is bounded by the address."""
+    return f"{kind} {digest(link)}"

@@ -26,12 +26,13 @@ class LoginTries:
         self.limit = LoginLimit()
         self._refused_since_s, self._refused_recorded, self._refused_more = clock.monotonic(), 0, 0
 
-    async def begin(self, name: str, address: str) -> None:
-        """Count a try before it is known whether it succeeds. Raises TooManyTries."""
+    async def begin(self, name: str, address: str, shown: str = "") -> None:
+        """Count a try before it is known whether it succeeds; `shown` stands for the name in records. Raises
+        TooManyTries."""
         now_s = self._clock.monotonic()
         wait_s = self.limit.wait_s(name, address, now_s)
         if wait_s > 0:
-            await self.refuse(name, address, "too many tries", {"retry_after_s": round(wait_s)})
+            await self.refuse(shown or name, address, "too many tries", {"retry_after_s": round(wait_s)})
             raise TooManyTries("too many logins were refused: wait before the next try", wait_s)
         self.limit.tried(name, address, now_s)
 

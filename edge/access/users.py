@@ -85,8 +85,3 @@ class Users:
         """With sessions and tokens. Raises NotFound, Conflict (the last admin)."""
         await asyncio.to_thread(self._records.remove_user, name, by)
         await self._directory.changed()
-
-    async def must_change(self, caller: Principal) -> bool:
-        """Whether somebody else set the caller's password."""
-        user = (await self._directory.everybody()).users.get(caller.name)
-        return user is not None and user.must_change and caller.kind == "session"

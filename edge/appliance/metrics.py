@@ -106,19 +106,20 @@ def disk(folder: Path) -> Json:
     return {"free_bytes": usage.free, "total_bytes": usage.total}
 
 
-async def front_statistics(front: Mapping[str, Any], token: str = "") -> list[Json] | None:
+async def front_statistics(front: Mapping[str, Any], token: str = "", tls: bool = False) -> list[Json] | None:
     """The protocol's statistics of every served version, asked of the front as a client would; None if it does not
-    answer. `front` is that of `ServedModelsService.status`, `token` what it may ask for."""
+    answer. `front` is that of `ServedModelsService.status`, `token` what it may ask for,
+    `tls`: by https. Its certificate is not looked at: it is this machine's own port, by an address."""
     address = front["http"]
     if not front["up"] or not address["port"]:
         return None
-    url = f"http://{local_host(address['host'])}:{address['port']}"
+    url = f"{'https' if tls else 'http'}://{local_host(address['host'])}:{address['port']}"
     timeout = aiohttp.ClientTimeout(total=_FRONT_TIMEOUT_S)
     headers = {"authorization": f"Bearer {token}"} if token else {}
     try:
         async with (
             aiohttp.ClientSession(timeout=timeout) as session,
-            session.get(f"{url}/v2/models/stats", headers=headers) as response,
+            session.get(f"{url}/v2/models/stats", headers=headers, ssl=False) as response,
         ):
             if response.status != 200:
                 return None

@@ -78,6 +78,7 @@ class ServedModels:
             cameras.complaints.add,
             keys,
             self._repository_changed,
+            self._site.web,
         )
         await self.runtime.open()
 
@@ -163,7 +164,10 @@ class ServedModels:
 
     async def statistics(self, status: Json | None) -> list[Json] | None:
         """The inference protocol's statistics of each served version; None where none came."""
-        return None if status is None else await front_statistics(status["front"], self._keys.own_token)
+        if status is None:
+            return None
+        tls = self._site.serving is not None and self._site.serving.tls
+        return await front_statistics(status["front"], self._keys.own_token, tls)
 
     def _serving(self) -> ServingRuntime:
         if self.runtime is None:

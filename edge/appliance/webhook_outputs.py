@@ -67,7 +67,7 @@ class WebhookOutputs:
         return {"ok": ok, "message": "delivered" if ok else verdict.reason, "took_s": took}
 
     def _receiver(self, s: WebhookSettings) -> Receiver:
-        return Receiver(s.id, s.url, self._world.site, s.timeout_s, s.max_tries, s.ca_file)
+        return Receiver(s.id, s.url, self._world.site, s.timeout_s, s.max_tries, s.ca_file, s.link_local)
 
     def _secret_of(self, s: WebhookSettings) -> Callable[[], Awaitable[str]]:
         return lambda: asyncio.to_thread(self._world.secret, s.secret_from, f"outputs.webhooks.{s.id}.secret_from")

@@ -14,7 +14,7 @@ import signal
 import threading
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edge.access.front_keys import FrontKeys
 from edge.core.clock import SystemClock
@@ -31,7 +31,13 @@ from edge.runtime.process import Channel, Retire, Stop, TakeOver
 from edge.serving.applications import ApplicationService
 from edge.serving.front import Front
 from edge.serving.front_server import FrontServer
+from edge.settings import TlsSettings
 from scheduler.gpulets.batching import DeadlineBatching
+
+if TYPE_CHECKING:
+    from web.oip.grpc_server import OipGrpcServer
+    from web.oip.server import OipHttpServer
+    from web.tls import Tls
 
 log = logging.getLogger(__name__)
 
@@ -83,12 +89,6 @@ class _FrontProcess:
         self._server: FrontServer
 
     async def run(self) -> None:
-        # The transports, and with them the HTTP and gRPC libraries, belong into this process only.
-        from web.oip.app import create_oip_app
-        from web.oip.gate import open_to_all
-        from web.oip.grpc_server import OipGrpcServer
-        from web.oip.server import OipHttpServer
-
         spec, loop = self._spec, asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, self._stop.set)
         sender = threading.Thread(target=self._send_all, name="messages", daemon=True)
@@ -98,15 +98,9 @@ class _FrontProcess:
         self._server = FrontServer(Path(spec.socket), self._front.joined, spec.arena_bytes)
         for expected in spec.expect:
             self._handle(expected)
-        gate = FrontKeys(Path(spec.keys), SystemClock()).check if spec.keys else open_to_all
-        app = create_oip_app(self._applications, spec.max_body_bytes, max_held_bytes=spec.max_queued_bytes, gate=gate)
-        http = OipHttpServer(app, spec.http_host, spec.http_port)
-        grpc = (
-            None
-            if spec.grpc_port is None
-            else OipGrpcServer(self._applications, spec.grpc_host, spec.grpc_port, spec.max_body_bytes, gate=gate)
-        )
+        http, grpc, tls = self._transports()
         ticking: asyncio.Task[None] | None = None
+        watching = None if tls is None else asyncio.create_task(tls.watch(), name="TLS files")
         try:
             await self._server.start()
             await http.start()
@@ -120,6 +114,8 @@ class _FrontProcess:
         finally:
             # Listeners close first; what is being answered goes on, and is waited for.
             await asyncio.gather(http.stop(), *([] if grpc is None else [grpc.stop(_DRAIN_S)]))
+            if watching is not None:
+                watching.cancel()
             if ticking is not None:
                 ticking.cancel()
                 await asyncio.gather(ticking, return_exceptions=True)
@@ -131,6 +127,26 @@ class _FrontProcess:
             await self._server.stop()
             self._outbox.put(None)
             await asyncio.to_thread(sender.join, _DRAIN_S)
+
+    def _transports(self) -> tuple[OipHttpServer, OipGrpcServer | None, Tls | None]:
+        # The transports, and with them the HTTP and gRPC libraries, belong into this process only.
+        from web.hosts import Hosts
+        from web.oip.app import create_oip_app
+        from web.oip.gate import open_to_all
+        from web.oip.grpc_server import OipGrpcServer
+        from web.oip.server import OipHttpServer
+        from web.tls import Tls
+
+        spec, service = self._spec, self._applications
+        gate = FrontKeys(Path(spec.keys), SystemClock()).check if spec.keys else open_to_all
+        hosts = None if spec.hosts is None else Hosts(spec.hosts)
+        tls = Tls(TlsSettings(certificate=spec.certificate, key=spec.key)) if spec.certificate else None
+        app = create_oip_app(service, spec.max_body_bytes, max_held_bytes=spec.max_queued_bytes, gate=gate, hosts=hosts)
+        http = OipHttpServer(app, spec.http_host, spec.http_port, tls=tls)
+        if spec.grpc_port is None:
+            return http, None, tls
+        limit = spec.max_body_bytes
+        return http, OipGrpcServer(service, spec.grpc_host, spec.grpc_port, limit, gate=gate, tls=tls), tls
 
     # -- to the control process
 

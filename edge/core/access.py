@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
-from edge.core.checks import one_of
+from edge.core.checks import one_of, plain_text
 from edge.core.errors import InvalidValue
 
 Role = Literal["viewer", "operator", "admin"]
@@ -24,7 +24,6 @@ MAX_PASSWORD: Final = 256
 #: Where in the data folder the secrets are that settings refer to as `secret:NAME`.
 SECRETS_FILE: Final = "secrets.json"
 _NAME = re.compile(r"[a-z0-9][a-z0-9._@-]{0,62}")
-_LABEL = re.compile(r"[^\x00-\x1f\x7f]{1,100}")
 _CAMERA = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 MAX_CAMERAS: Final = 1000
 #: What people take most. A password that is one of these, with anything short before or after it, is guessed first.
@@ -55,7 +54,8 @@ def at_least(role: Role, least: Role) -> bool:
 
 @dataclass(frozen=True)
 class Principal:
-    """Who asks: `cameras` None means all of them. `id` names the session or token, `expires_utc_s` its end if any."""
+    """Who asks: `cameras` None means all of them. `id` names the session or token, `expires_utc_s` its end if any.
+    `must_change`: somebody else chose the password that this session began with."""
 
     name: str
     role: Role
@@ -63,6 +63,7 @@ class Principal:
     kind: Kind = "session"
     id: str = ""
     expires_utc_s: float | None = None
+    must_change: bool = False
 
     def __post_init__(self) -> None:
         one_of("role", self.role, ROLES)
@@ -129,8 +130,9 @@ def user_name(path: str, given: object) -> str:
 
 def label(path: str, given: object) -> str:
     """What a token is called. Raises InvalidValue."""
-    if not isinstance(given, str) or not _LABEL.fullmatch(given.strip()):
+    if not isinstance(given, str) or not 1 <= len(given.strip()) <= 100:
         raise InvalidValue(path, given, "1 to 100 characters of one line")
+    plain_text(path, given.strip())
     return given.strip()
 
 

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
-from typing import Any
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
 
 from edge.core.errors import InvalidValue
+
+#: Characters that nobody sees but that change what is shown: control characters, ends of lines and paragraphs, those
+#: that turn the direction of the text around them, and halves of characters.
+_HIDDEN: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+PLAIN_TEXT: Final = "text of one line, without control characters and characters that turn its direction"
 
 
 def finite(value: float) -> bool:
@@ -61,3 +67,23 @@ def known_keys(path: str, given: Collection[str], allowed: Collection[str]) -> N
         if key not in allowed:
             where = f"{path}.{key}" if path else key
             raise InvalidValue(where, key, "one of the known fields " + ", ".join(sorted(allowed)))
+
+
+def plain_text(path: str, value: object) -> None:
+    """No text in `value` (a text, or lists and mappings with texts, their keys too) holds a hidden character. Raises
+    InvalidValue, in which such characters are escaped."""
+    if isinstance(value, str):
+        if _HIDDEN.search(value):
+            raise InvalidValue(path, visible(value), PLAIN_TEXT)
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            plain_text(path, key)
+            plain_text(f"{path}.{key}", item)
+    elif isinstance(value, (list, tuple)):
+        for number, item in enumerate(value):
+            plain_text(f"{path}[{number}]", item)
+
+
+def visible(text: str) -> str:
+    """The text with its hidden characters as escapes."""
+    return _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

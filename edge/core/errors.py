@@ -72,6 +72,12 @@ class Forbidden(MagpieError):
     code = "forbidden"
 
 
+class PasswordChangeNeeded(Forbidden):
+    """Somebody else chose the password of who asks: before anything else they choose their own."""
+
+    code = "password_change_needed"
+
+
 class TooManyTries(MagpieError):
     """Too many logins were refused: try again after `retry_after_s` seconds."""
 

@@ -200,7 +200,9 @@ class FrontSpec:
     """What the front process is started with. `expect` are the executors that may come; port 0 takes any free one.
 
     `max_queued_bytes` bounds the tensors of all requests that wait or run, `max_body_bytes` one request. `keys` is the
-    file of the API tokens that clients need; empty: they need none.
+    file of the API tokens that clients need; empty: they need none. `hosts` are the names by which clients may ask by
+    HTTP, beside addresses and the machine's own; None: any name. `certificate` and `key` are files (PEM)
+    for TLS on both ports; empty: no TLS.
     """
 
     socket: str
@@ -214,3 +216,6 @@ class FrontSpec:
     arena_bytes: int = 256 * 2**20
     report_s: float = 1.0
     keys: str = ""
+    hosts: tuple[str, ...] | None = None
+    certificate: str = ""
+    key: str = ""

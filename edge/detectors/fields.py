@@ -30,6 +30,7 @@ class Fields:
         for key in value:
             if not isinstance(key, str):
                 raise InvalidValue(f"{path}.{key}", key, "a field name")
+            checks.plain_text(path, key)
         self._value, self.path, self._taken = value, path, set[str]()
 
     def has(self, key: str) -> bool:
@@ -50,6 +51,7 @@ class Fields:
         value = self.raw(key)
         if not isinstance(value, str) or not value:
             raise InvalidValue(self.at(key), value, "a text")
+        checks.plain_text(self.at(key), value)
         if allowed:
             checks.one_of(self.at(key), value, allowed)
         return value
@@ -83,6 +85,7 @@ class Fields:
         value = self.raw(key)
         if not isinstance(value, list) or not value or not all(isinstance(v, str) and v for v in value):
             raise InvalidValue(self.at(key), value, "a list of at least one text")
+        checks.plain_text(self.at(key), value)
         checks.unique(self.at(key), value)
         return tuple(value)
 

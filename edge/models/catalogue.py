@@ -170,6 +170,7 @@ def _text(
         raise InvalidValue(f"{path}.{key}", value, allowed or "a text of at most 500 characters")
     if pattern is not None and not pattern.fullmatch(value):
         raise InvalidValue(f"{path}.{key}", value, allowed)
+    checks.plain_text(f"{path}.{key}", value)
     return value
 
 
@@ -196,5 +197,6 @@ def _names(row: Mapping[str, Any], key: str, path: str) -> tuple[str, ...]:
     value: Sequence[Any] = row.get(key, [])
     if not isinstance(value, list) or not all(isinstance(v, str) and v for v in value):
         raise InvalidValue(f"{path}.{key}", value, "a list of names of shipped descriptions")
+    checks.plain_text(f"{path}.{key}", value)
     checks.unique(f"{path}.{key}", value)
     return tuple(value)

@@ -16,17 +16,21 @@ import hmac
 import json
 import os
 import random
+import socket
 import ssl
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
 
 from edge.core.clock import Clock
 from edge.core.errors import InvalidValue, MagpieError
 from edge.core.journal_kinds import JournalKind
+from edge.core.link_local import link_local
 from edge.outputs.messages import WEBHOOK, DeliveryVerdict, Json, RetryPace, WaitingMessage, judge
 from edge.outputs.outbox import Outbox
 
@@ -40,7 +44,8 @@ _SECRET_PREFIX = "whsec_"
 
 @dataclass(frozen=True)
 class Receiver:
-    """Where messages go. `max_tries`: of one message whose answers speak of the message. `ca_file` "": the system's."""
+    """Where messages go. `max_tries`: of one message whose answers speak of the message. `ca_file` "": the system's.
+    `link_local`: also if its address is link-local."""
 
     id: str
     url: str
@@ -48,6 +53,7 @@ class Receiver:
     timeout_s: float = 10.0
     max_tries: int = 20
     ca_file: str = ""
+    link_local: bool = False
 
     @property
     def destination(self) -> str:
@@ -91,11 +97,46 @@ def content(site: str, kind: str, camera: str | None, message: str, utc_s: float
     return json.dumps(about, ensure_ascii=False).encode()
 
 
-class Poster:
-    """An HTTP client for one receiver. `secret()` is asked at each POST and may raise MagpieError."""
+class _LinkLocal(OSError):
+    """All addresses of a name are link-local."""
 
-    def __init__(self, receiver: Receiver, clock: Clock, secret: Callable[[], Awaitable[str]]) -> None:
-        self._receiver, self._clock, self._secret = receiver, clock, secret
+
+class _OffLink(AbstractResolver):
+    """Names by `resolver`, without link-local addresses. Asked at the time of sending, and what it answers is what is
+    connected to: a name that is changed after it was configured is refused all the same."""
+
+    def __init__(self, resolver: AbstractResolver) -> None:
+        self._resolver = resolver
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        """Raises OSError."""
+        found = await self._resolver.resolve(host, port, family)
+        good = [one for one in found if not link_local(one["host"])]
+        if found and not good:
+            raise _LinkLocal(_REFUSED)
+        return good
+
+    async def close(self) -> None:
+        await self._resolver.close()
+
+
+_REFUSED: Final = "its address is link-local, where clouds hand out credentials: the output's link_local allows it"
+
+
+class Poster:
+    """An HTTP client for one receiver. `secret()` is asked at each POST and may raise MagpieError. `resolver()` makes
+    what finds the addresses of names."""
+
+    def __init__(
+        self,
+        receiver: Receiver,
+        clock: Clock,
+        secret: Callable[[], Awaitable[str]],
+        resolver: Callable[[], AbstractResolver] = aiohttp.DefaultResolver,
+    ) -> None:
+        self._receiver, self._clock, self._secret, self._resolver = receiver, clock, secret, resolver
         self._session: aiohttp.ClientSession | None = None
 
     async def post(
@@ -103,6 +144,8 @@ class Poster:
     ) -> DeliveryVerdict:
         """One try. Raises nothing but MagpieError of the secret."""
         r = self._receiver
+        if not r.link_local and link_local(urlsplit(r.url).hostname or ""):  # an address is not asked for
+            return DeliveryVerdict("away", _REFUSED)
         secret = await self._secret()
         body = content(r.site, kind, camera, message, utc_s, data)
         now = self._clock.utc()
@@ -119,8 +162,9 @@ class Poster:
             return DeliveryVerdict("away", f"no answer within {r.timeout_s:g} s")
         except aiohttp.ClientConnectorCertificateError as error:
             return DeliveryVerdict("away", f"its certificate is not trusted: {_certificate(error.certificate_error)}")
-        except aiohttp.ClientConnectorDNSError:
-            return DeliveryVerdict("away", "its name is not known")
+        except aiohttp.ClientConnectorDNSError as error:
+            refused = isinstance(error.os_error, _LinkLocal)
+            return DeliveryVerdict("away", _REFUSED if refused else "its name is not known")
         except aiohttp.ClientConnectorError as error:
             return DeliveryVerdict("away", f"no connection: {os.strerror(error.errno) if error.errno else 'it failed'}")
         except (aiohttp.ClientError, OSError, ValueError) as error:
@@ -131,8 +175,9 @@ class Poster:
             context: ssl.SSLContext | bool = True
             if self._receiver.ca_file:
                 context = await asyncio.to_thread(ssl.create_default_context, cafile=self._receiver.ca_file)
+            resolver = self._resolver() if self._receiver.link_local else _OffLink(self._resolver())
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=_AT_ONCE, ssl=context),
+                connector=aiohttp.TCPConnector(limit=_AT_ONCE, ssl=context, resolver=resolver),
                 timeout=aiohttp.ClientTimeout(total=self._receiver.timeout_s),
                 auto_decompress=False,
                 trust_env=False,

@@ -39,7 +39,7 @@ from edge.runtime.serving_tables import DeviceTables
 from edge.runtime.supervisor import Supervisor
 from edge.runtime.tasks import BackgroundTasks
 from edge.serving.repository import Repository
-from edge.settings import ServingPlanning, ServingSettings
+from edge.settings import ServingPlanning, ServingSettings, WebSettings
 from scheduler.gpulets import reorganiser_events as r
 from scheduler.gpulets.fitting import Capacity
 from scheduler.gpulets.follow import plan_function, reorganiser_settings
@@ -52,7 +52,7 @@ class ServingRuntime:
     what cameras need; `reserve(share)` is called before executors take a share and after they gave it back: from then
     on cameras have the rest. `note(kind, data)` journals, `complain(code, message)` tells the operator. `keys`
     is the file of the API tokens that clients need; None: they need none. `changed` is told of each model that a client
-    loaded or unloaded."""
+    loaded or unloaded. `web`: names and certificate (ServingFront)."""
 
     def __init__(
         self,
@@ -68,6 +68,7 @@ class ServingRuntime:
         complain: Callable[[str, str], None],
         keys: Path | None = None,
         changed: Callable[[RepositoryCommand], None] = lambda _: None,
+        web: WebSettings | None = None,
     ) -> None:
         self.settings, self.planning = settings, settings.planning
         self._data, self._supervisor, self._caps, self._clock = data / "serving", supervisor, caps, clock
@@ -83,7 +84,7 @@ class ServingRuntime:
         self.cameras = CameraWatch(cameras, self.shares, lambda: self.planning, self._front_more)
         self.executors = Executors(supervisor, self._socket, clock, tell, note, spawn)
         self.front = ServingFront(
-            settings, self._socket, keys, front, supervisor, clock, self.executors.expected, tell, note
+            settings, self._socket, keys, front, supervisor, clock, self.executors.expected, tell, note, web
         )
         measuring = Measuring(
             settings, self.models, self.tables, self.shares, cameras,

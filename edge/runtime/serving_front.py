@@ -26,7 +26,7 @@ from edge.core.workers import FRONT
 from edge.runtime.process import WorkerMain
 from edge.runtime.serving_status import ServedCounts
 from edge.runtime.supervisor import Supervisor
-from edge.settings import ServingSettings
+from edge.settings import ServingSettings, WebSettings
 from scheduler.gpulets import reorganiser_events as r
 
 #: Seconds that the front has to answer the requests it has, when it is stopped.
@@ -38,8 +38,9 @@ FRONT_S_PER_REQUEST = 0.0006
 class ServingFront:
     """Clients' requests come to this process, which hands them to the executors that connect to it at `path`.
 
-    `main` is the process's main, `keys` the file of the API tokens that clients need (None: they need none), `expected`
-    the executors that it lets in. `tell(event)` is for the reorganiser, `note(kind, data)` journals."""
+    `main` is the process's main, `expected` are the executors that it lets in, `keys` is the file of the API tokens
+    that clients need (None: they need none, and ask by address, by the machine's name or one of `web.hosts`). The
+    certificate for TLS is that of `web`. `tell(event)` is for the reorganiser, `note(kind, data)` journals."""
 
     def __init__(
         self,
@@ -52,6 +53,7 @@ class ServingFront:
         expected: Mapping[str, ExpectExecutor],
         tell: Callable[[r.Event], None],
         note: JournalNote,
+        web: WebSettings | None = None,
     ) -> None:
         #: Where clients are answered; None until the front has told it once.
         self.listening: FrontListening | None = None
@@ -62,7 +64,7 @@ class ServingFront:
         self.counts = ServedCounts()
         self._settings, self._path, self._keys, self._main = settings, path, keys, main
         self._supervisor, self._clock, self._expected = supervisor, clock, expected
-        self._tell, self._note = tell, note
+        self._tell, self._note, self._web = tell, note, web or WebSettings()
         self._listens = False
 
     def start(
@@ -98,6 +100,7 @@ class ServingFront:
     def _spec(self) -> FrontSpec:
         """What the front is started with; when it is started again it listens where it listened before."""
         s, listening = self._settings, self.listening
+        tls = self._web.tls if s.tls else None
         return FrontSpec(
             str(self._path),
             tuple(self._expected.values()),
@@ -107,6 +110,10 @@ class ServingFront:
             (listening.grpc_port if listening else s.grpc.port),
             int(s.max_body_mb * 2**20),
             keys="" if self._keys is None else str(self._keys.absolute()),
+            # Another site's page has no token; where none is needed its name must not pass for the box's.
+            hosts=self._web.hosts if self._keys is None else None,
+            certificate="" if tls is None else str(Path(tls.certificate).absolute()),
+            key="" if tls is None else str(Path(tls.key).absolute()),
         )
 
     def _received(

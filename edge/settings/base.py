@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
+from edge.core.checks import plain_text
+from edge.core.errors import InvalidValue
 from edge.core.hours import SPAN_PATTERN
 
 IDENTIFIER_PATTERN = r"^[a-z0-9][a-z0-9_-]{0,62}$"
@@ -14,9 +16,23 @@ Identifier = Annotated[str, Field(pattern=IDENTIFIER_PATTERN, description="lower
 
 
 class Settings(BaseModel):
-    """Base: unknown keys fail, values do not change after they were checked."""
+    """Base: unknown keys fail, values do not change after they were checked, texts hold no hidden characters (but those
+    of the fields in `any_text`: passwords, contents of files)."""
 
+    any_text: ClassVar[frozenset[str]] = frozenset()
     model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True, allow_inf_nan=False)
+
+    @field_validator("*")
+    @classmethod
+    def _plain(cls, value: Any, info: ValidationInfo) -> Any:
+        if info.field_name in cls.any_text:
+            return value
+        try:
+            plain_text("", value)
+        except InvalidValue as error:
+            where = f"{error.path}: {error.given}" if error.path else error.given
+            raise ValueError(f"{error.allowed} (here: {where})") from None
+        return value
 
 
 def _reference(value: str) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from edge.core.alarms import Severity
+from edge.core.link_local import link_local
 from edge.settings.base import Identifier, SecretReference, Settings
 
 
@@ -60,6 +62,9 @@ class WebhookSettings(Settings):
     severities: tuple[Severity, ...] = Field((), max_length=3, description="of alarms; empty: all")
     secret_from: SecretReference = Field("", description="signs each POST; env:NAME, file:/path[#key] or secret:NAME")
     ca_file: str = Field("", max_length=1000, description="certificates to trust (PEM); empty: the system's")
+    link_local: bool = Field(
+        False, description="also to 169.254.0.0/16 and fe80::/10, where clouds hand out credentials"
+    )
     timeout_s: float = Field(10.0, ge=0.5, le=120, description="for one POST with its answer")
     max_tries: int = Field(20, ge=1, le=1000, description="of a message that is answered with an error")
     queue: QueueSettings = QueueSettings()
@@ -73,6 +78,12 @@ class WebhookSettings(Settings):
         if "@" in match[1]:
             raise ValueError("no user or password in the url: the receiver checks the signature (secret_from)")
         return value
+
+    @model_validator(mode="after")
+    def _not_link_local(self) -> WebhookSettings:
+        if not self.link_local and link_local(urlsplit(self.url).hostname or ""):
+            raise ValueError("url: an address that is not link-local (link_local: true allows it)")
+        return self
 
 
 class OutputsSettings(Settings):

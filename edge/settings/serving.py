@@ -68,6 +68,7 @@ class ServingSettings(Settings):
     access: Literal["token", "open"] | None = Field(
         None, description="whether clients need an API token; empty: open if it listens on this machine only"
     )
+    tls: bool = Field(False, description="https, and gRPC over TLS, with the certificate of web.tls")
     front_share: float = Field(0.05, ge=0, le=0.5, description="kept for the process that takes requests (CPU only)")
     max_body_mb: float = Field(64, gt=0, le=4096, description="larger requests are refused")
     uploads: bool = Field(False, description="clients may bring model files with a load request")

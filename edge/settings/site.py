@@ -56,6 +56,12 @@ class SiteSettings(Settings):
                 raise ValueError(f"rules[{number}].id: {rule!r} is there twice; each id once")
         return self
 
+    @model_validator(mode="after")
+    def _certificate_for_serving(self) -> SiteSettings:
+        if self.serving is not None and self.serving.tls and self.web.tls is None:
+            raise ValueError("serving.tls: only with web.tls, which names the certificate and its key")
+        return self
+
     def database(self) -> str:
         """The database URL with the default filled in."""
         return self.database_url or f"sqlite:///{Path(self.data_dir).absolute() / 'magpie.db'}"

@@ -43,8 +43,8 @@ class WebSettings(Settings):
     tls: TlsSettings | None = Field(None, description="https; empty: http")
     hosts: tuple[Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$")], ...] = Field(
         (),
-        description="names that the page may be asked for by, beside addresses, localhost and the machine's own; "
-        "empty: any name where people log in",
+        description="names that the page, and served models that need no token, may be asked for by, beside addresses, "
+        "localhost and the machine's own; empty: any name where people log in",
     )
 
     def page(self, port: int | None = None) -> str:

@@ -200,6 +200,7 @@ def _text(row: Mapping[str, Any], field: str, path: str) -> str:
     given = row.get(field)
     if not isinstance(given, str) or not 0 < len(given) <= 512:
         raise InvalidValue(f"{path}.{field}", given, "a text of 1 to 512 characters")
+    checks.plain_text(f"{path}.{field}", given)
     return given
 
 

@@ -23,18 +23,22 @@ from edge.core.layout import (
 )
 from edge.core.workers import FRONT
 from edge.runtime.serving_front import ServingFront, front_share_per_rate
-from edge.settings import ServingSettings
+from edge.settings import ServingSettings, WebSettings
 from scheduler.gpulets import reorganiser_events as r
 
 
 class Front:
-    def __init__(self) -> None:
+    def __init__(self, keys: Path | None = Path("/run/keys.json"), **more: object) -> None:
+        web = WebSettings.model_validate(
+            {"hosts": ["models.example.org"], "tls": {"certificate": "/etc/box.pem", "key": "/etc/box.key"}}
+        )
         self.written, self.supervisor, self.clock = Written(), Supervised(), ManualClock(10.0)
         self.expected = {"executor-0": ExpectExecutor("executor-0", "secret")}
-        settings = ServingSettings.model_validate({"http": {"port": 0}, "front_share": 0.07, "max_body_mb": 2})
+        settings = ServingSettings.model_validate({"http": {"port": 0}, "front_share": 0.07, "max_body_mb": 2} | more)
         self.front = ServingFront(
-            settings, Path("/run/front.sock"), Path("/run/keys.json"), lambda *_: None, self.supervisor,  # type: ignore[arg-type]
+            settings, Path("/run/front.sock"), keys, lambda *_: None, self.supervisor,  # type: ignore[arg-type]
             self.clock, self.expected, self.written.events.append, self.written.note,
+            web,
         )  # fmt: skip
         self.reports: list[TrafficReport] = []
         self.commands: list[RepositoryCommand] = []
@@ -64,6 +68,17 @@ def test_it_is_started_with_the_executors_that_may_come_and_again_at_the_same_po
     box.expected.clear()
     again = box.spec()
     assert (again.http_port, again.grpc_port, again.expect) == (8123, 8124, ())
+
+
+def test_where_nobody_needs_a_token_the_front_knows_the_boxs_names() -> None:
+    assert Front().spec().hosts is None
+    assert Front(keys=None).spec().hosts == ("models.example.org",)
+
+
+def test_tls_has_the_pages_certificate_where_it_is_asked_for() -> None:
+    assert (Front().spec().certificate, Front().spec().key) == ("", "")
+    spec = Front(tls=True).spec()
+    assert (spec.certificate, spec.key) == ("/etc/box.pem", "/etc/box.key")
 
 
 def test_one_that_is_started_again_gets_the_routes_in_force() -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import socket
+import ssl
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 import tritonclient.grpc as grpc_client
@@ -20,6 +24,7 @@ import tritonclient.http as http_client
 from front_kit import HeldExecutor, doubled, route, version
 from tritonclient.utils import InferenceServerException
 
+from edge.appliance.metrics import front_statistics
 from edge.commands.front_process import front_process
 from edge.core.layout import (
     ExecutorConnected,
@@ -227,3 +232,53 @@ async def test_nothing_of_torch_is_imported_for_the_front() -> None:
     made = await asyncio.create_subprocess_exec(sys.executable, "-c", code, stdout=asyncio.subprocess.PIPE)
     out, _ = await made.communicate()
     assert out.decode().strip() == "False"
+
+
+def test_a_front_that_nobody_needs_a_token_for_refuses_other_names(tmp_path: Path) -> None:
+    running = Running(
+        FrontSpec(str(tmp_path / "front.sock"), http_port=0, grpc_port=None, hosts=("models.example.org",))
+    )
+    try:
+        url = f"http://127.0.0.1:{running.wait(FrontListening).http_port}/v2"
+        for host, status in (("127.0.0.1", 200), ("models.example.org", 200), ("evil.example", 421)):
+            assert httpx.get(url, headers={"host": host}).status_code == status, host
+    finally:
+        running.worker.kill()
+        running.worker.join(10.0)
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificate")
+def test_both_ports_speak_tls_alone_where_there_is_a_certificate(tmp_path: Path) -> None:
+    certificate, key = str(tmp_path / "box.pem"), str(tmp_path / "box.key")
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+         "-keyout", key, "-out", certificate, "-subj", "/CN=box", "-addext", "subjectAltName=IP:127.0.0.1"],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    socket_path = str(tmp_path / "front.sock")
+    running = Running(FrontSpec(socket_path, http_port=0, grpc_port=0, certificate=certificate, key=key))
+    try:
+        ports = running.wait(FrontListening)
+        trusted = ssl.create_default_context(cafile=certificate)
+        url = f"127.0.0.1:{ports.http_port}/v2/health/live"
+        assert httpx.get(f"https://{url}", verify=trusted).json() == {"live": True}
+        with pytest.raises(httpx.ConnectError, match="certificate"):
+            httpx.get(f"https://{url}")
+        with pytest.raises(httpx.TransportError):
+            httpx.get(f"http://{url}")
+        plain = {"url": f"127.0.0.1:{ports.grpc_port}"}
+        assert grpc_client.InferenceServerClient(**plain, ssl=True, root_certificates=certificate).is_server_live()
+        with pytest.raises(InferenceServerException):
+            grpc_client.InferenceServerClient(**plain).is_server_live(client_timeout=5.0)
+        with pytest.raises(InferenceServerException):  # a certificate that nobody vouches for
+            grpc_client.InferenceServerClient(**plain, ssl=True).is_server_live(client_timeout=5.0)
+        http = http_client.InferenceServerClient(
+            f"127.0.0.1:{ports.http_port}", ssl=True, ssl_context_factory=lambda: trusted
+        )
+        assert http.is_server_live()
+        # The control process asks its own front so (edge.appliance.metrics).
+        front = {"up": True, "http": {"host": "127.0.0.1", "port": ports.http_port}}
+        assert asyncio.run(front_statistics(front, tls=True)) == []
+    finally:
+        running.worker.kill()
+        running.worker.join(10.0)

@@ -80,3 +80,12 @@ def test_a_name_that_is_no_folder_is_no_model() -> None:
 def test_admission_is_asked_of_one_thing(body: dict[str, Any]) -> None:
     with pytest.raises(InvalidValues):
         parse(AdmissionRequest, body)
+
+
+def test_tls_of_served_models_needs_the_pages_certificate() -> None:
+    tls = {"certificate": "/etc/box.pem", "key": "/etc/box.key"}
+    with pytest.raises(InvalidValues, match=r"web\.tls"):
+        parse(SiteSettings, {"serving": {"tls": True}})
+    site = parse(SiteSettings, {"serving": {"tls": True}, "web": {"tls": tls}})
+    assert site.serving is not None
+    assert site.serving.tls

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import uvloop
 from oip_double import NumpyService
 
+from web.hosts import Hosts
 from web.oip.app import create_oip_app
 from web.oip.gate import Gate, open_to_all
 from web.oip.grpc_server import OipGrpcServer
@@ -32,14 +33,14 @@ class Running:
 
 
 @contextlib.contextmanager
-def running(gate: Gate = open_to_all, **limits: int) -> Iterator[Running]:
-    """A service with both transports; `gate` and `limits` as create_oip_app's."""
+def running(gate: Gate = open_to_all, hosts: Hosts | None = None, **limits: int) -> Iterator[Running]:
+    """A service with both transports; `gate`, `hosts` and `limits` as create_oip_app's."""
     started: list[Running] = []
     up, end = threading.Event(), asyncio.Event()
 
     async def main() -> None:
         service = NumpyService()
-        http = OipHttpServer(create_oip_app(service, gate=gate, **limits), "127.0.0.1", 0)
+        http = OipHttpServer(create_oip_app(service, gate=gate, hosts=hosts, **limits), "127.0.0.1", 0)
         grpc = OipGrpcServer(service, "127.0.0.1", 0, limits.get("max_body_bytes", 64 * 2**20), gate=gate)
         await http.start()
         await grpc.start()

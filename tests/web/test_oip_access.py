@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import queue
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from tritonclient.utils import InferenceServerException
 from edge.access.credentials import digest
 from edge.access.front_keys import FrontKey, FrontKeys, write_keys
 from edge.core.clock import SystemClock
+from web.hosts import Hosts
 
 VIEWER, OPERATOR = {"authorization": "Bearer v"}, {"authorization": "Bearer o"}
 
@@ -94,3 +96,31 @@ def test_grpc_streams(server: Running, headers: dict[str, str], good: bool) -> N
     assert (result is not None) == good
     client.stop_stream()
     client.close()
+
+
+def test_an_open_port_is_asked_by_the_boxs_own_names_only() -> None:
+    """A page whose name was made to point here sends its own name as Host and as Origin: both are the same."""
+    with running(hosts=Hosts(["models.example.org"], "cabinet-7")) as started:
+        rebound = {"host": "evil.example:8000", "origin": "http://evil.example:8000"}
+        unload = "/v2/repository/models/echo_fp32/unload"
+        for method, path in (("POST", unload), ("POST", "/v2/models/echo_fp32/infer"), ("GET", "/v2/models/stats")):
+            refused = httpx.request(method, started.url + path, headers=rebound)
+            assert refused.status_code == 421
+            assert "evil.example" in refused.json()["error"]
+            assert "web.hosts" in refused.json()["error"]
+        assert started.service.asked == []
+        for host in ("models.example.org", "cabinet-7:8000", "127.0.0.1.", "localhost"):
+            assert httpx.get(f"{started.url}/v2/models/stats", headers={"host": host}).status_code == 200, host
+        assert httpx.post(started.url + unload).status_code == 200
+        assert started.service.asked == [("unload", "echo_fp32", {})]
+
+
+def test_a_request_without_a_name_is_no_browsers() -> None:
+    with running(hosts=Hosts([], "cabinet-7")) as started:
+        address, _, port = started.http.partition(":")
+        with socket.create_connection((address, int(port)), timeout=10) as sock:
+            sock.sendall(b"GET /v2/health/live HTTP/1.0\r\n\r\n")
+            assert sock.recv(4096).startswith(b"HTTP/1.1 200")
+        with socket.create_connection((address, int(port)), timeout=10) as sock:
+            sock.sendall(b"GET /v2 HTTP/1.1\r\nhost: localhost\r\nhost: evil.example\r\n\r\n")
+            assert sock.recv(4096).startswith(b"HTTP/1.1 421"), "no name of several may be another's"

@@ -298,6 +298,29 @@ async def test_one_logs_in_and_comes_where_one_wanted_to_go(browser: Any, guarde
     await page.close()
 
 
+async def test_a_password_that_somebody_else_chose_is_all_there_is(
+    browser: Any, guarded: WebServer, door: Door
+) -> None:
+    door.user("root", "admin")
+    door.access.records.add_user("eve", "viewer", None, door.hash, True, "test")
+    found = await opened(browser, guarded, "#/login")
+    page = found.page
+    await page.get_by_label("Name").fill("eve")
+    await page.get_by_label("Password").fill(PASSWORD)
+    await page.get_by_role("button", name="Log in").click()
+    await page.get_by_role("heading", name="Choose your password").wait_for()
+    await page.reload()
+    await page.get_by_role("heading", name="Choose your password").wait_for()
+    assert await page.get_by_role("navigation").count() == 0
+    assert found.complaints == [], "nothing is asked that would be refused"
+    await page.get_by_label("Current password").fill(PASSWORD)
+    for label in ("New password", "New password once more"):
+        await page.get_by_label(label, exact=True).fill("quite another 1")
+    await page.get_by_role("button", name="Change password").click()
+    await page.get_by_role("heading", name="Cameras").wait_for()
+    await page.close()
+
+
 async def test_too_many_tries_are_told_with_the_time_to_wait(browser: Any, guarded: WebServer, door: Door) -> None:
     door.user("root", "admin")
     door.user("ann", "viewer")

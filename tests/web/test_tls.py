@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import ssl
 import subprocess
 from pathlib import Path
 
+import grpc
 import httpx
 import pytest
 import websockets
 from appliance_double import DictAppliance
+from oip_double import NumpyService
 
 from edge.core.errors import InvalidValue
 from edge.settings import TlsSettings
 from web.app import create_app
+from web.oip.grpc_server import OipGrpcServer
 from web.server import WebServer
 from web.tls import Tls
 
@@ -116,3 +120,44 @@ async def test_a_changed_certificate_is_taken_without_dropping_connections(tmp_p
                 await stranger.get("/livez")
     finally:
         await server.stop()
+
+
+async def test_grpc_takes_a_changed_certificate_and_keeps_open_connections(tmp_path: Path) -> None:
+    one, two = made(tmp_path, "one"), made(tmp_path, "two")
+    now = TlsSettings(certificate=str(tmp_path / "now.pem"), key=str(tmp_path / "now.key"))
+
+    def put(settings: TlsSettings) -> None:
+        shutil.copy(settings.certificate, now.certificate)
+        shutil.copy(settings.key, now.key)
+
+    put(one)
+    tls = Tls(now)
+    server = OipGrpcServer(NumpyService(), "127.0.0.1", 0, tls=tls)
+    await server.start()
+
+    def channel(trusted: TlsSettings) -> grpc.aio.Channel:
+        # A pool of its own: channels to one address otherwise share their connections.
+        own = [("grpc.use_local_subchannel_pool", 1)]
+        credentials = grpc.ssl_channel_credentials(Path(trusted.certificate).read_bytes())
+        return grpc.aio.secure_channel(f"127.0.0.1:{server.port}", credentials, options=own)
+
+    async def asked(of: grpc.aio.Channel) -> bytes:
+        call = of.unary_unary("/inference.GRPCInferenceService/ServerLive")
+        return bytes(await call(b"", timeout=20.0))
+
+    try:
+        async with channel(one) as before, channel(two) as after, channel(one) as late:
+            live = await asked(before)
+            put(two)
+            assert await asyncio.to_thread(tls.reload)
+            assert await asked(after) == live
+            with pytest.raises(grpc.aio.AioRpcError):
+                await asked(late)
+            assert await asked(before) == live
+            Path(now.key).write_text("no key")
+            with pytest.raises(InvalidValue):
+                tls.reload()
+            async with channel(two) as still:
+                assert await asked(still) == live
+    finally:
+        await server.stop(0.1)

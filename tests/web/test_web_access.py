@@ -129,6 +129,39 @@ async def test_every_route_asks_for_its_role(app: FastAPI, door: Door, service: 
             assert answer.status_code not in (401, 403, 500), (method, path, row.least, answer.text)
 
 
+async def test_a_password_that_somebody_else_chose_is_changed_first(
+    app: FastAPI, door: Door, service: DictAppliance
+) -> None:
+    door.access.records.add_user("eve", "admin", None, door.hash, True, "test")
+    may = {"GET /api/v1/me", "POST /api/v1/me/password", "GET /api/v1/setup", "POST /api/v1/logout"}
+    async with browser(app) as eve:
+        await log_in(eve, "eve")
+        before = (len(service.journal), dict(service.in_force), len(service.kept))
+        for method, template in _routes():
+            row = roles.row_of(method, template)
+            assert row is not None
+            assert row.before_change == (f"{method} {template}" in may), template
+            if method in ("WS", "MOUNT") or row.least is None or row.before_change:
+                continue
+            answer = await eve.request(method, f"http://box{_filled(template)}", json={})
+            assert answer.status_code == 403, (method, template)
+            assert method == "HEAD" or code(answer) == "password_change_needed", template
+        assert (len(service.journal), dict(service.in_force), len(service.kept)) == before
+        assert (await eve.get("/setup")).json()["logged_in"] is True
+        own = {"current": PASSWORD, "new": "quite another 1"}
+        assert (await eve.get("/me")).json()["must_change"] is True
+        assert (await eve.post("/me/password", json=own)).status_code == 204
+        assert (await eve.get("/users")).status_code == 200
+        assert (await eve.post("/logout")).status_code == 204
+
+
+async def test_a_program_goes_on_while_its_user_has_to_change_the_password(app: FastAPI, door: Door) -> None:
+    header = door.person("viewer")
+    door.access.records.change_user("viewer-all", {"must_change": True}, "test")
+    async with browser(app) as client:
+        assert (await client.get("/overview", headers=header)).status_code == 200
+
+
 async def test_a_route_without_a_row_is_refused(app: FastAPI, door: Door) -> None:
     @app.get("/api/v1/forgotten")
     async def forgotten() -> dict[str, bool]:
@@ -312,6 +345,32 @@ async def test_a_login_link_works_once(app: FastAPI, door: Door) -> None:
     door.clock.advance(11)
     async with browser(app) as client:
         assert (await client.post("/login/link", json={"token": late})).status_code == 401
+
+
+@pytest.mark.parametrize("kind", ["login", "setup"])
+async def test_bad_links_do_not_shut_a_good_one_out(app: FastAPI, door: Door, kind: str) -> None:
+    async def use(client: httpx.AsyncClient, link: str) -> int:
+        if kind == "login":
+            return (await client.post("/login/link", json={"token": link})).status_code
+        body = {"token": link, "name": "ann", "password": PASSWORD}
+        return (await client.post("/setup", json=body)).status_code
+
+    if kind == "login":
+        door.access.records.add_user("demo", "admin", None, None, False, "test")
+    link = await (door.access.login_link_for("demo") if kind == "login" else door.access.setup_link())
+    for number in range(110):  # from everywhere, more than one name may be tried
+        async with browser(app, f"198.51.100.{number}") as stranger:
+            assert await use(stranger, f"guess-{number}") == 401
+    async with browser(app) as client:  # more than one name may be tried from one address
+        assert [await use(client, f"old-{number}") for number in range(8)] == [401] * 8
+        # The same bad one again and again has to wait, and so has one address in the end.
+        assert [await use(client, "again") for _ in range(7)] == [401] * 5 + [429] * 2
+        assert await use(client, link) == 200
+        bad = [await use(client, f"bad-{number}") for number in range(30)]
+        assert bad == [401 if kind == "login" else 409] * 17 + [429] * 13
+    with door.database.read() as c:
+        names = {r.changed_by for r in c.exec_driver_sql("SELECT changed_by FROM audit WHERE subject = 'login'").all()}
+    assert names == {"(link)" if kind == "login" else "(set-up)"}, "no part of a link is on record"
 
 
 # --- sessions and tokens
@@ -526,6 +585,7 @@ async def test_users_are_kept_in_order(app: FastAPI, door: Door) -> None:
         assert "password" not in made.json()
         await log_in(eve, "eve")
         assert (await eve.get("/me")).json()["must_change"] is True
+        assert (await eve.get("/cameras")).status_code == 403
         assert (await eve.post("/me/password", json={"current": "wrong", "new": "quite another 1"})).status_code == 422
         own = {"current": PASSWORD, "new": "quite another 1"}
         assert (await eve.post("/me/password", json=own)).status_code == 204
@@ -783,6 +843,25 @@ async def server(app: FastAPI) -> AsyncIterator[WebServer]:
     await server.start()
     yield server
     await server.stop()
+
+
+async def test_the_live_socket_waits_for_a_password_of_ones_own(server: WebServer, door: Door) -> None:
+    door.access.records.add_user("eve", "viewer", None, door.hash, True, "test")
+    base = f"127.0.0.1:{server.port}/api/v1"
+    async with httpx.AsyncClient(base_url=f"http://{base}") as eve:
+        await log_in(eve, "eve")
+        cookie = {"cookie": "; ".join(f"{k}={v}" for k, v in eve.cookies.items())}
+        with pytest.raises(websockets.InvalidStatus) as refused:
+            async with websockets.connect(f"ws://{base}/live", additional_headers=cookie):
+                pass
+        answer = refused.value.response
+        assert answer.status_code == 403
+        assert json.loads(answer.body or b"")["error"]["code"] == "password_change_needed"
+        own = {"current": PASSWORD, "new": "quite another 1"}
+        assert (await eve.post("/me/password", json=own)).status_code == 204
+        async with websockets.connect(f"ws://{base}/live", additional_headers=cookie) as socket:
+            await socket.send("{}")
+            assert isinstance(await socket.recv(), bytes)
 
 
 async def test_the_live_socket_shows_what_the_caller_may_see(

@@ -220,6 +220,17 @@ async def test_headers_drop_by_drop_gain_no_time(server: WebServer, monkeypatch:
     writer.close()
 
 
+async def test_headers_without_end_are_not_kept(server: WebServer) -> None:
+    for size, status in ((12 * 1024, b" 200 "), (17 * 1024, b" 400 ")):
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(b"GET /livez HTTP/1.1\r\nhost: x\r\nconnection: close\r\nx: " + b"a" * size)
+        if status == b" 200 ":
+            writer.write(b"\r\n\r\n")
+        async with asyncio.timeout(10):
+            assert status in await reader.read(), size
+        writer.close()
+
+
 async def test_a_body_that_does_not_come_is_given_up(server: WebServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parts, "_BODY_S", 0.2)
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)

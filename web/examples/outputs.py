@@ -32,6 +32,7 @@ WEBHOOK: Final[Example] = WEBHOOK_SETTINGS | {
     "ca_file": "",
     "timeout_s": 10.0,
     "max_tries": 20,
+    "link_local": False,
     "queue": _QUEUE,
     "state": _OUTPUT_STATE,
 }

@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from edge.core.errors import InvalidValue, MagpieError, NotFound, NotLoggedIn, Overloaded
 from edge.core.oip import InferenceService, ModelMetadata, TensorSpec
+from web.hosts import Hosts
 from web.oip import inference, openapi
 from web.oip.gate import Gate, bearer, let_in, open_to_all
 from web.oip.inference import Body
@@ -57,15 +58,36 @@ def create_oip_app(
     max_json_bytes: int = 8 * 2**20,
     max_held_bytes: int = 512 * 2**20,
     gate: Gate = open_to_all,
+    hosts: Hosts | None = None,
 ) -> ASGIApp:
     """The app over `service`.
 
     `max_body_bytes` bounds one body, before and after decompression; `max_json_bytes` the JSON of an inference request
     (while it is parsed nothing else is answered; tensors belong into the binary part); `max_held_bytes` all bodies
     that are held at a time, beyond which requests are turned away as Overloaded. `gate` says who may ask; health is
-    open to all.
+    open to all. `hosts`: names under which it may be asked for; None: any.
     """
-    return _OipApp(service, max_body_bytes, max_json_bytes, max_held_bytes, gate)
+    app = _OipApp(service, max_body_bytes, max_json_bytes, max_held_bytes, gate)
+    return app if hosts is None else _ByOwnName(app, hosts)
+
+
+class _ByOwnName:
+    """Refuses requests by a name that is not the box's: a page whose name was made to point here (DNS rebinding) is of
+    the same site as this port in a browser's eyes, whatever `Origin` says."""
+
+    def __init__(self, app: ASGIApp, hosts: Hosts) -> None:
+        self._app, self._hosts = app, hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        given = [value.decode("latin-1") for name, value in scope.get("headers", ()) if name == b"host"]
+        misnamed = self._hosts.refused_of(given)
+        if misnamed is None:
+            await self._app(scope, receive, send)
+            return
+        body = _error(f"{misnamed!r} is no name of this box: ask for it by address, or name it in web.hosts")
+        headers = [(b"content-length", str(len(body)).encode()), (b"connection", b"close"), _JSON]
+        await send({"type": "http.response.start", "status": 421, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
 
 
 class _OipApp:

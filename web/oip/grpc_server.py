@@ -19,6 +19,7 @@ from web.oip.gate import Gate, bearer, let_in, open_to_all
 from web.oip.messages import Messages
 from web.oip.names import model_name, version_name
 from web.oip.statuses import grpc_status, unexpected
+from web.tls import Tls
 
 SERVICE: Final = "inference.GRPCInferenceService"
 EXTENSIONS: Final = ("parameters",)
@@ -47,7 +48,7 @@ _Handler = Callable[[Any, _Context], Awaitable[Any]]
 class OipGrpcServer:
     """Serves `service` at host:port between `start` and `stop`. Port 0 takes any free one; `port` tells which.
     `setting` names the port's setting in errors; `max_message_bytes` bounds one message, both ways; `gate` says who may
-    ask (health is open to all)."""
+    ask (health is open to all); with `tls` over TLS."""
 
     def __init__(
         self,
@@ -57,7 +58,9 @@ class OipGrpcServer:
         max_message_bytes: int = 64 * 2**20,
         setting: str = "serving.grpc.port",
         gate: Gate = open_to_all,
+        tls: Tls | None = None,
     ) -> None:
+        self._tls = tls
         self._gate = gate
         self._service, self._host, self._asked = service, host, port
         self._max_message, self._setting = max_message_bytes, setting
@@ -81,7 +84,7 @@ class OipGrpcServer:
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, self._handlers()),))
         where = f"[{self._host}]:{self._asked}" if ":" in self._host else f"{self._host}:{self._asked}"
         try:
-            self._bound = server.add_insecure_port(where)
+            self._bound = self._listen(server, where)
         except RuntimeError:
             self._bound = 0
         if not self._bound:
@@ -89,6 +92,20 @@ class OipGrpcServer:
             raise Unavailable(f"served inference cannot listen on {where} (gRPC)", hint)
         await server.start()
         self._server = server
+
+    def _listen(self, server: grpc.aio.Server, where: str) -> int:
+        if self._tls is None:
+            return int(server.add_insecure_port(where))
+        tls, last = self._tls, self._tls.pair
+
+        def changed() -> grpc.ServerCertificateConfiguration | None:
+            nonlocal last  # asked at each handshake
+            if tls.pair == last:
+                return None
+            last = tls.pair
+            return _certificate(last)
+
+        return int(server.add_secure_port(where, grpc.dynamic_ssl_server_credentials(_certificate(last), changed)))
 
     async def stop(self, grace_s: float = 5.0) -> None:
         """Stop listening; calls that run may finish in `grace_s`. Safe to call twice."""
@@ -264,6 +281,11 @@ class OipGrpcServer:
             answer.outputs.add(name=tensor.name, datatype=tensor.datatype, shape=tensor.array.shape)
             answer.raw_output_contents.append(bytes(codec.to_raw(tensor)))
         return answer
+
+
+def _certificate(pair: tuple[bytes, bytes]) -> grpc.ServerCertificateConfiguration:
+    certificate, key = pair
+    return grpc.ssl_server_certificate_configuration([(key, certificate)])
 
 
 async def _no_shared_memory(_: bytes, context: _Context) -> bytes:

@@ -129,7 +129,7 @@ async def me(request: Request, caller: Caller) -> Any:
             "kind": caller.kind,
             "csrf": csrf_token(secret) if access is not None and caller.kind == "session" else None,
             "expires_utc_s": caller.expires_utc_s,
-            "must_change": access is not None and await access.users.must_change(caller),
+            "must_change": caller.must_change,
         },
         headers=_PRIVATE,
     )
@@ -160,7 +160,8 @@ async def users(access: Door) -> Any:
     openapi_extra=takes("NewUser", {"name": "ann", "role": "operator", "cameras": None, "password": "…"}),
 )
 async def add_user(body: Body, access: Door, by: Who) -> Any:
-    """Add a user. They should change the password: `must_change` says so until they did."""
+    """Add a user. They must choose a password of their own before anything else (`must_change`): until then all
+    other requests get 403 `password_change_needed`."""
     asked = parse_private(NewUser, body)
     return Json(await access.users.add(asked.model_dump(), by), 201)
 

@@ -5,10 +5,9 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { Banner, Header } from "./header";
 import type { PageProps } from "./pages/index";
 import { PAGES } from "./pages/index";
-import { LoginPage, SetupPage } from "./pages/login";
+import { LoginPage, OwnPasswordPage, SetupPage } from "./pages/login";
 import { Live } from "./parts/live";
 import { LiveContext } from "./parts/live_picture";
-import { PasswordDialog } from "./parts/password";
 import { Empty, ErrorBox, Loading } from "./parts/states";
 import { Toasts } from "./parts/toasts";
 import type { Route } from "./router";
@@ -56,6 +55,7 @@ function Root() {
     );
   }
   if (session.me === null) return null;
+  if (session.me.must_change) return <OwnPasswordPage me={session.me} changed={actions.refresh} onLogOut={actions.logOut} />;
   return <Shell me={session.me} route={route} actions={actions} theme={theme} onTheme={setTheme} />;
 }
 
@@ -78,7 +78,6 @@ function Shell({ me, route, actions, theme, onTheme }: ShellProps) {
   const now_s = useNow(known.offset_s);
   const [live, setLive] = useState<Live | null>(null);
   const [connected, setConnected] = useState<boolean | null>(null);
-  const [mustChange, setMustChange] = useState(me.must_change);
   const main = useRef<HTMLElement>(null);
   const { overview } = known;
   const page = PAGES.find((p) => p.name === route.page);
@@ -139,7 +138,6 @@ function Shell({ me, route, actions, theme, onTheme }: ShellProps) {
         <Shown page={page?.name ?? null} known={known} me={me} now_s={now_s} />
       </main>
       <Toasts />
-      {mustChange && me.kind === "session" && <PasswordDialog me={me} must onClose={() => setMustChange(false)} />}
     </LiveContext.Provider>
   );
 }

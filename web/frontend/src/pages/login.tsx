@@ -3,9 +3,11 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 
+import type { Me } from "../api";
 import { ApiError, ask } from "../api";
 import { Mark } from "../header";
 import { FormProblems, TextField } from "../parts/form";
+import { PasswordForm } from "../parts/password";
 import type { Json } from "../parts/schema_form";
 import { useForm } from "../parts/schema_form";
 import { ErrorBox, Loading } from "../parts/states";
@@ -247,6 +249,22 @@ export function SetupPage({ route, entered }: Props) {
           {form.busy ? "One moment…" : "Set up and log in"}
         </button>
       </form>
+    </Frame>
+  );
+}
+
+interface OwnPasswordProps {
+  me: Me;
+  changed: () => Promise<void>;
+  onLogOut: () => Promise<void>;
+}
+
+/** All that one sees before one has a password that nobody else chose. */
+export function OwnPasswordPage({ me, changed, onLogOut }: OwnPasswordProps) {
+  return (
+    <Frame title="Choose your password">
+      <p>This password was chosen by somebody else. Choose your own to go on.</p>
+      <PasswordForm me={me} onDone={() => void changed()} instead="Log out" onInstead={() => void onLogOut()} />
     </Frame>
   );
 }

@@ -131,6 +131,7 @@ function webhookGroups(secrets: string[], cameras: { id: string; name: string }[
         { path: "ca_file", label: "Certificates" },
         { path: "timeout_s", label: "Wait for an answer", unit: "s" },
         { path: "max_tries", label: "Tries" },
+        { path: "link_local", label: "Link-local addresses too" },
         ...queueFields(),
       ],
     },
