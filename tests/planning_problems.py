@@ -1,11 +1,13 @@
-"""Window problems for tests: hypothesis strategies and small hand-made ones."""
+"""Window problems for tests: hypothesis strategies, small hand-made ones, and the rules that every plan keeps."""
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import strategies as st
 
 from edge.core.profiles import InferenceProfile
-from edge.core.window import RetrainingOption, StreamProblem, WindowProblem
+from edge.core.window import RetrainingOption, StreamProblem, WindowPlan, WindowProblem
+from scheduler.timeline import evaluate
 
 LINEAR = InferenceProfile("linear", 0.5)
 SUBSAMPLED = InferenceProfile("subsampling", 0.25, (1.0, 2.0, 4.0, 8.0, 16.0), (1.0, 0.78, 0.6, 0.33, 0.1))
@@ -63,3 +65,28 @@ def table21_w2(start_a: float, start_b: float) -> WindowProblem:
     b = (RetrainingOption("Cfg1B", 0.98, 80.0), RetrainingOption("Cfg2B", 0.90, 70.0))
     streams = (StreamProblem("videoA", start_a, profile, a), StreamProblem("videoB", start_b, profile, b))
     return WindowProblem("table21_w2", 3.0, 120.0, streams, delta=0.05, a_min=0.4)
+
+
+def check_rules(problem: WindowProblem, found: WindowPlan) -> None:
+    """Every rule that a plan must keep, whoever made it."""
+    assert found.segments[0].start_s == pytest.approx(problem.label_delay_s)
+    starts = [s.start_s for s in found.segments]
+    assert starts == sorted(starts)
+    assert starts[-1] < problem.window_s
+    ids = {s.id for s in problem.streams}
+    for segment in found.segments:
+        assert set(segment.streams) == ids
+        total = 0.0
+        for a in segment.streams.values():
+            assert a.inference_share >= 0
+            assert a.retraining_share >= 0
+            assert max(a.inference_share, a.retraining_share) <= 1 + 1e-6
+            assert a.retrain_config is not None or a.retraining_share == 0
+            total += a.inference_share + a.retraining_share
+        assert total <= problem.num_gpus + 1e-6
+    outcome = evaluate(problem, found.segments)
+    assert found.objective == pytest.approx(outcome.objective, abs=1e-12)
+    if problem.a_min is not None:
+        for stream, low in outcome.lowest.items():
+            said = any(f.camera == stream for f in found.faults)
+            assert said or low >= problem.a_min - 1e-6, f"{stream} is under the floor and no fault says so"
