@@ -97,7 +97,7 @@ class Boundary:
                 r.window.settings.rollback_margin,
             )
             if reason is not None:
-                back = r.students.versions.roll_back(camera, None, NOBODY, reason)
+                back = r.students.versions.roll_back(camera, None, NOBODY, reason, judged=result.version)
                 self._spawn(back, f"roll back {camera.id}")
         self.not_measured(result.window, camera.id)
 

@@ -57,12 +57,31 @@ class Versions:
             camera.version = await self._records.ask(self._store.roll_back, camera.id, "swap", str(error), to=before.id)
             raise
 
-    async def roll_back(self, camera: CameraRuntime, to: str | None, by: str, reason: RollBackReason) -> ModelVersion:
-        """Put an earlier version in force now (None: the parent). Raises NotFound, Conflict, MagpieError."""
-        if to is not None and (await self._records.ask(self._store.version, to)).spec != camera.version.spec:
+    async def roll_back(
+        self, camera: CameraRuntime, to: str | None, by: str, reason: RollBackReason, *, judged: str | None = None
+    ) -> ModelVersion:
+        """Put an earlier version in force now (None: the parent), after what is being judged; returns what is in force.
+        With `judged` nothing is done where another version than that one is in force by then.
+
+        Raises NotFound, Conflict, MagpieError; what was in force before is in force again then.
+        """
+        async with camera.judging:
+            if judged is not None and camera.version.id != judged:
+                return camera.version
+            return await self._roll_back(camera, to, by, reason)
+
+    async def _roll_back(self, camera: CameraRuntime, to: str | None, by: str, reason: RollBackReason) -> ModelVersion:
+        before = camera.version
+        if to is not None and (await self._records.ask(self._store.version, to)).spec != before.spec:
             raise Conflict(f"{to} is another kind of student than the camera's settings ask for")
         camera.version = await self._records.ask(self._store.roll_back, camera.id, by, reason.words, to=to)
-        await self._switch(camera, camera.version)
+        try:
+            await self._switch(camera, camera.version)
+        except MagpieError as error:
+            if camera.worker_up:
+                camera.version = await self._records.ask(self._store.promote, before.id, "swap", str(error))
+                raise
+            # Its next start loads the version in force.
         self._note(
             "model.rolled_back",
             camera=camera.id,

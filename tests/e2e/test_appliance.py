@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from running_kit import running, until
 
-from edge.core.errors import InvalidValue, InvalidValues, LabelError, NotFound, WeightsError
+from edge.appliance.appliance import Appliance
+from edge.core.errors import Conflict, InvalidValue, InvalidValues, LabelError, NotFound, WeightsError
+from edge.core.models import ModelVersion
 from edge.settings import SiteSettings
 from edge.simulation.replay import replayed
 from edge.store.retention import RetentionLimits
@@ -128,6 +130,21 @@ async def test_cameras_come_and_go_and_bad_ones_are_refused(site: Callable[..., 
         )
 
 
+def in_force(appliance: Appliance, camera: str) -> str:
+    return str(appliance.services.cameras.one(camera)["state"]["model_version"])
+
+
+async def put_a_copy_in_force(appliance: Appliance, camera: str) -> str:
+    """A second version of the student in force, switched to by the camera's worker as the gate has it switched."""
+    runtime, store = appliance.runtime, appliance.store
+    now = runtime.camera(camera).version
+    content = store.blobs.verify(now.blob).read_bytes()
+    made = ModelVersion(f"{camera}-second", camera, "", now.spec, now.created_utc_s + 1.0, parent=now.id, window=1)
+    added = await asyncio.to_thread(store.add_model, made, content)
+    await runtime.students.versions.put_in_force(runtime.camera(camera), added, "gate", "a copy", {"held_out": 0.5})
+    return added.id
+
+
 async def test_an_operator_rolls_back_pins_and_looks(site: Callable[..., SiteSettings]) -> None:
     async with running(site(window_s=60.0)) as appliance:
         jpeg = await appliance.services.live.snapshot("junction", 160)
@@ -156,4 +173,16 @@ async def test_an_operator_rolls_back_pins_and_looks(site: Callable[..., SiteSet
         assert appliance.runtime.controller.state.cameras["junction"].retraining is False
         await appliance.services.models.pin(first, False, "test")
         assert appliance.runtime.controller.state.cameras["junction"].retraining is True
+        second = await put_a_copy_in_force(appliance, "junction")
+        await until(lambda: in_force(appliance, "junction") == second, 10, "the second version is told of")
+        back = await appliance.services.models.roll_back("junction", None, "test", "it misses buses")
+        assert back["id"] == in_force(appliance, "junction") == first
+        states = {v["id"]: v["state"] for v in appliance.services.models.versions("junction")}
+        assert states == {first: "promoted", second: "rolled_back"}
+        with pytest.raises(Conflict, match="no earlier"):
+            await appliance.services.models.roll_back("junction", None, "test", "once more")
+        answers = appliance.services.cameras.one("junction")["state"]["answers"]
+        await until(
+            lambda: appliance.services.cameras.one("junction")["state"]["answers"] > answers, 30, "it answers on"
+        )
         assert appliance.services.state.health()["ready"]
