@@ -11,7 +11,7 @@ from edge.core import checks
 
 ShareKind = Literal["mps", "mps+green", "cgroup", "cgroup+coop", "coop"]
 #: What a site may ask for; "auto" takes the best that can be had.
-ShareChoice = Literal["auto", "cgroup", "cgroup+coop", "coop", "mps", "mps+green"]
+ShareChoice = Literal["auto", ShareKind]
 Enforcement = Literal["reserve", "cap", "coop"]
 Role = Literal["inference", "retraining", "golden", "profiling"]
 

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import itertools
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
 from edge.core.configs import RetrainingConfig
 from edge.core.hours import inside
 from edge.settings.base import QuietHours, Settings
+from scheduler.policies import DEFAULT_POLICY, WINDOW_POLICIES
+
+if TYPE_CHECKING:
+    WindowPolicyName = str
+else:
+    WindowPolicyName = Literal[tuple(WINDOW_POLICIES)]
 
 
 class ConfigurationSpace(Settings):
@@ -38,9 +44,7 @@ class RetrainingSettings(Settings):
 
     enabled: bool = True
     window_s: float = Field(200.0, ge=10, le=86400, description="length of a retraining window in seconds")
-    policy: Literal[
-        "relay", "exact", "thief", "uniform", "uniform-heavy", "no-retraining", "fixed-resources", "fixed-config"
-    ] = "relay"
+    policy: WindowPolicyName = DEFAULT_POLICY
     a_min: float | None = Field(None, ge=0, le=1, description="floor of the momentary inference accuracy")
     delta: float = Field(0.05, gt=0, le=1, description="quantum of shares")
     space: ConfigurationSpace = ConfigurationSpace()

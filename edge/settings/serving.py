@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
 from edge.settings.base import Settings
+from scheduler.gpulets.policies import DEFAULT_SERVING_POLICY, SERVING_POLICIES
+
+if TYPE_CHECKING:
+    ServingPolicyName = str
+else:
+    ServingPolicyName = Literal[tuple(SERVING_POLICIES)]
 
 MODEL_NAME_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$"
 ModelName = Annotated[str, Field(pattern=MODEL_NAME_PATTERN, description="a model's name")]
@@ -24,7 +30,7 @@ class ModelDemand(Settings):
 class ServingPlanning(Settings):
     """How served models share the box: changeable by REST at run time, in force at once."""
 
-    policy: Literal["mosaic", "elastic", "elastic-no-interference", "squishy", "guided-self-tuning", "ideal"] = "mosaic"
+    policy: ServingPolicyName = DEFAULT_SERVING_POLICY
     max_share: float = Field(1.0, ge=0, le=1, description="share of the device that all models together may take")
     cameras_priority: int = Field(
         0, ge=-1000, le=1000, description="models below it get only what cameras leave at their best"

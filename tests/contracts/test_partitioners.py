@@ -8,13 +8,15 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from share_kit import FakeCgroup2, FakeMps
 
 from edge.core.clock import ManualClock
 from edge.core.errors import InvalidValue, ShareError
-from edge.core.shares import Partitioner
+from edge.core.shares import Partitioner, ShareChoice, ShareKind
+from edge.settings import SiteSettings
 from edge.shares.bucket import Bucket
 from edge.shares.cgroup import CpuGroups, Mount, find_mounts
 from edge.shares.coop import BucketFolder
@@ -64,11 +66,24 @@ def _green(folder: Path, clock: ManualClock) -> Partitioner:
     return MpsGreenPartitioner(GPU, _control(folder), 8, BucketFolder(folder), clock)
 
 
-@pytest.fixture(params=[_v1, _v2, _coop, _gpu_coop, _mps, _green], ids=lambda f: f.__name__.strip("_"))
+#: Every share kind, with what makes it; a new one is added here.
+MAKERS: tuple[tuple[ShareKind, Make], ...] = (
+    ("cgroup+coop", _v1), ("cgroup", _v2), ("coop", _coop), ("coop", _gpu_coop), ("mps", _mps), ("mps+green", _green),
+)  # fmt: skip
+
+
+def test_every_share_kind_has_its_maker_and_can_be_asked_for() -> None:
+    assert {kind for kind, _ in MAKERS} == set(get_args(ShareKind))
+    assert {"auto", *get_args(ShareKind)} == set(get_args(ShareChoice))
+    schema = SiteSettings.model_json_schema()["properties"]["share_kind"]["enum"]
+    assert set(schema) == set(get_args(ShareChoice))
+
+
+@pytest.fixture(params=MAKERS, ids=lambda one: one[1].__name__.strip("_"))
 def parts(request: pytest.FixtureRequest) -> Iterator[tuple[Partitioner, ManualClock, Path]]:
     with tempfile.TemporaryDirectory(prefix="mg", dir="/tmp") as name:
         folder, clock = Path(name), ManualClock(1000.0)
-        partitioner = request.param(folder, clock)
+        partitioner = request.param[1](folder, clock)
         yield partitioner, clock, folder
         partitioner.close()
         partitioner.close()
@@ -213,3 +228,8 @@ def test_names_of_workers_may_be_anything(
         partitioner.launch_spec(name, "inference", 0.1)
         partitioner.attach(name, "inference", sleeper.pid, 0.1)
     assert [u.worker for u in partitioner.usage()] == sorted(names)
+
+
+def test_its_caps_name_its_kind(parts: tuple[Partitioner, ManualClock, Path], request: pytest.FixtureRequest) -> None:
+    kind = request.node.callspec.params["parts"][0]
+    assert parts[0].caps.kind == parts[0].caps.steps.kind == kind

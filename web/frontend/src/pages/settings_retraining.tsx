@@ -6,6 +6,7 @@ import type { Retraining } from "../api";
 import { ask } from "../api";
 import { clock, left } from "../format";
 import { useAsked } from "../parts/asking";
+import { POLICIES } from "../parts/explained";
 import { SaveBar } from "../parts/save_bar";
 import type { Group } from "../parts/schema_form";
 import { SchemaFields, humanised, patchOf, useForm, valueAt } from "../parts/schema_form";
@@ -13,18 +14,6 @@ import { ErrorBox, Loading } from "../parts/states";
 import { toast } from "../parts/toasts";
 import { may, whyNot } from "../session";
 import type { SectionProps } from "./settings";
-
-/** What each policy does, for people. */
-const POLICIES: Record<string, string> = {
-  relay: "the best plan over time; recommended",
-  exact: "every plan is tried, for few cameras only",
-  thief: "shares are moved in small steps while that gains",
-  uniform: "equal shares for all",
-  "uniform-heavy": "equal shares, and always the largest retraining",
-  "no-retraining": "cameras answer, nothing is retrained",
-  "fixed-resources": "retraining always gets the same share",
-  "fixed-config": "always the same way to retrain",
-};
 
 const GROUPS: Group[] = [
   {
@@ -108,7 +97,7 @@ function RetrainingForm({ root, me, now_s, retraining, onSaved }: SectionProps &
   const policy = String(form.draft["policy"]);
   const groups = GROUPS.map((g) => ({
     ...g,
-    fields: g.fields.map((f) => (f.path === "policy" && POLICIES[policy] ? { ...f, hint: `${String(f.hint)}. ${policy}: ${POLICIES[policy]}.` } : f)),
+    fields: g.fields.map((f) => (f.path === "policy" && POLICIES[policy] ? { ...f, hint: `${String(f.hint)}. ${POLICIES[policy]}.` } : f)),
   }));
   const boundary = retraining.next_boundary_utc_s;
   const when = `${clock(boundary)} (in ${left(boundary - now_s)})`;

@@ -150,7 +150,7 @@ export const KINDS: Record<Kind, string> = {
   others: "Other cameras",
 };
 
-/** The policies of retraining windows in words. */
+/** The policies of retraining windows in words; one that is not here is shown by its name. */
 export const POLICIES: Record<string, string> = {
   relay: "Relay: retrains one after another, the most gain for the least work first",
   exact: "Exact: the best of all plans whose shares stay until a retraining ends",

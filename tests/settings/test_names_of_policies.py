@@ -1,0 +1,51 @@
+"""Names of policies have one list each, their registry: settings, shipped files and the page go by it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from pydantic import ValidationError
+
+from edge.settings import RetrainingSettings, ServingPlanning
+from scheduler.gpulets.policies import DEFAULT_SERVING_POLICY, SERVING_POLICIES
+from scheduler.policies import DEFAULT_POLICY, WINDOW_POLICIES
+
+REPO = Path(__file__).resolve().parents[2]
+FRONTEND = REPO / "web" / "frontend" / "src"
+
+
+def test_settings_take_every_policy_and_no_other() -> None:
+    for settings, registry, default in (
+        (RetrainingSettings, WINDOW_POLICIES, DEFAULT_POLICY),
+        (ServingPlanning, SERVING_POLICIES, DEFAULT_SERVING_POLICY),
+    ):
+        assert settings.model_json_schema()["properties"]["policy"]["enum"] == list(registry)
+        assert settings().policy == default
+        assert all(settings(policy=name).policy == name for name in registry)
+        with pytest.raises(ValidationError, match=f"'{default}'"):
+            settings(policy="best")
+
+
+def test_the_shipped_configuration_names_the_defaults() -> None:
+    site = yaml.safe_load((REPO / "configs" / "site.yaml").read_text())
+    assert site["retraining"]["policy"] == DEFAULT_POLICY
+    serving = yaml.safe_load((REPO / "configs" / "serving.yaml").read_text())
+    assert serving["serving"]["planning"]["policy"] == DEFAULT_SERVING_POLICY
+
+
+def words(name: str) -> set[str]:
+    """The keys of the page's map called `name`, which stands in one file only."""
+    declared = re.compile(rf"const {name}: Record<string, string> = \{{\n(.*?)\n\}};", re.S)
+    found = [m for file in FRONTEND.rglob("*.ts*") for m in declared.findall(file.read_text())]
+    assert len(found) == 1, f"{name} is declared {len(found)} times"
+    return set(re.findall(r'^  "?([a-z-]+)"?:', found[0], re.M))
+
+
+def test_the_page_has_words_for_policies_that_there_are() -> None:
+    assert words("POLICIES") <= set(WINDOW_POLICIES), "words of a policy that is gone"
+    assert DEFAULT_POLICY in words("POLICIES")
+    # The page's form of served models offers these.
+    assert words("SERVING_POLICIES") == set(SERVING_POLICIES)
