@@ -39,12 +39,12 @@ from edge.core.vision import Detections
 from edge.detectors.classes import ClassMap
 from edge.detectors.decoding import Rows
 from edge.detectors.description import published_spec, read_detector
+from edge.detectors.pictures import read_picture
 from edge.detectors.session import DetectorSession
 from edge.models.descriptions import described
 from edge.recording.exemplars import ExemplarMemory
 from edge.recording.split import split_interleaved
 from edge.students.published import DOWNLOAD_SCORE, PublishedStudent
-from edge.training.pictures import read_picture
 from edge.training.published import PublishedExamples, PublishedRetraining, frame_counts, with_best_score
 from golden.ensemble import Teacher, in_classes
 from golden.spec import read_teacher

@@ -22,8 +22,8 @@ import numpy as np
 from edge.core.vision import Detections
 from edge.detectors.boxes import iou_matrix
 from edge.detectors.classes import ClassMap
+from edge.detectors.pictures import read_picture
 from golden.ensemble import Teacher
-from golden.labelling import read_picture
 from golden.spec import read_teacher
 from golden.teacher import open_teacher
 

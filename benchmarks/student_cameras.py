@@ -14,7 +14,7 @@ import numpy as np
 
 from edge.core.labels import LabelledFrame, SampledFrame
 from edge.core.vision import Detections
-from edge.training.pictures import read_picture
+from edge.detectors.pictures import read_picture
 from golden.ensemble import Teacher
 
 #: Windows per camera and pictures per window (the note's protocol).

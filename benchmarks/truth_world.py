@@ -18,7 +18,8 @@ import numpy as np
 
 from edge.core.vision import Detections
 from edge.detectors.classes import ClassMap
-from golden.labelling import Labeller, read_picture
+from edge.detectors.pictures import read_picture
+from golden.labelling import Labeller
 from golden.spec import read_teacher
 from golden.teacher import open_teacher
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,9 +11,8 @@ from edge.core import checks
 from edge.core.labels import LabelledFrame, SampledFrame
 from edge.core.vision import Detections
 from edge.detectors.classes import ClassMap
+from edge.detectors.pictures import read_picture
 from golden.ensemble import Teacher, answer_jointly, in_classes, member_count
-
-_JPEG_START, _JPEG_END = b"\xff\xd8", b"\xff\xd9"
 
 
 @dataclass
@@ -65,16 +62,3 @@ class Labeller:
         told = sure.any() and member_count(self._teacher) > 1
         mean = float(agreement[sure].mean()) if told else None
         return found.select(sure), found.select(~sure), mean
-
-
-def read_picture(path: Path) -> NDArray[np.uint8] | None:
-    """A JPEG file as uint8 RGB (H, W, 3); None if it is missing, cut off or damaged."""
-    try:
-        data = path.read_bytes()
-    except OSError:
-        return None
-    # OpenCV fills the rest of a cut-off picture with grey and says nothing.
-    if not data.startswith(_JPEG_START) or not data.rstrip(b"\0").endswith(_JPEG_END):
-        return None
-    picture = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)
-    return None if picture is None else np.asarray(cv2.cvtColor(picture, cv2.COLOR_BGR2RGB), np.uint8)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-import cv2
-
 from edge.core.clock import Clock, SystemClock
+from edge.detectors.pictures import jpeg_bytes
 from edge.ingest.newest import RawFrame
 from edge.ingest.reader import CameraReader
 from edge.ingest.source import CameraSource
@@ -48,5 +47,5 @@ def probe_camera(source: CameraSource, clock: Clock | None = None) -> dict[str, 
 def _preview(reader: CameraReader, raw: RawFrame) -> str | None:
     width = min(_PREVIEW_WIDTH, raw.width)
     frame = reader.convert(raw, width, max(1, round(raw.height * width / raw.width)))
-    ok, jpeg = cv2.imencode(".jpg", cv2.cvtColor(frame.picture, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, 85])
-    return base64.b64encode(jpeg.tobytes()).decode() if ok else None
+    jpeg = jpeg_bytes(frame.picture, 85)
+    return None if jpeg is None else base64.b64encode(jpeg).decode()

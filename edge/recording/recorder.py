@@ -24,13 +24,13 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import quote
 
-import cv2
 import numpy as np
 
 from edge.core import checks
 from edge.core.errors import InvalidValue
 from edge.core.labels import SampledFrame
 from edge.core.vision import Detections, Frame
+from edge.detectors.pictures import jpeg_bytes
 from edge.recording.files import TEMPORARY, write_whole
 
 State = Literal["idle", "recording", "disk_full", "failing"]
@@ -245,16 +245,10 @@ class Recorder:
         window = self._current
         if window is None:
             return None
-        try:
-            good, jpeg = cv2.imencode(
-                ".jpg", cv2.cvtColor(frame.picture, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, self._quality]
-            )
-        except cv2.error:
-            good = False
-        if not good:
+        data = jpeg_bytes(frame.picture, self._quality)
+        if data is None:
             self._lost["encode_failed"] += 1
             return None
-        data = jpeg.tobytes()
         folder = self._folder(window)
         # A camera that starts anew counts from zero again; names inside a window stay distinct all the same.
         number = frame.number if frame.number not in w.sizes else max(w.sizes) + 1

@@ -10,6 +10,7 @@ import cv2
 from numpy.typing import NDArray
 
 from edge.core.vision import Frame, Observation
+from edge.detectors.pictures import jpeg_bytes
 from edge.inference.looks import looks
 from edge.runtime import messages as m
 from edge.runtime.live_preview import JPEG_QUALITY
@@ -62,6 +63,4 @@ def _jpeg(picture: NDArray[Any], crop: tuple[float, float, float, float] | None)
     if width > widest:
         size = (widest, max(2, round(height * widest / width)))
         picture = cv2.resize(picture, size, interpolation=cv2.INTER_AREA)
-    options = [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY]
-    good, jpeg = cv2.imencode(".jpg", cv2.cvtColor(picture, cv2.COLOR_RGB2BGR), options)
-    return jpeg.tobytes() if good else b""
+    return jpeg_bytes(picture, JPEG_QUALITY) or b""

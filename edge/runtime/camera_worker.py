@@ -10,9 +10,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import cv2
-
 from edge.core.vision import Frame, Observation
+from edge.detectors.pictures import jpeg_bytes
 from edge.inference import LiveStudent, Pacer, ProfileMeter, prepare
 from edge.ingest.newest import RawFrame
 from edge.ingest.reader import CameraReader
@@ -208,10 +207,10 @@ class _CameraWorker:
 
     @staticmethod
     def _keep_answered(path: Path, frame: Frame) -> None:
-        good, jpeg = cv2.imencode(".jpg", cv2.cvtColor(frame.picture, cv2.COLOR_RGB2BGR))
-        if good:
+        jpeg = jpeg_bytes(frame.picture)
+        if jpeg is not None:
             with contextlib.suppress(OSError):  # a full disk shows in the recorder's own state
-                path.write_bytes(jpeg.tobytes())
+                path.write_bytes(jpeg)
 
     # -- commands and reports
 

@@ -8,6 +8,7 @@ import cv2
 from numpy.typing import NDArray
 
 from edge.core.vision import Frame, Observation
+from edge.detectors.pictures import jpeg_bytes
 from edge.runtime import messages as m
 
 #: Quality of JPEG pictures for people.
@@ -33,9 +34,8 @@ class LivePreview:
         if width > self.width:
             size = (self.width, max(2, round(height * self.width / width)))
             picture = cv2.resize(picture, size, interpolation=cv2.INTER_AREA)
-        options = [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY]
-        good, jpeg = cv2.imencode(".jpg", cv2.cvtColor(picture, cv2.COLOR_RGB2BGR), options)
-        if not good:
+        jpeg = jpeg_bytes(picture, JPEG_QUALITY)
+        if jpeg is None:
             return None
         return m.Preview(
             frame.number,
@@ -45,5 +45,5 @@ class LivePreview:
             observation.detections,
             observation.stale,
             observation.model_version,
-            jpeg.tobytes(),
+            jpeg,
         )

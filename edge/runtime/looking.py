@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 
 from edge.core.camera_look import CameraLook, camera_look
+from edge.detectors.pictures import read_picture
 from edge.runtime import messages as m
 from edge.runtime.device import WorkerShare
 from edge.runtime.process import Channel
 from edge.students import load_student
 from edge.students.published import DOWNLOAD_SCORE, PublishedStudent
-from edge.training.pictures import read_picture
 
 #: Pictures that a look is made of at a window's end; spread evenly over the window.
 PICTURES = 8

@@ -19,6 +19,7 @@ from edge.core.labels import Accuracy, LabelledFrame
 from edge.core.thresholds import LOWEST, best_score
 from edge.core.trials import TrialResult, TrialRunner
 from edge.core.vision import Detections
+from edge.detectors.pictures import read_picture
 from edge.recording.exemplars import ExemplarMemory
 from edge.recording.kept_out import keep_out
 from edge.runtime import messages as m
@@ -29,7 +30,7 @@ from edge.students import load_student
 from edge.students.published import PublishedStudent
 from edge.students.weights import AnyStudent
 from edge.training import Trials
-from edge.training.pictures import read_frame, read_picture
+from edge.training.pictures import read_frame
 from edge.training.published import PublishedExamples, judged
 from edge.training.published_trials import PublishedTrials
 from golden.quality import label_quality

@@ -14,9 +14,10 @@ from edge.core.errors import InvalidValue
 from edge.core.labels import LabelledFrame, SampledFrame
 from edge.core.vision import Detections
 from edge.detectors.classes import ClassMap
+from edge.detectors.pictures import read_picture
 from golden.budget import SampledCandidate, allowance, choose, evenly, hints
 from golden.ensemble import EnsembleTeacher
-from golden.labelling import Labeller, read_picture
+from golden.labelling import Labeller
 from golden.quality import label_quality
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from edge.core.vision import Detections
 from edge.detectors.boxes import iou_matrix
-from golden.labelling import read_picture
+from edge.detectors.pictures import read_picture
 from golden.spec import EnsembleSpec, read_teacher
 from golden.teacher import check_teacher, open_teacher
 
