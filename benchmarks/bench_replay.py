@@ -19,11 +19,11 @@ from typing import Any
 
 from benchmarks.demo_windows import write_result
 from edge.commands.simulate import table
-from edge.core.plan_basis import PlanRequest
-from edge.core.window import WindowPlan
+from edge.core.shares import ideal_caps
 from edge.simulation.simulator import SimulationResult, simulate
 from edge.simulation.trace import RecordedCamera, Trace, read_trace
 from scheduler.baselines import UniformPolicy, cost_front
+from scheduler.follow import planner
 from scheduler.policies import WINDOW_POLICIES, window_policy
 
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -51,10 +51,7 @@ def play(trace: Trace, fixed: tuple[str, str], influence: float) -> dict[str, Si
     policies: dict[str, Any] = {name: window_policy(name) for name in WINDOW_POLICIES}
     policies["uniform"], policies["uniform-heavy"] = UniformPolicy("light", fixed[0]), UniformPolicy("heavy", fixed[1])
 
-    def plan(request: PlanRequest) -> WindowPlan:
-        plan: WindowPlan = policies[request.policy].plan(request.problem)
-        return plan
-
+    plan = planner(trace.caps or ideal_caps(), policies=policies.__getitem__)
     return {name: simulate(trace, name, plan, start_influence=influence) for name in policies}
 
 

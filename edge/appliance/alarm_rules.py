@@ -9,6 +9,7 @@ from typing import Any
 
 from edge.appliance.service import Json
 from edge.core.alarms import Rule
+from edge.core.checks import made_plain
 from edge.core.errors import Conflict, InvalidValue, InvalidValues, NotFound
 from edge.core.journal_kinds import JournalNote
 from edge.runtime.camera import CameraRuntime
@@ -39,7 +40,7 @@ class AlarmRules:
         """Read the rules that were changed by an earlier run. Raises MagpieError."""
         document = await asyncio.to_thread(self._store.get_settings, "rules")
         if document is not None:
-            kept = [parse(RuleSettings, r, f"rules[{n}]") for n, r in enumerate(document.get("rules", ()))]
+            kept = [parse(RuleSettings, made_plain(r), f"rules[{n}]") for n, r in enumerate(document.get("rules", ()))]
             self._settings = {r.id: r for r in kept}
         self.in_force = tuple(r.rule() for r in self._settings.values())
 

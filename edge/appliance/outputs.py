@@ -16,6 +16,7 @@ from edge.appliance.outputs_world import Snapshot, World
 from edge.appliance.restarted_tasks import RestartedTasks
 from edge.appliance.service import Json
 from edge.appliance.webhook_outputs import WebhookOutputs
+from edge.core.checks import made_plain
 from edge.core.clock import Clock
 from edge.core.errors import Conflict, InvalidValue, NotFound
 from edge.core.journal_kinds import JournalKind
@@ -64,7 +65,7 @@ class Outputs:
         """Take over what an earlier run has left; from now on `deliver` keeps messages. Raises MagpieError."""
         kept = await asyncio.to_thread(self._store.get_settings, _SETTINGS)
         if kept is not None:
-            self.settings = parse(OutputsSettings, kept, _SETTINGS)
+            self.settings = parse(OutputsSettings, made_plain(kept), _SETTINGS)
         await self.mqtt.open()
         for name, queue in _queues(self.settings).items():
             self.outbox.queues.add(name, _limits(queue))

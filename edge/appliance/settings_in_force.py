@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from edge.core.checks import made_plain
 from edge.settings import (
     CameraSettings,
     RetrainingSettings,
@@ -26,7 +27,7 @@ def cameras_in_force(site: SiteSettings, store: Store) -> list[CameraSettings]:
     for camera in site.cameras:
         if camera.id not in known:
             store.put_camera(camera.id, camera.model_dump(mode="json"), "configuration file", enabled=camera.enabled)
-    return [parse(CameraSettings, c.settings, f"cameras.{c.id}") for c in store.cameras()]
+    return [parse(CameraSettings, made_plain(c.settings), f"cameras.{c.id}") for c in store.cameras()]
 
 
 def _retraining(site: SiteSettings, store: Store) -> RetrainingSettings:

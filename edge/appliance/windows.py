@@ -10,7 +10,7 @@ from typing import Any
 from edge.appliance.explained import OtherParts, compared, explained
 from edge.appliance.service import Json
 from edge.core.errors import NotFound
-from edge.core.plan_basis import PlanRequest
+from edge.core.plan_basis import PlanBasis, PlanRequest
 from edge.core.window import WindowProblem
 from edge.runtime.runtime import Runtime
 from edge.store.store import Store
@@ -44,9 +44,13 @@ class Windows:
             raise NotFound(f"window {number} has no plan")
         record = max(detail.plans, key=lambda p: (bool(_options(p.problem)), -p.id))
         problem = WindowProblem.from_json(record.problem)
-        # As it could be granted here, within the same limits: else it is no comparison.
-        plan_by = planner(self._runtime.shares.partitioner.caps, time.perf_counter)
-        plan = await asyncio.to_thread(plan_by, PlanRequest(policy, problem))
+        caps, request = self._runtime.shares.partitioner.caps, PlanRequest(policy, problem)
+        if record.basis is not None:
+            # As it could be granted then, and with what a group's retraining gains: else it is no comparison.
+            basis = PlanBasis.from_json(record.basis)
+            same = basis.request(problem)
+            caps, request = basis.caps, same if policy == same.policy else PlanRequest(policy, same.problem)
+        plan = await asyncio.to_thread(planner(caps, time.perf_counter), request)
         return {
             "policy": policy,
             "plan": plan.to_json(),

@@ -84,6 +84,15 @@ def plain_text(path: str, value: object) -> None:
             plain_text(f"{path}[{number}]", item)
 
 
+def made_plain(value: Any) -> Any:
+    """`value` with the hidden characters of its texts as escapes: what was kept before such texts were refused."""
+    if isinstance(value, str):
+        return visible(value)
+    if isinstance(value, Mapping):
+        return {made_plain(key): made_plain(item) for key, item in value.items()}
+    return [made_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
 def visible(text: str) -> str:
     """The text with its hidden characters as escapes."""
     return _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

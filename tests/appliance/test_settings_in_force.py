@@ -34,6 +34,14 @@ def test_a_camera_of_the_file_is_taken_once_and_the_database_decides_then(store:
     assert {c.id for c in cameras_in_force(_site(), store)} == {"north", "south"}, "the file forgets none"
 
 
+def test_a_name_that_would_be_refused_today_does_not_stop_a_start(store: Store) -> None:
+    """It was kept by a version that took control characters."""
+    (first,) = cameras_in_force(_site("north"), store)
+    store.put_camera("north", first.model_dump(mode="json") | {"name": "North\u202e\x07gate"}, "ann")
+    (found,) = cameras_in_force(_site("north"), store)
+    assert found.name == "North\\u202e\\u0007gate"
+
+
 def test_retraining_that_was_changed_by_rest_outlives_the_file(store: Store) -> None:
     site = _site(retraining={"window_s": 300.0})
     assert site_in_force(site, store).retraining.window_s == 300.0

@@ -12,8 +12,9 @@ from planning_problems import LINEAR, check_rules, problems
 
 from edge.core.configs import InferenceConfig
 from edge.core.errors import InvalidValue
+from edge.core.plan_basis import PlanRequest
 from edge.core.profiles import InferencePoint, InferenceProfile
-from edge.core.shares import ShareSteps
+from edge.core.shares import ideal_caps
 from edge.core.window import RetrainingOption, StreamProblem, WindowPlan, WindowProblem
 from scheduler.follow import planner
 from scheduler.policies import DEFAULT_POLICY, WINDOW_POLICIES, WindowPolicy, window_policy
@@ -90,7 +91,7 @@ def test_the_plan_that_is_followed_has_an_answer_of_every_camera(
     policy: WindowPolicy, problem: WindowProblem, step: float | None
 ) -> None:
     asked = replace(problem, streams=tuple(replace(s, inference_profile=POINTED) for s in problem.streams))
-    found = planner(ShareSteps("coop", step))(policy.name, asked, None, 0.0)
+    found = planner(ideal_caps(step))(PlanRequest(policy.name, asked))
     check_rules(asked, found)
     least = min(least_share(asked.streams[0]), asked.num_gpus / len(asked.streams))
     assert all(a.inference_share >= least - 1e-9 for s in found.segments for a in s.streams.values())

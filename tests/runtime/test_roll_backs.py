@@ -19,6 +19,7 @@ from test_versions import Site
 from edge.core.clock import SystemClock
 from edge.core.errors import Conflict, MagpieError, WeightsError
 from edge.core.labels import Accuracy
+from edge.core.roll_backs import RollBackReason
 from edge.runtime import messages as m
 from edge.runtime.boundary import Boundary
 from edge.runtime.hot_swap import HotSwap
@@ -126,10 +127,10 @@ async def box(store: Store, tmp_path: Path) -> Box:
 
 async def test_an_operator_rolls_back_and_the_older_student_answers(box: Box) -> None:
     await box.promoted()
-    await box.versions.roll_back(box.a, None, "olga", "it misses buses")
+    await box.versions.roll_back(box.a, None, "olga", RollBackReason.asked("it misses buses"))
     assert box.settled("a-first")
     assert box.state("a-2") == "rolled_back"
-    assert box.changed == ["a"]
+    assert box.changed == [("a", "camera_rolled_back")]
 
 
 async def test_a_student_far_worse_than_its_parent_is_rolled_back_by_itself(box: Box) -> None:
@@ -201,7 +202,7 @@ async def test_a_roll_back_whose_switch_fails_leaves_what_answers_in_force(box: 
     box.live.bad = {"a-first"}
     if asked == "operator":
         with pytest.raises(MagpieError, match="does not load"):
-            await box.versions.roll_back(box.a, None, "olga", "")
+            await box.versions.roll_back(box.a, None, "olga", RollBackReason.asked(""))
     else:
         box.boundary.evaluated(box.evaluated(0.1, 0.9))
         await until(lambda: box.complaints, "it is told")
@@ -211,7 +212,7 @@ async def test_a_roll_back_whose_switch_fails_leaves_what_answers_in_force(box: 
     assert "model.rolled_back" not in [kind for kind, _, _ in box.notes]
     assert box.changed == []
     box.live.bad = set()
-    await box.versions.roll_back(box.a, None, "olga", "again")
+    await box.versions.roll_back(box.a, None, "olga", RollBackReason.asked("again"))
     assert box.settled("a-first")
 
 
@@ -220,10 +221,10 @@ async def test_a_worker_that_is_not_there_starts_with_the_older_student(box: Box
     await box.promoted()
     if dies == "before":
         box.a.worker_up = False
-        await box.versions.roll_back(box.a, None, "olga", "")
+        await box.versions.roll_back(box.a, None, "olga", RollBackReason.asked(""))
     else:
         box.live.held = threading.Event()
-        back = asyncio.create_task(box.versions.roll_back(box.a, None, "olga", ""))
+        back = asyncio.create_task(box.versions.roll_back(box.a, None, "olga", RollBackReason.asked("")))
         await until(lambda: len(box.swaps) == 2)
         await asyncio.sleep(0)
         box.a.worker_up = False
@@ -245,7 +246,8 @@ async def test_a_roll_back_waits_for_what_is_being_judged(box: Box) -> None:
     box.live.held = threading.Event()
     judging = asyncio.create_task(noting("gate", box.gate.judge(box.a, done(box), "head", 3, 0.0, "p1")))
     await until(lambda: len(box.swaps) == 2, "the gate switches")
-    back = asyncio.create_task(noting("operator", box.versions.roll_back(box.a, None, "olga", "")))
+    asked = box.versions.roll_back(box.a, None, "olga", RollBackReason.asked(""))
+    back = asyncio.create_task(noting("operator", asked))
     await box.quiet()
     assert len(box.swaps) == 2
     box.live.held.set()
@@ -253,4 +255,4 @@ async def test_a_roll_back_waits_for_what_is_being_judged(box: Box) -> None:
     assert order == ["gate", "operator"]
     assert box.in_force() == box.a.version.id == "a-2"
     with pytest.raises(Conflict, match="in force already"):
-        await box.versions.roll_back(box.a, "a-2", "olga", "")
+        await box.versions.roll_back(box.a, "a-2", "olga", RollBackReason.asked(""))

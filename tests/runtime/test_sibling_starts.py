@@ -83,7 +83,7 @@ def frames(folder: Path, count: int, value: int = 120, camera: str = "new") -> t
     for n in range(count):
         picture = np.zeros((SIDE, SIDE, 3), np.uint8)
         picture[16:32, 16:32] = value
-        path = folder / f"{camera}-{n}.png"
+        path = folder / f"{camera}-{n}.jpg"
         assert cv2.imwrite(str(path), picture)
         out.append(SampledFrame(camera, 1, n, float(n), path, Detections.empty(), "v"))
     return tuple(out)
