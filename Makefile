@@ -9,7 +9,7 @@ DEV_STAMP := $(VENV)/.installed-dev
 SOURCES := pyproject.toml constraints.txt hatch_build.py $(wildcard web/frontend/*.* web/frontend/src/*.* web/frontend/src/*/*.*)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-gpu lint format image bench bench-gpu install dev system-packages clean
+.PHONY: help demo test test-all trials test-gpu lint format image bench bench-gpu install dev system-packages clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -47,11 +47,14 @@ ifeq ($(strip $(ARGS)),)
 	failed=0; \
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(SIDE_BY_SIDE) || failed=1; \
 	$(BIN)/python -m pytest tests/browser || failed=1; \
-	$(BIN)/python -m pytest --ignore=tests/browser $(addprefix --ignore=,$(SIDE_BY_SIDE)) || failed=1; \
+	$(BIN)/python -m pytest --ignore=tests/browser --ignore=tests/trials $(addprefix --ignore=,$(SIDE_BY_SIDE)) || failed=1; \
 	exit $$failed
 else
 	$(BIN)/python -m pytest $(ARGS)
 endif
+
+trials: $(DEV_STAMP) ## try it with programs of others and on a troubled box (what each needs: CONTRIBUTING.md)
+	$(BIN)/python -m pytest tests/trials $(ARGS)
 
 test-gpu: $(DEV_STAMP) ## run the tests that need an NVIDIA GPU
 	$(BIN)/python -m pytest tests/gpu -m gpu $(ARGS)
