@@ -83,7 +83,7 @@ async def test_labels_go_on_after_the_golden_worker_was_killed(running: Watched)
     before, mark = labels.counters.labelled, len(running.events)
     os.kill(running.pid("golden"), signal.SIGKILL)
     await running.until(lambda: not running.appliance.runtime.golden.ready, "the page says so")
-    assert any(r["code"] == "golden_not_ready" for r in running.appliance.services.state.health()["reasons"])
+    assert any(r.code == "golden_not_ready" for r in running.appliance.services.state.health().reasons)
     await running.until(lambda: running.of("golden.ready", mark), "it is back")
     await running.until(lambda: labels.counters.labelled > before, "labels go on")
     await running.until(lambda: running.of("window.measured", mark), "and the window is measured")
@@ -173,12 +173,12 @@ async def test_a_retraining_without_memory_is_reported_and_the_model_in_force_st
 
 async def test_nothing_is_left_of_all_this(running: Watched) -> None:
     await running.answering()
-    names = [w["name"] for w in running.appliance.services.state.overview()["workers"]]
+    names = [w.name for w in running.appliance.services.state.overview().workers]
     assert len(names) == len(set(names))
     assert not [c for c in running.appliance.runtime.complaints.recent if c["code"] == "internal"]
 
     def without_process() -> list[int]:
-        workers = [w["pid"] for w in running.appliance.services.state.overview()["workers"] if w["pid"]]
+        workers = [w.pid for w in running.appliance.services.state.overview().workers if w.pid]
         return [pid for pid in workers if pid not in gone(workers)]
 
     # A retraining that is just ending has none for an instant.
