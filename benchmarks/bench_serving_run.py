@@ -322,9 +322,9 @@ async def cameras(
             def accuracy(since: int) -> dict[str, float]:
                 found: dict[str, list[float]] = {}
                 for row in box.services.windows.recent(100, None):
-                    for c in row["cameras"] if row["id"] >= since else ():
-                        if c["realised"] is not None:
-                            found.setdefault(c["camera"], []).append(c["realised"]["value"])
+                    for c in row.cameras if row.id >= since else ():
+                        if c.realised is not None:
+                            found.setdefault(c.camera, []).append(c.realised.value)
                 return {c: statistics.fmean(v) for c, v in found.items()}
 
             await boundary(1)
@@ -343,10 +343,8 @@ async def cameras(
                 for name, rate in rates.items()
             }
             predicted = {
-                c["camera"]: sum(
-                    next((x["loss"] for x in a["cameras"] if x["camera"] == c["camera"]), 0.0) for a in answers.values()
-                )
-                for c in next(iter(answers.values()))["cameras"]
+                c.camera: sum(next((x.loss for x in a.cameras if x.camera == c.camera), 0.0) for a in answers.values())
+                for c in next(iter(answers.values())).cameras
             }
             floors: list[float] = []
             back: list[float] = []
@@ -381,7 +379,7 @@ async def cameras(
     fall = {c: alone[c] - beside[c] for c in alone if c in beside}
     return {
         **counted(report),
-        "admitted": {name: a["admitted"] for name, a in answers.items()},
+        "admitted": {name: a.admitted for name, a in answers.items()},
         "accuracy_alone": {c: round(v, 4) for c, v in alone.items()},
         "accuracy_beside": {c: round(v, 4) for c, v in beside.items()},
         "fall": {c: round(v, 4) for c, v in fall.items()},

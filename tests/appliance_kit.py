@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from edge.appliance.answers.events import JournalEntry
 from edge.appliance.appliance import Appliance
 from edge.demo.cameras import PASSWORD_VARIABLE, USER
 from edge.demo.site import demo_site, scene_cameras
@@ -48,15 +49,15 @@ class Watched:
     """A running appliance, and what it has told."""
 
     appliance: Appliance
-    events: list[dict[str, Any]] = field(default_factory=list)
+    events: list[JournalEntry] = field(default_factory=list)
 
     async def follow(self) -> None:
         async for event in self.appliance.services.events.subscribe():
             self.events.append(event)
 
-    def of(self, kind: str, since: int = 0) -> list[dict[str, Any]]:
+    def of(self, kind: str, since: int = 0) -> list[JournalEntry]:
         """Events of a kind, from number `since` on."""
-        return [e for e in self.events[since:] if e["kind"] == kind]
+        return [e for e in self.events[since:] if e.kind == kind]
 
     def answers(self, camera: str) -> int:
         report = self.appliance.runtime.cameras[camera].report
@@ -80,7 +81,7 @@ class Watched:
         began = time.monotonic()
         while not condition():
             if time.monotonic() - began > timeout_s:
-                last = [(e["kind"], e["camera"], e["data"]) for e in self.events[-12:]]
+                last = [(e.kind, e.camera, e.data) for e in self.events[-12:]]
                 raise AssertionError(f"not within {timeout_s:g} s: {what}; last events: {last}")
             await asyncio.sleep(0.02)
         return time.monotonic() - began

@@ -8,6 +8,7 @@ from typing import Any
 from fastapi import APIRouter, Depends, FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import PlainTextResponse
+from fastapi.routing import APIRoute, iter_route_contexts
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
@@ -84,7 +85,7 @@ def create_app(
     """
     app = FastAPI(
         title="Magpie",
-        version=str(service.state.health().get("version", "unknown")),
+        version=service.state.health().version,
         description=_ABOUT,
         openapi_url=f"{PREFIX}/openapi.json",
         openapi_tags=_TAGS,
@@ -168,5 +169,21 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
                 operation.get("responses", {}).pop("422", None)
         for name in ("HTTPValidationError", "ValidationError"):
             known.pop(name, None)
+        _put_examples(app, schema)
         app.openapi_schema = schema
     return app.openapi_schema
+
+
+def _put_examples(app: FastAPI, schema: dict[str, Any]) -> None:
+    """Examples of answers as they were given: FastAPI leaves out what is null, which an answer never does."""
+    for context in iter_route_contexts(app.routes):
+        route = context.original_route
+        if not isinstance(route, APIRoute):
+            continue
+        operations = schema["paths"].get(context.path_format, {})
+        for method in route.methods or ():
+            shown = operations.get(method.lower(), {}).get("responses", {})
+            for status, said in route.responses.items():
+                for kind, content in said.get("content", {}).items():
+                    if "example" in content and str(status) in shown:
+                        shown[str(status)]["content"][kind]["example"] = content["example"]

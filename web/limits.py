@@ -1,45 +1,54 @@
-"""What is left of an answer for somebody who may see some cameras only. Pure functions of the caller and the answer."""
+"""What is left of an answer for somebody who may see some cameras only: what the answer's type says, and the few cases
+that a type cannot tell. Pure functions of the caller and the answer."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from dataclasses import replace
+from typing import Any, Final, TypeVar
 
+from edge.appliance.answers.cameras import CameraAnswer
+from edge.appliance.answers.events import JournalEntry
+from edge.appliance.answers.limit import Reader, limited
+from edge.appliance.answers.metrics import MetricsSnapshot
+from edge.appliance.answers.state import BoxHealth, OpenHealth, Overview, ReasonCode
+from edge.appliance.answers.windows import ExplainedWindow, ShareAnswer, StretchAnswer, WindowStory
 from edge.core.access import Principal
-from edge.core.errors import Forbidden
+from edge.core.errors import Forbidden, NotFound
 from edge.core.secrecy import without_credentials
 
-Json = Mapping[str, Any]
+T = TypeVar("T")
 
 #: Settings of a camera that reach into the network or the file system, or name a secret: an admin's.
 REACHING: Final = ("url", "transport", "username", "password_from", "student.weights", "student.model")
 _ABSENT: Final = object()
+#: A share under it is rounding, not a part of the device.
+_NOTHING: Final = 5e-4
 
 
-def overview(caller: Principal, whole: Json) -> Json:
-    """`StateService.overview`."""
+def whole(caller: Principal, found: T, cameras: Iterable[str] = ()) -> T:
+    """An answer as the caller may see it; `cameras`: ids that its texts may name. Raises NotFound if it is of a camera
+    that the caller may not see."""
     if caller.sees_all:
-        return whole
-    plan = whole.get("plan")
-    if plan is not None:
-        plan = dict(plan) | {"reasons": _keys(caller, plan.get("reasons", {}))}
-    return dict(whole) | {
-        "plan": plan,
-        "shares": _keys(caller, whole["shares"]),
-        "cameras": [c for c in whole["cameras"] if caller.may_see(c["id"])],
-        "jobs": [j for j in whole["jobs"] if caller.may_see(j["camera"])],
-        "complaints": told(caller, whole["complaints"], (c["id"] for c in whole["cameras"])),
-        "workers": [w for w in whole["workers"] if caller.may_see(w["camera"])],
-        "usage": [u for u in whole["usage"] if caller.may_see(u["camera"])],
-    }
+        return found
+    left = limited(found, _reader(caller, cameras))
+    if left is None:
+        raise NotFound("there is no such thing")
+    return left
 
 
-def told(caller: Principal, said: Iterable[Json], cameras: Iterable[str]) -> list[Json]:
-    """Complaints and reasons ({"message", "camera"?}) of what the caller may see, and that name no other one of
-    `cameras`."""
+def rows(caller: Principal, found: Iterable[T], cameras: Iterable[str] = ()) -> list[T]:
+    """Those of many that are the caller's, as they may see each."""
+    if caller.sees_all:
+        return list(found)
+    reader = _reader(caller, cameras)
+    return [left for left in (limited(one, reader) for one in found) if left is not None]
+
+
+def _reader(caller: Principal, cameras: Iterable[str]) -> Reader:
     ids = tuple(cameras)
-    return [s for s in said if caller.may_see(s.get("camera")) and not names_other(caller, s.get("message"), ids)]
+    return Reader(caller.may_see, lambda text: names_other(caller, text, ids))
 
 
 def names_other(caller: Principal, text: object, cameras: Iterable[str]) -> bool:
@@ -50,84 +59,63 @@ def names_other(caller: Principal, text: object, cameras: Iterable[str]) -> bool
     return not all(map(caller.may_see, found))
 
 
-def metrics(caller: Principal, whole: Json) -> Json:
+def overview(caller: Principal, found: Overview) -> Overview:
+    """`StateService.overview`."""
+    return whole(caller, found, (c.id for c in found.cameras))
+
+
+def metrics(caller: Principal, found: MetricsSnapshot) -> MetricsSnapshot:
     """`StateService.metrics`."""
-    if caller.sees_all:
-        return whole
-    ids = [c["id"] for c in whole["overview"]["cameras"]]
-    counts, health = whole["counts"], whole["health"]
-    alarms = whole["alarms"]
-    objects = {key: _keys(caller, alarms[key]) for key in ("objects", "objects_now")}
-    counted = {key: _keys(caller, counts[key]) for key in ("cameras", "retraining_device_s") if key in counts}
-    return dict(whole) | {
-        "health": dict(health) | {"reasons": told(caller, health["reasons"], ids)},
-        "overview": overview(caller, whole["overview"]),
-        "expected_accuracy": _keys(caller, whole["expected_accuracy"]),
-        "counts": dict(counts) | counted,
-        "alarms": dict(alarms) | objects,
-        "live_pictures": _keys(caller, whole.get("live_pictures", {})),
-        "truth": _keys(caller, whole.get("truth", {})),
-    }
+    return whole(caller, found, (c.id for c in found.overview.cameras))
 
 
-def health(caller: Principal | None, whole: Json, cameras: Iterable[str]) -> dict[str, Any]:
+def health(caller: Principal | None, found: BoxHealth, cameras: Iterable[str]) -> BoxHealth | OpenHealth:
     """`StateService.health`; to whoever is not logged in, code words only. `cameras`: the ids of all."""
     if caller is None:
-        codes = sorted({str(reason["code"]) for reason in whole["reasons"]})
-        return {"live": whole["live"], "ready": whole["ready"], "reasons": [{"code": code} for code in codes]}
-    if caller.sees_all:
-        return dict(whole)
-    return dict(whole) | {"reasons": told(caller, whole["reasons"], cameras)}
+        codes = sorted({reason.code for reason in found.reasons})
+        return OpenHealth(live=found.live, ready=found.ready, reasons=tuple(ReasonCode(code=code) for code in codes))
+    return whole(caller, found, cameras)
 
 
-def window(caller: Principal, row: Json) -> Json:
-    """One of `WindowsService.recent`."""
-    if caller.sees_all:
-        return row
-    mine = [c for c in row["cameras"] if caller.may_see(c["camera"])]
-    return dict(row) | {"cameras": mine, "details": {}}
-
-
-def window_detail(caller: Principal, detail: Json) -> Json:
+def window_story(caller: Principal, story: WindowStory) -> WindowStory:
     """`WindowsService.one`. Plans are of all cameras together, so their problems and shares are left out."""
-    if caller.sees_all:
-        return detail
-
-    def plan(record: Json) -> dict[str, Any]:
-        # Whom a cause is about of which only words are kept is not known.
-        hidden: dict[str, Any] = {"problem": {}, "plan": {}, "basis": None}
-        if record["cause_code"] == "recorded" or not caller.may_see(record["cause_camera"]):
-            hidden |= {"cause": "another camera", "cause_camera": None}
-        return dict(record) | hidden
-
-    out = dict(detail) | {
-        "window": window(caller, detail["window"]),
-        "plans": [plan(p) for p in detail["plans"]],
-        "usage": [u for u in detail["usage"] if caller.may_see(u["camera"])],
-    }
-    for part in ("profiles", "jobs", "costs"):
-        out[part] = [row for row in detail[part] if caller.may_see(row.get("camera"))]
-    return out
+    known = {c.camera for c in story.window.cameras} | {j.camera for j in story.jobs}
+    known |= {str(s["id"]) for p in story.plans for s in p.problem.get("streams", ())}
+    return whole(caller, story, known)
 
 
-def event(caller: Principal, entry: Json) -> Json | None:
+def explained(caller: Principal, story: ExplainedWindow) -> ExplainedWindow:
+    """`WindowsService.explained`: the shares of other cameras count as one, unnamed."""
+    ids = [c.camera for c in story.cameras]
+    if all(map(caller.may_see, ids)):
+        return story
+    left = whole(caller, story, ids)
+    return replace(left, timeline=tuple(map(_with_others, story.timeline, left.timeline)))
+
+
+def _with_others(every: StretchAnswer, left: StretchAnswer) -> StretchAnswer:
+    rest = round(sum(s.share for s in every.shares) - sum(s.share for s in left.shares), 6)
+    if rest <= _NOTHING:
+        return left
+    return replace(left, shares=(*left.shares, ShareAnswer(kind="others", camera=None, config=None, share=rest)))
+
+
+def event(caller: Principal, entry: JournalEntry) -> JournalEntry | None:
     """A journal entry; None: not for the caller. Of what concerns no one camera it is told that it happened."""
-    if caller.sees_all:
+    if entry.kind == "events.lost":
         return entry
-    if entry["camera"] is not None:
-        return entry if caller.may_see(entry["camera"]) else None
-    return entry if entry["kind"] == "events.lost" else dict(entry) | {"data": {}}
+    return next(iter(rows(caller, (entry,))), None)
 
 
-def camera(caller: Principal, row: Json) -> Json:
+def camera(caller: Principal, found: CameraAnswer) -> CameraAnswer:
     """One of `CamerasService.all`; who does not set where its stream comes from sees no password in it."""
     if caller.may("admin"):
-        return row
-    settings = dict(row["settings"]) | {"url": without_credentials(row["settings"]["url"])}
-    return dict(row) | {"settings": settings}
+        return found
+    settings = found.settings.model_copy(update={"url": without_credentials(found.settings.url)})
+    return replace(found, settings=settings)
 
 
-def camera_patch(caller: Principal, patch: Json, before: Json) -> None:
+def camera_patch(caller: Principal, patch: Mapping[str, Any], before: Mapping[str, Any]) -> None:
     """Raises Forbidden if the patch changes what only an admin may change; `before`: the settings in force."""
     if caller.may("admin"):
         return
@@ -143,7 +131,3 @@ def _at(value: Any, path: str) -> Any:
             return value
         value = value.get(part, _ABSENT)
     return value
-
-
-def _keys(caller: Principal, by_camera: Json) -> dict[str, Any]:
-    return {camera: value for camera, value in by_camera.items() if caller.may_see(camera)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, TypeVar
 
@@ -105,11 +105,6 @@ def seen(caller: Principal, camera: str) -> str:
     if not caller.may_see(camera):
         raise NotFound(f"camera {camera} does not exist")
     return camera
-
-
-def visible(caller: Principal, items: Iterable[Mapping[str, Any]], key: str = "camera") -> list[Mapping[str, Any]]:
-    """Those of `items` whose camera (under `key`; None or absent: of no camera) the caller may see."""
-    return [item for item in items if caller.may_see(item.get(key))]
 
 
 async def _service(request: Request) -> ApplianceService:  # async: a plain function would cost a thread each time
@@ -272,7 +267,7 @@ async def _next(items: AsyncIterator[T]) -> T:
 def example(value: Any, description: str = "") -> dict[int | str, dict[str, Any]]:
     """OpenAPI `responses` of a JSON answer with an example."""
     content = {"application/json": {"example": value}}
-    return {200: {"description": description or "as in the example", "content": content}}
+    return {200: {"description": description or "the answer", "content": content}}
 
 
 def takes(schema: str, value: Any) -> dict[str, Any]:

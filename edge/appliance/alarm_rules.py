@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
-from edge.appliance.service import Json
 from edge.core.alarms import Rule
 from edge.core.checks import made_plain
 from edge.core.errors import Conflict, InvalidValue, InvalidValues, NotFound
@@ -44,17 +43,17 @@ class AlarmRules:
             self._settings = {r.id: r for r in kept}
         self.in_force = tuple(r.rule() for r in self._settings.values())
 
-    def every(self) -> list[Json]:
+    def every(self) -> list[RuleSettings]:
         """Every rule."""
-        return [r.model_dump(mode="json") for r in self._settings.values()]
+        return list(self._settings.values())
 
-    def one(self, rule: str) -> Json:
+    def one(self, rule: str) -> RuleSettings:
         """One rule. Raises NotFound."""
         if rule not in self._settings:
             raise NotFound(f"rule {rule} does not exist")
-        return self._settings[rule].model_dump(mode="json")
+        return self._settings[rule]
 
-    async def add(self, settings: Mapping[str, Any], by: str) -> Json:
+    async def add(self, settings: Mapping[str, Any], by: str) -> RuleSettings:
         """Add a rule; without `id` it gets one. Raises InvalidValues, Conflict."""
         async with self._changing:
             given = dict(settings)
@@ -70,10 +69,10 @@ class AlarmRules:
             self._note("rule.added", data={"rule": rule.id, "by": by})
         return self.one(rule.id)
 
-    async def change(self, rule: str, patch: Mapping[str, Any], by: str) -> Json:
+    async def change(self, rule: str, patch: Mapping[str, Any], by: str) -> RuleSettings:
         """JSON merge patch; null sets a field back to its default. Raises NotFound, InvalidValues."""
         async with self._changing:
-            before = self.one(rule)
+            before = self.one(rule).model_dump(mode="json")
             if patch.get("id", rule) != rule:
                 raise InvalidValue("id", patch["id"], f"{rule} (an id does not change)")
             merged = {k: v for k, v in merge(before, patch).items() if v is not None}

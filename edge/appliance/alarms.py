@@ -16,6 +16,8 @@ from typing import Any
 from edge.appliance.active_alarms import ActiveAlarms
 from edge.appliance.alarm_records import AlarmRecords
 from edge.appliance.alarm_rules import AlarmRules
+from edge.appliance.answers.alarms import AlarmAnswer, ObjectAnswer
+from edge.appliance.answers.read import read
 from edge.appliance.deliver import Deliver
 from edge.appliance.followed_objects import FollowedObjects
 from edge.appliance.picture_files import PictureFiles
@@ -28,7 +30,7 @@ from edge.core.errors import NotFound
 from edge.core.journal_kinds import JournalNote, ToldKind
 from edge.runtime import messages as m
 from edge.runtime.camera import CameraRuntime
-from edge.settings import RetentionSettings, SiteSettings
+from edge.settings import RetentionSettings, RuleSettings, SiteSettings
 from edge.store.alarms import AlarmRetention, Kept
 from edge.store.store import Store
 
@@ -223,19 +225,19 @@ class Alarms:
             self._store.retain_alarms, settings.days, settings.max_objects, limit, self._files.drop
         )
 
-    def rules(self) -> list[Json]:
+    def rules(self) -> list[RuleSettings]:
         """Every rule."""
         return self._rules.every()
 
-    def rule(self, rule: str) -> Json:
+    def rule(self, rule: str) -> RuleSettings:
         """One rule. Raises NotFound."""
         return self._rules.one(rule)
 
-    async def add_rule(self, settings: Mapping[str, Any], by: str) -> Json:
+    async def add_rule(self, settings: Mapping[str, Any], by: str) -> RuleSettings:
         """Raises InvalidValues, Conflict."""
         return await self._rules.add(settings, by)
 
-    async def change_rule(self, rule: str, patch: Mapping[str, Any], by: str) -> Json:
+    async def change_rule(self, rule: str, patch: Mapping[str, Any], by: str) -> RuleSettings:
         """JSON merge patch; null sets a field back to its default. Raises NotFound, InvalidValues."""
         return await self._rules.change(rule, patch, by)
 
@@ -251,23 +253,23 @@ class Alarms:
         rule: str | None,
         active: bool | None,
         cameras: Collection[str] | None,
-    ) -> list[Json]:
+    ) -> list[AlarmAnswer]:
         """Newest first (blocking)."""
         found = self._store.alarms(limit=limit, before=before, camera=camera, rule=rule, active=active, cameras=cameras)
-        return [a.to_json() for a in found]
+        return [read(AlarmAnswer, a.to_json()) for a in found]
 
-    def alarm(self, number: int) -> Json:
+    def alarm(self, number: int) -> AlarmAnswer:
         """One alarm (blocking). Raises NotFound."""
-        return self._store.alarm(number).to_json()
+        return read(AlarmAnswer, self._store.alarm(number).to_json())
 
-    async def acknowledge(self, number: int, by: str) -> Json:
+    async def acknowledge(self, number: int, by: str) -> AlarmAnswer:
         """Raises NotFound."""
         await self.records.flush()
         alarm = await asyncio.to_thread(self._store.acknowledge_alarm, number, by)
         if alarm.acknowledged_by == by:
             self._active.look(al.Acknowledged(number, by))
         self._tell("alarm.acknowledged", alarm.camera, alarm.to_json())
-        return (await asyncio.to_thread(self._store.alarm, number)).to_json()
+        return read(AlarmAnswer, (await asyncio.to_thread(self._store.alarm, number)).to_json())
 
     def alarm_picture(self, number: int) -> bytes:
         """JPEG (blocking). Raises NotFound."""
@@ -282,16 +284,16 @@ class Alarms:
         class_name: str | None,
         active: bool | None,
         cameras: Collection[str] | None,
-    ) -> list[Json]:
+    ) -> list[ObjectAnswer]:
         """Newest first (blocking)."""
         found = self._store.tracked_objects(
             limit=limit, before=before, camera=camera, class_name=class_name, active=active, cameras=cameras
         )
-        return [o.to_json() for o in found]
+        return [read(ObjectAnswer, o.to_json()) for o in found]
 
-    def object(self, number: int) -> Json:
+    def object(self, number: int) -> ObjectAnswer:
         """One object (blocking). Raises NotFound."""
-        return self._store.tracked_object(number).to_json()
+        return read(ObjectAnswer, self._store.tracked_object(number).to_json())
 
     def object_picture(self, number: int) -> bytes:
         """JPEG (blocking). Raises NotFound."""

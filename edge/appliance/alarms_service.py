@@ -1,4 +1,5 @@
-"""What transports may ask about rules, alarms and objects. Values are plain JSON; errors are edge.core.errors.
+"""What transports may ask about rules, alarms and objects. Values are edge.appliance.answers.alarms and
+edge.settings.RuleSettings; errors are edge.core.errors.
 
 `cameras` (not None) limits an answer to these cameras; what belongs to no camera is then left out.
 """
@@ -8,23 +9,24 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, Protocol
 
-Json = dict[str, Any]
+from edge.appliance.answers.alarms import AlarmAnswer, ObjectAnswer
+from edge.settings import RuleSettings
 
 
 class AlarmsService(Protocol):
     """Part of `edge.appliance.service.ApplianceService`."""
 
     # -- rules
-    def rules(self) -> list[Json]:
-        """Every rule, as edge.settings.RuleSettings."""
+    def rules(self) -> list[RuleSettings]:
+        """Every rule."""
 
-    def rule(self, rule: str) -> Json:
+    def rule(self, rule: str) -> RuleSettings:
         """One of `rules()`. Raises NotFound."""
 
-    async def add_rule(self, settings: Mapping[str, Any], by: str) -> Json:
+    async def add_rule(self, settings: Mapping[str, Any], by: str) -> RuleSettings:
         """In force at once, kept over restarts; without `id` it gets one. Raises InvalidValues, Conflict."""
 
-    async def change_rule(self, rule: str, patch: Mapping[str, Any], by: str) -> Json:
+    async def change_rule(self, rule: str, patch: Mapping[str, Any], by: str) -> RuleSettings:
         """JSON merge patch (the id cannot change). Raises NotFound, InvalidValue, InvalidValues."""
 
     async def remove_rule(self, rule: str, by: str) -> None:
@@ -39,13 +41,13 @@ class AlarmsService(Protocol):
         rule: str | None,
         active: bool | None,
         cameras: Collection[str] | None,
-    ) -> list[Json]:
-        """Newest first: edge.core.alarms.Alarm as JSON."""
+    ) -> list[AlarmAnswer]:
+        """Newest first."""
 
-    def alarm(self, number: int) -> Json:
+    def alarm(self, number: int) -> AlarmAnswer:
         """One alarm. Raises NotFound."""
 
-    async def acknowledge(self, number: int, by: str) -> Json:
+    async def acknowledge(self, number: int, by: str) -> AlarmAnswer:
         """Somebody has seen it; who was first stays. Raises NotFound."""
 
     def alarm_picture(self, number: int) -> bytes:
@@ -59,10 +61,10 @@ class AlarmsService(Protocol):
         class_name: str | None,
         active: bool | None,
         cameras: Collection[str] | None,
-    ) -> list[Json]:
-        """Newest first: edge.core.tracks.TrackedObject as JSON, with "picture"."""
+    ) -> list[ObjectAnswer]:
+        """Newest first."""
 
-    def object(self, number: int) -> Json:
+    def object(self, number: int) -> ObjectAnswer:
         """One object. Raises NotFound."""
 
     def object_picture(self, number: int) -> bytes:

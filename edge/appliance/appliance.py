@@ -13,6 +13,8 @@ from typing import Any
 
 import configs
 from edge.appliance.alarms import Alarms
+from edge.appliance.answers.read import plain
+from edge.appliance.answers.state import Overview
 from edge.appliance.cameras import Cameras
 from edge.appliance.housekeeping import Housekeeping
 from edge.appliance.journal import Journal
@@ -295,10 +297,10 @@ class Appliance:
             services, cameras = self.services, self.runtime.cameras.values()
             health = services.state.health()
             return Snapshot(
-                services.state.overview(),
-                health["ready"],
-                tuple(str(reason["code"]) for reason in health["reasons"]),
-                health["version"],
+                plain(Overview, services.state.overview()),
+                health.ready,
+                tuple(reason.code for reason in health.reasons),
+                health.version,
                 {c.id: expected_accuracy(c.version) for c in cameras},
                 {c.id: c.settings.retraining.enabled for c in cameras},
             )

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from edge.appliance.answers.cameras import CameraAnswer, CameraTest, StateOfCamera
+from edge.appliance.answers.read import read
 from edge.appliance.camera_memory import forget
 from edge.appliance.keys import Keys
 from edge.appliance.live import LivePictures
-from edge.appliance.service import Json
 from edge.core.baseline import Baseline
 from edge.core.clock import Clock
 from edge.core.errors import Conflict, InvalidValue, MagpieError
@@ -55,16 +56,16 @@ class Cameras:
 
     # -- service
 
-    def all(self) -> list[Json]:
+    def all(self) -> list[CameraAnswer]:
         """Every camera with its settings and state."""
         return [self.one(c) for c in self._runtime.cameras]
 
-    def one(self, camera: str) -> Json:
+    def one(self, camera: str) -> CameraAnswer:
         """Raises NotFound."""
         found = self._runtime.camera(camera)
-        return {"id": camera, "settings": found.settings.model_dump(mode="json"), "state": found.state_json()}
+        return CameraAnswer(id=camera, settings=found.settings, state=read(StateOfCamera, found.state_json()))
 
-    async def add(self, settings: Mapping[str, Any], by: str) -> Json:
+    async def add(self, settings: Mapping[str, Any], by: str) -> CameraAnswer:
         """Raises InvalidValues, Conflict, LabelError, WeightsError."""
         camera = parse(CameraSettings, dict(settings))
         self._keys.may_name(camera.password_from)
@@ -75,7 +76,7 @@ class Cameras:
             await self._take_in_recorded(camera, by)
         return self.one(camera.id)
 
-    async def change(self, camera: str, patch: Mapping[str, Any], by: str) -> Json:
+    async def change(self, camera: str, patch: Mapping[str, Any], by: str) -> CameraAnswer:
         """JSON merge patch. Raises as `add`, and NotFound."""
         async with self._changing:
             return await self._change(camera, patch, by)
@@ -91,12 +92,13 @@ class Cameras:
         self._forget_counts(camera)
         self._note("camera.removed", camera=camera, data={"by": by})
 
-    async def test(self, settings: Mapping[str, Any]) -> Json:
+    async def test(self, settings: Mapping[str, Any]) -> CameraTest:
         """Try to connect. Raises InvalidValues."""
         camera = parse(CameraSettings, dict(settings))
         known = self._runtime.cameras.get(camera.id)
         self._keys.may_name(camera.password_from, "" if known is None else _kept_reference(camera, known.settings))
-        return await asyncio.to_thread(probe_camera, m.camera_source(camera, self._keys.secrets_file))
+        found = await asyncio.to_thread(probe_camera, m.camera_source(camera, self._keys.secrets_file))
+        return read(CameraTest, found)
 
     # -- taking in
 
@@ -158,7 +160,7 @@ class Cameras:
         self._live.ask_workers()
         self._note("camera.added", camera=camera.id, data={"by": by})
 
-    async def _change(self, camera: str, patch: Mapping[str, Any], by: str) -> Json:
+    async def _change(self, camera: str, patch: Mapping[str, Any], by: str) -> CameraAnswer:
         found = self._runtime.camera(camera)
         if patch.get("id", camera) != camera:
             raise InvalidValue("id", patch["id"], f"{camera} (an id does not change)")

@@ -7,7 +7,7 @@ Shares are fractions of one device, times are seconds after the window's start, 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -108,20 +108,6 @@ def compared(number: int, asked: WindowPlan, record: PlanRecord, parts: OtherPar
         }
 
     return {"window": number, "length_s": problem.window_s, "made": side(made), "asked": side(asked), "configs": names}
-
-
-def visible(story: Json, may_see: Callable[[str], bool]) -> Json:
-    """`explained` for somebody who may see some of the cameras only: the others' shares count as one, unnamed."""
-    if all(may_see(c["camera"]) for c in story["cameras"]):
-        return story
-    return story | {
-        "window": story["window"] | {"cameras": [c for c in story["window"]["cameras"] if may_see(c["camera"])]},
-        "timeline": _visible_timeline(story["timeline"], may_see),
-        "decisions": [_visible_decision(d, story["cameras"], may_see) for d in story["decisions"]],
-        "cameras": [c for c in story["cameras"] if may_see(c["camera"])],
-        "usage": [u for u in story["usage"] if u["camera"] is None or may_see(u["camera"])],
-        "costs": [c for c in story["costs"] if c["camera"] is None or may_see(c["camera"])],
-    }
 
 
 def timeline(plans: Iterable[tuple[int, WindowProblem, WindowPlan, float]], parts: OtherParts) -> list[Json]:
@@ -376,30 +362,3 @@ def _usage(u: ShareUsage) -> Json:
         "wall_s": u.wall_s,
         "throttled_fraction": u.throttled_fraction,
     }
-
-
-def _visible_timeline(stretches: Sequence[Json], may_see: Callable[[str], bool]) -> list[Json]:
-    out = []
-    for stretch in stretches:
-        seen = [s for s in stretch["shares"] if s["camera"] is None or may_see(s["camera"])]
-        rest = sum(s["share"] for s in stretch["shares"]) - sum(s["share"] for s in seen)
-        out.append(stretch | {"shares": seen + ([_share("others", rest)] if rest > _NOTHING else [])})
-    return out
-
-
-def _visible_decision(decision: Json, cameras: Sequence[Json], may_see: Callable[[str], bool]) -> Json:
-    hidden = [c["camera"] for c in cameras if not may_see(c["camera"])]
-    about = decision["cause_camera"]
-    # Whom a cause is about of which only words are kept is not known.
-    seen = decision["cause_code"] != "recorded" and (about is None or may_see(about))
-    return decision | {
-        "cause": decision["cause"] if seen else "another camera",
-        "cause_camera": about if seen else None,
-        "cameras": {c: w for c, w in decision["cameras"].items() if may_see(c)},
-        "faults": _without(decision["faults"], hidden),
-    }
-
-
-def _without(texts: Sequence[str], hidden: Sequence[str]) -> list[str]:
-    """The texts that name none of the hidden cameras."""
-    return [t for t in texts if not any(re.search(rf"(?<![\w-]){re.escape(c)}(?![\w-])", t) for c in hidden)]

@@ -6,6 +6,7 @@ import logging
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
+from edge.appliance.answers.events import JournalEntry
 from edge.appliance.live import LiveEvents
 from edge.appliance.metrics import Tally
 from edge.appliance.service import Json
@@ -53,32 +54,19 @@ class Journal:
         """Tell whoever listens now; nothing is written."""
         self._sequence += 1
         self._live.put(
-            {
-                "id": f"live-{self._sequence}",
-                "utc_s": self._clock.utc(),
-                "kind": kind,
-                "camera": camera,
-                "window": window,
-                "data": data,
-            }
+            JournalEntry(
+                id=f"live-{self._sequence}", utc_s=self._clock.utc(), kind=kind, camera=camera, window=window, data=data
+            )
         )
 
-    def recent(self, limit: int, before: int | None, camera: str | None, kind: str | None) -> list[Json]:
+    def recent(self, limit: int, before: int | None, camera: str | None, kind: str | None) -> list[JournalEntry]:
         """Entries of the store, newest first."""
         found = self._store.events(limit=limit, before_id=before, camera=camera, kind=kind)
-        return [_entry_json(e.to_json()) for e in found]
+        return [
+            JournalEntry(id=e.id, utc_s=e.at_utc_s, kind=e.kind, camera=e.camera, window=e.window, data=e.data)
+            for e in found
+        ]
 
-    def subscribe(self) -> AsyncIterator[Json]:
+    def subscribe(self) -> AsyncIterator[JournalEntry]:
         """Entries from now on."""
         return self._live.listen()
-
-
-def _entry_json(event: Json) -> Json:
-    return {
-        "id": event["id"],
-        "utc_s": event["at_utc_s"],
-        "kind": event["kind"],
-        "camera": event["camera"],
-        "window": event["window"],
-        "data": event["data"],
-    }

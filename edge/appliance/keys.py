@@ -16,7 +16,7 @@ from edge.access.credentials import digest
 from edge.access.front_keys import FrontKey, write_keys
 from edge.access.records import Records
 from edge.access.secrets import Secrets
-from edge.appliance.service import Json
+from edge.appliance.answers.access import AuditAnswer, SecretAnswer
 from edge.core.access import narrowed
 from edge.core.clock import Clock
 from edge.core.errors import Conflict, MagpieError
@@ -95,25 +95,25 @@ class Keys:
         """Raises InvalidValue for a secret that may not be named by REST; `before` may be kept."""
         check_named(reference, before, self._settings.secret_references, path)
 
-    def audit(self, limit: int, before: int | None) -> list[Json]:
+    def audit(self, limit: int, before: int | None) -> list[AuditAnswer]:
         """Who changed what and from where, the newest first."""
         return [
-            {
-                "id": r.id,
-                "utc_s": r.at_utc_s,
-                "by": r.changed_by,
-                "from": r.address,
-                "subject": r.subject,
-                "action": r.action,
-                "value": r.value,
-            }
+            AuditAnswer(
+                id=r.id,
+                utc_s=r.at_utc_s,
+                by=r.changed_by,
+                from_=r.address,
+                subject=r.subject,
+                action=r.action,
+                value=r.value,
+            )
             for r in self._store.audit(before_id=before, limit=limit)
         ]
 
-    def secrets(self, users: Iterable[tuple[str, Any]]) -> list[Json]:
+    def secrets(self, users: Iterable[tuple[str, Any]]) -> list[SecretAnswer]:
         """Names, and which of `users` (what it is, its settings) refer to each."""
         users = list(users)
-        return [{"name": name, "used_by": used_by(name, users)} for name in self._secrets.names()]
+        return [SecretAnswer(name=name, used_by=tuple(used_by(name, users))) for name in self._secrets.names()]
 
     def put_secret(self, name: str, value: str, by: str) -> None:
         """Raises InvalidValue, StoreError."""

@@ -8,9 +8,11 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable
-from typing import Any
 
-from edge.appliance.service import Json, LivePicture
+from edge.appliance.answers.cameras import PictureHeader
+from edge.appliance.answers.events import JournalEntry
+from edge.appliance.answers.read import read
+from edge.appliance.service import LivePicture
 from edge.core.clock import Clock
 from edge.core.errors import InvalidValue, Unavailable
 from edge.runtime import messages as m
@@ -26,12 +28,12 @@ class LiveEvents:
     def __init__(self) -> None:
         self._listeners: set[_Listener] = set()
 
-    def put(self, entry: Json) -> None:
+    def put(self, entry: JournalEntry) -> None:
         """Tell all of them."""
         for listener in self._listeners:
             listener.put(entry)
 
-    async def listen(self) -> AsyncIterator[Json]:
+    async def listen(self) -> AsyncIterator[JournalEntry]:
         """Entries from now on; a reader that is too slow gets an `events.lost` entry with the number it lost."""
         listener = _Listener()
         self._listeners.add(listener)
@@ -46,24 +48,25 @@ class _Listener:
     """One listener's bounded queue; what it is too slow for is lost to it alone, and counted."""
 
     def __init__(self) -> None:
-        self._entries: deque[Json] = deque(maxlen=_EVENT_QUEUE)
+        self._entries: deque[JournalEntry] = deque(maxlen=_EVENT_QUEUE)
         self._wake = asyncio.Event()
         self._lost = 0
 
-    def put(self, entry: Json) -> None:
+    def put(self, entry: JournalEntry) -> None:
         self._lost += len(self._entries) == self._entries.maxlen
         self._entries.append(entry)
         self._wake.set()
 
-    async def entries(self) -> AsyncIterator[Json]:
+    async def entries(self) -> AsyncIterator[JournalEntry]:
         while True:
             await self._wake.wait()
             self._wake.clear()
             while self._entries:
                 if self._lost:
                     lost, self._lost = self._lost, 0
-                    none: dict[str, Any] = dict.fromkeys(("id", "utc_s", "camera", "window"))
-                    yield none | {"kind": "events.lost", "data": {"events": lost}}
+                    yield JournalEntry(
+                        id=None, utc_s=None, kind="events.lost", camera=None, window=None, data={"events": lost}
+                    )
                 yield self._entries.popleft()
 
 
@@ -164,7 +167,7 @@ class Live:
             "delay_s": round(self._clock.utc() - p.utc_s, 3),
             "state": state.status().state,
         }
-        self.pictures.put(LivePicture(camera, header, p.jpeg))
+        self.pictures.put(LivePicture(camera, read(PictureHeader, header), p.jpeg))
 
     def watch(self, cameras: tuple[str, ...], fps: float) -> AsyncIterator[LivePicture]:
         """Raises NotFound, InvalidValue."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from edge.appliance.service import Json
+from edge.appliance.answers.models import VersionAnswer
+from edge.appliance.answers.read import read
 from edge.core.roll_backs import RollBackReason
 from edge.runtime.runtime import Runtime
 from edge.store.store import Store
@@ -14,22 +15,21 @@ class Models:
     def __init__(self, store: Store, runtime: Runtime) -> None:
         self._store, self._runtime = store, runtime
 
-    def versions(self, camera: str) -> list[Json]:
+    def versions(self, camera: str) -> list[VersionAnswer]:
         """Raises NotFound."""
         self._runtime.camera(camera)
-        return [v.to_json() for v in self._store.versions(camera)]
+        return [read(VersionAnswer, v.to_json()) for v in self._store.versions(camera)]
 
-    def lineage(self, version: str) -> list[Json]:
+    def lineage(self, version: str) -> list[VersionAnswer]:
         """Raises NotFound."""
-        return [v.to_json() for v in self._store.lineage(version)]
+        return [read(VersionAnswer, v.to_json()) for v in self._store.lineage(version)]
 
-    async def pin(self, version: str, pinned: bool, by: str) -> Json:
+    async def pin(self, version: str, pinned: bool, by: str) -> VersionAnswer:
         """Raises NotFound, Conflict."""
-        return (await self._runtime.students.versions.pin(version, pinned, by)).to_json()
+        return read(VersionAnswer, (await self._runtime.students.versions.pin(version, pinned, by)).to_json())
 
-    async def roll_back(self, camera: str, version: str | None, by: str, reason: str) -> Json:
+    async def roll_back(self, camera: str, version: str | None, by: str, reason: str) -> VersionAnswer:
         """Raises NotFound, Conflict."""
         found = self._runtime.camera(camera)
-        return (
-            await self._runtime.students.versions.roll_back(found, version, by, RollBackReason.asked(reason))
-        ).to_json()
+        put = await self._runtime.students.versions.roll_back(found, version, by, RollBackReason.asked(reason))
+        return read(VersionAnswer, put.to_json())

@@ -134,14 +134,15 @@ class MqttOutput:
         found = self._world.snapshot() if sender is not None else None
         if sender is None or settings is None or found is None:
             return
-        cameras = found.overview["cameras"]
+        overview = found.overview
+        cameras = overview["cameras"]
         self._cameras = tuple(c["id"] for c in cameras)
         facts = {
             "ready": found.ready, "reasons": found.reasons, "version": found.version, "expected": found.expected,
             "retraining": found.retraining, "alarms": set(self._alarms.values()),
         }  # fmt: skip
         names = sender.options.topics
-        wanted = topics.states(names, found.overview, facts)
+        wanted = topics.states(names, overview, facts)
         if settings.discovery:
             about = [{"id": c["id"], "name": c["name"]} for c in cameras]
             wanted |= home_assistant.discovery(names, settings.discovery_prefix, self._world.site, found.version, about)

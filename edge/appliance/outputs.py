@@ -11,6 +11,15 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Final
 
+from edge.appliance.answers.outputs import (
+    DeadLetterAnswer,
+    MqttAnswer,
+    OutputsAnswer,
+    OutputState,
+    OutputTest,
+    WebhookAnswer,
+)
+from edge.appliance.answers.read import read
 from edge.appliance.mqtt_output import MqttOutput
 from edge.appliance.outputs_world import Snapshot, World
 from edge.appliance.restarted_tasks import RestartedTasks
@@ -118,26 +127,29 @@ class Outputs:
 
     # -- service
 
-    def outputs(self) -> Json:
-        """{"mqtt": settings with "state", or null; "webhooks": [...]}. "state": {"connected", "message", "waiting",
-        "waiting_bytes", "sent", "lost", "lost_by", "dead", "down_s"}."""
+    def outputs(self) -> OutputsAnswer:
+        """Broker and webhooks, and what became of their messages."""
         mqtt = self.settings.mqtt
-        return {
-            "mqtt": None if mqtt is None else self._shown(mqtt.model_dump(mode="json"), MQTT, self.mqtt.sender),
-            "webhooks": [self._webhook(w) for w in self.settings.webhooks],
-            "unwritten": len(self.outbox.unwritten),
-            "message": self.outbox.failing,
-        }
+        return OutputsAnswer(
+            mqtt=None if mqtt is None else self._mqtt(mqtt),
+            webhooks=tuple(self._webhook(w) for w in self.settings.webhooks),
+            unwritten=len(self.outbox.unwritten),
+            message=self.outbox.failing,
+        )
 
-    def _webhook(self, w: WebhookSettings) -> Json:
-        return self._shown(w.model_dump(mode="json"), WEBHOOK + w.id, self._webhooks.senders.get(w.id))
+    def _mqtt(self, settings: MqttSettings) -> MqttAnswer:
+        return MqttAnswer(**settings.model_dump(mode="json"), state=self._state(MQTT, self.mqtt.sender))
 
-    def _shown(self, settings: Json, destination: str, sender: MqttSender | WebhookSender | None) -> Json:
+    def _webhook(self, w: WebhookSettings) -> WebhookAnswer:
+        state = self._state(WEBHOOK + w.id, self._webhooks.senders.get(w.id))
+        return WebhookAnswer(**w.model_dump(mode="json"), state=state)
+
+    def _state(self, destination: str, sender: MqttSender | WebhookSender | None) -> OutputState:
         off = {"connected": False, "message": "switched off", "down_s": None}
         counts = self.outbox.queues.counts(destination)
-        return settings | {"state": (off if sender is None else sender.state()) | _counted(counts)}
+        return read(OutputState, (off if sender is None else sender.state()) | _counted(counts))
 
-    async def change_mqtt(self, patch: Mapping[str, Any], by: str) -> Json:
+    async def change_mqtt(self, patch: Mapping[str, Any], by: str) -> OutputsAnswer:
         """JSON merge patch; in force at once, kept over restarts. Raises InvalidValues."""
         async with self._changing:
             before = self.settings.mqtt
@@ -171,15 +183,15 @@ class Outputs:
             await self.mqtt.clear()
             await self.outbox.forget(MQTT)
 
-    async def test_mqtt(self, patch: Mapping[str, Any]) -> Json:
-        """Connect with the settings in force, changed by a JSON merge patch, and publish PREFIX/test: {"ok", "message",
-        "took_s"}. Raises InvalidValues, NotFound."""
+    async def test_mqtt(self, patch: Mapping[str, Any]) -> OutputTest:
+        """Connect with the settings in force, changed by a JSON merge patch, and publish PREFIX/test. Raises
+        InvalidValues, NotFound."""
         before = self.settings.mqtt
         if before is None and not patch:
             raise NotFound("no MQTT broker is configured")
-        return await self.mqtt.check(self._mqtt_changed(before, patch))
+        return read(OutputTest, await self.mqtt.check(self._mqtt_changed(before, patch)))
 
-    async def add_webhook(self, settings: Mapping[str, Any], by: str) -> Json:
+    async def add_webhook(self, settings: Mapping[str, Any], by: str) -> WebhookAnswer:
         """Raises InvalidValues, Conflict."""
         async with self._changing:
             new = parse(WebhookSettings, dict(settings))
@@ -191,7 +203,7 @@ class Outputs:
             self._webhooks.start(new)
             return self._webhook(new)
 
-    async def change_webhook(self, webhook: str, patch: Mapping[str, Any], by: str) -> Json:
+    async def change_webhook(self, webhook: str, patch: Mapping[str, Any], by: str) -> WebhookAnswer:
         """JSON merge patch (the id cannot change). Raises InvalidValues, NotFound."""
         async with self._changing:
             before = self._found(webhook)
@@ -216,9 +228,9 @@ class Outputs:
             await self._webhooks.stop(webhook)
             await self.outbox.forget(WEBHOOK + webhook)
 
-    async def test_webhook(self, webhook: str) -> Json:
-        """Send one message of kind "test", past the queue: {"ok", "message", "took_s"}. Raises NotFound."""
-        return await self._webhooks.check(self._found(webhook))
+    async def test_webhook(self, webhook: str) -> OutputTest:
+        """Send one message of kind "test", past the queue. Raises NotFound."""
+        return read(OutputTest, await self._webhooks.check(self._found(webhook)))
 
     def _found(self, webhook: str) -> WebhookSettings:
         found = next((w for w in self.settings.webhooks if w.id == webhook), None)
@@ -237,10 +249,11 @@ class Outputs:
         await asyncio.to_thread(self._store.put_settings, _SETTINGS, settings.model_dump(mode="json"), by)
         self._world.note("outputs.settings", None, {"by": by} | about)
 
-    async def dead_letters(self, limit: int, before: int | None) -> list[Json]:
-        """Messages that were given up, the newest first: {"id", "destination", "camera", "kind", "message", "utc_s",
-        "died_utc_s", "tries", "reason", "body"}."""
-        return [letter.to_json() for letter in await self.outbox.dead_letters.newest(limit, before)]
+    async def dead_letters(self, limit: int, before: int | None) -> list[DeadLetterAnswer]:
+        """Messages that were given up, the newest first."""
+        return [
+            read(DeadLetterAnswer, letter.to_json()) for letter in await self.outbox.dead_letters.newest(limit, before)
+        ]
 
     async def retry_dead_letter(self, number: int, by: str) -> None:
         """Put it at the end of its queue. Raises NotFound."""

@@ -11,8 +11,8 @@ from edge.core.journal_kinds import JournalKind
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What is told of the appliance each second: the service's overview; by camera what its model promised and whether
-    it is retrained."""
+    """What is told of the appliance each second: the service's overview as JSON; by camera what its model promised and
+    whether it is retrained."""
 
     overview: Json
     ready: bool

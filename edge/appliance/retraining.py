@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from edge.appliance.service import Json
+from edge.appliance.answers.read import read
+from edge.appliance.answers.retraining import LearningAnswer, RetrainingAnswer
 from edge.core.journal_kinds import JournalNote
 from edge.runtime.runtime import Runtime
 from edge.settings import RetrainingSettings, merge, parse
@@ -19,21 +20,22 @@ class BoxRetraining:
     def __init__(self, store: Store, runtime: Runtime, note: JournalNote) -> None:
         self._store, self._runtime, self._note = store, runtime, note
 
-    def settings(self) -> Json:
+    def settings(self) -> RetrainingAnswer:
         """Settings in force and those from the next boundary on."""
         runtime = self._runtime
-        return {
-            "current": runtime.window.settings.model_dump(mode="json"),
-            "next": runtime.window.following.model_dump(mode="json"),
-            "next_boundary_utc_s": runtime.window.end_utc_s,
-        }
+        return RetrainingAnswer(
+            current=runtime.window.settings,
+            next=runtime.window.following,
+            next_boundary_utc_s=runtime.window.end_utc_s,
+        )
 
-    def learning(self) -> Json:
+    def learning(self) -> LearningAnswer:
         """What this box can learn."""
         runtime = self._runtime
-        return runtime.learning.report(runtime.window.settings, runtime.preparation.box()).to_json()
+        report = runtime.learning.report(runtime.window.settings, runtime.preparation.box())
+        return read(LearningAnswer, report.to_json())
 
-    async def change(self, patch: Mapping[str, Any], by: str) -> Json:
+    async def change(self, patch: Mapping[str, Any], by: str) -> RetrainingAnswer:
         """Raises InvalidValues."""
         runtime = self._runtime
         base = runtime.window.following.model_dump(mode="json")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from edge.appliance.answers.access import AuditAnswer, SecretAnswer
 from edge.appliance.keys import Keys
 from edge.appliance.service import Json
 from edge.settings import SiteSettings
@@ -14,7 +15,7 @@ class NamedSecrets:
     def __init__(self, site: SiteSettings, store: Store, keys: Keys) -> None:
         self._site, self._store, self._keys = site, store, keys
 
-    def names(self) -> list[Json]:
+    def names(self) -> list[SecretAnswer]:
         """Names of secrets, with what refers to each."""
         return self._keys.secrets(self._users())
 
@@ -26,7 +27,7 @@ class NamedSecrets:
         """Raises NotFound, Conflict, StoreError."""
         self._keys.delete_secret(name, by, self._users())
 
-    def audit(self, limit: int, before: int | None) -> list[Json]:
+    def audit(self, limit: int, before: int | None) -> list[AuditAnswer]:
         """Changes, newest first."""
         return self._keys.audit(limit, before)
 

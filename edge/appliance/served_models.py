@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edge.appliance.admission import ServedLoad, admit_camera, admit_model
+from edge.appliance.answers.read import read
+from edge.appliance.answers.serving import AdmissionAnswer, Serving
 from edge.appliance.keys import Keys, needs_token
 from edge.appliance.metrics import front_statistics
 from edge.appliance.service import Json
@@ -101,11 +103,11 @@ class ServedModels:
 
     # -- service
 
-    def status(self) -> Json:
+    def status(self) -> Serving:
         """Raises NotFound."""
-        return self._serving().status()
+        return read(Serving, self._serving().status())
 
-    async def change(self, patch: Mapping[str, Any], by: str) -> Json:
+    async def change(self, patch: Mapping[str, Any], by: str) -> Serving:
         """Raises InvalidValues, InvalidValue, NotFound."""
         serving = self._serving()
         changed = merge(serving.planning.model_dump(mode="json"), dict(patch))
@@ -117,9 +119,9 @@ class ServedModels:
         serving.change(planning)
         await asyncio.to_thread(self._store.put_settings, "serving", planning.model_dump(mode="json"), by)
         self._note("serving.settings", data={"by": by, "fields": sorted(patch)})
-        return serving.status()
+        return read(Serving, serving.status())
 
-    async def admission(self, request: Mapping[str, Any]) -> Json:
+    async def admission(self, request: Mapping[str, Any]) -> AdmissionAnswer:
         """Raises InvalidValues, InvalidValue."""
         asked = parse(AdmissionRequest, dict(request))
         cameras, serving, now = self._cameras, self.runtime, self.cameras_now()
@@ -129,10 +131,10 @@ class ServedModels:
                 *serving.box(), serving.planning, serving.warm_share, cameras.shares.front, serving.front_share_per_rate
             )
         if asked.model is not None:
-            return await asyncio.to_thread(admit_model, asked.model, served, now)
+            return read(AdmissionAnswer, await asyncio.to_thread(admit_model, asked.model, served, now))
         assert asked.camera is not None
         assumed = assumed_profile(asked.camera.inference, cameras.shares.cores)
-        return await asyncio.to_thread(admit_camera, asked.camera, assumed, served, now)
+        return read(AdmissionAnswer, await asyncio.to_thread(admit_camera, asked.camera, assumed, served, now))
 
     # -- for the rest of the appliance
 

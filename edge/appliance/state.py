@@ -6,10 +6,13 @@ import asyncio
 import contextlib
 import logging
 from pathlib import Path
-from typing import Any
 
 from edge.appliance import system
 from edge.appliance.alarms import Alarms
+from edge.appliance.answers.metrics import MetricsSnapshot
+from edge.appliance.answers.read import read
+from edge.appliance.answers.state import BoxHealth, Doctor, Overview
+from edge.appliance.answers.system import LogAnswer, SystemAnswer
 from edge.appliance.drawn_models import drawn_models
 from edge.appliance.examine import examine
 from edge.appliance.housekeeping import LOW_DISK_BYTES, Housekeeping
@@ -58,8 +61,11 @@ class State:
         self._started_s = clock.monotonic()
         self._found: Discovery | None = None
 
-    def health(self) -> Json:
+    def health(self) -> BoxHealth:
         """What is well, and why something is not."""
+        return read(BoxHealth, self._health())
+
+    def _health(self) -> Json:
         runtime, stats = self._runtime, self._journal.buffer.stats()
         labels = runtime.golden.ready or not runtime.golden.started
         sick = runtime.supervisor.device.trouble
@@ -114,8 +120,11 @@ class State:
             if complaint["utc_s"] >= recent and complaint["code"] in _GRAVE
         ]
 
-    def overview(self) -> Json:
+    def overview(self) -> Overview:
         """Small and cheap: asked each second."""
+        return read(Overview, self._overview())
+
+    def _overview(self) -> Json:
         runtime, state = self._runtime, self._runtime.controller.state
         shares = {}
         for camera in runtime.cameras.values():
@@ -163,11 +172,11 @@ class State:
             },
         }
 
-    async def metrics(self) -> Json:
+    async def metrics(self) -> MetricsSnapshot:
         """A snapshot for `/metrics`."""
         serving = self._served.current()
         cameras = self._runtime.cameras
-        return {
+        snapshot = {
             "health": self.health(),
             "overview": self.overview(),
             "expected_accuracy": {c.id: expected_accuracy(c.version) for c in cameras.values()},
@@ -180,10 +189,11 @@ class State:
             "alarms": self._alarms.counts(),
             "truth": await asyncio.to_thread(self._truth.latest, list(cameras)),
         }
+        return read(MetricsSnapshot, snapshot)
 
-    async def system(self) -> Json:
+    async def system(self) -> SystemAnswer:
         """For the system page."""
-        overview, health = self.overview(), self.health()
+        overview, health = self._overview(), self._health()
         caps, counts = self._runtime.shares.partitioner.caps, self._journal.tally.to_json()["retention"]
         if self._found is None:
             self._found = await asyncio.to_thread(discover)
@@ -195,7 +205,7 @@ class State:
             "front": self._runtime.shares.front,
         }
         failures = counts["deleted"].get("failures", 0)
-        return {
+        found = {
             "site": self._site.site,
             "utc_s": overview["utc_s"],
             "started_utc_s": overview["utc_s"] - health["uptime_s"],
@@ -208,6 +218,7 @@ class State:
             "losses": system.losses(overview, self._served.current(), failures, self._outputs.metrics()),
             "versions": system.versions(magpie_version(), self._store.schema, self._store.database.name),
         }
+        return read(SystemAnswer, found)
 
     async def _disk(self, retained: Json) -> Json:
         folder = Path(self._site.data_dir)
@@ -219,8 +230,8 @@ class State:
             "low": self._housekeeping.low,
             "low_bytes": LOW_DISK_BYTES,
             "sizes": sizes,
-            "retention": self._site.retention.model_dump(mode="json"),
-            "recording": self._site.recording.model_dump(mode="json"),
+            "retention": self._site.retention,
+            "recording": self._site.recording,
             "retained": retained,
         }
 
@@ -231,17 +242,18 @@ class State:
         before: int | None = None,
         after: int | None = None,
         text: str = "",
-    ) -> Json:
+    ) -> LogAnswer:
         """Records that are still in memory, newest first."""
-        return {
+        found = {
             "records": self._ring.records(limit, level, before, after, text),
             "capacity": self._ring.capacity,
             "forgotten": self._ring.forgotten,
             "level": logging.getLevelName(logging.getLogger().getEffectiveLevel()),
         }
+        return read(LogAnswer, found)
 
-    def doctor(self) -> dict[str, Any]:
+    def doctor(self) -> Doctor:
         """What this machine can enforce, and why not more."""
         site = self._site
         # Port 0: ours is taken by ourselves, which is as it should be.
-        return examine(Path(site.data_dir), site.database(), site.web.host, 0, site.cores)
+        return read(Doctor, examine(Path(site.data_dir), site.database(), site.web.host, 0, site.cores))

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from edge.appliance.answered_pictures import AnsweredPictures
+from edge.appliance.answers.read import read
+from edge.appliance.answers.truth import ImportedLabels, QuestionAnswer, QuestionsAnswer, TruthOfCamera
 from edge.appliance.labelled_pictures import jpeg_size
 from edge.appliance.people_labels import pictures_of
 from edge.appliance.truth_service import LabelFile
@@ -97,14 +99,14 @@ class Truth:
 
     # -- questions
 
-    def questions(self, camera: str, limit: int, by: str, second: bool = False) -> Json:
+    def questions(self, camera: str, limit: int, by: str, second: bool = False) -> QuestionsAnswer:
         """See `TruthService.questions`."""
         self._check(camera)
         if not self._detects(camera):
             raise _classifies(camera)
         asked = self._to_ask(camera)
         if asked is None:
-            return {"camera": camera, "window": None, "classes": [], "questions": []}
+            return QuestionsAnswer(camera=camera, window=None, classes=(), questions=())
         done = {r.answer.question for r in asked.records}
         if second:
             found = _second_opinions(asked, str(by))
@@ -115,12 +117,12 @@ class Truth:
         for one in found:
             size = self._size(asked.frames[one.question.key])
             if size is not None:  # retention deletes pictures while somebody answers
-                shown.append(_question_json(asked, one, size))
+                shown.append(read(QuestionAnswer, _question_json(asked, one, size)))
             if len(shown) == limit:
                 break
-        return {
-            "camera": camera, "window": asked.window.window, "classes": list(asked.window.classes), "questions": shown,
-        }  # fmt: skip
+        return QuestionsAnswer(
+            camera=camera, window=asked.window.window, classes=tuple(asked.window.classes), questions=tuple(shown)
+        )
 
     def picture(self, camera: str, window: int, frame: int) -> bytes:
         """See `TruthService.picture`."""
@@ -139,7 +141,7 @@ class Truth:
 
     # -- answers
 
-    def answer(self, camera: str, given: Mapping[str, Any], by: str) -> Json:
+    def answer(self, camera: str, given: Mapping[str, Any], by: str) -> TruthOfCamera:
         """See `TruthService.answer`."""
         self._check(camera)
         checks.known_keys("", given, ("answers",))
@@ -198,7 +200,7 @@ class Truth:
 
     # -- what follows
 
-    def estimate(self, camera: str) -> Json:
+    def estimate(self, camera: str) -> TruthOfCamera:
         """See `TruthService.estimate`."""
         self._check(camera)
         asked = self._to_ask(camera)
@@ -213,7 +215,7 @@ class Truth:
                 self._told.add(key)
             if new:
                 self._tell(finding)
-        return {
+        answer = {
             "camera": camera,
             "detection": self._detects(camera),
             "window": None if newest is None else newest[0],
@@ -225,6 +227,7 @@ class Truth:
             "findings": [f.to_json() for f in findings],
             "history": [{"window": w, "estimate": e.to_json()} for w, e in history if e is not None],
         }
+        return read(TruthOfCamera, answer)
 
     def latest(self, cameras: Iterable[str]) -> dict[str, Json]:
         """Of each camera the newest estimate there is, with its window; cameras without one are left out."""
@@ -296,7 +299,7 @@ class Truth:
                 out[found.key] = len(found.candidates)
         return out
 
-    def import_labels(self, camera: str, given: Mapping[str, Any], by: str) -> Json:
+    def import_labels(self, camera: str, given: Mapping[str, Any], by: str) -> ImportedLabels:
         """See `TruthService.import_labels`."""
         self._check(camera)
         checks.known_keys("", given, ("format", "document", "files", "complete"))
@@ -323,7 +326,7 @@ class Truth:
         report["answers"] = len(fresh)
         if fresh:
             self._store.add_answers(fresh)
-        return report
+        return ImportedLabels(**report)
 
     def _known_frames(self, camera: str, kept: Sequence[AnswerRecord], report: Json) -> list[AnswerRecord]:
         frames: dict[int, frozenset[int]] = {}

@@ -7,8 +7,9 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from edge.appliance.answers.read import read
+from edge.appliance.answers.windows import ExplainedWindow, WhatIfAnswer, WindowAnswer, WindowStory
 from edge.appliance.explained import OtherParts, compared, explained
-from edge.appliance.service import Json
 from edge.core.errors import NotFound
 from edge.core.plan_basis import PlanBasis, PlanRequest
 from edge.core.window import WindowProblem
@@ -23,21 +24,22 @@ class Windows:
     def __init__(self, store: Store, runtime: Runtime, control_share: float) -> None:
         self._store, self._runtime, self._control_share = store, runtime, control_share
 
-    def recent(self, limit: int, before: int | None) -> list[Json]:
+    def recent(self, limit: int, before: int | None) -> list[WindowAnswer]:
         """Newest first."""
-        return [w.to_json() for w in self._store.windows(limit, before=before)]
+        return [read(WindowAnswer, w.to_json()) for w in self._store.windows(limit, before=before)]
 
-    def one(self, number: int) -> Json:
+    def one(self, number: int) -> WindowStory:
         """Raises NotFound."""
-        return self._store.window(number).to_json()
+        return read(WindowStory, self._store.window(number).to_json())
 
-    async def explained(self, number: int) -> Json:
+    async def explained(self, number: int) -> ExplainedWindow:
         """Raises NotFound."""
         detail = await asyncio.to_thread(self._store.window, number)
         usage = self._runtime.share_usage(number) if detail.window.open else None
-        return await asyncio.to_thread(explained, detail, self._other_parts(detail.window.settings), usage)
+        story = await asyncio.to_thread(explained, detail, self._other_parts(detail.window.settings), usage)
+        return read(ExplainedWindow, story)
 
-    async def what_if(self, number: int, policy: str) -> Json:
+    async def what_if(self, number: int, policy: str) -> WhatIfAnswer:
         """Raises NotFound."""
         detail = await asyncio.to_thread(self._store.window, number)
         if not detail.plans:
@@ -51,7 +53,7 @@ class Windows:
             same = basis.request(problem)
             caps, request = basis.caps, same if policy == same.policy else PlanRequest(policy, same.problem)
         plan = await asyncio.to_thread(planner(caps, time.perf_counter), request)
-        return {
+        answer = {
             "policy": policy,
             "plan": plan.to_json(),
             "objective": plan.objective,
@@ -59,6 +61,7 @@ class Windows:
             "original_objective": record.objective,
             "comparison": compared(number, plan, record, self._other_parts(detail.window.settings)),
         }
+        return read(WhatIfAnswer, answer)
 
     def _other_parts(self, settings: Mapping[str, Any]) -> OtherParts:
         """As that window's settings had them; the control process's and the front's are those of now."""

@@ -192,24 +192,22 @@ async def _until_measured(running: RunningAppliance, console: _Console, first: i
 
 
 _TOLD = {
-    "plan": lambda e: (
-        f"plan ({e['data']['policy']}, {e['data']['cause']}): objective {100 * e['data']['objective']:.1f} %"
-    ),
+    "plan": lambda e: f"plan ({e.data['policy']}, {e.data['cause']}): objective {100 * e.data['objective']:.1f} %",
     "retraining.started": lambda e: (
-        f"{e['camera']}: retraining {e['data']['config']} on share {e['data']['share']:.2f}, "
-        f"expected {100 * e['data']['expected_accuracy']['value']:.0f} %"
+        f"{e.camera}: retraining {e.data['config']} on share {e.data['share']:.2f}, "
+        f"expected {100 * e.data['expected_accuracy']['value']:.0f} %"
     ),
     "model.promoted": lambda e: (
-        f"{e['camera']}: promoted, held-out {100 * e['data']['scores']['parent_held_out']:.0f} -> "
-        f"{100 * e['data']['scores']['held_out']:.0f} % ({e['data']['gpu_s']:.1f} device-s)"
+        f"{e.camera}: promoted, held-out {100 * e.data['scores']['parent_held_out']:.0f} -> "
+        f"{100 * e.data['scores']['held_out']:.0f} % ({e.data['gpu_s']:.1f} device-s)"
     ),
-    "model.rejected": lambda e: f"{e['camera']}: not promoted: {e['data']['reason']}",
-    "model.rolled_back": lambda e: f"{e['camera']}: rolled back: {e['data']['reason']}",
+    "model.rejected": lambda e: f"{e.camera}: not promoted: {e.data['reason']}",
+    "model.rolled_back": lambda e: f"{e.camera}: rolled back: {e.data['reason']}",
     "window.measured": lambda e: (
-        f"{e['camera']}: window {e['window']}: realised {_percent(e['data']['realised'])}, "
-        f"frozen student {_percent(e['data']['frozen'])}"
+        f"{e.camera}: window {e['window']}: realised {_percent(e.data['realised'])}, "
+        f"frozen student {_percent(e.data['frozen'])}"
     ),
-    "worker.worker_lost": lambda e: f"worker {e['data']['worker']} lost: {e['data']['reason']}",
+    "worker.worker_lost": lambda e: f"worker {e.data['worker']} lost: {e.data['reason']}",
 }
 
 
@@ -233,10 +231,10 @@ async def _follow(running: RunningAppliance, console: _Console, began: float) ->
     watch = asyncio.create_task(first_answers())
     try:
         async for event in running.appliance.services.events.subscribe():
-            if event["kind"] == "complaint":
-                console.say(f"! {event['data']['message']}")
-            elif event["kind"] in _TOLD:
-                console.say(_TOLD[event["kind"]](event))
+            if event.kind == "complaint":
+                console.say(f"! {event.data['message']}")
+            elif event.kind in _TOLD:
+                console.say(_TOLD[event.kind](event))
     finally:
         watch.cancel()
 

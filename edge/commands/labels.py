@@ -6,9 +6,10 @@ import argparse
 import json
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from edge.commands.remote import Remote
@@ -17,6 +18,9 @@ from edge.core.errors import Conflict, InvalidValue, MagpieError, NotFound
 from edge.core.truth import Finding
 from edge.ingest.secrets import resolve_secret
 from edge.upkeep import label_files as files
+
+if TYPE_CHECKING:
+    from edge.appliance.truth import Truth
 
 #: So much of a file goes into one request; the appliance takes 256 kB.
 _BATCH_BYTES = 150_000
@@ -80,7 +84,7 @@ def _import(args: argparse.Namespace) -> int:
     totals = dict.fromkeys(("pictures", "answers", "incomplete", "unknown", "there"), 0)
     bodies = list(_bodies(args.file, args.format, args.complete))
 
-    def add(report: dict[str, Any]) -> None:
+    def add(report: Mapping[str, Any]) -> None:
         for key in totals:
             totals[key] += int(report[key])
 
@@ -91,7 +95,7 @@ def _import(args: argparse.Namespace) -> int:
     else:
         with _Offline(args) as truth:
             for body in bodies:
-                add(truth.import_labels(args.camera, body, "magpie labels"))
+                add(asdict(truth.import_labels(args.camera, body, "magpie labels")))
     sys.stdout.write(
         f"{totals['answers']} answers added from {totals['pictures']} pictures; {totals['there']} were there already;"
         f" left out: {totals['incomplete']} pictures not marked as complete (--complete says that all are),"
@@ -190,7 +194,7 @@ class _Offline:
         self._store = Store(args.database_url, args.data_dir)
         self._data = args.data_dir
 
-    def __enter__(self) -> Any:
+    def __enter__(self) -> Truth:
         from edge.appliance.truth import Truth
 
         return Truth(self._store, self._data, SystemClock(), self._check, _unheard)

@@ -55,11 +55,11 @@ async def test_rules_of_the_file_until_they_are_changed(store: Store) -> None:
 async def test_a_change_is_in_force_journaled_and_told_once(store: Store) -> None:
     box = Box(store)
     await box.rules.open()
-    assert (await box.rules.change("lost", {"severity": "info"}, "ann"))["severity"] == "info"
+    assert (await box.rules.change("lost", {"severity": "info"}, "ann")).severity == "info"
     await box.rules.change("lost", {"severity": "info"}, "ann")
     added = await box.rules.add({"kind": "object", "name": "Any car", "classes": ["car"]}, "bob")
     await box.rules.remove("lost", "ann")
-    assert [r.id for r in box.rules.in_force] == [added["id"]] == ["any-car"]
+    assert [r.id for r in box.rules.in_force] == [added.id] == ["any-car"]
     assert box.changed == [("lost",), ("any-car",), ()]
     assert box.notes == [
         ("rule.changed", {"rule": "lost", "by": "ann", "fields": ["severity"]}),
@@ -87,4 +87,4 @@ async def test_changes_at_the_same_time_do_not_undo_each_other(store: Store) -> 
     await box.rules.open()
     rule = {"kind": "object", "name": "any"}
     await asyncio.gather(*(box.rules.add(rule, "ann") for _ in range(5)))
-    assert [r["id"] for r in box.rules.every()] == ["lost", "any", "any-2", "any-3", "any-4", "any-5"]
+    assert [r.id for r in box.rules.every()] == ["lost", "any", "any-2", "any-3", "any-4", "any-5"]

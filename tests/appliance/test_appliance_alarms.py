@@ -116,11 +116,11 @@ async def test_an_active_alarm_survives_being_killed_and_ends_once(start: Callab
     assert again.phases("any") == ["alarm.end"], "no object outlives a run"
     again.alarms.tick(slow=True)
     assert again.phases("lost") == ["alarm.end"], "the camera is live again"
-    assert [a["phase"] for a in again.alarms.alarms(10, None, None, "lost", None, None)] == ["new"], "not written yet"
+    assert [a.phase for a in again.alarms.alarms(10, None, None, "lost", None, None)] == ["new"], "not written yet"
     await again.alarms.records.flush()
     both = again.alarms.alarms(10, None, None, None, None, None)
-    assert [a["phase"] for a in both] == ["end", "end"]
-    assert all(o["ended_utc_s"] is not None for o in again.alarms.objects(10, None, None, None, None, None))
+    assert [a.phase for a in both] == ["end", "end"]
+    assert all(o.ended_utc_s is not None for o in again.alarms.objects(10, None, None, None, None, None))
     again.answer((0.2, 0.2))
     again.answer((0.2, 0.2))
     numbers = [body["id"] for kind, _, body in again.delivered if body["phase"] == "new" and kind == "object"]
@@ -265,7 +265,7 @@ async def test_records_wait_while_the_database_cannot_be_written(start: Callable
     other.rollback()
     other.close()
     await box.alarms.records.flush()
-    assert [a["rule"] for a in box.alarms.alarms(10, None, None, None, None, None)] == ["any"]
+    assert [a.rule for a in box.alarms.alarms(10, None, None, None, None, None)] == ["any"]
     assert len(box.alarms.objects(10, None, None, None, None, None)) == 1
     assert box.alarms.counts()["lost"]["records"] == 0
 
@@ -279,7 +279,7 @@ async def test_a_record_that_can_never_be_written_holds_up_no_others(start: Call
         found = Detections.build([(0.1, 0.1, 0.2, 0.2), (0.6, 0.6, 0.7, 0.7)], [0.8, 0.8], [0, 1])
         box.alarms.answered("gate", m.Answered(1, box.clock.monotonic(), box.clock.utc(), found))
     await box.alarms.records.flush()
-    assert [o["class"] for o in box.alarms.objects(10, None, None, None, None, None)] == ["person"]
+    assert [o.class_ for o in box.alarms.objects(10, None, None, None, None, None)] == ["person"]
     assert box.alarms.counts()["lost"]["records"] == 1
 
 
@@ -303,14 +303,14 @@ async def test_rules_that_name_what_is_not_there_are_refused(start: Callable[...
             await box.alarms.add_rule(rule | more, "ann")
         assert path in [p.path for p in caught.value.problems]
     added = await box.alarms.add_rule(rule, "ann")
-    assert added["id"] == "cars-in-the-drive"
-    assert (await box.alarms.add_rule(rule, "ann"))["id"] == "cars-in-the-drive-2"
+    assert added.id == "cars-in-the-drive"
+    assert (await box.alarms.add_rule(rule, "ann")).id == "cars-in-the-drive-2"
     with pytest.raises(Conflict):
         await box.alarms.add_rule(rule | {"id": "any"}, "ann")
     with pytest.raises(InvalidValue, match="an id does not change"):
         await box.alarms.change_rule("any", {"id": "other"}, "ann")
     changed = await box.alarms.change_rule("cars-in-the-drive", {"zones": None, "dwell_s": 3}, "ann")
-    assert (changed["zones"], changed["dwell_s"]) == ([], 3.0)
+    assert (changed.zones, changed.dwell_s) == ((), 3.0)
     await box.alarms.remove_rule("cars-in-the-drive-2", "ann")
     records = box.store.audit("settings/rules")
     assert len(records) == 4, "every change has its record, a refused one none"
@@ -322,11 +322,11 @@ async def test_a_rule_about_what_is_gone_can_still_be_changed_and_switched_off(s
     rule = await box.alarms.add_rule({"kind": "object", "name": "parked", "zones": ["drive"], "cameras": ["gate"]}, "a")
     gate = box.cameras["gate"]
     gate.settings = gate.settings.model_copy(update={"zones": ()})
-    assert (await box.alarms.change_rule(rule["id"], {"enabled": False, "name": "x"}, "ann"))["enabled"] is False
+    assert (await box.alarms.change_rule(rule.id, {"enabled": False, "name": "x"}, "ann")).enabled is False
     box.cameras.clear()
-    assert (await box.alarms.change_rule(rule["id"], {"severity": "info"}, "ann"))["severity"] == "info"
+    assert (await box.alarms.change_rule(rule.id, {"severity": "info"}, "ann")).severity == "info"
     with pytest.raises(InvalidValues, match=r"zones\[0\]"):
-        await box.alarms.change_rule(rule["id"], {"zones": ["porch"]}, "ann")
+        await box.alarms.change_rule(rule.id, {"zones": ["porch"]}, "ann")
 
 
 async def test_the_database_decides_once_a_rule_was_changed(start: Callable[..., Any]) -> None:
@@ -337,7 +337,7 @@ async def test_the_database_decides_once_a_rule_was_changed(start: Callable[...,
     assert box.phases("any") == ["alarm.new", "alarm.end"]
     await box.end()
     again = await start(SITE | {"rules": []})
-    assert {r["id"]: r["enabled"] for r in again.alarms.rules()} == {"lost": True, "any": False}
+    assert {r.id: r.enabled for r in again.alarms.rules()} == {"lost": True, "any": False}
 
 
 async def test_a_removed_camera_leaves_nothing_open(start: Callable[..., Any]) -> None:
@@ -362,7 +362,7 @@ async def test_a_roll_back_by_a_person_is_no_alarm(start: Callable[..., Any]) ->
         f"back to m1: {worse.words}", "accuracy 0.41 in window 3, the rule's floor is 0.50",
     ]  # fmt: skip
     seen = await box.alarms.acknowledge(1, "ann")
-    assert seen["acknowledged_by"] == "ann"
+    assert seen.acknowledged_by == "ann"
     assert box.phases("back") == ["alarm.new", "alarm.end"]
 
 

@@ -10,14 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edge.appliance.answers.read import read
+from edge.appliance.answers.windows import ExplainedWindow
 from edge.appliance.explained import (
     OtherParts,
     compared,
     config_words,
     explained,
     in_words,
-    visible,
 )
+from edge.core.access import Principal
 from edge.core.configs import InferenceConfig, RetrainingConfig
 from edge.core.plan_causes import PlanCause
 from edge.core.profiles import Estimate, InferencePoint, InferenceProfile, RetrainingProfile
@@ -32,6 +34,7 @@ from edge.store.values import (
     WindowRecord,
 )
 from scheduler.policies import WINDOW_POLICIES, window_policy
+from web import limits
 
 T = 1790000000.0
 PARTS = OtherParts(control=0.1, front=0.05, golden=0.1, evaluation=0.05)
@@ -39,6 +42,11 @@ GOOD = RetrainingConfig(10, 8, "all", 1.0, 0.002)
 CHEAP = RetrainingConfig(5, 8, "head", 0.5, 0.002)
 SLOW = RetrainingConfig(500, 8, "all", 1.0, 0.002)
 USELESS = RetrainingConfig(1, 8, "head", 0.5, 0.002)
+
+
+def visible(story: dict[str, Any], *cameras: str) -> ExplainedWindow:
+    """The story as somebody gets it who may see these cameras."""
+    return limits.explained(Principal("ann", "viewer", frozenset(cameras)), read(ExplainedWindow, story))
 
 
 def inference(best: float = 0.1) -> InferenceProfile:
@@ -157,7 +165,7 @@ def test_faults_are_told_in_the_sentences_in_which_they_were_recorded() -> None:
     assert [w.split(" cannot be kept")[0] for w in words] == ["gate: the floor of 0.90", "yard: the floor of 0.90"]
     story = explained(detail(record(1, asked)), PARTS)
     assert story["decisions"][0]["faults"] == words
-    assert visible(story, lambda camera: camera == "gate")["decisions"][0]["faults"] == words[:1]
+    assert visible(story, "gate").decisions[0].faults == tuple(words[:1])
     beside = compared(3, plan, record(1, asked), PARTS)
     assert beside["made"]["faults"] == beside["asked"]["faults"] == words
 
@@ -235,20 +243,22 @@ def test_any_policy_can_be_compared(policy: str) -> None:
 def test_who_may_not_see_a_camera_reads_nothing_of_it() -> None:
     plans = (record(1, problem(10.0)), record(2, problem(40.0), cause=PlanCause("retraining_failed", "yard")))
     story = explained(detail(*plans, jobs=(job("yard"), job("gate"))), PARTS)
-    assert visible(story, lambda _: True) == story
-    seen = visible(story, lambda camera: camera == "gate")
+    whole = read(ExplainedWindow, story)
+    assert visible(story, "gate", "yard") == whole
+    seen = visible(story, "gate")
     assert "yard" not in repr(seen)
-    assert [d["cause"] for d in seen["decisions"]] == ["labels and profiles are in", "another camera"]
-    for all_, some in zip(story["timeline"], seen["timeline"], strict=True):
-        total = [sum(s["share"] for s in t["shares"]) for t in (all_, some)]
+    assert [d.cause for d in seen.decisions] == ["labels and profiles are in", "another camera"]
+    for all_, some in zip(whole.timeline, seen.timeline, strict=True):
+        total = [sum(s.share for s in t.shares) for t in (all_, some)]
         assert total[0] == pytest.approx(total[1], abs=1e-6)
-        assert any(s["kind"] == "others" for s in some["shares"])
+        assert any(s.kind == "others" for s in some.shares)
 
 
 def test_a_cause_of_which_only_words_are_kept_is_told_to_those_who_see_all() -> None:
     story = explained(detail(record(1, problem(10.0), cause=PlanCause.recorded("an older Magpie's words"))), PARTS)
-    assert visible(story, lambda _: True)["decisions"][0]["cause"] == "an older Magpie's words"
-    assert visible(story, lambda camera: camera == "gate")["decisions"][0]["cause"] == "another camera"
+    everybody = Principal("ann", "viewer", None)
+    assert limits.explained(everybody, read(ExplainedWindow, story)).decisions[0].cause == "an older Magpie's words"
+    assert visible(story, "gate").decisions[0].cause == "another camera"
 
 
 def test_a_camera_named_inside_anothers_name_is_not_taken_for_it() -> None:
@@ -256,8 +266,8 @@ def test_a_camera_named_inside_anothers_name_is_not_taken_for_it() -> None:
     base = detail(*plans)
     window = replace(base.window, cameras=())
     story = explained(replace(base, window=window, profiles=()), PARTS)
-    assert visible(story, lambda camera: camera == "gate-2")["decisions"][0]["cause"] == "gate-2: retraining failed"
-    assert visible(story, lambda camera: camera == "gate")["decisions"][0]["cause"] == "another camera"
+    assert visible(story, "gate-2").decisions[0].cause == "gate-2: retraining failed"
+    assert visible(story, "gate").decisions[0].cause == "another camera"
 
 
 def test_configurations_tell_what_differs() -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from edge.appliance.answers.events import JournalEntry
 from edge.appliance.journal import Journal
 from edge.core.clock import ManualClock
 from edge.core.errors import InvalidValue
@@ -28,7 +28,7 @@ def journal(store: Store) -> Journal:
     return Journal(JournalBuffer(store, clock=clock), store, clock)
 
 
-async def _next(journal: Journal) -> asyncio.Task[dict[str, Any]]:
+async def _next(journal: Journal) -> asyncio.Task[JournalEntry]:
     task = asyncio.ensure_future(anext(journal.subscribe()))  # type: ignore[arg-type]
     await asyncio.sleep(0)
     return task  # type: ignore[return-value]
@@ -39,7 +39,7 @@ async def test_an_entry_is_told_now_counted_and_written(journal: Journal) -> Non
     heard = await _next(journal)
     journal.note("model.promoted", "north", 3, {"version": "v2"})
     entry = await heard
-    assert (entry["kind"], entry["camera"], entry["window"], entry["data"]) == (
+    assert (entry.kind, entry.camera, entry.window, entry.data) == (
         "model.promoted", "north", 3, {"version": "v2"},
     )  # fmt: skip
     assert journal.tally.to_json()["events"] == {"model.promoted": 1}
@@ -47,15 +47,15 @@ async def test_an_entry_is_told_now_counted_and_written(journal: Journal) -> Non
     assert journal.recent(10, None, None, None) == [], "it is written behind"
     journal.buffer.flush()
     (kept,) = journal.recent(10, None, None, None)
-    assert set(kept) == {"id", "utc_s", "kind", "camera", "window", "data"}
-    assert kept["data"] == {"version": "v2"}
+    assert isinstance(kept.id, int)
+    assert kept.data == {"version": "v2"}
 
 
 @pytest.mark.asyncio
 async def test_what_is_only_told_is_neither_written_nor_counted(journal: Journal) -> None:
     heard = await _next(journal)
     journal.tell("object.new", "north", {"id": 1})
-    assert (await heard)["kind"] == "object.new"
+    assert (await heard).kind == "object.new"
     journal.buffer.flush()
     assert journal.recent(10, None, None, None) == []
     assert journal.tally.to_json()["events"] == {}
@@ -65,7 +65,7 @@ async def test_what_is_only_told_is_neither_written_nor_counted(journal: Journal
 async def test_an_entry_that_the_store_refuses_is_told(journal: Journal) -> None:
     heard = await _next(journal)
     journal.note("worker.worker_lost", "north", data={"code": object()})
-    assert (await heard)["camera"] == "north"
+    assert (await heard).camera == "north"
     journal.buffer.flush()
     assert journal.recent(10, None, None, None) == []
 

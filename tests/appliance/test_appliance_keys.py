@@ -12,6 +12,7 @@ import pytest
 
 from edge.access.credentials import new_token
 from edge.access.front_keys import FrontKeys
+from edge.appliance.answers.access import SecretAnswer
 from edge.appliance.keys import Keys, needs_token, used_by
 from edge.core.access import Asker
 from edge.core.clock import ManualClock, SystemClock
@@ -31,17 +32,17 @@ def test_secrets_are_audited_without_their_values(store: Store) -> None:
     keys = Keys(store, store.data_dir, AccessSettings(), SystemClock())
     keys.put_secret("gate", "tomsecret", Asker("ann", "192.0.2.7"))
     users = [("camera north", {"password_from": "secret:gate"}), ("outputs", {"webhooks": [{"secret_from": "x"}]})]
-    assert keys.secrets(users) == [{"name": "gate", "used_by": ["camera north"]}]
+    assert keys.secrets(users) == [SecretAnswer(name="gate", used_by=("camera north",))]
     with pytest.raises(Conflict, match="camera north"):
         keys.delete_secret("gate", "ann", users)
     keys.delete_secret("gate", "ann", [])
     records = keys.audit(10, None)
-    assert [(r["subject"], r["action"], r["by"], r["from"]) for r in records] == [
+    assert [(r.subject, r.action, r.by, r.from_) for r in records] == [
         ("secret/gate", "deleted", "ann", None),
         ("secret/gate", "created", "ann", "192.0.2.7"),
     ]
     assert "tomsecret" not in str(records)
-    assert keys.audit(10, records[0]["id"]) == records[1:]
+    assert keys.audit(10, records[0].id) == records[1:]
 
 
 def test_what_refers_to_a_secret() -> None:

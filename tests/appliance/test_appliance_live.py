@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from edge.appliance.answers.events import JournalEntry
 from edge.appliance.live import LiveEvents, LivePictures
 from edge.appliance.service import LivePicture
 from edge.core.clock import SystemClock
@@ -82,13 +83,13 @@ async def test_a_slow_listener_is_told_how_much_it_lost_and_others_lose_nothing(
     await asyncio.sleep(0)
     seen = 0
     for number in range(600):
-        events.put({"kind": "x", "data": {"number": number}})
+        events.put(JournalEntry(id=None, utc_s=1.0, kind="x", camera=None, window=None, data={"number": number}))
         if number == 0:
             await asyncio.gather(*tasks)
             continue
-        assert (await anext(quick))["data"]["number"] == number
+        assert (await anext(quick)).data["number"] == number
         seen += 1
     assert seen == 599
     lost = await anext(slow)
-    assert (lost["kind"], lost["data"]) == ("events.lost", {"events": 99})
-    assert (await anext(slow))["data"]["number"] == 100
+    assert (lost.kind, lost.data) == ("events.lost", {"events": 99})
+    assert (await anext(slow)).data["number"] == 100

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from appliance_double import DictAppliance
 from truth_kit import Street, street
 from visits import Visit
 
+from edge.appliance.answers.truth import QuestionAnswer
 from edge.appliance.truth import Truth
 from edge.core.clock import SystemClock
 from edge.core.truth import FrameKey, Question
@@ -50,7 +51,7 @@ async def sitting(request: pytest.FixtureRequest, browser: Any, tmp_path: Path) 
         while kinds != {"box", "missed"}:
             number += 1
             world = street(tmp_path, window=number)
-            kinds = {q["kind"] for q in truth.questions("north", 10, "")["questions"]}
+            kinds = {q.kind for q in truth.questions("north", 10, "").questions}
         server = WebServer(create_app(appliance), "127.0.0.1", 0)
         await server.start()
         try:
@@ -66,9 +67,9 @@ async def sitting(request: pytest.FixtureRequest, browser: Any, tmp_path: Path) 
             await server.stop()
 
 
-def _shown(questions: list[dict[str, Any]], at: int, world: Street) -> tuple[str, int | None]:
+def _shown(questions: Sequence[QuestionAnswer], at: int, world: Street) -> tuple[str, int | None]:
     q = questions[at]
-    return world.verdict(Question(FrameKey(q["window"], q["frame"]), q["kind"], q["candidate"]))
+    return world.verdict(Question(FrameKey(q.window, q.frame), q.kind, q.candidate))
 
 
 _KEYS = {"yes": "y", "no": "n", "student": "1", "teacher": "2"}
@@ -76,7 +77,7 @@ _KEYS = {"yes": "y", "no": "n", "student": "1", "teacher": "2"}
 
 async def test_ten_questions_are_answered_by_keyboard_alone(sitting: Sitting, axe: str) -> None:
     page = sitting.visit.page
-    asked = sitting.truth.questions("north", 10, "")["questions"]
+    asked = sitting.truth.questions("north", 10, "").questions
     for at in range(10):
         await page.get_by_text(f"Question {at + 1} of 10").wait_for()
         verdict, missed = _shown(asked, at, sitting.street)
@@ -88,14 +89,14 @@ async def test_ten_questions_are_answered_by_keyboard_alone(sitting: Sitting, ax
     await page.locator(".truth-told").wait_for()
     kept = sitting.store.answers("north")
     assert [(r.answer.question.key.frame, r.answer.question.candidate) for r in kept] == [
-        (q["frame"], q["candidate"]) for q in asked
+        (q.frame, q.candidate) for q in asked
     ]
     assert [(r.answer.verdict, r.answer.missed) for r in kept] == [
         _shown(asked, at, sitting.street) for at in range(10)
     ]
     told = await page.locator(".truth-told").inner_text()
-    estimate = sitting.truth.estimate("north")["estimate"]
-    assert f"Student {100 * estimate['student']['value']:.0f} % (" in told
+    estimate = sitting.truth.estimate("north").estimate
+    assert f"Student {100 * estimate.student.value:.0f} % (" in told
     assert "more answers would halve both intervals" in told
     await page.get_by_text("Question 1 of 10", exact=True).wait_for()
     assert await sitting.visit.violations(axe) == []
@@ -124,8 +125,8 @@ async def test_an_answer_is_undone_before_it_is_sent_and_arrows_go_back(sitting:
 
 async def test_boxes_are_drawn_around_what_nobody_saw(sitting: Sitting) -> None:
     page = sitting.visit.page
-    asked = sitting.truth.questions("north", 10, "")["questions"]
-    at = next(n for n, q in enumerate(asked) if q["kind"] == "missed")
+    asked = sitting.truth.questions("north", 10, "").questions
+    at = next(n for n, q in enumerate(asked) if q.kind == "missed")
     for _ in range(at):
         await page.keyboard.press("ArrowRight")
     picture = page.locator(".truth-picture.missed")

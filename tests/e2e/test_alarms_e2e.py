@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from running_kit import running, until
 
+from edge.appliance.answers.events import JournalEntry
 from edge.core.errors import InvalidValues, NotFound
 from edge.settings import SiteSettings
 
@@ -30,7 +31,7 @@ RULE: dict[str, Any] = {"id": "any", "name": "Anything", "kind": "object", "seve
 
 async def test_objects_alarms_zones_and_a_restart(site: Callable[..., SiteSettings]) -> None:
     settings = site(window_s=300.0)
-    heard: list[dict[str, Any]] = []
+    heard: list[JournalEntry] = []
     async with running(settings) as appliance:
         alarmed = appliance.services.alarms
 
@@ -39,10 +40,10 @@ async def test_objects_alarms_zones_and_a_restart(site: Callable[..., SiteSettin
                 heard.append(entry)  # noqa: PERF401  # a comprehension would keep nothing of what was heard so far
 
         listener = asyncio.create_task(listen())
-        pid = {w["name"]: w["pid"] for w in appliance.services.state.overview()["workers"]}["camera-junction"]
+        pid = {w.name: w.pid for w in appliance.services.state.overview().workers}["camera-junction"]
         zone = {"name": "all", "polygon": [[0, 0], [1, 0], [1, 1], [0, 1]]}
         changed = await appliance.services.cameras.change("junction", {"zones": [zone], "name": "Crossing"}, "test")
-        assert changed["settings"]["zones"][0]["name"] == "all"
+        assert changed.settings.zones[0].name == "all"
         crossed = zone | {"polygon": [[0, 0], [1, 1], [1, 0], [0, 1]]}
         with pytest.raises(InvalidValues, match="zones"):
             await appliance.services.cameras.change("junction", {"zones": [crossed]}, "test")
@@ -50,17 +51,17 @@ async def test_objects_alarms_zones_and_a_restart(site: Callable[..., SiteSettin
             await alarmed.add_rule(RULE | {"zones": ["nowhere"]}, "test")
         await alarmed.add_rule(RULE | {"cameras": ["junction"], "zones": ["all"]}, "test")
         alarms = await until(
-            lambda: [a for a in alarmed.alarms(50, None, "junction", "any", None, None) if a["picture"]],
+            lambda: [a for a in alarmed.alarms(50, None, "junction", "any", None, None) if a.picture],
             60, "an alarm with a picture",
         )  # fmt: skip
         one = alarms[-1]
-        assert size(alarmed.alarm_picture(one["id"])) == (512, 288), "the whole picture"
-        assert one["details"]["zones"] == ["all"]
-        thing = alarmed.object(one["object"])
-        assert thing["camera"] == "junction"
-        assert thing["zones"] == ["all"]
-        await until(lambda: alarmed.object(one["object"])["picture"], 10, "the object has a picture")
-        width, height = size(alarmed.object_picture(one["object"]))
+        assert size(alarmed.alarm_picture(one.id)) == (512, 288), "the whole picture"
+        assert one.details["zones"] == ["all"]
+        thing = alarmed.object(one.object)
+        assert thing.camera == "junction"
+        assert thing.zones == ("all",)
+        await until(lambda: alarmed.object(one.object).picture, 10, "the object has a picture")
+        width, height = size(alarmed.object_picture(one.object))
         assert 8 <= width <= 320, "the object and some of what is around it"
         assert 8 <= height <= 288
         await until(
@@ -68,37 +69,37 @@ async def test_objects_alarms_zones_and_a_restart(site: Callable[..., SiteSettin
             60,
             "an object leaves, its alarm ends",
         )
-        seen = await alarmed.acknowledge(one["id"], "ann")
-        assert seen["acknowledged_by"] == "ann"
+        seen = await alarmed.acknowledge(one.id, "ann")
+        assert seen.acknowledged_by == "ann"
         everything = alarmed.alarms(1000, None, None, "any", None, None)
-        objects = [a["object"] for a in everything]
+        objects = [a.object for a in everything]
         assert len(set(objects)) == len(objects), "no object raised two alarms"
         phases: dict[int, list[str]] = {}
         for entry in heard:
-            if entry["kind"].startswith("alarm.") and entry["kind"] != "alarm.acknowledged":
-                phases.setdefault(entry["data"]["id"], []).append(entry["data"]["phase"])
+            if entry.kind.startswith("alarm.") and entry.kind != "alarm.acknowledged":
+                phases.setdefault(entry.data["id"], []).append(entry.data["phase"])
         assert all(p[0] == "new" and p.count("new") == 1 and p.count("end") <= 1 for p in phases.values())
-        assert {e["kind"] for e in heard} >= {"alarm.new", "alarm.end", "object.new", "object.end"}
+        assert {e.kind for e in heard} >= {"alarm.new", "alarm.end", "object.new", "object.end"}
         appliance.services.events.buffer.flush()
-        kinds = {e["kind"] for e in appliance.services.events.recent(1000, None, None, None)}
+        kinds = {e.kind for e in appliance.services.events.recent(1000, None, None, None)}
         assert "alarm.new" in kinds
         assert "object.new" not in kinds, "objects are not journaled"
-        workers = {w["name"]: w for w in appliance.services.state.overview()["workers"]}
-        assert workers["camera-junction"]["pid"] == pid, "zones and a name need no other worker"
+        workers = {w.name: w for w in appliance.services.state.overview().workers}
+        assert workers["camera-junction"].pid == pid, "zones and a name need no other worker"
         counts = alarmed.counts()
         assert counts["raised"]["object"] >= len(everything) > 0
         assert counts["objects"]["junction"] >= counts["raised"]["object"]
         assert counts["lost"]["records"] == 0
         listener.cancel()
-        rows = {o["id"]: o for o in alarmed.objects(1000, None, None, None, None, None)}
+        rows = {o.id: o for o in alarmed.objects(1000, None, None, None, None, None)}
         highest = max(rows)
     async with running(settings) as appliance:
         alarmed = appliance.services.alarms
-        assert alarmed.rule("any")["zones"] == ["all"], "the database decides once a rule was changed"
-        old = [o for o in alarmed.objects(1000, None, None, None, None, None) if o["id"] <= highest]
-        assert all(o["ended_utc_s"] is not None for o in old), "objects do not outlive a run"
+        assert alarmed.rule("any").zones == ("all",), "the database decides once a rule was changed"
+        old = [o for o in alarmed.objects(1000, None, None, None, None, None) if o.id <= highest]
+        assert all(o.ended_utc_s is not None for o in old), "objects do not outlive a run"
         ended = alarmed.alarms(1000, None, None, "any", None, None)
-        assert all(a["ended_utc_s"] is not None for a in ended if a["id"] <= one["id"])
+        assert all(a.ended_utc_s is not None for a in ended if a.id <= one.id)
         await alarmed.remove_rule("any", "test")
         with pytest.raises(NotFound):
             alarmed.rule("any")

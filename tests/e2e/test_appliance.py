@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from running_kit import running, until
 
+from edge.appliance.answers.read import plain
+from edge.appliance.answers.windows import WindowStory
 from edge.appliance.appliance import Appliance
 from edge.core.errors import Conflict, InvalidValue, InvalidValues, LabelError, NotFound, WeightsError
 from edge.core.models import ModelVersion
@@ -27,17 +29,17 @@ async def test_windows_are_measured_planned_and_retrained(site: Callable[..., Si
         appliance.services.events.buffer.flush()
 
         def written() -> bool:
-            return all(c["realised"] for c in appliance.services.windows.one(2)["window"]["cameras"])
+            return all(c.realised for c in appliance.services.windows.one(2).window.cameras)
 
         await until(written, 20, "what was measured is in the database, which is written behind")
         detail = appliance.services.windows.one(2)
-        rows = {c["camera"]: c for c in detail["window"]["cameras"]}
-        first = {c["camera"]: c for c in appliance.services.windows.one(1)["window"]["cameras"]}
+        rows = {c.camera: c for c in detail.window.cameras}
+        first = {c.camera: c for c in appliance.services.windows.one(1).window.cameras}
         for camera in both:
-            assert 6 <= first[camera]["frames_labelled"] <= 12, "a bounded sample was labelled"
-            assert 0.0 <= rows[camera]["realised"]["value"] <= 1.0
+            assert 6 <= first[camera].frames_labelled <= 12, "a bounded sample was labelled"
+            assert 0.0 <= rows[camera].realised.value <= 1.0
             # The frozen student is the model in force in window 1: the same answers, or nearly (pictures are JPEG).
-            assert first[camera]["frozen"]["value"] == pytest.approx(first[camera]["realised"]["value"], abs=0.15)
+            assert first[camera].frozen.value == pytest.approx(first[camera].realised.value, abs=0.15)
         # What the window takes on disk is told to the store, so that retention finds it.
         drop = appliance.housekeeping.drop_pictures
         report = await asyncio.to_thread(appliance.store.retain, RetentionLimits(max_bytes=0), drop)
@@ -45,30 +47,30 @@ async def test_windows_are_measured_planned_and_retrained(site: Callable[..., Si
         assert report.bytes_freed > 10_000
         folder = Path(appliance.site.data_dir) / "windows" / "junction"
         assert not (folder / "1.json").exists(), "a manifest goes with its window's pictures"
-        assert detail["profiles"], "configurations were profiled"
-        assert any(s["retrain_configs"] for p in detail["plans"] for s in p["problem"]["streams"])
-        assert detail["jobs"], "something was retrained"
-        for job in detail["jobs"]:
-            versions = {v["id"]: v for v in appliance.services.models.versions(job["camera"])}
-            if job["state"] == "completed":
-                made = versions[job["model_version"]]
-                assert made["parent"] in versions
-                assert made["state"] in ("promoted", "retired", "rejected", "rolled_back")
-                assert {"held_out", "parent_held_out"} <= made["scores"].keys()
-        asked = [u for u in detail["usage"] if u["role"] == "inference"]
+        assert detail.profiles, "configurations were profiled"
+        assert any(s["retrain_configs"] for p in detail.plans for s in p.problem["streams"])
+        assert detail.jobs, "something was retrained"
+        for job in detail.jobs:
+            versions = {v.id: v for v in appliance.services.models.versions(job.camera)}
+            if job.state == "completed":
+                made = versions[job.model_version]
+                assert made.parent in versions
+                assert made.state in ("promoted", "retired", "rejected", "rolled_back")
+                assert {"held_out", "parent_held_out"} <= made.scores.keys()
+        asked = [u for u in detail.usage if u.role == "inference"]
         assert asked
-        assert all(u["granted"] == pytest.approx(u["asked"], abs=0.05) for u in asked)
+        assert all(u.granted == pytest.approx(u.asked, abs=0.05) for u in asked)
         story = await appliance.services.windows.explained(2)
-        assert story["timeline"][0]["start_s"] == 0.0
-        assert story["timeline"][-1]["end_s"] == detail["window"]["length_s"]
-        assert {c["camera"] for c in story["cameras"] if c["options"] and c["predicted"] is not None} >= both
-        assert any(job["outcome"] in ("promoted", "refused") for c in story["cameras"] for job in c["jobs"])
-        plans = replayed(detail)
+        assert story.timeline[0].start_s == 0.0
+        assert story.timeline[-1].end_s == detail.window.length_s
+        assert {c.camera for c in story.cameras if c.options and c.predicted is not None} >= both
+        assert any(job.outcome in ("promoted", "refused") for c in story.cameras for job in c.jobs)
+        plans = replayed(plain(WindowStory, detail))
         assert plans
         assert all(p.again is not None and not p.differs for p in plans), "what is replayed is what was followed"
         other = await appliance.services.windows.what_if(2, "uniform")
-        assert other["comparison"]["asked"]["objective"] == pytest.approx(other["objective"])
-        assert other["comparison"]["made"]["objective"] == pytest.approx(other["original_objective"])
+        assert other.comparison.asked.objective == pytest.approx(other.objective)
+        assert other.comparison.made.objective == pytest.approx(other.original_objective)
 
 
 async def test_retraining_windows_change_at_run_time_and_survive_a_restart(site: Callable[..., SiteSettings]) -> None:
@@ -77,27 +79,25 @@ async def test_retraining_windows_change_at_run_time_and_survive_a_restart(site:
         changed = await appliance.services.retraining.change(
             {"window_s": 22.0, "a_min": 0.05, "policy": "exact"}, "test"
         )
-        assert changed["current"]["window_s"] == 15.0, "not before the next boundary"
-        assert changed["next"]["window_s"] == 22.0
+        assert changed.current.window_s == 15.0, "not before the next boundary"
+        assert changed.next.window_s == 22.0
         with pytest.raises(InvalidValues, match="window_s"):
             await appliance.services.retraining.change({"window_s": -1}, "test")
         with pytest.raises(InvalidValues, match="windw_s"):
             await appliance.services.retraining.change({"windw_s": 20}, "test")
-        await until(
-            lambda: appliance.services.retraining.settings()["current"]["window_s"] == 22.0, 30, "the boundary comes"
-        )
-        promoted = {c: appliance.services.cameras.one(c)["state"]["model_version"] for c in ("overpass", "junction")}
-        window = appliance.services.state.overview()["window"]["number"]
+        await until(lambda: appliance.services.retraining.settings().current.window_s == 22.0, 30, "the boundary comes")
+        promoted = {c: appliance.services.cameras.one(c).state.model_version for c in ("overpass", "junction")}
+        window = appliance.services.state.overview().window.number
     async with running(settings) as appliance:
-        assert appliance.services.retraining.settings()["current"]["window_s"] == 22.0
-        assert appliance.services.retraining.settings()["current"]["policy"] == "exact"
-        assert {c: appliance.services.cameras.one(c)["state"]["model_version"] for c in promoted} == promoted
-        assert appliance.services.state.overview()["window"]["number"] >= window
+        assert appliance.services.retraining.settings().current.window_s == 22.0
+        assert appliance.services.retraining.settings().current.policy == "exact"
+        assert {c: appliance.services.cameras.one(c).state.model_version for c in promoted} == promoted
+        assert appliance.services.state.overview().window.number >= window
 
 
 async def test_cameras_come_and_go_and_bad_ones_are_refused(site: Callable[..., SiteSettings]) -> None:
     async with running(site(window_s=60.0)) as appliance:
-        good = appliance.services.cameras.one("junction")["settings"]
+        good = appliance.services.cameras.one("junction").settings.model_dump(mode="json")
         with pytest.raises(LabelError, match="zebra"):
             await appliance.services.cameras.add(good | {"id": "third", "classes": ["zebra"]}, "test")
         with pytest.raises(InvalidValues, match="stall_timeout_s"):
@@ -114,24 +114,22 @@ async def test_cameras_come_and_go_and_bad_ones_are_refused(site: Callable[..., 
                 await appliance.services.cameras.change("junction", {"password_from": reference}, "test")
         assert len(appliance.services.cameras.all()) == 2, "a refused camera leaves nothing behind"
         await appliance.services.cameras.add(good | {"id": "third"}, "test")
-        await until(
-            lambda: appliance.services.cameras.one("third")["state"]["answers"] > 0, 30, "the new camera answers"
-        )
+        await until(lambda: appliance.services.cameras.one("third").state.answers > 0, 30, "the new camera answers")
         patches = [{"name": "Third"}, {"enabled": False}, {"retraining": {"every_kth_window": 2}}]
         await asyncio.gather(*(appliance.services.cameras.change("third", patch, "test") for patch in patches))
-        settings = appliance.services.cameras.one("third")["settings"]
-        assert (settings["name"], settings["retraining"]["every_kth_window"]) == ("Third", 2), "no change is lost"
-        assert appliance.services.cameras.one("third")["state"]["state"] == "stopped"
+        settings = appliance.services.cameras.one("third").settings
+        assert (settings.name, settings.retraining.every_kth_window) == ("Third", 2), "no change is lost"
+        assert appliance.services.cameras.one("third").state.state == "stopped"
         await appliance.services.cameras.remove("third", "test")
         with pytest.raises(NotFound):
             appliance.services.cameras.one("third")
         await until(
-            lambda: appliance.services.cameras.one("junction")["state"]["answers_per_s"] > 0.5, 20, "the others go on"
+            lambda: appliance.services.cameras.one("junction").state.answers_per_s > 0.5, 20, "the others go on"
         )
 
 
 def in_force(appliance: Appliance, camera: str) -> str:
-    return str(appliance.services.cameras.one(camera)["state"]["model_version"])
+    return str(appliance.services.cameras.one(camera).state.model_version)
 
 
 async def put_a_copy_in_force(appliance: Appliance, camera: str) -> str:
@@ -154,7 +152,7 @@ async def test_an_operator_rolls_back_pins_and_looks(site: Callable[..., SiteSet
             seen.append(picture)
             if len({p.camera for p in seen}) == 2:
                 break
-        assert all(len(p.header["boxes"]) == len(p.header["labels"]) for p in seen)
+        assert all(len(p.header.boxes) == len(p.header.labels) for p in seen)
         slow = appliance.services.live.watch(("junction",), 20.0)
         await anext(slow)
         came = appliance.services.live.pictures.encoded("junction")
@@ -164,25 +162,23 @@ async def test_an_operator_rolls_back_pins_and_looks(site: Callable[..., SiteSet
             "pictures come to a slow viewer",
         )
         await anext(slow)
-        assert appliance.services.state.overview()["losses"]["live_pictures"] > 0, "what a slow viewer lost is counted"
+        assert appliance.services.state.overview().losses.live_pictures > 0, "what a slow viewer lost is counted"
         await slow.aclose()  # type: ignore[attr-defined]
-        first = appliance.services.cameras.one("junction")["state"]["model_version"]
-        assert [v["id"] for v in appliance.services.models.lineage(first)] == [first]
+        first = appliance.services.cameras.one("junction").state.model_version
+        assert [v.id for v in appliance.services.models.lineage(first)] == [first]
         pinned = await appliance.services.models.pin(first, True, "test")
-        assert pinned["pinned"]
+        assert pinned.pinned
         assert appliance.runtime.controller.state.cameras["junction"].retraining is False
         await appliance.services.models.pin(first, False, "test")
         assert appliance.runtime.controller.state.cameras["junction"].retraining is True
         second = await put_a_copy_in_force(appliance, "junction")
         await until(lambda: in_force(appliance, "junction") == second, 10, "the second version is told of")
         back = await appliance.services.models.roll_back("junction", None, "test", "it misses buses")
-        assert back["id"] == in_force(appliance, "junction") == first
-        states = {v["id"]: v["state"] for v in appliance.services.models.versions("junction")}
+        assert back.id == in_force(appliance, "junction") == first
+        states = {v.id: v.state for v in appliance.services.models.versions("junction")}
         assert states == {first: "promoted", second: "rolled_back"}
         with pytest.raises(Conflict, match="no earlier"):
             await appliance.services.models.roll_back("junction", None, "test", "once more")
-        answers = appliance.services.cameras.one("junction")["state"]["answers"]
-        await until(
-            lambda: appliance.services.cameras.one("junction")["state"]["answers"] > answers, 30, "it answers on"
-        )
-        assert appliance.services.state.health()["ready"]
+        answers = appliance.services.cameras.one("junction").state.answers
+        await until(lambda: appliance.services.cameras.one("junction").state.answers > answers, 30, "it answers on")
+        assert appliance.services.state.health().ready

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 
 import pytest
@@ -25,18 +24,17 @@ async def test_without_time_for_trials_the_best_known_is_retrained(site: Callabl
         def untried() -> bool:
             appliance.services.events.buffer.flush()
             return any(
-                e["data"]["profiled"] is False
+                e.data["profiled"] is False
                 for e in appliance.services.events.recent(200, None, None, "retraining.started")
             )
 
         await until(untried, 140, "a retraining without a trial began")
         await until(lambda: runtime.learning.facts.visit_s, 60, "what a retraining's step costs was measured")
         told = appliance.services.retraining.learning()
-        json.dumps(told)
-        assert told["unprofiled_retrainings"] >= 1
-        assert told["budget"]["known"], "the cost of a label was measured"
-        assert told["fixed"] == {"golden_share": False, "label_budget": False, "profiling_budget": False}
-        assert told["facts"]["label_s"]["samples"] > 3
+        assert told.unprofiled_retrainings >= 1
+        assert told.budget.known, "the cost of a label was measured"
+        assert told.fixed == {"golden_share": False, "label_budget": False, "profiling_budget": False}
+        assert told.facts["label_s"].samples > 3
         assert runtime.supervisor.has("golden")
         assert all(w["losses"] == 0 for w in runtime.supervisor.workers() if w["role"] == "profiling" and "losses" in w)
         kept = appliance.store.get_settings(LEARNED_DOCUMENT)
@@ -44,5 +42,5 @@ async def test_without_time_for_trials_the_best_known_is_retrained(site: Callabl
         assert LearningFacts.from_json(kept["facts"]).label_s is not None
         promised = PromiseHistory.from_json(kept["promises"])
         assert {o.window for found in promised.cameras.values() for o in found} >= {1}, "promises outlive a restart"
-        problem = appliance.services.windows.one(2)["plans"][-1]["problem"]
+        problem = appliance.services.windows.one(2).plans[-1].problem
         assert all("promise" in s for s in problem["streams"]), "the correction is on record with the problem"

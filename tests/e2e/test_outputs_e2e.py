@@ -55,9 +55,9 @@ async def test_an_appliance_tells_what_happens_and_obeys_the_switch(tmp_path: Pa
                 assert heard.retained[f"magpie/{camera}/retraining"] == "ON"
                 heard.publish(f"magpie/{camera}/retraining/set", "OFF")
                 await until(lambda: heard.retained.get(f"magpie/{camera}/retraining") == "OFF", "switched off", 60)
-                assert appliance.services.cameras.one(camera)["settings"]["retraining"]["enabled"] is False
+                assert appliance.services.cameras.one(camera).settings.retraining.enabled is False
                 (changed,) = watched.of("camera.changed")
-                assert changed["data"]["by"] == "mqtt"
+                assert changed.data["by"] == "mqtt"
 
                 await appliance.services.cameras.remove(camera, "ann")
                 passing = ("/set", "/events", "/alarms")  # heard, but never retained
@@ -65,7 +65,7 @@ async def test_an_appliance_tells_what_happens_and_obeys_the_switch(tmp_path: Pa
                 assert gone
                 await until(lambda: not set(gone) & set(heard.retained), "its topics and devices go")
                 snapshot = await appliance.services.state.metrics()
-                assert [o["destination"] for o in snapshot["outputs"]] == ["mqtt", "webhook/pager"]
-                assert all(o["up"] and not o["lost"] for o in snapshot["outputs"])
+                assert [o.destination for o in snapshot.outputs] == ["mqtt", "webhook/pager"]
+                assert all(o.up and not o.lost for o in snapshot.outputs)
                 follower.cancel()
             await until(lambda: heard.retained.get("magpie/available") == "offline", "goodbye")

@@ -40,9 +40,7 @@ def settings(folder: Path, *tables: Path, **planning: Any) -> ServingSettings:
 
 
 def state(appliance: Appliance, model: str) -> str:
-    return next(
-        (str(m["state"]) for m in appliance.services.served.status()["models"] if m["name"] == model), "unknown"
-    )
+    return next((str(m.state) for m in appliance.services.served.status().models if m.name == model), "unknown")
 
 
 async def test_a_site_without_cameras_serves_models_by_both_protocols(tmp_path: Path) -> None:
@@ -57,9 +55,7 @@ async def test_a_site_without_cameras_serves_models_by_both_protocols(tmp_path: 
         await log_in(rest, up)
         box = up.appliance
         await until(lambda: {state(box, "left"), state(box, "digits")} == {"serving"}, 60, "both are served")
-        assert not any(w["name"] == "golden" for w in box.services.state.overview()["workers"]), (
-            "labels are for cameras"
-        )
+        assert not any(w.name == "golden" for w in box.services.state.overview().workers), "labels are for cameras"
         status = (await rest.get("/api/v1/serving")).json()
         ports = status["front"]["http"]["port"], status["front"]["grpc"]["port"]
         assert (await rest.get("/readyz")).status_code == 200
@@ -76,7 +72,7 @@ async def test_a_site_without_cameras_serves_models_by_both_protocols(tmp_path: 
         await rpc.close()
         assert by_http.shape == (1, 10)
         np.testing.assert_array_equal(by_http, by_grpc)
-        await until(lambda: box.services.served.status()["models"][0]["total"]["answered"] >= 2, 10, "both are counted")
+        await until(lambda: box.services.served.status().models[0].total.answered >= 2, 10, "both are counted")
         records = (await rest.get("/api/v1/audit")).json()
         assert ("served model/digits", "loaded", "an inference client", "127.0.0.1") in {
             (r["subject"], r["action"], r["by"], r["from"]) for r in records
@@ -84,7 +80,7 @@ async def test_a_site_without_cameras_serves_models_by_both_protocols(tmp_path: 
         changed = await rest.patch("/api/v1/serving", json={"models": {"left": {"slo_ms": 250, "rate": 40}}})
         assert changed.status_code == 200
         await until(
-            lambda: next(m for m in box.services.served.status()["models"] if m["name"] == "left")["slo_ms"] == 250,
+            lambda: next(m for m in box.services.served.status().models if m.name == "left").slo_ms == 250,
             10,
             "in force",
         )
@@ -97,7 +93,7 @@ async def test_a_site_without_cameras_serves_models_by_both_protocols(tmp_path: 
         plans = (await rest.get("/api/v1/events", params={"kind": "serving.plan"})).json()
         assert plans
     async with Appliance(site, front_process) as box:
-        assert box.services.served.status()["settings"]["models"]["left"]["slo_ms"] == 250, "changes outlive a restart"
+        assert box.services.served.status().settings.models["left"].slo_ms == 250, "changes outlive a restart"
 
 
 async def test_what_no_table_has_is_measured_first_and_the_table_is_kept(tmp_path: Path) -> None:
@@ -106,11 +102,9 @@ async def test_what_no_table_has_is_measured_first_and_the_table_is_kept(tmp_pat
     site = SiteSettings(site="models", data_dir=str(tmp_path / "data")).model_copy(update={"serving": measuring})
     async with Appliance(site, front_process) as box:
         await until(lambda: state(box, "left") == "measuring", 60, "it is measured")
-        assert any(
-            r["code"] == "model_loading" and "measuring" in r["message"] for r in box.services.state.health()["reasons"]
-        )
+        assert any(r.code == "model_loading" and "measuring" in r.message for r in box.services.state.health().reasons)
         await until(lambda: state(box, "left") == "serving", 90, "then it serves")
-        assert box.services.served.status()["share"]["measuring"] == 0.0
+        assert box.services.served.status().share.measuring == 0.0
     kept = list((tmp_path / "data" / "serving").glob("table-cpu-*.json"))
     assert len(kept) == 1
     assert set(read_table(kept[0]).latency_ms) == {"left"}
@@ -120,9 +114,7 @@ async def test_what_no_table_has_is_measured_first_and_the_table_is_kept(tmp_pat
         assert len(box.services.events.recent(100, None, None, "appliance.started")) == 2
         measured = box.services.events.recent(1000, None, None, "serving.measuring")
         assert measured
-        assert all(
-            e["utc_s"] < box.services.events.recent(1, None, None, "appliance.started")[0]["utc_s"] for e in measured
-        )
+        assert all(e.utc_s < box.services.events.recent(1, None, None, "appliance.started")[0].utc_s for e in measured)
 
 
 async def test_models_are_served_beside_cameras_which_yield_and_get_their_share_back(
@@ -137,15 +129,15 @@ async def test_models_are_served_beside_cameras_which_yield_and_get_their_share_
         await until(lambda: state(appliance, "left") == "serving", 60, "it is served")
         before = runtime.controller.state.num_gpus
         answer = await appliance.services.served.admission({"model": {"name": "left", "rate": 100, "slo_ms": 400}})
-        assert answer["admitted"], answer["reasons"]
-        assert {c["camera"] for c in answer["cameras"]} == {"overpass", "junction"}
-        assert answer["serving_share_after"] > answer["serving_share_before"]
+        assert answer.admitted, answer.reasons
+        assert {c.camera for c in answer.cameras} == {"overpass", "junction"}
+        assert answer.serving_share_after > answer.serving_share_before
         for body in ({"model": {"name": "ghost", "rate": 1, "slo_ms": 9}}, {"camera": {"id": "junction"}}):
             with pytest.raises(InvalidValue):
                 await appliance.services.served.admission(body)
         much = await appliance.services.served.admission({"model": {"name": "left", "rate": 100_000, "slo_ms": 400}})
-        assert not much["admitted"]
-        assert much["most_rate"] < 100_000
+        assert not much.admitted
+        assert much.most_rate < 100_000
 
         def granted() -> float:
             workers = runtime.supervisor.workers()
@@ -160,13 +152,11 @@ async def test_models_are_served_beside_cameras_which_yield_and_get_their_share_
 
         watching = asyncio.create_task(watch())
         await appliance.services.served.change({"models": {"left": {"rate": 100, "min_rate": 100}}}, "test")
-        await until(lambda: appliance.services.served.status()["share"]["planned"] >= 0.2, 20, "it gets what it needs")
+        await until(lambda: appliance.services.served.status().share.planned >= 0.2, 20, "it gets what it needs")
         assert runtime.controller.state.num_gpus <= before - 0.1, "the cameras' planner has less"
         shares = sum(c.share for c in runtime.cameras.values())
-        assert shares + appliance.services.served.status()["share"]["reserved"] <= 1.0
-        await until(
-            lambda: appliance.services.cameras.one("junction")["state"]["answers_per_s"] > 0.5, 20, "cameras go on"
-        )
+        assert shares + appliance.services.served.status().share.reserved <= 1.0
+        await until(lambda: appliance.services.cameras.one("junction").state.answers_per_s > 0.5, 20, "cameras go on")
         await appliance.services.served.change({"models": {"left": None}}, "test")
         await until(lambda: runtime.controller.state.num_gpus >= before - 0.06, 40, "cameras get it back")
         watching.cancel()

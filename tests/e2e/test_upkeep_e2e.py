@@ -52,14 +52,14 @@ async def test_an_appliance_is_scraped_saved_applied_and_restored(
         box = up.appliance
         await log_in(rest, up)
         await until(
-            lambda: all(box.services.cameras.one(c)["state"]["answers"] > 0 for c in cameras),
+            lambda: all(box.services.cameras.one(c).state.answers > 0 for c in cameras),
             90,
             "every camera answers",
         )
         await until(
-            lambda: all(m["state"] == "serving" for m in box.services.served.status()["models"]), 60, "both are served"
+            lambda: all(m.state == "serving" for m in box.services.served.status().models), 60, "both are served"
         )
-        port = box.services.served.status()["front"]["http"]["port"]
+        port = box.services.served.status().front.http.port
         client = http.InferenceServerClient(f"127.0.0.1:{port}")
         tensor = http.InferInput("x", [1, 1, 28, 28], "FP32")
         tensor.set_data_from_numpy(np.ones((1, 1, 28, 28), np.float32))
@@ -101,7 +101,7 @@ async def test_an_appliance_is_scraped_saved_applied_and_restored(
         saved = tmp_path / "magpie.tar"
         assert await asyncio.to_thread(main, ["backup", str(saved), "--data-dir", str(data)]) == 0
         assert f"{len(cameras)} models" in capsys.readouterr().out
-        in_force = {c: box.services.cameras.one(c)["state"]["model_version"] for c in cameras}
+        in_force = {c: box.services.cameras.one(c).state.model_version for c in cameras}
 
     there = tmp_path / "there"
     assert main(["restore", str(saved), "--data-dir", str(there)]) == 0

@@ -73,22 +73,22 @@ class Box:
         return self.watched.appliance
 
     def executor_of(self, model: str) -> str:
-        return next(str(e["id"]) for e in self.appliance.services.served.status()["executors"] if model in e["models"])
+        return next(str(e.id) for e in self.appliance.services.served.status().executors if model in e.models)
 
     def connected(self, executor: str) -> bool:
-        found = next((e for e in self.appliance.services.served.status()["executors"] if e["id"] == executor), None)
-        return found is not None and found["state"] == "connected"
+        found = next((e for e in self.appliance.services.served.status().executors if e.id == executor), None)
+        return found is not None and found.state == "connected"
 
     async def serving(self) -> None:
         def ready() -> bool:
             status = self.appliance.services.served.status()
-            return not status["reorganising"] and all(m["state"] == "serving" for m in status["models"])
+            return not status.reorganising and all(m.state == "serving" for m in status.models)
 
         await self.watched.until(ready, "both are served")
 
     @contextlib.asynccontextmanager
     async def asked(self) -> AsyncIterator[Asking]:
-        port = self.appliance.services.served.status()["front"]["http"]["port"]
+        port = self.appliance.services.served.status().front.http.port
         asking = Asking(int(port))
         tasks = [asyncio.create_task(asking.ask(m)) for m in ("left", "right")]
         try:
@@ -150,12 +150,12 @@ async def test_an_executor_that_is_killed_fails_its_own_requests_only_and_is_bac
         assert asking.bad("right") == bad_before, "the other model did not notice"
     assert asking.outcomes["left"]["wrong"] == 0
     lost = box.watched.of("serving.executor_lost", mark)
-    assert [e["data"]["executor"] for e in lost] == [left]
+    assert [e.data["executor"] for e in lost] == [left]
     assert box.watched.state("overpass") == "live", "nor did the camera"
 
 
 async def test_a_front_that_is_killed_is_back_and_executors_find_it(box: Box) -> None:
-    pids = {e["id"]: e["pid"] for e in box.appliance.services.served.status()["executors"]}
+    pids = {e.id: e.pid for e in box.appliance.services.served.status().executors}
     async with box.asked() as asking:
         await box.watched.until(lambda: asking.good("left") > 5, "it answers")
         os.kill(box.watched.pid("front"), signal.SIGKILL)
@@ -164,7 +164,7 @@ async def test_a_front_that_is_killed_is_back_and_executors_find_it(box: Box) ->
         await box.watched.until(
             lambda: all(asking.good(m) > n + 5 for m, n in good.items()), "both answer again", BACK_S
         )
-    now = {e["id"]: e["pid"] for e in box.appliance.services.served.status()["executors"]}
+    now = {e.id: e.pid for e in box.appliance.services.served.status().executors}
     assert now == pids, "no executor was started again for it"
 
 
@@ -191,13 +191,13 @@ async def test_a_reorganisation_under_load_loses_nothing(box: Box) -> None:
 
 
 async def test_nothing_is_left_of_all_this(box: Box) -> None:
-    workers = {w["pid"] for w in box.appliance.services.state.overview()["workers"] if w["pid"]}
+    workers = {w.pid for w in box.appliance.services.state.overview().workers if w.pid}
     assert set(gone(list(workers))) == workers, "each has one live process"
     assert not [c for c in box.appliance.runtime.complaints.recent if c["code"] == "internal"]
-    counted = {m["name"]: m["total"] for m in box.appliance.services.served.status()["models"]}
+    counted = {m.name: m.total for m in box.appliance.services.served.status().models}
     for total in counted.values():
-        ended = total["answered"] + total["dropped"] + total["rejected"] + total["failed"]
-        assert ended <= total["arrived"]
+        ended = total.answered + total.dropped + total.rejected + total.failed
+        assert ended <= total.arrived
 
 
 async def test_an_appliance_that_ends_takes_front_and_executors_with_it(tmp_path: Path) -> None:
@@ -213,7 +213,7 @@ async def test_an_appliance_that_ends_takes_front_and_executors_with_it(tmp_path
     async with Appliance(site, front_process) as appliance:
         box = Box(Watched(appliance), tmp_path)
         await box.serving()
-        pids = [w["pid"] for w in appliance.services.state.overview()["workers"] if w["pid"]]
+        pids = [w.pid for w in appliance.services.state.overview().workers if w.pid]
         assert len(pids) == 2, "a front and an executor"
     assert time.monotonic() - began < 120
     assert not gone(pids)

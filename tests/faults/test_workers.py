@@ -10,7 +10,6 @@ import signal
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -18,6 +17,7 @@ import pytest_asyncio
 from appliance_kit import Watched, cameras, gone, site_of
 
 import edge.runtime.supervisor as supervisor_module
+from edge.appliance.answers.events import JournalEntry
 from edge.appliance.appliance import Appliance
 from edge.commands.front_process import front_process
 from edge.core import events as ev
@@ -62,8 +62,8 @@ async def test_a_camera_worker_that_is_killed_answers_again_and_the_others_go_on
     await running.until(lambda: running.answers("junction") > other, "the other goes on")
     assert running.pid("camera-junction") == junction
     lost = running.of("worker.worker_lost", mark)
-    assert [e["camera"] for e in lost] == ["overpass"], "exactly its own work"
-    assert "SIGKILL" in lost[0]["data"]["reason"]
+    assert [e.camera for e in lost] == ["overpass"], "exactly its own work"
+    assert "SIGKILL" in lost[0].data["reason"]
 
 
 async def test_a_camera_worker_that_hangs_is_noticed(running: Watched) -> None:
@@ -72,7 +72,7 @@ async def test_a_camera_worker_that_hangs_is_noticed(running: Watched) -> None:
     os.kill(before, signal.SIGSTOP)
     took = await running.until(lambda: running.of("worker.worker_lost", mark), "the hang is noticed")
     assert took > HANG_S / 2, "not before it is silent for a while"
-    assert "hung" in running.of("worker.worker_lost", mark)[0]["data"]["reason"]
+    assert "hung" in running.of("worker.worker_lost", mark)[0].data["reason"]
     assert running.state("junction") == "connecting", "the page does not show the state of a dead worker"
     await running.until(lambda: running.answered_since("junction", stopped_at), "answers again")
     assert not gone([before])
@@ -83,15 +83,15 @@ async def test_labels_go_on_after_the_golden_worker_was_killed(running: Watched)
     before, mark = labels.counters.labelled, len(running.events)
     os.kill(running.pid("golden"), signal.SIGKILL)
     await running.until(lambda: not running.appliance.runtime.golden.ready, "the page says so")
-    assert any(r["code"] == "golden_not_ready" for r in running.appliance.services.state.health()["reasons"])
+    assert any(r.code == "golden_not_ready" for r in running.appliance.services.state.health().reasons)
     await running.until(lambda: running.of("golden.ready", mark), "it is back")
     await running.until(lambda: labels.counters.labelled > before, "labels go on")
     await running.until(lambda: running.of("window.measured", mark), "and the window is measured")
 
 
-def ended(running: Watched, camera: str, mark: int) -> list[dict[str, Any]]:
+def ended(running: Watched, camera: str, mark: int) -> list[JournalEntry]:
     kinds = ("model.promoted", "model.rejected", "retraining.failed")
-    return [e for e in running.events[mark:] if e["kind"] in kinds and e["camera"] == camera]
+    return [e for e in running.events[mark:] if e.kind in kinds and e.camera == camera]
 
 
 async def begun(running: Watched) -> str:
@@ -145,7 +145,7 @@ async def test_a_retraining_that_is_killed_goes_on_from_its_checkpoint(running: 
     again = jobs.get(camera)
     assert again is None or again.fraction > job.fraction - 0.1, "and not from the start"
     await running.until(lambda: ended(running, camera, mark), "it comes to an end")
-    assert ended(running, camera, mark)[0]["kind"] in ("model.promoted", "model.rejected")
+    assert ended(running, camera, mark)[0].kind in ("model.promoted", "model.rejected")
     assert not list((Path(runtime.site.data_dir) / "jobs").glob(f"{camera}-*.ckpt")), "the checkpoint is used up"
 
 
@@ -164,21 +164,21 @@ async def test_a_retraining_without_memory_is_reported_and_the_model_in_force_st
     camera = await begun(running)
     version = running.appliance.runtime.cameras[camera].version.id
     await running.until(lambda: running.of("worker.worker_error", mark), "it says so")
-    assert "memory" in running.of("worker.worker_error", mark)[0]["data"]["message"].lower()
+    assert "memory" in running.of("worker.worker_error", mark)[0].data["message"].lower()
     await running.until(lambda: ended(running, camera, mark), "it is given up")
-    assert ended(running, camera, mark)[0]["kind"] == "retraining.failed"
+    assert ended(running, camera, mark)[0].kind == "retraining.failed"
     assert running.state(camera) == "live"
     assert running.appliance.runtime.cameras[camera].version.id == version, "the model in force stays"
 
 
 async def test_nothing_is_left_of_all_this(running: Watched) -> None:
     await running.answering()
-    names = [w["name"] for w in running.appliance.services.state.overview()["workers"]]
+    names = [w.name for w in running.appliance.services.state.overview().workers]
     assert len(names) == len(set(names))
     assert not [c for c in running.appliance.runtime.complaints.recent if c["code"] == "internal"]
 
     def without_process() -> list[int]:
-        workers = [w["pid"] for w in running.appliance.services.state.overview()["workers"] if w["pid"]]
+        workers = [w.pid for w in running.appliance.services.state.overview().workers if w.pid]
         return [pid for pid in workers if pid not in gone(workers)]
 
     # A retraining that is just ending has none for an instant.

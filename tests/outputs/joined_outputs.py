@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from edge.appliance.answers.outputs import OutputState
+from edge.appliance.answers.read import plain
 from edge.appliance.outputs import Outputs, Snapshot, World
 from edge.core.clock import SystemClock
 from edge.core.errors import InvalidValue, NotFound
@@ -85,8 +87,9 @@ class Joined:
     def state(self, destination: str = "mqtt") -> dict[str, Any]:
         """State of the broker, or of a webhook."""
         shown = self.outputs.outputs()
-        found = shown["mqtt"] if destination == "mqtt" else next(w for w in shown["webhooks"] if w["id"] == destination)
-        state: dict[str, Any] = found["state"]
+        found = shown.mqtt if destination == "mqtt" else next(w for w in shown.webhooks if w.id == destination)
+        assert found is not None
+        state: dict[str, Any] = plain(OutputState, found.state)
         return state
 
 

@@ -18,6 +18,8 @@ import pytest
 from joined_outputs import FakeSite, Joined, Opener
 from outputs_kit import MOSQUITTO, Listener, Mosquitto, alarm, free_port, in_order, until
 
+from edge.appliance.answers.outputs import OutputsAnswer
+from edge.appliance.answers.read import plain
 from edge.core.errors import NotFound
 from edge.store.store import Store
 
@@ -252,7 +254,7 @@ async def test_another_prefix_and_no_broker_leave_nothing_behind(broker: Mosquit
         assert heard.retained["magpie/available"] == "offline"
         await one.outputs.remove_mqtt("ann")
         await until(lambda: not [t for t in heard.retained if not t.startswith("magpie/")], "nothing is left")
-        assert one.outputs.outputs()["mqtt"] is None
+        assert one.outputs.outputs().mqtt is None
         with pytest.raises(NotFound):
             await one.outputs.remove_mqtt("ann")
         with pytest.raises(NotFound):
@@ -272,8 +274,8 @@ async def test_a_message_that_breaks_the_connection_is_given_up_and_the_rest_goe
         one.outputs.deliver("alarm", "north", alarm(3))
         await until(lambda: len({b["id"] for b in heard.bodies("magpie/alarms")}) == 2, "the others arrive")
         (letter,) = await one.outputs.dead_letters(10, None)
-        assert letter["body"]["id"] == 2
-        assert "breaks the connection" in letter["reason"]
+        assert letter.body["id"] == 2
+        assert "breaks the connection" in letter.reason
         await until(lambda: one.state()["waiting"] == 0, "nothing waits")
         assert one.state()["dead"] == 1
 
@@ -300,14 +302,14 @@ async def test_a_wrong_password_is_said_and_never_shown(tmp_path: Path, joined: 
         await until(lambda: "refuses" in one.state()["message"], "refused")
         assert not one.state()["connected"]
         test = await one.outputs.test_mqtt({})
-        assert (test["ok"], test["took_s"]) == (False, None)
-        assert "refuses" in test["message"]
+        assert (test.ok, test.took_s) == (False, None)
+        assert "refuses" in test.message
         one.outputs.deliver("alarm", "north", alarm(1))
         site.secrets["secret:mqtt"] = "correct horse"  # put right while it runs
         await until(lambda: one.state()["connected"] and one.state()["waiting"] == 0, "logged in, and sent")
         del site.secrets["secret:mqtt"]
-        assert (await one.outputs.test_mqtt({}))["message"].startswith("outputs.mqtt.password_from")
-        said = json.dumps([one.outputs.outputs(), site.notes, test], default=str)
+        assert (await one.outputs.test_mqtt({})).message.startswith("outputs.mqtt.password_from")
+        said = json.dumps([plain(OutputsAnswer, one.outputs.outputs()), site.notes, test], default=str)
         assert "horse" not in said
 
 
@@ -339,11 +341,11 @@ async def test_tls_with_a_ca_of_ones_own(tmp_path: Path, joined: Opener) -> None
         one = await joined(_mqtt(broker.port, tls=True))
         await until(lambda: "certificate is not trusted" in one.state()["message"], "not trusted")
         plain = await one.outputs.test_mqtt({"tls": False})
-        assert not plain["ok"]
+        assert not plain.ok
         missing = await one.outputs.test_mqtt({"ca_file": str(folder / "absent.pem")})
-        assert "absent.pem" in missing["message"] or "No such file" in missing["message"]
+        assert "absent.pem" in missing.message or "No such file" in missing.message
         good = await one.outputs.test_mqtt({"ca_file": str(folder / "ca.pem")})
-        assert good["ok"], good
+        assert good.ok, good
         await one.outputs.change_mqtt({"ca_file": str(folder / "ca.pem")}, "ann")
         one.outputs.deliver("alarm", "north", alarm(1))
         await until(lambda: one.state()["connected"] and one.state()["sent"] == 1, "sent over TLS")

@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 from joined_outputs import FakeSite, Joined, Opener
 from outputs_kit import HttpReceiver, alarm, free_port, in_order, until
 
+from edge.appliance.answers.outputs import OutputsAnswer
+from edge.appliance.answers.read import plain
 from edge.core.errors import Conflict, InvalidValue, InvalidValues, NotFound
 from edge.outputs.webhooks import headers, key_of, signature
 from edge.store.store import Store
@@ -183,18 +185,18 @@ async def test_an_answer_that_will_never_be_another_makes_a_dead_letter(joined: 
         await until(lambda: len(receiver.posts) == 2, "the others arrive")
         await until(lambda: one.state("pager")["dead"] == 1, "one is given up")
         (letter,) = await one.outputs.dead_letters(10, None)
-        assert letter["reason"] == f"the receiver answered {status}"
-        assert (letter["tries"], letter["camera"], letter["body"]["id"]) == (1, "north", 1)
+        assert letter.reason == f"the receiver answered {status}"
+        assert (letter.tries, letter.camera, letter.body["id"]) == (1, "north", 1)
         assert len(one.site.kinds("output.dead")) == 1
         # Put right there, and tried again by hand: the same message.
         answers.clear()
-        await one.outputs.retry_dead_letter(letter["id"], "ann")
+        await one.outputs.retry_dead_letter(letter.id, "ann")
         await until(lambda: len(receiver.posts) == 3, "it arrives")
-        assert receiver.bodies()[-1]["id"] == letter["message"]
+        assert receiver.bodies()[-1]["id"] == letter.message
         assert one.state("pager")["dead"] == 0
         for call in (one.outputs.retry_dead_letter, one.outputs.drop_dead_letter):
             with pytest.raises(NotFound):
-                await call(letter["id"], "ann")
+                await call(letter.id, "ann")
 
 
 async def test_after_so_many_tries_it_is_given_up(joined: Opener) -> None:
@@ -210,8 +212,8 @@ async def test_after_so_many_tries_it_is_given_up(joined: Opener) -> None:
         one.outputs.deliver("alarm", "north", alarm(1))
         await until(lambda: receiver.posts, "the one behind it")
         (letter,) = await one.outputs.dead_letters(10, None)
-        assert (letter["tries"], tries[0]) == (3, 3)
-        await one.outputs.drop_dead_letter(letter["id"], "ann")
+        assert (letter.tries, tries[0]) == (3, 3)
+        await one.outputs.drop_dead_letter(letter.id, "ann")
         assert await one.outputs.dead_letters(10, None) == []
 
 
@@ -222,7 +224,7 @@ async def test_redirects_are_not_followed(joined: Opener) -> None:
             one = await joined(_hooks(_hook(receiver.url, max_tries=2)))
             one.outputs.deliver("alarm", "north", alarm(1))
             await until(lambda: one.state("pager")["dead"] == 1, "given up")
-            assert "redirects are not followed" in (await one.outputs.dead_letters(1, None))[0]["reason"]
+            assert "redirects are not followed" in (await one.outputs.dead_letters(1, None))[0].reason
             assert inside.posts == []
 
 
@@ -280,21 +282,21 @@ async def test_a_secret_that_cannot_be_read_is_said_and_nothing_goes_unsigned(jo
         one = await joined(_hooks(_hook(receiver.url, secret_from="secret:pager")), site)
         one.outputs.deliver("alarm", "north", alarm(1))
         await until(lambda: "secret_from" in one.state("pager")["message"], "said so")
-        assert not (await one.outputs.test_webhook("pager"))["ok"]
+        assert not (await one.outputs.test_webhook("pager")).ok
         assert receiver.posts == []
         site.secrets["secret:pager"] = "whsec_correct horse"
         await until(lambda: "base64" in one.state("pager")["message"], "said why it cannot sign")
-        assert not (await one.outputs.test_webhook("pager"))["ok"]
+        assert not (await one.outputs.test_webhook("pager")).ok
         assert receiver.posts == []
         site.secrets["secret:pager"] = "correct horse"
         await until(lambda: receiver.posts, "signed now")
-        assert "horse" not in json.dumps([one.outputs.outputs(), site.notes])
+        assert "horse" not in json.dumps([plain(OutputsAnswer, one.outputs.outputs()), site.notes])
 
 
 async def test_webhooks_are_changed_while_it_runs_and_changes_are_kept(store: Store, joined: Opener) -> None:
     async with HttpReceiver() as receiver:
         one = await joined({})
-        assert (await one.outputs.add_webhook(_hook(receiver.url), "ann"))["state"]["waiting"] == 0
+        assert (await one.outputs.add_webhook(_hook(receiver.url), "ann")).state.waiting == 0
         with pytest.raises(Conflict):
             await one.outputs.add_webhook(_hook(receiver.url), "ann")
         with pytest.raises(InvalidValues, match="url"):
@@ -305,7 +307,7 @@ async def test_webhooks_are_changed_while_it_runs_and_changes_are_kept(store: St
             with pytest.raises(NotFound):
                 await call
         test = await one.outputs.test_webhook("pager")
-        assert test["ok"], test
+        assert test.ok, test
         assert receiver.bodies()[0]["kind"] == "test"
         await one.outputs.change_webhook("pager", {"enabled": False}, "ann")
         one.outputs.deliver("alarm", "north", alarm(1))
@@ -314,11 +316,11 @@ async def test_webhooks_are_changed_while_it_runs_and_changes_are_kept(store: St
         await until(lambda: len(receiver.posts) == 2, "the object")
         await one.outputs.close()
         again = await joined({})
-        (kept,) = again.outputs.outputs()["webhooks"]
-        assert kept["kinds"] == ["alarm", "object"]
+        (kept,) = again.outputs.outputs().webhooks
+        assert kept.kinds == ("alarm", "object")
         assert store.audit("settings/outputs")[0].changed_by == "ann"
         await again.outputs.remove_webhook("pager", "ann")
-        assert again.outputs.outputs()["webhooks"] == []
+        assert again.outputs.outputs().webhooks == ()
         with pytest.raises(NotFound):
             again.outputs.outbox.queues.counts("webhook/pager")
 

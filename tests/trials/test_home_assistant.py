@@ -96,7 +96,7 @@ async def test_it_is_found_shown_switched_and_outlives_its_broker(tmp_path: Path
         async with Appliance(site, front_process) as appliance:
 
             def retrains() -> bool:
-                return bool(appliance.services.cameras.one(camera)["settings"]["retraining"]["enabled"])
+                return bool(appliance.services.cameras.one(camera).settings.retraining.enabled)
 
             found = await home.until(lambda s: "on" in switches(s).values(), "the switch is found and on", 120.0)
             (switch,) = switches(found)

@@ -77,12 +77,12 @@ def complaints(running: Watched) -> set[str]:
 
 def number(running: Watched) -> int:
     """The window that runs."""
-    return int(running.appliance.services.state.overview()["window"]["number"])
+    return int(running.appliance.services.state.overview().window.number)
 
 
 def windows(running: Watched) -> int:
     """The newest window that the database knows."""
-    return max((w["id"] for w in running.appliance.services.windows.recent(5, None)), default=-1)
+    return max((w.id for w in running.appliance.services.windows.recent(5, None)), default=-1)
 
 
 async def test_a_disk_that_is_full_is_said_and_all_goes_on_when_there_is_room_again(disk: Path) -> None:
@@ -113,8 +113,8 @@ async def test_a_disk_that_fails_is_said_and_cameras_are_answered(disk: Path) ->
         await running.until(lambda: complaints(running), "the failed disk is said", 60.0)
         await running.until(lambda: number(running) > window, "windows go on", 60.0)
         await goes_on(running)
-        assert running.appliance.services.state.overview()["losses"]["journal"] >= 0
-        assert not running.appliance.services.state.health()["ready"] or complaints(running)
+        assert running.appliance.services.state.overview().losses.journal >= 0
+        assert not running.appliance.services.state.health().ready or complaints(running)
     # It ends all the same: nothing waits for a disk that never comes back.
 
 
@@ -130,7 +130,7 @@ async def test_a_clock_that_is_set_by_an_hour_moves_no_window(step_s: float, tmp
         assert number(running) == window + 1, "no window is skipped or repeated"
         assert clock.monotonic() - before < 60.0
         await running.until(
-            lambda: abs(running.appliance.services.windows.recent(1, None)[0]["start_utc_s"] - clock.utc()) < 60.0,
+            lambda: abs(running.appliance.services.windows.recent(1, None)[0].start_utc_s - clock.utc()) < 60.0,
             "the new window is recorded with the new time",
         )
         await goes_on(running)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from edge.appliance.alarms_service import Json
+from edge.appliance.answers.alarms import AlarmAnswer, ObjectAnswer
+from edge.appliance.answers.read import read
 from edge.core.errors import Conflict, InvalidValue, NotFound
 from edge.settings import DEFAULT_RULES, RuleSettings, merge, parse
 from web.examples.alarms import ALARM, OBJECT
@@ -19,7 +20,7 @@ class DictAlarms:
         self.kept: dict[str, RuleSettings] = {r.id: r for r in DEFAULT_RULES}
         self.acknowledged: dict[int, str] = {}
 
-    def _made(self) -> list[Json]:
+    def _made(self) -> list[AlarmAnswer]:
         out = [ALARM | {"id": 1, "camera": None, "kind": "disk", "rule": "disk-low", "object": None, "picture": False}]
         for camera in sorted(self._cameras()):
             for ended in (None, 1790000020.0):
@@ -27,25 +28,25 @@ class DictAlarms:
                 out.append(ALARM | {"id": number, "camera": camera, "ended_utc_s": ended, "object": number})
         for alarm in out:
             alarm["acknowledged_by"] = self.acknowledged.get(alarm["id"])
-        return out[::-1]
+        return [read(AlarmAnswer, a) for a in out[::-1]]
 
-    def rules(self) -> list[Json]:
-        return [r.model_dump(mode="json") for r in self.kept.values()]
+    def rules(self) -> list[RuleSettings]:
+        return list(self.kept.values())
 
-    def rule(self, rule: str) -> Json:
+    def rule(self, rule: str) -> RuleSettings:
         if rule not in self.kept:
             raise NotFound(f"rule {rule} does not exist")
-        return self.kept[rule].model_dump(mode="json")
+        return self.kept[rule]
 
-    async def add_rule(self, settings: Mapping[str, Any], by: str) -> Json:
+    async def add_rule(self, settings: Mapping[str, Any], by: str) -> RuleSettings:
         rule = parse(RuleSettings, {"id": "made-up", **settings})
         if rule.id in self.kept:
             raise Conflict(f"rule {rule.id} exists already")
         self.kept[rule.id] = rule
         return self.rule(rule.id)
 
-    async def change_rule(self, rule: str, patch: Mapping[str, Any], by: str) -> Json:
-        before = self.rule(rule)
+    async def change_rule(self, rule: str, patch: Mapping[str, Any], by: str) -> RuleSettings:
+        before = self.rule(rule).model_dump(mode="json")
         if patch.get("id", rule) != rule:
             raise InvalidValue("id", patch["id"], f"{rule} (an id does not change)")
         self.kept[rule] = parse(RuleSettings, {k: v for k, v in merge(before, patch).items() if v is not None})
@@ -63,29 +64,29 @@ class DictAlarms:
         rule: str | None,
         active: bool | None,
         cameras: Collection[str] | None,
-    ) -> list[Json]:
+    ) -> list[AlarmAnswer]:
         return [
             a for a in self._made()
-            if (before is None or a["id"] < before)
-            and (camera is None or a["camera"] == camera)
-            and (rule is None or a["rule"] == rule)
-            and (active is None or (a["ended_utc_s"] is None) == active)
-            and (cameras is None or a["camera"] in cameras)
+            if (before is None or a.id < before)
+            and (camera is None or a.camera == camera)
+            and (rule is None or a.rule == rule)
+            and (active is None or (a.ended_utc_s is None) == active)
+            and (cameras is None or a.camera in cameras)
         ][:limit]  # fmt: skip
 
-    def alarm(self, number: int) -> Json:
-        found = next((a for a in self._made() if a["id"] == number), None)
+    def alarm(self, number: int) -> AlarmAnswer:
+        found = next((a for a in self._made() if a.id == number), None)
         if found is None:
             raise NotFound(f"alarm {number} does not exist")
         return found
 
-    async def acknowledge(self, number: int, by: str) -> Json:
+    async def acknowledge(self, number: int, by: str) -> AlarmAnswer:
         self.alarm(number)
         self.acknowledged.setdefault(number, by)
         return self.alarm(number)
 
     def alarm_picture(self, number: int) -> bytes:
-        if not self.alarm(number)["picture"]:
+        if not self.alarm(number).picture:
             raise NotFound(f"no picture of alarm {number} is kept")
         return self.jpeg
 
@@ -97,15 +98,15 @@ class DictAlarms:
         class_name: str | None,
         active: bool | None,
         cameras: Collection[str] | None,
-    ) -> list[Json]:
+    ) -> list[ObjectAnswer]:
         return [
-            OBJECT | {"id": a["id"], "camera": a["camera"], "ended_utc_s": a["ended_utc_s"]}
+            read(ObjectAnswer, OBJECT | {"id": a.id, "camera": a.camera, "ended_utc_s": a.ended_utc_s})
             for a in self.alarms(1000, before, camera, None, active, cameras)
-            if a["camera"] is not None and class_name in (None, OBJECT["class"])
+            if a.camera is not None and class_name in (None, OBJECT["class"])
         ][:limit]
 
-    def object(self, number: int) -> Json:
-        found = next((o for o in self.objects(1000, None, None, None, None, None) if o["id"] == number), None)
+    def object(self, number: int) -> ObjectAnswer:
+        found = next((o for o in self.objects(1000, None, None, None, None, None) if o.id == number), None)
         if found is None:
             raise NotFound(f"object {number} does not exist")
         return found

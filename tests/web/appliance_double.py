@@ -16,6 +16,18 @@ from pydantic import TypeAdapter
 from truth_double import DictTruth
 
 from edge.appliance.admission import ServedLoad, admit_camera, admit_model
+from edge.appliance.answers.access import AuditAnswer, SecretAnswer
+from edge.appliance.answers.cameras import CameraAnswer, CameraTest, PictureHeader, StateOfCamera
+from edge.appliance.answers.events import JournalEntry
+from edge.appliance.answers.metrics import MetricsSnapshot
+from edge.appliance.answers.models import VersionAnswer
+from edge.appliance.answers.pictures import DisagreementAnswer, WindowClasses
+from edge.appliance.answers.read import plain, read
+from edge.appliance.answers.retraining import LearningAnswer, RetrainingAnswer
+from edge.appliance.answers.serving import AdmissionAnswer, Serving
+from edge.appliance.answers.state import BoxHealth, Doctor, Overview, Reason
+from edge.appliance.answers.system import LogAnswer, SystemAnswer
+from edge.appliance.answers.windows import ExplainedWindow, WhatIfAnswer, WindowAnswer, WindowStory
 from edge.appliance.metrics import Tally
 from edge.appliance.model_files import KnownFiles
 from edge.appliance.service import Json, LivePicture
@@ -28,13 +40,16 @@ from edge.logs import LogRing
 from edge.runtime.camera import assumed_profile
 from edge.runtime.serving_cameras import CamerasNow
 from edge.settings import AdmissionRequest, CameraSettings, RetrainingSettings, ServingPlanning, merge, parse
+from web.examples.cameras import CAMERA_STATE, CAMERA_TEST
 from web.examples.catalogue import CATALOGUE
+from web.examples.models import MODEL
 from web.examples.pictures import CLASSES, DISAGREEMENT
 from web.examples.retraining import LEARNING
 from web.examples.serving import SERVING
+from web.examples.state import DOCTOR, OVERVIEW
 from web.examples.system import SYSTEM
 from web.examples.truth import TRUTH
-from web.examples.windows import EXPLAINED, WHAT_IF
+from web.examples.windows import EXPLAINED, WHAT_IF, WINDOW
 
 NOW = 1790000040.0
 TEACHER = ("car", "bus", "truck", "person", "bicycle")
@@ -116,7 +131,7 @@ class DictAppliance:
             (first, None, None, {}),
             (second, first, 2, {"held_out": 0.72, "parent_held_out": 0.55, "frames": 14.0}),
         ):
-            self.versions[version] = {
+            self.versions[version] = MODEL | {
                 "id": version,
                 "camera": camera.id,
                 "parent": parent,
@@ -165,16 +180,19 @@ class DictState:
     def __init__(self, box: DictAppliance) -> None:
         self.box = box
 
-    def health(self) -> Json:
-        return {
-            "live": True,
-            "ready": self.box.ready,
-            "reasons": self.box.reasons,
-            "uptime_s": 61.5,
-            "version": "0.1.0",
-        }
+    def health(self) -> BoxHealth:
+        return BoxHealth(
+            live=True,
+            ready=self.box.ready,
+            reasons=tuple(read(Reason, r) for r in self.box.reasons),
+            uptime_s=61.5,
+            version="0.1.0",
+        )
 
-    def overview(self) -> Json:
+    def overview(self) -> Overview:
+        return read(Overview, self._overview())
+
+    def _overview(self) -> Json:
         self.box.look("overview")
         jobs = []
         if self.box.kept:
@@ -206,7 +224,7 @@ class DictState:
             },
             "policy": self.box.now.policy,
             "plan": {"objective": 0.66, "reasons": {}},
-            "device": {"kind": "cgroup", "device": "cpu", "enforced": "cap", "units": 4.0, "evidence": "measured"},
+            "device": OVERVIEW["device"],
             "shares": {
                 c: {
                     "inference": 0.08,
@@ -219,24 +237,24 @@ class DictState:
             "golden_share": 0.12,
             "profiling_share": 0.03,
             "control_share": 0.08,
+            "serving": None,
             "usage": [],
-            "cameras": [
-                {"name": s.name or c, **self.box.cameras.one(c)["state"], "id": c} for c, s in self.box.kept.items()
-            ],
+            "cameras": [{"name": s.name or c, **self.box.cameras.state(c), "id": c} for c, s in self.box.kept.items()],
             "jobs": jobs,
             "complaints": self.box.complaints,
             "workers": [],
-            "losses": {"labels": {}, "journal": 0, "labels_waiting": 2},
+            "losses": {"labels": {}, "journal": 0, "labels_waiting": 2, "live_pictures": 0, "alarms": {}},
         }
 
-    async def metrics(self) -> Json:
+    async def metrics(self) -> MetricsSnapshot:
         self.box.look("metrics")
         counts = Tally()
+        counted = {k: v for k, v in OUTPUT_STATE.items() if k not in ("connected", "message", "down_s")}
         for entry in self.box.journal:
             counts.written(entry["kind"])
         for fact in self.box.facts:
             counts.fact(fact)
-        return {
+        snapshot = {
             "health": self.health(),
             "overview": self.overview(),
             "expected_accuracy": {
@@ -257,17 +275,17 @@ class DictState:
             },
             "truth": {c: TRUTH["estimate"] | {"window": 3} for c in self.box.kept},
             "outputs": [
-                {"destination": "mqtt", "up": True} | OUTPUT_STATE,
-                {"destination": "webhook/pager", "up": None} | OUTPUT_STATE,
+                {"destination": "mqtt", "up": True} | counted,
+                {"destination": "webhook/pager", "up": None} | counted,
             ],
         }
+        return read(MetricsSnapshot, snapshot)
 
-    async def system(self) -> Json:
+    async def system(self) -> SystemAnswer:
         self.box.look("system")
-        return copy.deepcopy(SYSTEM) | {
-            "health": self.health(),
-            "losses": losses(self.overview(), self.box.planning and self.box.served.status(), 0),
-        }
+        serving = None if self.box.planning is None else plain(Serving, self.box.served.status())
+        found = copy.deepcopy(SYSTEM) | {"health": self.health(), "losses": losses(self._overview(), serving, 0)}
+        return read(SystemAnswer, found)
 
     def log(
         self,
@@ -276,17 +294,18 @@ class DictState:
         before: int | None = None,
         after: int | None = None,
         text: str = "",
-    ) -> Json:
+    ) -> LogAnswer:
         self.box.look("log")
-        return {
+        found = {
             "records": self.box.ring.records(limit, level, before, after, text),
             "capacity": self.box.ring.capacity,
             "forgotten": self.box.ring.forgotten,
             "level": "DEBUG",
         }
+        return read(LogAnswer, found)
 
-    def doctor(self) -> Json:
-        return {"checks": [{"name": "memory", "outcome": "good", "said": "enough", "hint": ""}]}
+    def doctor(self) -> Doctor:
+        return read(Doctor, DOCTOR)
 
 
 class DictCameras:
@@ -295,38 +314,44 @@ class DictCameras:
     def __init__(self, box: DictAppliance) -> None:
         self.box = box
 
-    def all(self) -> list[Json]:
+    def all(self) -> list[CameraAnswer]:
         return [self.one(c) for c in self.box.kept]
 
-    def one(self, camera: str) -> Json:
+    def one(self, camera: str) -> CameraAnswer:
+        state = read(StateOfCamera, self.state(camera))
+        return CameraAnswer(id=camera, settings=self.box.kept[camera], state=state)
+
+    def state(self, camera: str) -> Json:
         self.box.look(f"camera {camera}")
         if camera not in self.box.kept:
             raise NotFound(f"camera {camera} does not exist")
-        state: Json = {
-            "camera": camera,
-            "state": "live",
-            "fault": None,
-            "message": "",
-            "fps": 10.0,
-            "delay_s": 0.18,
-            "width": 1280,
-            "height": 720,
-            "codec": "h264",
-            "retry_in_s": 0.0,
-            "model_version": self.box.in_force[camera],
-            "frozen_version": f"{camera}-first-1",
-            "share": 0.16,
-            "lambda": {"frame_rate": 5.0, "resolution": 1.0},
-            "accuracy": 0.712,
-            "frozen_accuracy": 0.523,
-            "answers_per_s": 5.0,
-            "inference_ms": 20.0,
-            "recorder": "",
-            "losses": {"frames_damaged": 0, "stalls": 0},
-        } | self.box.states.get(camera, {})
-        return {"id": camera, "settings": self.box.kept[camera].model_dump(mode="json"), "state": state}
+        return (
+            CAMERA_STATE
+            | {
+                "camera": camera,
+                "state": "live",
+                "fault": None,
+                "message": "",
+                "fps": 10.0,
+                "delay_s": 0.18,
+                "width": 1280,
+                "height": 720,
+                "codec": "h264",
+                "retry_in_s": 0.0,
+                "model_version": self.box.in_force[camera],
+                "frozen_version": f"{camera}-first-1",
+                "share": 0.16,
+                "accuracy": 0.712,
+                "frozen_accuracy": 0.523,
+                "answers_per_s": 5.0,
+                "inference_ms": 20.0,
+                "recorder": "",
+                "losses": {"frames_damaged": 0, "stalls": 0},
+            }
+            | self.box.states.get(camera, {})
+        )
 
-    async def add(self, settings: Mapping[str, Any], by: str) -> Json:
+    async def add(self, settings: Mapping[str, Any], by: str) -> CameraAnswer:
         self.box.look("add_camera")
         camera = parse(CameraSettings, dict(settings))
         if camera.id in self.box.kept:
@@ -336,8 +361,8 @@ class DictCameras:
         self.box.note("camera.added", camera.id, by=by)
         return self.one(camera.id)
 
-    async def change(self, camera: str, patch: Mapping[str, Any], by: str) -> Json:
-        found = self.one(camera)["settings"]
+    async def change(self, camera: str, patch: Mapping[str, Any], by: str) -> CameraAnswer:
+        found = self.one(camera).settings.model_dump(mode="json")
         if patch.get("id", camera) != camera:
             raise InvalidValue("id", patch["id"], f"{camera} (an id does not change)")
         merged = merge(found, patch)
@@ -354,10 +379,10 @@ class DictCameras:
         del self.box.kept[camera]
         self.box.note("camera.removed", camera, by=by)
 
-    async def test(self, settings: Mapping[str, Any]) -> Json:
+    async def test(self, settings: Mapping[str, Any]) -> CameraTest:
         parse(CameraSettings, dict(settings))
-        nothing = {"ok": False, "width": 0, "height": 0, "fps": 0.0, "codec": "", "picture": None}
-        return nothing | {"message": "nothing answers there"}
+        nothing = CAMERA_TEST | {"ok": False, "width": 0, "height": 0, "fps": 0.0, "codec": "", "picture": None}
+        return read(CameraTest, nothing | {"fault": "unreachable", "message": "nothing answers there"})
 
 
 class DictLive:
@@ -388,13 +413,13 @@ class DictLive:
                         "delay_s": 0.18,
                         "state": "live",
                     }
-                    yield LivePicture(camera, header, jpeg(number))
+                    yield LivePicture(camera, read(PictureHeader, header), jpeg(number))
                 await asyncio.sleep(self.box.picture_pause_s)
         finally:
             self.box.watching.remove(entry)
 
     async def snapshot(self, camera: str, width: int | None) -> bytes:
-        if self.box.cameras.one(camera)["state"]["state"] != "live":
+        if self.box.cameras.one(camera).state.state != "live":
             raise Unavailable(f"camera {camera} has no picture now")
         return jpeg(1, width or 320)
 
@@ -405,9 +430,9 @@ class DictLabelled:
     def __init__(self, box: DictAppliance) -> None:
         self.box = box
 
-    def disagreements(self, camera: str, limit: int) -> list[Json]:
+    def disagreements(self, camera: str, limit: int) -> list[DisagreementAnswer]:
         self.box.cameras.one(camera)
-        return [DISAGREEMENT | {"frame": 9 - n} for n in range(3)][:limit]
+        return [read(DisagreementAnswer, DISAGREEMENT | {"frame": 9 - n}) for n in range(3)][:limit]
 
     def picture(self, camera: str, window: int, frame: int) -> bytes:
         self.box.cameras.one(camera)
@@ -415,9 +440,9 @@ class DictLabelled:
             raise NotFound(f"there is no picture of frame {frame} in window {window} of camera {camera} (any more)")
         return jpeg(frame)
 
-    def classes(self, camera: str, windows: int) -> list[Json]:
+    def classes(self, camera: str, windows: int) -> list[WindowClasses]:
         self.box.cameras.one(camera)
-        return [CLASSES | {"window": 3 - n} for n in range(3)][:windows]
+        return [read(WindowClasses, CLASSES | {"window": 3 - n}) for n in range(3)][:windows]
 
 
 class DictRetraining:
@@ -426,18 +451,14 @@ class DictRetraining:
     def __init__(self, box: DictAppliance) -> None:
         self.box = box
 
-    def settings(self) -> Json:
-        return {
-            "current": self.box.now.model_dump(mode="json"),
-            "next": self.box.next.model_dump(mode="json"),
-            "next_boundary_utc_s": self.box.utc_s + 160,
-        }
+    def settings(self) -> RetrainingAnswer:
+        return RetrainingAnswer(current=self.box.now, next=self.box.next, next_boundary_utc_s=self.box.utc_s + 160)
 
-    def learning(self) -> Json:
+    def learning(self) -> LearningAnswer:
         self.box.look("learning")
-        return LEARNING
+        return read(LearningAnswer, LEARNING)
 
-    async def change(self, patch: Mapping[str, Any], by: str) -> Json:
+    async def change(self, patch: Mapping[str, Any], by: str) -> RetrainingAnswer:
         self.box.look("change_retraining")
         self.box.next = parse(RetrainingSettings, merge(self.box.next.model_dump(mode="json"), patch))
         self.box.note("retraining.settings", by=by, fields=sorted(patch))
@@ -450,44 +471,47 @@ class DictWindows:
     def __init__(self, box: DictAppliance) -> None:
         self.box = box
 
-    def recent(self, limit: int, before: int | None) -> list[Json]:
+    def recent(self, limit: int, before: int | None) -> list[WindowAnswer]:
         self.box.look("windows")
-        return [self.one(n)["window"] for n in (3, 2, 1) if before is None or n < before][:limit]
+        return [self.one(n).window for n in (3, 2, 1) if before is None or n < before][:limit]
 
-    def one(self, number: int) -> Json:
+    def one(self, number: int) -> WindowStory:
         if number not in (1, 2, 3):
             raise NotFound(f"window {number} does not exist")
         rows = []
         for k, camera in enumerate(self.box.kept):
             value = None if number == 3 else 0.5 + 0.1 * number - 0.03 * k
             rows.append(
-                {
+                WINDOW["cameras"][0]
+                | {
                     "window": number,
                     "camera": camera,
+                    "details": {},
                     "realised": None if value is None else {"value": value, "frames": 40},
                     "frozen": None if value is None else {"value": 0.54 - 0.02 * number, "frames": 40},
                 }
             )
-        window = {
+        window = WINDOW | {
             "id": number,
             "start_utc_s": self.box.utc_s - 40 - 200 * (3 - number),
             "length_s": 200.0,
             "policy": "relay",
             "settings": {},
             "open": number == 3,
+            "closed_utc_s": None,
             "outcome": "open" if number == 3 else "completed",
             "details": {},
             "cameras": rows,
         }
-        return {"window": window, "plans": [], "profiles": [], "jobs": [], "usage": [], "costs": []}
+        return read(WindowStory, {"window": window, "plans": [], "profiles": [], "jobs": [], "usage": [], "costs": []})
 
-    async def explained(self, number: int) -> Json:
+    async def explained(self, number: int) -> ExplainedWindow:
         self.box.look("explained")
-        return EXPLAINED | {"window": self.one(number)["window"]}
+        return read(ExplainedWindow, EXPLAINED | {"window": self.one(number).window})
 
-    async def what_if(self, number: int, policy: str) -> Json:
+    async def what_if(self, number: int, policy: str) -> WhatIfAnswer:
         self.one(number)
-        return WHAT_IF | {"policy": policy}
+        return read(WhatIfAnswer, WHAT_IF | {"policy": policy})
 
 
 class DictModels:
@@ -496,29 +520,29 @@ class DictModels:
     def __init__(self, box: DictAppliance) -> None:
         self.box = box
 
-    def versions(self, camera: str) -> list[Json]:
+    def versions(self, camera: str) -> list[VersionAnswer]:
         self.box.cameras.one(camera)
         found = [v for v in self.box.versions.values() if v["camera"] == camera]
-        return sorted(found, key=lambda v: -v["created_utc_s"])
+        return [read(VersionAnswer, v) for v in sorted(found, key=lambda v: -v["created_utc_s"])]
 
     def _version(self, version: str) -> Json:
         if version not in self.box.versions:
             raise NotFound(f"model version {version} does not exist")
         return self.box.versions[version]
 
-    def lineage(self, version: str) -> list[Json]:
+    def lineage(self, version: str) -> list[VersionAnswer]:
         out = [self._version(version)]
         while out[-1]["parent"] is not None:
             out.append(self._version(out[-1]["parent"]))
-        return out
+        return [read(VersionAnswer, v) for v in out]
 
-    async def pin(self, version: str, pinned: bool, by: str) -> Json:
+    async def pin(self, version: str, pinned: bool, by: str) -> VersionAnswer:
         found = self._version(version)
         found["pinned"] = pinned
         self.box.note("model.pinned" if pinned else "model.unpinned", found["camera"], version=version, by=by)
-        return found
+        return read(VersionAnswer, found)
 
-    async def roll_back(self, camera: str, version: str | None, by: str, reason: str) -> Json:
+    async def roll_back(self, camera: str, version: str | None, by: str, reason: str) -> VersionAnswer:
         self.box.cameras.one(camera)
         before = self._version(self.box.in_force[camera])
         target = version or before["parent"]
@@ -530,7 +554,7 @@ class DictModels:
         before["state"], found["state"] = "rolled_back", "promoted"
         self.box.in_force[camera] = target
         self.box.note("model.rolled_back", camera, version=target, by=by, reason=reason)
-        return found
+        return read(VersionAnswer, found)
 
 
 class DictServedModels:
@@ -539,13 +563,13 @@ class DictServedModels:
     def __init__(self, box: DictAppliance) -> None:
         self.box = box
 
-    def status(self) -> Json:
+    def status(self) -> Serving:
         self.box.look("serving")
         if self.box.planning is None:
             raise NotFound("this site serves no models")
-        return SERVING | {"settings": self.box.planning.model_dump(mode="json")}
+        return read(Serving, SERVING | {"settings": self.box.planning})
 
-    async def change(self, patch: Mapping[str, Any], by: str) -> Json:
+    async def change(self, patch: Mapping[str, Any], by: str) -> Serving:
         self.box.look("change_serving")
         if self.box.planning is None:
             raise NotFound("this site serves no models")
@@ -555,15 +579,15 @@ class DictServedModels:
         self.box.planning = parse(ServingPlanning, changed)
         return self.status()
 
-    async def admission(self, request: Mapping[str, Any]) -> Json:
+    async def admission(self, request: Mapping[str, Any]) -> AdmissionAnswer:
         self.box.look("admission")
         asked = parse(AdmissionRequest, dict(request))
         if asked.model is not None:
             served = ServedLoad((), TABLE, self.box.planning or ServingPlanning())
-            return admit_model(asked.model, served, CamerasNow(0.7))
+            return read(AdmissionAnswer, admit_model(asked.model, served, CamerasNow(0.7)))
         assert asked.camera is not None
         profile = assumed_profile(asked.camera.inference, 2.0)
-        return admit_camera(asked.camera, profile, ServedLoad(), CamerasNow(0.7))
+        return read(AdmissionAnswer, admit_camera(asked.camera, profile, ServedLoad(), CamerasNow(0.7)))
 
 
 class DictEvents:
@@ -572,7 +596,7 @@ class DictEvents:
     def __init__(self, box: DictAppliance) -> None:
         self.box = box
 
-    def recent(self, limit: int, before: int | None, camera: str | None, kind: str | None) -> list[Json]:
+    def recent(self, limit: int, before: int | None, camera: str | None, kind: str | None) -> list[JournalEntry]:
         self.box.look("events")
         found = [
             e
@@ -581,14 +605,14 @@ class DictEvents:
             and (camera is None or e["camera"] == camera)
             and (kind is None or e["kind"] == kind)
         ]
-        return found[:limit]
+        return [read(JournalEntry, e) for e in found[:limit]]
 
-    async def subscribe(self) -> AsyncIterator[Json]:
+    async def subscribe(self) -> AsyncIterator[JournalEntry]:
         queue: asyncio.Queue[Json] = asyncio.Queue()
         self.box.listeners.append(queue)
         try:
             while True:
-                yield await queue.get()
+                yield read(JournalEntry, await queue.get())
         finally:
             self.box.listeners.remove(queue)
 
@@ -599,8 +623,8 @@ class DictSecrets:
     def __init__(self, box: DictAppliance) -> None:
         self.box = box
 
-    def names(self) -> list[Json]:
-        return [{"name": name, "used_by": []} for name in sorted(self.box.secret_values)]
+    def names(self) -> list[SecretAnswer]:
+        return [SecretAnswer(name=name, used_by=()) for name in sorted(self.box.secret_values)]
 
     def put(self, name: str, value: str, by: str) -> None:
         self.box.audited.append((f"secret/{name}", by))
@@ -611,11 +635,11 @@ class DictSecrets:
             raise NotFound(f"secret {name} does not exist")
         del self.box.secret_values[name]
 
-    def audit(self, limit: int, before: int | None) -> list[Json]:
+    def audit(self, limit: int, before: int | None) -> list[AuditAnswer]:
         self.box.look("audit")
         found = [
             {"id": n, "utc_s": self.box.utc_s, "by": str(by), "from": getattr(by, "address", None), "subject": subject,
              "action": "changed", "value": None}
             for n, (subject, by) in enumerate(self.box.audited, 1)
         ]  # fmt: skip
-        return [r for r in reversed(found) if before is None or r["id"] < before][:limit]
+        return [read(AuditAnswer, r) for r in reversed(found) if before is None or r["id"] < before][:limit]

@@ -19,12 +19,16 @@ from appliance_double import DictAppliance
 from fastapi import FastAPI
 
 from edge.access.records import Everybody
+from edge.appliance.answers.read import read
+from edge.appliance.answers.state import Reason
+from edge.appliance.answers.windows import WindowStory
 from edge.core.access import ROLES, Principal, at_least
 from edge.core.errors import Unavailable
 from edge.core.plan_causes import PlanCause
 from web import limits, roles
 from web.app import create_app
 from web.auth import routes_of, session_cookie
+from web.examples.windows import WINDOW, WINDOW_DETAIL
 from web.server import WebServer
 
 
@@ -681,7 +685,7 @@ async def test_what_becomes_of_dead_letters_is_recorded(app: FastAPI, door: Door
     async with browser(app, "192.0.2.55") as client:
         admin = door.person("admin", name="ann")
         for letter, method, path in zip(letters, ("POST", "DELETE"), ("/retry", ""), strict=False):
-            done = await client.request(method, f"/outputs/dead-letters/{letter['id']}{path}", headers=admin)
+            done = await client.request(method, f"/outputs/dead-letters/{letter.id}{path}", headers=admin)
             assert done.status_code == 204
     with door.database.read() as c:
         query = "SELECT action, changed_by, address FROM audit WHERE subject LIKE 'outputs/dead-letters/%' ORDER BY id"
@@ -761,19 +765,18 @@ def test_why_a_plan_was_made_names_no_hidden_camera() -> None:
         PlanCause("retraining_late", "south"), PlanCause("retraining_late", "north"),
         PlanCause.recorded("retrain-south ended"), PlanCause("prepared"),
     )  # fmt: skip
-    detail = {
-        "window": {"cameras": [{"camera": "north"}], "details": {}},
-        "plans": [
-            {"id": n, "problem": problem, "plan": {"x": 1}, "basis": {"asked": 1},
-             "cause": c.words, "cause_code": c.code, "cause_camera": c.camera}
-            for n, c in enumerate(causes)
-        ],
-        "jobs": [], "usage": [], "profiles": [], "costs": [],
-    }  # fmt: skip
-    shown = limits.window_detail(me, detail)["plans"]
-    assert [p["cause"] for p in shown] == ["another camera", causes[1].words, "another camera", causes[3].words]
+    plan = WINDOW_DETAIL["plans"][0]
+    plans = [
+        plan | {"id": n, "problem": problem, "plan": {"x": 1}, "basis": {"asked": 1},
+                "cause": c.words, "cause_code": c.code, "cause_camera": c.camera}
+        for n, c in enumerate(causes)
+    ]  # fmt: skip
+    row = WINDOW["cameras"][0] | {"camera": "north"}
+    story = read(WindowStory, WINDOW_DETAIL | {"window": WINDOW | {"cameras": [row]}, "plans": plans, "jobs": []})
+    shown = limits.window_story(me, story).plans
+    assert [p.cause for p in shown] == ["another camera", causes[1].words, "another camera", causes[3].words]
     assert "south" not in repr(shown)
-    assert not any(p["problem"] or p["plan"] or p["basis"] for p in shown), "they are of all cameras together"
+    assert not any(p.problem or p.plan or p.basis for p in shown), "they are of all cameras together"
 
 
 @pytest.mark.parametrize(
@@ -783,7 +786,8 @@ def test_why_a_plan_was_made_names_no_hidden_camera() -> None:
 )  # fmt: skip
 def test_one_cameras_id_inside_anothers(message: str, told: bool) -> None:
     me = Principal("ann", "viewer", frozenset({"dock-2"}))
-    assert bool(limits.told(me, [{"message": message}], ["dock", "dock-2", "dock-2-b"])) == told
+    reason = Reason(code="x", message=message)
+    assert limits.rows(me, [reason], ["dock", "dock-2", "dock-2-b"]) == ([reason] if told else [])
 
 
 @pytest.mark.parametrize(

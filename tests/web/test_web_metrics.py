@@ -18,6 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
+from edge.appliance.answers.metrics import MetricsSnapshot
+from edge.appliance.answers.read import plain
 from edge.appliance.metrics import Tally, front_statistics
 from edge.core.alarms import AccuracyMeasured, Promoted, RolledBack
 from edge.core.facts import RetrainingStepped, StudentRejected, WorkerLost
@@ -215,7 +217,7 @@ async def test_the_number_of_series_follows_cameras_not_time(service: DictApplia
     kinds = ("retraining.started", "model.promoted", "model.rolled_back", "worker.worker_lost")
 
     async def count() -> int:
-        return len(samples(render(await service.state.metrics()).decode()))
+        return len(samples(render(plain(MetricsSnapshot, await service.state.metrics())).decode()))
 
     for kind in kinds:
         service.note(kind, "north", worker="executor-0", **({"kind": "executor"} if "worker" in kind else {}))
@@ -237,7 +239,7 @@ def test_hostile_texts_stay_inside_their_labels(model: str, reason: str) -> None
     service = DictAppliance()
 
     async def snapshot() -> dict[str, Any]:
-        return await service.state.metrics()
+        return plain(MetricsSnapshot, await service.state.metrics())
 
     import asyncio
 
@@ -328,7 +330,7 @@ def expressions(value: Any) -> Iterator[str]:
 
 async def test_the_grafana_dashboard_asks_for_what_is_there(service: DictAppliance) -> None:
     service.reasons = [{"code": "x", "message": "y"}]
-    snapshot = await service.state.metrics()
+    snapshot = plain(MetricsSnapshot, await service.state.metrics())
     snapshot["overview"]["workers"] = [
         {"name": "camera-north", "role": "inference", "state": "running", "camera": "north"}
     ]
@@ -367,5 +369,5 @@ async def test_the_page_of_metrics_names_each_metric(service: DictAppliance) -> 
     """docs/metrics.md has every name; a `*` stands for a family's rest."""
     page = (REPO / "docs" / "metrics.md").read_text(encoding="utf-8")
     patterns = [re.compile(re.escape(p).replace(r"\*", "[a-z_]+") + "$") for p in re.findall(r"`([a-z_*]+)`", page)]
-    for name, _ in samples(render(await service.state.metrics()).decode()):
+    for name, _ in samples(render(plain(MetricsSnapshot, await service.state.metrics())).decode()):
         assert any(p.match(name) for p in patterns), f"{name} is not in docs/metrics.md"

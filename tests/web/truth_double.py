@@ -6,7 +6,9 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from edge.appliance.truth_service import Json, LabelFile
+from edge.appliance.answers.read import read
+from edge.appliance.answers.truth import ImportedLabels, QuestionsAnswer, TruthOfCamera
+from edge.appliance.truth_service import LabelFile
 from edge.core import checks
 from edge.core.errors import InvalidValue, NotFound
 from web.examples.truth import QUESTIONS, TRUTH
@@ -17,12 +19,12 @@ class DictTruth:
 
     def __init__(self, check: Callable[[str], object], jpeg: bytes) -> None:
         self._check, self._jpeg = check, jpeg
-        self.answered: list[tuple[str, Json]] = []
+        self.answered: list[tuple[str, dict[str, Any]]] = []
 
-    def questions(self, camera: str, limit: int, by: str, second: bool = False) -> Json:
+    def questions(self, camera: str, limit: int, by: str, second: bool = False) -> QuestionsAnswer:
         self._check(camera)
         rows = [] if second else [QUESTIONS["questions"][0] | {"candidate": n} for n in range(min(limit, 3))]
-        return QUESTIONS | {"camera": camera, "questions": rows}
+        return read(QuestionsAnswer, QUESTIONS | {"camera": camera, "questions": rows})
 
     def picture(self, camera: str, window: int, frame: int) -> bytes:
         self._check(camera)
@@ -30,7 +32,7 @@ class DictTruth:
             raise NotFound(f"there is no picture of frame {frame} in window {window} of camera {camera} (any more)")
         return self._jpeg
 
-    def answer(self, camera: str, given: Mapping[str, Any], by: str) -> Json:
+    def answer(self, camera: str, given: Mapping[str, Any], by: str) -> TruthOfCamera:
         self._check(camera)
         checks.known_keys("", given, ("answers",))
         rows = given.get("answers")
@@ -39,18 +41,18 @@ class DictTruth:
         self.answered += [(by, dict(row)) for row in rows]
         return self.estimate(camera)
 
-    def estimate(self, camera: str) -> Json:
+    def estimate(self, camera: str) -> TruthOfCamera:
         self._check(camera)
         findings = [f | {"camera": camera} for f in TRUTH["findings"]]
-        return TRUTH | {"camera": camera, "findings": findings}
+        return read(TruthOfCamera, TRUTH | {"camera": camera, "findings": findings})
 
     def export(self, camera: str, format: str) -> LabelFile:
         self._check(camera)
         checks.one_of("format", format, ("coco", "yolo"))
         return LabelFile(f"{camera}-labels.json", "application/json", json.dumps({"images": []}).encode())
 
-    def import_labels(self, camera: str, given: Mapping[str, Any], by: str) -> Json:
+    def import_labels(self, camera: str, given: Mapping[str, Any], by: str) -> ImportedLabels:
         self._check(camera)
         checks.known_keys("", given, ("format", "document", "files", "complete"))
         checks.one_of("format", given.get("format"), ("coco", "yolo"))
-        return {"pictures": 1, "answers": 4, "incomplete": 0, "unknown": 0, "there": 0}
+        return ImportedLabels(pictures=1, answers=4, incomplete=0, unknown=0, there=0)

@@ -9,6 +9,16 @@ from web.examples.example import AT_UTC_S, Example
 MODEL: Final[Example] = {
     "id": "junction-north-w3-2-1790000000",
     "camera": "junction-north",
+    "blob": "9f2c4e8d",
+    "spec": {
+        "task": "detection",
+        "architecture": "mini",
+        "classes": ["car", "bus", "person"],
+        "input_size": [192, 320],
+        "width": 1.0,
+        "last_layer_width": 0,
+        "detector": None,
+    },
     "parent": "junction-north-first-1789999000",
     "window": 3,
     "config": "all-e10-b8-d1-lr0.002",

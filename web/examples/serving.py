@@ -92,12 +92,14 @@ SERVING: Final[Example] = {
         "gpulets": [{"device": 0, "share": 0.2, "duty_cycle_ms": 41.0, "models": [{"name": "plates", "batch": 1}]}],
         "reasons": ["plates: 20 % of device 0; up to 73.5 of 80 ms, room for 24.39 of 24.2 requests/s"],
         "unplaced": [],
+        "decision_seconds": None,
     },
     "problem": {
         "format": "gpulet-problem/1",
         "devices": 1,
         "capacity": 0.6,
         "models": [{"name": "plates", "rate": 24.2, "slo_ms": 80.0, "priority": 1}],
+        "max_gpulets": None,
     },
 }
 ADMISSION: Final[Example] = {

@@ -7,6 +7,11 @@ from typing import Final
 from web.examples.example import AT_UTC_S, Example
 from web.examples.retraining import RETRAINING_SETTINGS
 
+
+def _measured(value: float) -> Example:
+    return {"value": value, "frames": 44, "objects": 203, "f1_iou30": value, "f1_iou50": value, "map50": value}
+
+
 WINDOW: Final[Example] = {
     "id": 3,
     "start_utc_s": AT_UTC_S,
@@ -22,13 +27,38 @@ WINDOW: Final[Example] = {
             "window": 3,
             "camera": "junction-north",
             "model_version": "junction-north-w3-2-1790000000",
-            "realised": {"value": 0.71, "frames": 44},
-            "frozen": {"value": 0.52, "frames": 44},
+            "realised": _measured(0.71),
+            "frozen": _measured(0.52),
+            "frames_sampled": 48,
             "frames_labelled": 44,
+            "objects_labelled": 203,
+            "labelling_delay_s": 0.1,
+            "profiling_delay_s": 8.5,
             "losses": {},
-            "details": {"download": {"value": 0.62, "frames": 44}},
+            "manifest": "windows/junction-north/3.json",
+            "picture_bytes": 4_100_000,
+            "pictures_dropped": False,
+            "details": {"download": _measured(0.62)},
         }
     ],
+}
+_JOB: Final[Example] = {
+    "id": "w3-junction-north-2",
+    "window": 3,
+    "camera": "junction-north",
+    "config": "all-e10-b8-d1-lr0.002",
+    "share": 0.62,
+    "state": "completed",
+    "attempt": 1,
+    "started_utc_s": AT_UTC_S + 12,
+    "ended_utc_s": AT_UTC_S + 53,
+    "fraction": 1.0,
+    "gpu_seconds": 24.2,
+    "accuracy_before": 0.55,
+    "accuracy_after": 0.73,
+    "promoted": True,
+    "reason": "held-out 0.73 against 0.55",
+    "model_version": "junction-north-w3-2-1790000000",
 }
 WINDOW_DETAIL: Final[Example] = {
     "window": WINDOW,
@@ -48,30 +78,21 @@ WINDOW_DETAIL: Final[Example] = {
         }
     ],
     "profiles": [],
-    "jobs": [
-        {
-            "id": "w3-junction-north-2",
-            "window": 3,
-            "camera": "junction-north",
-            "config": "all-e10-b8-d1-lr0.002",
-            "share": 0.62,
-            "state": "completed",
-            "fraction": 1.0,
-            "gpu_seconds": 24.2,
-            "accuracy_before": 0.55,
-            "accuracy_after": 0.73,
-            "promoted": True,
-            "reason": "held-out 0.73 against 0.55",
-        }
-    ],
+    "jobs": [_JOB],
     "usage": [
         {
+            "id": 21,
+            "window": 3,
+            "at_utc_s": AT_UTC_S + 200,
             "worker": "camera-junction-north",
             "role": "inference",
+            "camera": "junction-north",
             "asked": 0.15,
             "granted": 0.15,
             "used": 0.13,
             "device_seconds": 26.1,
+            "wall_s": 200.0,
+            "throttled_fraction": 0.01,
         }
     ],
     "costs": [{"window": 3, "camera": "junction-north", "kind": "retraining", "gpu_seconds": 24.2, "wall_s": 41.0}],
@@ -114,6 +135,7 @@ EXPLAINED: Final[Example] = {
             "camera": "junction-north",
             "realised": 0.71,
             "frozen": 0.52,
+            "download": 0.62,
             "frames_labelled": 44,
             "promised": 0.68,
             "predicted": 0.68,
@@ -130,7 +152,17 @@ EXPLAINED: Final[Example] = {
                     "verdict": "chosen and trained",
                 }
             ],
-            "jobs": [],
+            "jobs": [
+                _JOB
+                | {
+                    "words": "all layers, 10 epochs, 100 % of the data",
+                    "outcome": "promoted",
+                    "started_s": 12.0,
+                    "ended_s": 53.0,
+                    "expected_accuracy": {"value": 0.73, "low": 0.66, "high": 0.79},
+                    "expected_gpu_seconds": {"value": 24.0, "low": 20.0, "high": 29.0},
+                }
+            ],
             "losses": {},
             "labelling_delay_s": 0.1,
             "profiling_delay_s": 8.5,

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
 from edge.access.access import Access
 from edge.access.credentials import csrf_token
 from edge.access.logins import LoggedIn
-from edge.core.access import cameras_json
+from edge.appliance.answers.access import (
+    AuditAnswer,
+    LoggedInAnswer,
+    Me,
+    NewTokenAnswer,
+    SecretAnswer,
+    SessionAnswer,
+    SetupAnswer,
+    TokenAnswer,
+    UserAnswer,
+)
+from edge.appliance.answers.read import read
+from edge.core.access import Principal
 from edge.core.errors import NotFound
 from web.access_bodies import (
     Login,
@@ -24,7 +36,6 @@ from web.access_bodies import (
     parse_private,
 )
 from web.auth import session_cookie
-from web.errors import Json
 from web.examples import access as examples
 from web.parts import Body, Caller, Service, Who, example, takes, visit_of
 
@@ -48,11 +59,10 @@ def _from(request: Request) -> tuple[str, str]:
     return visit_of(request).address, request.headers.get("user-agent", "")
 
 
-def _entered(request: Request, found: LoggedIn) -> Json:
+def _entered(request: Request, response: Response, found: LoggedIn) -> LoggedInAnswer:
     who = found.principal
-    about = {"name": who.name, "role": who.role, "cameras": cameras_json(who.cameras)}
-    answer = Json(about | {"csrf": found.csrf, "expires_utc_s": found.expires_utc_s}, headers=_PRIVATE)
-    answer.set_cookie(
+    response.headers.update(_PRIVATE)
+    response.set_cookie(
         session_cookie(request.headers.get("host", "")),
         found.secret,
         path="/",
@@ -60,7 +70,13 @@ def _entered(request: Request, found: LoggedIn) -> Json:
         samesite="strict",
         secure=request.url.scheme == "https",
     )
-    return answer
+    return LoggedInAnswer(
+        name=who.name, role=who.role, cameras=_cameras(who), csrf=found.csrf, expires_utc_s=found.expires_utc_s
+    )
+
+
+def _cameras(who: Principal) -> tuple[str, ...] | None:
+    return None if who.cameras is None else tuple(sorted(who.cameras))
 
 
 #: What no cache keeps.
@@ -72,25 +88,25 @@ _PRIVATE = {"cache-control": "no-store"}
     responses=example(examples.LOGGED_IN),
     openapi_extra=takes("Login", {"name": "ann", "password": "…"}),
 )
-async def login(body: Body, request: Request, access: Door) -> Any:
+async def login(body: Body, request: Request, response: Response, access: Door) -> LoggedInAnswer:
     """Log in; the session is a cookie. Refused tries are limited by name and address: 429 says when to try again."""
     asked = parse_private(Login, body)
-    return _entered(request, await access.logins.by_password(asked.name, asked.password, *_from(request)))
+    return _entered(request, response, await access.logins.by_password(asked.name, asked.password, *_from(request)))
 
 
 @router.post("/login/link", responses=example(examples.LOGGED_IN), openapi_extra=takes("LoginLink", {"token": "…"}))
-async def login_link(body: Body, request: Request, access: Door) -> Any:
+async def login_link(body: Body, request: Request, response: Response, access: Door) -> LoggedInAnswer:
     """Log in by a one-time link."""
     asked = parse_private(LoginLink, body)
-    return _entered(request, await access.logins.by_link(asked.token, *_from(request)))
+    return _entered(request, response, await access.logins.by_link(asked.token, *_from(request)))
 
 
 @router.get("/setup", responses=example({"open": False, "logged_in": True}))
-async def setup_open(request: Request) -> Any:
+async def setup_open(request: Request) -> SetupAnswer:
     """Whether there is no admin yet, so that the set-up link makes the first one; and whether whoever asks is known."""
     access: Access | None = request.app.state.access
     is_open = access is not None and await access.logins.setup_open()
-    return Json({"open": is_open, "logged_in": visit_of(request).principal is not None})
+    return SetupAnswer(open=is_open, logged_in=visit_of(request).principal is not None)
 
 
 @router.post(
@@ -98,11 +114,11 @@ async def setup_open(request: Request) -> Any:
     responses=example(examples.LOGGED_IN),
     openapi_extra=takes("Setup", {"token": "…", "name": "ann", "password": "…"}),
 )
-async def setup(body: Body, request: Request, access: Door) -> Any:
+async def setup(body: Body, request: Request, response: Response, access: Door) -> LoggedInAnswer:
     """Make the first admin with the link that the first start printed, and log in."""
     asked = parse_private(Setup, body)
     return _entered(
-        request, await access.logins.by_setup_link(asked.token, asked.name, asked.password, *_from(request))
+        request, response, await access.logins.by_setup_link(asked.token, asked.name, asked.password, *_from(request))
     )
 
 
@@ -117,21 +133,19 @@ async def logout(request: Request, access: Door, caller: Caller, by: Who) -> Res
 
 
 @router.get("/me", responses=example(examples.ME))
-async def me(request: Request, caller: Caller) -> Any:
+async def me(request: Request, response: Response, caller: Caller) -> Me:
     """Who asks, what they may, and the CSRF token that changes need in the header x-csrf-token."""
     access: Access | None = request.app.state.access
     secret = visit_of(request).secret
-    return Json(
-        {
-            "name": caller.name,
-            "role": caller.role,
-            "cameras": cameras_json(caller.cameras),
-            "kind": caller.kind,
-            "csrf": csrf_token(secret) if access is not None and caller.kind == "session" else None,
-            "expires_utc_s": caller.expires_utc_s,
-            "must_change": caller.must_change,
-        },
-        headers=_PRIVATE,
+    response.headers.update(_PRIVATE)
+    return Me(
+        name=caller.name,
+        role=caller.role,
+        cameras=_cameras(caller),
+        kind=caller.kind,
+        csrf=csrf_token(secret) if access is not None and caller.kind == "session" else None,
+        expires_utc_s=caller.expires_utc_s,
+        must_change=caller.must_change,
     )
 
 
@@ -148,9 +162,9 @@ async def own_password(body: Body, request: Request, access: Door, caller: Calle
 
 
 @router.get("/users", responses=example([examples.USER]))
-async def users(access: Door) -> Any:
+async def users(access: Door) -> list[UserAnswer]:
     """Every user."""
-    return Json(await access.users.all())
+    return read(list[UserAnswer], await access.users.all())
 
 
 @router.post(
@@ -159,19 +173,19 @@ async def users(access: Door) -> Any:
     responses={201: example(examples.USER)[200]},
     openapi_extra=takes("NewUser", {"name": "ann", "role": "operator", "cameras": None, "password": "…"}),
 )
-async def add_user(body: Body, access: Door, by: Who) -> Any:
+async def add_user(body: Body, access: Door, by: Who) -> UserAnswer:
     """Add a user. They must choose a password of their own before anything else (`must_change`): until then all
     other requests get 403 `password_change_needed`."""
     asked = parse_private(NewUser, body)
-    return Json(await access.users.add(asked.model_dump(), by), 201)
+    return read(UserAnswer, await access.users.add(asked.model_dump(), by))
 
 
 @router.patch("/users/{name}", responses=example(examples.USER), openapi_extra=takes("UserPatch", {"role": "viewer"}))
-async def change_user(name: Name, body: Body, access: Door, by: Who) -> Any:
+async def change_user(name: Name, body: Body, access: Door, by: Who) -> UserAnswer:
     """Change role, cameras or password, or keep a user out. In force at once, for open streams too."""
     asked = parse_private(UserPatch, body)
     given = {field: getattr(asked, field) for field in asked.model_fields_set}
-    return Json(await access.users.change(name, given, by))
+    return read(UserAnswer, await access.users.change(name, given, by))
 
 
 @router.delete("/users/{name}", status_code=204, response_class=Response)
@@ -181,9 +195,9 @@ async def remove_user(name: Name, access: Door, by: Who) -> None:
 
 
 @router.get("/tokens", responses=example([examples.TOKEN]))
-async def tokens(access: Door, caller: Caller) -> Any:
+async def tokens(access: Door, caller: Caller) -> list[TokenAnswer]:
     """One's API tokens; an admin's: everybody's."""
-    return Json(await access.tokens.of(caller))
+    return read(list[TokenAnswer], await access.tokens.of(caller))
 
 
 @router.post(
@@ -192,11 +206,12 @@ async def tokens(access: Door, caller: Caller) -> Any:
     responses={201: example(examples.TOKEN | {"token": "mgp_…"}, "the token itself is told only here")[200]},
     openapi_extra=takes("NewToken", {"name": "home automation", "role": "viewer", "expires_days": 365}),
 )
-async def add_token(body: Body, access: Door, caller: Caller, by: Who) -> Any:
+async def add_token(body: Body, response: Response, access: Door, caller: Caller, by: Who) -> NewTokenAnswer:
     """Make an API token, to be sent as `Authorization: Bearer TOKEN`; never with more rights than who makes it."""
     asked = parse_private(NewToken, body)
     given = asked.model_dump(exclude_none=True)
-    return Json(await access.tokens.add(caller, given, by), 201, headers=_PRIVATE)
+    response.headers.update(_PRIVATE)
+    return read(NewTokenAnswer, await access.tokens.add(caller, given, by))
 
 
 @router.delete("/tokens/{token}", status_code=204, response_class=Response)
@@ -206,9 +221,9 @@ async def remove_token(token: Id, access: Door, caller: Caller, by: Who) -> None
 
 
 @router.get("/sessions", responses=example([examples.SESSION]))
-async def sessions(access: Door, caller: Caller) -> Any:
+async def sessions(access: Door, caller: Caller) -> list[SessionAnswer]:
     """One's logins in browsers; an admin's: everybody's."""
-    return Json(await access.sessions.of(caller))
+    return read(list[SessionAnswer], await access.sessions.of(caller))
 
 
 @router.delete("/sessions/{session}", status_code=204, response_class=Response)
@@ -222,15 +237,15 @@ async def audit(
     service: Service,
     limit: Annotated[int, Query(ge=1, le=1000, description="how many at most")] = 100,
     before: Annotated[int | None, Query(ge=1, le=2**53, description="only records with a lower id")] = None,
-) -> Any:
+) -> list[AuditAnswer]:
     """Who changed what, when and from where, and refused logins; newest first."""
-    return Json(await asyncio.to_thread(service.secrets.audit, limit, before))
+    return await asyncio.to_thread(service.secrets.audit, limit, before)
 
 
 @router.get("/secrets", responses=example([examples.SECRET]))
-async def secrets(service: Service) -> Any:
+async def secrets(service: Service) -> list[SecretAnswer]:
     """Names of the secrets that are kept, and what refers to them as `secret:NAME`. Values are never told."""
-    return Json(await asyncio.to_thread(service.secrets.names))
+    return await asyncio.to_thread(service.secrets.names)
 
 
 @router.put(

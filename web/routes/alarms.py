@@ -8,9 +8,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Path, Query, Response
 
 from edge.appliance.alarms_service import AlarmsService
+from edge.appliance.answers.alarms import AlarmAnswer, ObjectAnswer
 from edge.core.access import Principal
 from edge.core.errors import NotFound
-from web.errors import Json
+from edge.settings import RuleSettings
+from web import limits
 from web.examples import alarms as examples
 from web.parts import Body, Caller, Service, Who, example, seen, takes
 
@@ -35,18 +37,18 @@ OfCamera = Annotated[str | None, Query(pattern=_CAMERA, description="only of thi
 Active = Annotated[bool | None, Query(description="only those that go on, or that have ended")]
 
 
-def _of_caller(caller: Principal, rule: dict[str, Any]) -> dict[str, Any] | None:
+def _of_caller(caller: Principal, rule: RuleSettings) -> RuleSettings | None:
     """A rule as the caller may see it: without other cameras; None if it is about others only."""
-    if caller.sees_all or not rule["cameras"]:
+    if caller.sees_all or not rule.cameras:
         return rule
-    mine = [c for c in rule["cameras"] if caller.may_see(c)]
-    return rule | {"cameras": mine} if mine else None
+    mine = caller.visible(rule.cameras)
+    return rule.model_copy(update={"cameras": mine}) if mine else None
 
 
 @router.get("/rules", responses=example([examples.RULE]))
-async def list_rules(service: Alarms, caller: Caller) -> Any:
+async def list_rules(service: Alarms, caller: Caller) -> list[RuleSettings]:
     """Every rule."""
-    return Json([r for r in (_of_caller(caller, rule) for rule in service.rules()) if r is not None])
+    return [r for r in (_of_caller(caller, rule) for rule in service.rules()) if r is not None]
 
 
 @router.post(
@@ -55,19 +57,20 @@ async def list_rules(service: Alarms, caller: Caller) -> Any:
     responses={201: example(examples.RULE, "the rule as added")[200]},
     openapi_extra=takes("RuleSettings", examples.RULE),
 )
-async def add_rule(body: Body, service: Alarms, by: Who) -> Any:
+async def add_rule(body: Body, service: Alarms, by: Who, response: Response) -> RuleSettings:
     """Add a rule; it is in force at once. Without an id it gets one that is like its name."""
     rule = await service.add_rule(body, by)
-    return Json(rule, 201, headers={"location": f"/api/v1/rules/{rule['id']}"})
+    response.headers["location"] = f"/api/v1/rules/{rule.id}"
+    return rule
 
 
 @router.get("/rules/{rule}", responses=example(examples.RULE))
-async def one_rule(rule: RuleId, service: Alarms, caller: Caller) -> Any:
+async def one_rule(rule: RuleId, service: Alarms, caller: Caller) -> RuleSettings:
     """One rule."""
     found = _of_caller(caller, service.rule(rule))
     if found is None:
         raise NotFound(f"rule {rule} does not exist")
-    return Json(found)
+    return found
 
 
 @router.patch(
@@ -75,10 +78,10 @@ async def one_rule(rule: RuleId, service: Alarms, caller: Caller) -> Any:
     responses=example(examples.RULE),
     openapi_extra=takes("RulePatch", {"dwell_s": 20, "enabled": True}),
 )
-async def change_rule(rule: RuleId, body: Body, service: Alarms, by: Who) -> Any:
+async def change_rule(rule: RuleId, body: Body, service: Alarms, by: Who) -> RuleSettings:
     """Change a rule by a JSON merge patch (RFC 7396); null sets a field back to its default. Alarms of what it does not
     look at any more end."""
-    return Json(await service.change_rule(rule, body, by))
+    return await service.change_rule(rule, body, by)
 
 
 @router.delete("/rules/{rule}", status_code=204, response_class=Response)
@@ -96,19 +99,20 @@ async def list_alarms(
     camera: OfCamera = None,
     rule: Annotated[str | None, Query(pattern=_CAMERA, description="only of this rule")] = None,
     active: Active = None,
-) -> Any:
+) -> list[AlarmAnswer]:
     """Alarms, newest first. Page on with `before` = the last id. To somebody who may see some cameras only, alarms of
     these are shown."""
     if camera is not None:
         seen(caller, camera)
-    return Json(await asyncio.to_thread(service.alarms, limit, before, camera, rule, active, caller.cameras))
+    found = await asyncio.to_thread(service.alarms, limit, before, camera, rule, active, caller.cameras)
+    return limits.rows(caller, found)
 
 
 @router.post("/alarms/{alarm}/acknowledge", responses=example(examples.ALARM))
-async def acknowledge(alarm: Number, service: Alarms, caller: Caller, by: Who) -> Any:
+async def acknowledge(alarm: Number, service: Alarms, caller: Caller, by: Who) -> AlarmAnswer:
     """Somebody has seen it; who was first stays. An alarm of a rolled back model ends with this."""
     await _seen_alarm(service, caller, alarm)
-    return Json(await service.acknowledge(alarm, by))
+    return limits.whole(caller, await service.acknowledge(alarm, by))
 
 
 @router.get("/alarms/{alarm}/picture.jpg", response_class=Response, responses=_JPEG)
@@ -127,18 +131,19 @@ async def list_objects(
     camera: OfCamera = None,
     of_class: Annotated[str | None, Query(alias="class", min_length=1, max_length=60)] = None,
     active: Active = None,
-) -> Any:
+) -> list[ObjectAnswer]:
     """Objects that were followed, newest first. Page on with `before` = the last id."""
     if camera is not None:
         seen(caller, camera)
-    return Json(await asyncio.to_thread(service.objects, limit, before, camera, of_class, active, caller.cameras))
+    found = await asyncio.to_thread(service.objects, limit, before, camera, of_class, active, caller.cameras)
+    return limits.rows(caller, found)
 
 
 @router.get("/objects/{number}/picture.jpg", response_class=Response, responses=_JPEG)
 async def object_picture(number: Number, service: Alarms, caller: Caller) -> Response:
     """The object at the moment when it showed best."""
     thing = await asyncio.to_thread(service.object, number)
-    if not caller.may_see(thing["camera"]):
+    if not caller.may_see(thing.camera):
         raise NotFound(f"object {number} does not exist")
     return _picture(await asyncio.to_thread(service.object_picture, number))
 
@@ -146,7 +151,7 @@ async def object_picture(number: Number, service: Alarms, caller: Caller) -> Res
 async def _seen_alarm(service: AlarmsService, caller: Principal, number: int) -> None:
     """Raises NotFound, as of an alarm that is not there, if the caller may not see its camera."""
     found = await asyncio.to_thread(service.alarm, number)
-    if not caller.sees_all and (found["camera"] is None or not caller.may_see(found["camera"])):
+    if not caller.sees_all and (found.camera is None or not caller.may_see(found.camera)):
         raise NotFound(f"alarm {number} does not exist")
 
 

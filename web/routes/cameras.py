@@ -8,11 +8,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import StreamingResponse
 
+from edge.appliance.answers.cameras import CameraAnswer, CameraTest
 from edge.appliance.service import ApplianceService
 from web import limits
-from web.errors import Json
 from web.examples import cameras as examples
-from web.parts import Body, Caller, CameraId, Closing, Service, Who, example, takes, until_closing, visible
+from web.parts import Body, Caller, CameraId, Closing, Service, Who, example, takes, until_closing
 
 router = APIRouter(prefix="/cameras", tags=["cameras"])
 
@@ -29,9 +29,9 @@ _MJPEG: dict[int | str, dict[str, Any]] = {
 
 
 @router.get("", responses=example([examples.CAMERA]))
-async def list_cameras(service: Service, caller: Caller) -> Any:
+async def list_cameras(service: Service, caller: Caller) -> list[CameraAnswer]:
     """Every camera with its settings and its state."""
-    return Json([limits.camera(caller, row) for row in visible(caller, service.cameras.all(), "id")])
+    return [limits.camera(caller, row) for row in limits.rows(caller, service.cameras.all())]
 
 
 @router.post(
@@ -40,10 +40,11 @@ async def list_cameras(service: Service, caller: Caller) -> Any:
     responses={201: example(examples.CAMERA, "the camera as added")[200]},
     openapi_extra=takes("CameraSettings", examples.CAMERA_SETTINGS),
 )
-async def add_camera(body: Body, service: Service, by: Who) -> Any:
+async def add_camera(body: Body, service: Service, by: Who, response: Response) -> CameraAnswer:
     """Add a camera; its worker starts at once, and it is retrained from the next window on."""
     camera = await service.cameras.add(body, by)
-    return Json(camera, 201, headers={"location": f"/api/v1/cameras/{camera['id']}"})
+    response.headers["location"] = f"/api/v1/cameras/{camera.id}"
+    return camera
 
 
 @router.post(
@@ -51,15 +52,15 @@ async def add_camera(body: Body, service: Service, by: Who) -> Any:
     responses=example(examples.CAMERA_TEST),
     openapi_extra=takes("CameraSettings", examples.CAMERA_SETTINGS),
 )
-async def test_camera(body: Body, service: Service) -> Any:
+async def test_camera(body: Body, service: Service) -> CameraTest:
     """Try to connect with these settings and tell what came; nothing is kept."""
-    return Json(await service.cameras.test(body))
+    return await service.cameras.test(body)
 
 
 @router.get("/{camera}", responses=example(examples.CAMERA))
-async def one_camera(camera: CameraId, service: Service, caller: Caller) -> Any:
+async def one_camera(camera: CameraId, service: Service, caller: Caller) -> CameraAnswer:
     """One camera with its settings and its state."""
-    return Json(limits.camera(caller, service.cameras.one(camera)))
+    return limits.camera(caller, limits.whole(caller, service.cameras.one(camera)))
 
 
 @router.patch(
@@ -67,11 +68,11 @@ async def one_camera(camera: CameraId, service: Service, caller: Caller) -> Any:
     responses=example(examples.CAMERA),
     openapi_extra=takes("CameraPatch", {"inference": {"frame_rates": [5, 2.5]}}),
 )
-async def change_camera(camera: CameraId, body: Body, service: Service, caller: Caller, by: Who) -> Any:
+async def change_camera(camera: CameraId, body: Body, service: Service, caller: Caller, by: Who) -> CameraAnswer:
     """Change settings by a JSON merge patch (RFC 7396); fields that are not named stay. Where the stream comes from and
     how to log in there is an admin's to change."""
-    limits.camera_patch(caller, body, service.cameras.one(camera)["settings"])
-    return Json(limits.camera(caller, await service.cameras.change(camera, body, by)))
+    limits.camera_patch(caller, body, service.cameras.one(camera).settings.model_dump(mode="json"))
+    return limits.camera(caller, limits.whole(caller, await service.cameras.change(camera, body, by)))
 
 
 @router.delete("/{camera}", status_code=204, response_class=Response)

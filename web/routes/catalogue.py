@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import asdict
-from typing import Any
 
 from fastapi import APIRouter
 
-from web.errors import Json
+from edge.appliance.model_files import KnownFiles
 from web.examples import catalogue as examples
 from web.parts import Service, example
 
@@ -16,7 +14,7 @@ router = APIRouter(tags=["models"])
 
 
 @router.get("/models/catalogue", responses=example(examples.CATALOGUE))
-async def catalogue(service: Service) -> Any:
+async def catalogue(service: Service) -> KnownFiles:
     """Known model files and the shipped teachers and students that need them, with size, licence and whether they are
     here. `magpie models pull NAME` on the box brings what is missing."""
-    return Json(asdict(await asyncio.to_thread(service.model_files.known)))
+    return await asyncio.to_thread(service.model_files.known)

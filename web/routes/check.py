@@ -8,6 +8,8 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import APIRouter, Path
 
 from edge.access.secrets import check_secret
+from edge.appliance.answers.read import read
+from edge.appliance.answers.system import CheckedSettings
 from edge.core.access import camera_limit, checked_password, checked_role, label, user_name
 from edge.core.errors import InvalidValue, InvalidValues
 from edge.settings import (
@@ -22,7 +24,7 @@ from edge.settings import (
     parse,
 )
 from web.access_bodies import NewToken, parse_private
-from web.errors import Json, body_of
+from web.errors import body_of
 from web.examples import check as examples
 from web.parts import Body, example
 
@@ -75,7 +77,7 @@ _OTHERS: Final[dict[str, Callable[[_Body], None]]] = {
 
 
 @router.post("/{kind}", responses=example(examples.CHECK), openapi_extra=examples.CHECK_BODY)
-async def check(kind: Annotated[Kind, Path(description="what the body is")], body: Body) -> Any:
+async def check(kind: Annotated[Kind, Path(description="what the body is")], body: Body) -> CheckedSettings:
     """What is wrong with whole settings, by field; nothing is kept. What depends on the rest of the appliance (a name
     that is taken, a class that the teacher cannot produce) is told when they are sent to be kept."""
     try:
@@ -84,5 +86,5 @@ async def check(kind: Annotated[Kind, Path(description="what the body is")], bod
         else:
             parse(_MODELS[kind], body)
     except (InvalidValue, InvalidValues) as error:
-        return Json({"problems": body_of(error)["error"]["problems"]})
-    return Json({"problems": []})
+        return read(CheckedSettings, {"problems": body_of(error)["error"]["problems"]})
+    return CheckedSettings(problems=())

@@ -10,10 +10,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from fastapi.responses import StreamingResponse
 
+from edge.appliance.answers.events import JournalEntry
+from edge.appliance.answers.read import plain
 from edge.appliance.service import ApplianceService
 from edge.core.access import Principal
 from web import limits
-from web.errors import Json, finite
+from web.errors import finite
 from web.examples import events as examples
 from web.parts import Caller, Closing, Service, example, until_closing
 
@@ -38,23 +40,31 @@ async def events(
     before: Annotated[int | None, Query(ge=1, le=2**53, description="only events with a lower id")] = None,
     camera: Annotated[str | None, Query(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")] = None,
     kind: Annotated[str | None, Query(pattern=r"^[a-z0-9_.-]{1,100}$", examples=["model.promoted"])] = None,
-) -> Any:
+) -> list[JournalEntry]:
     """The journal, newest first. Page on with `before` = the last id."""
     if caller.sees_all or camera is not None:
-        return Json(await asyncio.to_thread(service.events.recent, limit, before, camera, kind))
-    return Json(await asyncio.to_thread(_page, service, caller, limit, before, kind))
+        return await asyncio.to_thread(service.events.recent, limit, before, camera, kind)
+    return await asyncio.to_thread(_page, service, caller, limit, before, kind)
 
 
-def _page(service: ApplianceService, caller: Principal, limit: int, before: int | None, kind: str | None) -> list[Any]:
+def _page(
+    service: ApplianceService, caller: Principal, limit: int, before: int | None, kind: str | None
+) -> list[JournalEntry]:
     """A page of what the caller may see, gathered from pages of everything."""
-    out: list[Any] = []
+    out: list[JournalEntry] = []
     while len(out) < limit:
         page = service.events.recent(_PAGE, before, None, kind)
         out += [e for e in (limits.event(caller, entry) for entry in page) if e is not None]
         if len(page) < _PAGE:
             break
-        before = page[-1]["id"]
+        before = _number(page[-1])
     return out[:limit]
+
+
+def _number(entry: JournalEntry) -> int:
+    """The id of an entry that is kept: a number."""
+    assert isinstance(entry.id, int)
+    return entry.id
 
 
 @router.get("/stream", response_class=StreamingResponse, responses=_STREAM)
@@ -74,4 +84,4 @@ async def _lines(service: ApplianceService, caller: Principal, closing: asyncio.
         if entry is None:
             yield ": still here\n\n"
         elif shown is not None:
-            yield f"data: {json.dumps(finite(shown))}\n\n"
+            yield f"data: {json.dumps(finite(plain(JournalEntry, shown)))}\n\n"

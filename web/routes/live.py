@@ -14,6 +14,8 @@ import struct
 
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 
+from edge.appliance.answers.cameras import PictureHeader
+from edge.appliance.answers.read import plain
 from edge.appliance.service import ApplianceService, LivePicture
 from edge.core.access import Principal
 from edge.core.errors import InvalidValue, MagpieError
@@ -27,7 +29,7 @@ router = APIRouter()
 
 def message(picture: LivePicture) -> bytes:
     """One binary message."""
-    header = json.dumps(finite(picture.header), separators=(",", ":")).encode()
+    header = json.dumps(finite(plain(PictureHeader, picture.header)), separators=(",", ":")).encode()
     return struct.pack(">H", len(header)) + header + picture.jpeg
 
 
@@ -69,7 +71,7 @@ async def _serve(
             service.cameras.one(seen(caller, camera))
         wanted = asked.cameras
         if not wanted and not caller.sees_all:
-            wanted = caller.visible(c["id"] for c in service.cameras.all())
+            wanted = caller.visible(c.id for c in service.cameras.all())
             if not wanted:
                 return  # no cameras: to the service that would be all of them
         async for picture in until_closing(service.live.watch(wanted, asked.fps), closing):
@@ -86,7 +88,7 @@ def _fitting(picture: LivePicture) -> bytes:
     try:
         return message(picture)
     except struct.error:
-        raise InvalidValue("header", f"{len(picture.header['boxes'])} boxes", "a header under 64 kB") from None
+        raise InvalidValue("header", f"{len(picture.header.boxes)} boxes", "a header under 64 kB") from None
 
 
 async def _close_in_time(socket: WebSocket, closing: Ending) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 
 from fastapi import APIRouter, Response
 
+from edge.appliance.answers.metrics import MetricsSnapshot
+from edge.appliance.answers.read import plain
 from web import limits
 from web.metrics import CONTENT_TYPE, render
 from web.parts import Caller, Service
@@ -23,5 +25,5 @@ _TEXT: dict[int | str, dict[str, Any]] = {
 async def metrics(service: Service, caller: Caller) -> Response:
     """Everything that is counted and measured, for Prometheus. docs/metrics.md has the names."""
     snapshot = limits.metrics(caller, await service.state.metrics())
-    text = await asyncio.to_thread(render, snapshot)
+    text = await asyncio.to_thread(render, plain(MetricsSnapshot, snapshot))
     return Response(text, media_type=CONTENT_TYPE, headers={"cache-control": "no-store"})

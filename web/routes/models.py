@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from fastapi import APIRouter
 
+from edge.appliance.answers.models import VersionAnswer
 from edge.appliance.service import ApplianceService
 from edge.core.access import Principal
 from edge.core.errors import NotFound
 from edge.settings import parse
 from web.bodies import RollBack
-from web.errors import Json
 from web.examples import models as examples
 from web.parts import Body, Caller, CameraId, Service, VersionId, Who, example, takes
 
@@ -20,37 +19,37 @@ router = APIRouter(tags=["models"])
 
 
 @router.get("/cameras/{camera}/models", responses=example([examples.MODEL]))
-async def models(camera: CameraId, service: Service) -> Any:
+async def models(camera: CameraId, service: Service) -> list[VersionAnswer]:
     """Versions of a camera's student, newest first."""
-    return Json(await asyncio.to_thread(service.models.versions, camera))
+    return await asyncio.to_thread(service.models.versions, camera)
 
 
 @router.get("/models/{version}/lineage", responses=example([examples.MODEL, examples.FIRST_MODEL]))
-async def lineage(version: VersionId, service: Service, caller: Caller) -> Any:
+async def lineage(version: VersionId, service: Service, caller: Caller) -> list[VersionAnswer]:
     """The version and its ancestors up to the first."""
-    return Json(await _lineage(version, service, caller))
+    return await _lineage(version, service, caller)
 
 
-async def _lineage(version: str, service: ApplianceService, caller: Principal) -> Any:
+async def _lineage(version: str, service: ApplianceService, caller: Principal) -> list[VersionAnswer]:
     """Raises NotFound, also for a version of a camera that the caller may not see."""
     found = await asyncio.to_thread(service.models.lineage, version)
-    if not all(caller.may_see(v["camera"]) for v in found):
+    if not all(caller.may_see(v.camera) for v in found):
         raise NotFound(f"model version {version} does not exist")
     return found
 
 
 @router.post("/models/{version}/pin", responses=example(examples.MODEL | {"pinned": True}))
-async def pin(version: VersionId, service: Service, caller: Caller, by: Who) -> Any:
+async def pin(version: VersionId, service: Service, caller: Caller, by: Who) -> VersionAnswer:
     """Keep the version in force: nothing is promoted over it until it is unpinned."""
     await _lineage(version, service, caller)
-    return Json(await service.models.pin(version, True, by))
+    return await service.models.pin(version, True, by)
 
 
 @router.post("/models/{version}/unpin", responses=example(examples.MODEL))
-async def unpin(version: VersionId, service: Service, caller: Caller, by: Who) -> Any:
+async def unpin(version: VersionId, service: Service, caller: Caller, by: Who) -> VersionAnswer:
     """Let the camera be retrained again."""
     await _lineage(version, service, caller)
-    return Json(await service.models.pin(version, False, by))
+    return await service.models.pin(version, False, by)
 
 
 @router.post(
@@ -58,7 +57,7 @@ async def unpin(version: VersionId, service: Service, caller: Caller, by: Who) -
     responses=example(examples.FIRST_MODEL),
     openapi_extra=takes("RollBack", {"version": None, "reason": "worse at night"}),
 )
-async def roll_back(camera: CameraId, body: Body, service: Service, by: Who) -> Any:
+async def roll_back(camera: CameraId, body: Body, service: Service, by: Who) -> VersionAnswer:
     """Put an earlier version in force now: the named one, or the parent of the one in force."""
     asked = parse(RollBack, body)
-    return Json(await service.models.roll_back(camera, asked.version, by, asked.reason or "asked for by hand"))
+    return await service.models.roll_back(camera, asked.version, by, asked.reason or "asked for by hand")

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
+from edge.appliance.answers.outputs import DeadLetterAnswer, OutputsAnswer, OutputTest, WebhookAnswer
 from edge.appliance.outputs_service import OutputsService
-from web.errors import Json
 from web.examples import outputs as examples
 from web.parts import Body, Service, Who, example, json_object, takes
 
@@ -32,9 +32,9 @@ LetterId = Annotated[int, Path(ge=1, le=2**53, description="id of a dead letter"
 
 
 @router.get("", responses=example(examples.OUTPUTS))
-async def outputs(service: Outputs) -> Any:
+async def outputs(service: Outputs) -> OutputsAnswer:
     """Broker and webhooks with their settings, and what became of their messages."""
-    return Json(service.outputs())
+    return service.outputs()
 
 
 @router.patch(
@@ -42,9 +42,9 @@ async def outputs(service: Outputs) -> Any:
     responses=example(examples.OUTPUTS),
     openapi_extra=takes("MqttPatch", {"host": "broker.example", "username": "magpie", "password_from": "secret:mqtt"}),
 )
-async def change_mqtt(body: Body, service: Outputs, by: Who) -> Any:
+async def change_mqtt(body: Body, service: Outputs, by: Who) -> OutputsAnswer:
     """Configure the broker, or change it by a JSON merge patch (RFC 7396); in force at once."""
-    return Json(await service.change_mqtt(body, by))
+    return await service.change_mqtt(body, by)
 
 
 @router.delete("/mqtt", status_code=204, response_class=Response)
@@ -64,9 +64,9 @@ async def remove_mqtt(service: Outputs, by: Who) -> None:
         }
     },
 )
-async def test_mqtt(body: OptionalBody, service: Outputs) -> Any:
+async def test_mqtt(body: OptionalBody, service: Outputs) -> OutputTest:
     """Connect, publish PREFIX/test and wait for the acknowledgement."""
-    return Json(await service.test_mqtt(body))
+    return await service.test_mqtt(body)
 
 
 @router.post(
@@ -75,9 +75,9 @@ async def test_mqtt(body: OptionalBody, service: Outputs) -> Any:
     responses={201: example(examples.WEBHOOK, "the webhook as added")[200]},
     openapi_extra=takes("WebhookSettings", examples.WEBHOOK_SETTINGS),
 )
-async def add_webhook(body: Body, service: Outputs, by: Who) -> Any:
+async def add_webhook(body: Body, service: Outputs, by: Who) -> WebhookAnswer:
     """Add a receiver; it gets what happens from now on."""
-    return Json(await service.add_webhook(body, by), 201)
+    return await service.add_webhook(body, by)
 
 
 @router.patch(
@@ -85,9 +85,9 @@ async def add_webhook(body: Body, service: Outputs, by: Who) -> Any:
     responses=example(examples.WEBHOOK),
     openapi_extra=takes("WebhookPatch", {"severities": ["critical"]}),
 )
-async def change_webhook(webhook: WebhookId, body: Body, service: Outputs, by: Who) -> Any:
+async def change_webhook(webhook: WebhookId, body: Body, service: Outputs, by: Who) -> WebhookAnswer:
     """Change a receiver by a JSON merge patch (RFC 7396); in force at once."""
-    return Json(await service.change_webhook(webhook, body, by))
+    return await service.change_webhook(webhook, body, by)
 
 
 @router.delete("/webhooks/{webhook}", status_code=204, response_class=Response)
@@ -97,9 +97,9 @@ async def remove_webhook(webhook: WebhookId, service: Outputs, by: Who) -> None:
 
 
 @router.post("/webhooks/{webhook}/test", responses=example(examples.OUTPUT_TEST))
-async def test_webhook(webhook: WebhookId, service: Outputs) -> Any:
+async def test_webhook(webhook: WebhookId, service: Outputs) -> OutputTest:
     """Send one message of kind "test" now, and tell what was answered."""
-    return Json(await service.test_webhook(webhook))
+    return await service.test_webhook(webhook)
 
 
 @router.get("/dead-letters", responses=example([examples.DEAD_LETTER]))
@@ -107,9 +107,9 @@ async def dead_letters(
     service: Outputs,
     limit: Annotated[int, Query(ge=1, le=1000, description="how many at most")] = 100,
     before: Annotated[int | None, Query(ge=1, le=2**53, description="only those with a lower id")] = None,
-) -> Any:
+) -> list[DeadLetterAnswer]:
     """Messages that were given up, the newest first, each with the reason."""
-    return Json(await service.dead_letters(limit, before))
+    return await service.dead_letters(limit, before)
 
 
 @router.post("/dead-letters/{letter}/retry", status_code=204, response_class=Response)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Response
 
-from web.errors import Json
+from edge.appliance.answers.pictures import DisagreementAnswer, WindowClasses
 from web.examples import pictures as examples
 from web.parts import Caller, CameraId, Service, WindowNumber, example, seen
 
@@ -24,10 +24,10 @@ async def disagreements(
     caller: Caller,
     service: Service,
     limit: Annotated[int, Query(ge=1, le=100, description="how many at most")] = 24,
-) -> Any:
+) -> list[DisagreementAnswer]:
     """Labelled pictures about which student and teacher differ, newest first. `verdict` of an object: "right", "extra"
     (only the student saw it), "missed" (only the teacher did), "class" (they call it differently), "unjudged"."""
-    return Json(await asyncio.to_thread(service.labelled.disagreements, seen(caller, camera), limit))
+    return await asyncio.to_thread(service.labelled.disagreements, seen(caller, camera), limit)
 
 
 @router.get("/disagreements/{window}/{frame}.jpg", response_class=Response, responses=_JPEG)
@@ -50,6 +50,6 @@ async def classes(
     caller: Caller,
     service: Service,
     windows: Annotated[int, Query(ge=1, le=200, description="how many windows at most")] = 30,
-) -> Any:
+) -> list[WindowClasses]:
     """Objects per class that teacher and student saw in the labelled pictures of each window, newest window first."""
-    return Json(await asyncio.to_thread(service.labelled.classes, seen(caller, camera), windows))
+    return await asyncio.to_thread(service.labelled.classes, seen(caller, camera), windows)

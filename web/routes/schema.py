@@ -7,13 +7,12 @@ from typing import Any
 from fastapi import APIRouter
 
 from edge.settings import site_schema
-from web.errors import Json
 from web.parts import example
 
 router = APIRouter(prefix="/schema", tags=["state"])
 
 
 @router.get("/site", responses=example({"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object"}))
-async def site() -> Any:
+async def site() -> dict[str, Any]:
     """JSON schema (draft 2020-12) of the site configuration that `magpie run` and `magpie apply` read."""
-    return Json(site_schema())
+    return site_schema()

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fastapi import APIRouter
 
-from web.errors import Json
+from edge.appliance.answers.serving import AdmissionAnswer, Serving
+from web import limits
 from web.examples import serving as examples
-from web.parts import Body, Service, Who, example, takes
+from web.parts import Body, Caller, Service, Who, example, takes
 
 router = APIRouter(tags=["serving"])
 
 
 @router.get("/serving", responses=example(examples.SERVING))
-async def serving(service: Service) -> Any:
+async def serving(service: Service, caller: Caller) -> Serving:
     """The plan and its gpu-lets, rates and latency of each model against its SLO, executors, what is refused and why.
     404 where the site serves no models."""
-    return Json(service.served.status())
+    return limits.whole(caller, service.served.status())
 
 
 @router.patch(
@@ -25,10 +24,10 @@ async def serving(service: Service) -> Any:
     responses=example(examples.SERVING),
     openapi_extra=takes("ServingPatch", {"max_share": 0.5, "models": {"plates": {"slo_ms": 60, "priority": 2}}}),
 )
-async def change_serving(body: Body, service: Service, by: Who) -> Any:
+async def change_serving(body: Body, service: Service, by: Who) -> Serving:
     """Change rates, SLOs, priorities and how the box is shared, by a JSON merge patch (RFC 7396): in force at once,
     kept over restarts. null takes a model's own settings away again."""
-    return Json(await service.served.change(body, by))
+    return await service.served.change(body, by)
 
 
 @router.post(
@@ -36,7 +35,7 @@ async def change_serving(body: Body, service: Service, by: Who) -> Any:
     responses=example(examples.ADMISSION),
     openapi_extra=takes("AdmissionRequest", {"model": {"name": "plates", "rate": 40, "slo_ms": 80}}),
 )
-async def admission(body: Body, service: Service) -> Any:
+async def admission(body: Body, service: Service) -> AdmissionAnswer:
     """What adding this camera or model would do, before it is added: whether it fits, why not, each model's worst
     latency and each camera's predicted accuracy before and after, and who would yield. Nothing is changed."""
-    return Json(await service.served.admission(body))
+    return await service.served.admission(body)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
 
+from edge.appliance.answers.state import Alive, BoxHealth, Doctor, OpenHealth, Overview
 from edge.appliance.service import ApplianceService
 from edge.core.access import Principal
 from web import limits
-from web.errors import Json
 from web.examples import state as examples
 from web.parts import Caller, Service, example, visit_of
 
@@ -19,9 +18,9 @@ router = APIRouter(tags=["state"])
 
 
 @probes.get("/livez", responses=example({"live": True}))
-async def livez() -> Any:
+async def livez() -> Alive:
     """The control process answers."""
-    return {"live": True}
+    return Alive()
 
 
 @probes.get(
@@ -30,34 +29,36 @@ async def livez() -> Any:
     | {
         503: {
             "description": "not ready; `reasons` say why",
+            "model": BoxHealth | OpenHealth,
             "content": {"application/json": {"example": examples.NOT_READY}},
         }
     },
 )
-async def readyz(service: Service, request: Request) -> Any:
+async def readyz(service: Service, request: Request, response: Response) -> BoxHealth | OpenHealth:
     """Whether the appliance does its work. `reasons` is also filled when it is ready but something is wrong; whoever is
     not logged in gets its code words only."""
     health = _health(service, visit_of(request).principal)
-    return Json(health, 200 if health["ready"] else 503)
+    response.status_code = 200 if health.ready else 503
+    return health
 
 
-def _health(service: ApplianceService, who: Principal | None) -> dict[str, Any]:
-    return limits.health(who, service.state.health(), (c["id"] for c in service.cameras.all()))
+def _health(service: ApplianceService, who: Principal | None) -> BoxHealth | OpenHealth:
+    return limits.health(who, service.state.health(), (c.id for c in service.cameras.all()))
 
 
 @router.get("/health", responses=example(examples.HEALTH))
-async def health(service: Service, caller: Caller) -> Any:
+async def health(service: Service, caller: Caller) -> BoxHealth:
     """What `/readyz` tells, for people: not being ready is an answer like any other here."""
-    return Json(_health(service, caller))
+    return limits.whole(caller, service.state.health(), (c.id for c in service.cameras.all()))
 
 
 @router.get("/overview", responses=example(examples.OVERVIEW))
-async def overview(service: Service, caller: Caller) -> Any:
+async def overview(service: Service, caller: Caller) -> Overview:
     """Window, shares, cameras, running retrainings, complaints and losses now."""
-    return Json(limits.overview(caller, service.state.overview()))
+    return limits.overview(caller, service.state.overview())
 
 
 @router.get("/doctor", responses=example(examples.DOCTOR))
-async def doctor(service: Service) -> Any:
+async def doctor(service: Service) -> Doctor:
     """What this machine can enforce, and why not more. Takes a second or two."""
-    return Json(await asyncio.to_thread(service.state.doctor))
+    return await asyncio.to_thread(service.state.doctor)

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Path, Query, Response
 
+from edge.appliance.answers.truth import ImportedLabels, QuestionsAnswer, TruthOfCamera
 from edge.appliance.truth_service import TruthService
-from web.errors import Json
 from web.examples import truth as examples
 from web.parts import Body, Caller, CameraId, Service, Who, WindowNumber, example, seen, takes
 
@@ -36,10 +36,10 @@ Truth = Annotated[TruthService, Depends(_truth)]
 
 
 @router.get("", responses=example(examples.TRUTH))
-async def estimate(camera: CameraId, caller: Caller, service: Truth) -> Any:
+async def estimate(camera: CameraId, caller: Caller, service: Truth) -> TruthOfCamera:
     """True accuracy (F1 at IoU 0.5 against what people see) of student and teacher in the newest window with enough
     answers, each with its 90 % interval, and findings: "teacher_worse", "people_contradict"."""
-    return Json(await asyncio.to_thread(service.estimate, seen(caller, camera)))
+    return await asyncio.to_thread(service.estimate, seen(caller, camera))
 
 
 @router.get("/questions", responses=example(examples.QUESTIONS))
@@ -50,9 +50,9 @@ async def questions(
     by: Who,
     limit: Annotated[int, Query(ge=1, le=100, description="how many at most")] = 10,
     second: Annotated[bool, Query(description="those that others have answered, for a second opinion")] = False,
-) -> Any:
+) -> QuestionsAnswer:
     """The next questions in the order of asking. Answer them in this order: `probability` holds only then."""
-    return Json(await asyncio.to_thread(service.questions, seen(caller, camera), limit, by, second))
+    return await asyncio.to_thread(service.questions, seen(caller, camera), limit, by, second)
 
 
 @router.get("/pictures/{window}/{frame}.jpg", response_class=Response, responses=_JPEG)
@@ -69,10 +69,10 @@ async def picture(
 
 
 @router.post("/answers", responses=example(examples.TRUTH), openapi_extra=takes("TruthAnswers", examples.ANSWERS))
-async def answer(camera: CameraId, body: Body, caller: Caller, service: Truth, by: Who) -> Any:
+async def answer(camera: CameraId, body: Body, caller: Caller, service: Truth, by: Who) -> TruthOfCamera:
     """Keep answers, all or none; the estimate that follows. An answer is never changed: a second one to the same
     question is kept beside it, and of each person the latest counts."""
-    return Json(await asyncio.to_thread(service.answer, seen(caller, camera), body, by))
+    return await asyncio.to_thread(service.answer, seen(caller, camera), body, by)
 
 
 @router.get("/export", response_class=Response, responses=_FILE)
@@ -92,7 +92,7 @@ async def export(
 
 
 @router.post("/import", responses=example(examples.IMPORTED), openapi_extra=takes("TruthImport", examples.LABEL_FILE))
-async def import_labels(camera: CameraId, body: Body, caller: Caller, service: Truth, by: Who) -> Any:
+async def import_labels(camera: CameraId, body: Body, caller: Caller, service: Truth, by: Who) -> ImportedLabels:
     """Add the labels of a COCO or YOLO file as answers. Pictures that the file does not call complete answer nothing,
     unless `complete` says that all are."""
-    return Json(await asyncio.to_thread(service.import_labels, seen(caller, camera), body, by))
+    return await asyncio.to_thread(service.import_labels, seen(caller, camera), body, by)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from edge.appliance.explained import visible as explained_for
+from edge.appliance.answers.windows import ExplainedWindow, WhatIfAnswer, WindowAnswer, WindowStory
 from edge.settings import parse
 from web import limits
 from web.bodies import WhatIf
-from web.errors import Json
 from web.examples import windows as examples
 from web.parts import Body, Caller, Service, WindowNumber, example, takes
 
@@ -24,22 +23,22 @@ async def windows(
     caller: Caller,
     limit: Annotated[int, Query(ge=1, le=500, description="how many at most")] = 50,
     before: Annotated[int | None, Query(ge=0, le=2**53, description="only windows with a lower number")] = None,
-) -> Any:
+) -> list[WindowAnswer]:
     """Windows, newest first, with each camera's realised accuracy and that of its frozen first student."""
-    return Json([limits.window(caller, w) for w in await asyncio.to_thread(service.windows.recent, limit, before)])
+    return limits.rows(caller, await asyncio.to_thread(service.windows.recent, limit, before))
 
 
 @router.get("/{number}", responses=example(examples.WINDOW_DETAIL))
-async def one_window(number: WindowNumber, service: Service, caller: Caller) -> Any:
+async def one_window(number: WindowNumber, service: Service, caller: Caller) -> WindowStory:
     """One window with plans, profiles, jobs, shares asked, given and used, and costs."""
-    return Json(limits.window_detail(caller, await asyncio.to_thread(service.windows.one, number)))
+    return limits.window_story(caller, await asyncio.to_thread(service.windows.one, number))
 
 
 @router.get("/{number}/explained", responses=example(examples.EXPLAINED))
-async def explained(number: WindowNumber, service: Service, caller: Caller) -> Any:
+async def explained(number: WindowNumber, service: Service, caller: Caller) -> ExplainedWindow:
     """One window for people: the shares over time as the plans took over, why each plan was made in words, and for each
     camera what was considered, expected and reached."""
-    return Json(explained_for(await service.windows.explained(number), caller.may_see))
+    return limits.explained(caller, await service.windows.explained(number))
 
 
 @router.post(
@@ -47,6 +46,6 @@ async def explained(number: WindowNumber, service: Service, caller: Caller) -> A
     responses=example(examples.WHAT_IF),
     openapi_extra=takes("WhatIf", {"policy": "uniform"}),
 )
-async def what_if(number: WindowNumber, body: Body, service: Service) -> Any:
+async def what_if(number: WindowNumber, body: Body, service: Service) -> WhatIfAnswer:
     """What another policy would have planned for the same window. Nothing is changed."""
-    return Json(await service.windows.what_if(number, parse(WhatIf, body).policy))
+    return await service.windows.what_if(number, parse(WhatIf, body).policy)

@@ -1,181 +1,29 @@
-/** What REST answers, as far as the page reads it, and how it is asked. Times are UTC epoch seconds. */
+/** How REST is asked, and what of its answers (answers.ts) the page calls by shorter names. */
 
-export type CameraStateName = "connecting" | "live" | "stalled" | "reconnecting" | "refused" | "stopped";
+import type {
+  AlarmAnswer,
+  BoxHealth,
+  LearningAnswer,
+  Me,
+  OverviewCamera,
+  ProblemAnswer,
+  RetrainingAnswer,
+  VersionAnswer,
+  WindowAnswer,
+} from "./answers";
 
-export interface Camera {
-  id: string;
-  name: string;
-  state: CameraStateName;
-  fault: string | null;
-  message: string;
-  fps: number;
-  delay_s: number;
-  width: number;
-  height: number;
-  retry_in_s: number;
-  model_version: string;
-  frozen_version: string;
-  accuracy: number | null;
-  frozen_accuracy: number | null;
-  /** The published detector that the student began as, left alone; null: there is none, or it was not measured yet. */
-  download_accuracy: number | null;
-  student: string;
-  answers_per_s: number;
-  inference_ms: number;
-  lambda: { frame_rate: number; resolution: number; region: [number, number, number, number]; shape: string } | null;
-  recorder: string;
-  losses: Record<string, number>;
-}
+export type { JournalEntry, Me, Overview, Reason } from "./answers";
 
-export interface Job {
-  job: string;
-  camera: string;
-  config: string;
-  share: number;
-  predicted_accuracy: number | null;
-  fraction: number;
-  held_out: number | null;
-  device_seconds: number;
-}
-
-export interface Complaint {
-  code: string;
-  message: string;
-  camera?: string | null;
-  utc_s?: number;
-}
-
-export interface Overview {
-  site: string;
-  utc_s: number;
-  window: { number: number; start_utc_s: number; end_utc_s: number; length_s: number; phase: string };
-  policy: string;
-  device: { kind: string; device: string; enforced: string; units: number };
-  shares: Record<string, { inference: number; retraining: number; config: string | null }>;
-  golden_share: number;
-  profiling_share: number;
-  control_share: number;
-  cameras: Camera[];
-  jobs: Job[];
-  complaints: Complaint[];
-  losses: Record<string, unknown>;
-  /** Null where nothing is served. */
-  serving?: { front_share: number; share?: { reserved: number } } | null;
-}
-
-export interface Health {
-  ready: boolean;
-  reasons: Complaint[];
-  version: string;
-}
-
-export type Role = "viewer" | "operator" | "admin";
-
-/** Who asks, and what he may. */
-export interface Me {
-  name: string;
-  role: Role;
-  /** Ids of the cameras that he may see; null: all. */
-  cameras: string[] | null;
-  /** "open": this appliance asks nobody to log in. */
-  kind: "session" | "token" | "open";
-  csrf: string | null;
-  expires_utc_s: number | null;
-  must_change: boolean;
-}
-
-export interface Alarm {
-  id: number | string;
-  rule: string;
-  kind: string;
-  severity: "info" | "warning" | "critical";
-  camera: string | null;
-  phase: "new" | "update" | "end";
-  began_utc_s: number;
-  ended_utc_s: number | null;
-  message: string;
-  value: number | null;
-  object: number | string | null;
-  acknowledged_by: string | null;
-  acknowledged_utc_s: number | null;
-  picture: boolean;
-}
-
-export interface WindowRow {
-  camera: string;
-  realised: { value: number } | null;
-  frozen: { value: number } | null;
-  details?: { download?: { value: number } };
-}
-
-export interface WindowRecord {
-  id: number;
-  start_utc_s: number;
-  length_s: number;
-  policy: string;
-  cameras: WindowRow[];
-}
-
-export type RetrainingValues = Record<string, unknown>;
-
-export interface Retraining {
-  current: RetrainingValues;
-  next: RetrainingValues;
-  next_boundary_utc_s: number;
-}
-
-export interface LearningBudget {
-  labels: number;
-  trials: number;
-  retraining_s: number;
-  ready_s: number;
-  known: boolean;
-  late: boolean;
-}
-
-/** What the box can learn (GET /retraining/learning). */
-export interface Learning {
-  window_s: number;
-  cameras: number;
-  budget: LearningBudget;
-  golden_share: number;
-  choice: { window_s: number; budget: LearningBudget; reason: string };
-  bias: number;
-  mean_error: number;
-  camera_windows: number;
-  late_labels_used: number;
-  unprofiled_retrainings: number;
-}
-
-export interface Model {
-  id: string;
-  camera: string;
-  parent: string | null;
-  window: number | null;
-  config: string | null;
-  scores: Record<string, number>;
-  state: string;
-  decided_by: string;
-  reason: string;
-  pinned: boolean;
-  created_utc_s: number;
-  blob_kept: boolean;
-}
-
-export interface JournalEntry {
-  id: number | string | null;
-  utc_s?: number;
-  kind: string;
-  camera: string | null;
-  window: number | null;
-  data: Record<string, unknown>;
-}
-
-export interface Problem {
-  path: string;
-  given: unknown;
-  allowed: string;
-}
+export type Alarm = AlarmAnswer;
+export type Camera = OverviewCamera;
+export type CameraStateName = OverviewCamera["state"];
+export type Health = BoxHealth;
+export type Learning = LearningAnswer;
+export type Model = VersionAnswer;
+export type Problem = ProblemAnswer;
+export type Retraining = RetrainingAnswer;
+export type Role = Me["role"];
+export type WindowRecord = WindowAnswer;
 
 /** An answer that says no, or no answer at all (`status` 0). */
 export class ApiError extends Error {

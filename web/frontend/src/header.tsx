@@ -2,7 +2,7 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 
-import type { Complaint, Health, Me, Overview } from "./api";
+import type { Health, Me, Overview, Reason } from "./api";
 import { clock, left } from "./format";
 import { PAGES } from "./pages/index";
 import { Badge } from "./parts/badge";
@@ -191,10 +191,13 @@ interface BannerProps {
 
 const SHOWN = 4;
 
+/** A reason, or a complaint, which tells when it was made. */
+type Told = Reason & { utc_s?: number };
+
 /** Of complaints that differ in numbers only ("window 3: ...", "window 4: ...") the newest, with how many came before. */
-function newest(complaints: Complaint[]): (Complaint & { before: number })[] {
-  const kept = new Map<string, Complaint & { before: number }>();
-  const windows = (c: Complaint): number => Number(/^window (\d+):/.exec(c.message)?.[1] ?? 0);
+function newest(complaints: Told[]): (Told & { before: number })[] {
+  const kept = new Map<string, Told & { before: number }>();
+  const windows = (c: Told): number => Number(/^window (\d+):/.exec(c.message)?.[1] ?? 0);
   for (const c of complaints) {
     const key = windows(c) > 0 ? c.code : `${c.code} ${c.message}`;
     const other = kept.get(key);

@@ -186,7 +186,7 @@ function Lately({ events }: { events: JournalEntry[] }) {
           const told = tell(entry);
           return (
             <li key={`${entry.id ?? "lost"}-${n}`} class={told.tone}>
-              <time>{entry.utc_s === undefined ? "" : clock(entry.utc_s)}</time>
+              <time>{entry.utc_s === null ? "" : clock(entry.utc_s)}</time>
               <span>{told.text}</span>
             </li>
           );

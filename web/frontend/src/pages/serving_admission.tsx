@@ -245,7 +245,7 @@ function Answer({ answer, overview, onTry }: { answer: Admission; overview: Over
     <div class="admission-answer" role="status">
       <p class="verdict">
         <Badge tone={answer.admitted ? "good" : "bad"}>{answer.admitted ? "It fits" : "It does not fit"}</Badge> <strong>{answer.candidate}</strong>
-        {answer.planned_rate !== undefined && answer.rate !== undefined && (
+        {answer.planned_rate !== null && answer.rate !== null && (
           <span class="quiet">
             {" "}
             {rate(answer.rate)} requests/s, planned as {rate(answer.planned_rate)} to hold what chance adds

@@ -42,7 +42,7 @@ function changes(draft: Draft, before: Partial<Demand>): Record<string, unknown>
 }
 
 export function ModelDialog({ model, serving, onChanged, onClose }: ModelProps) {
-  const before = serving.settings.models[model.name] ?? {};
+  const before: Partial<Demand> = serving.settings.models[model.name] ?? {};
   const [draft, setDraft] = useState<Draft>({
     slo_ms: textOf(before.slo_ms),
     rate: textOf(before.rate),

@@ -93,7 +93,7 @@ export function Journal({ cameras }: { cameras: Camera[] }) {
             const name = cameras.find((c) => c.id === entry.camera)?.name ?? entry.camera;
             return (
               <li key={entry.id} class={told.tone}>
-                <time>{entry.utc_s === undefined ? "" : moment(entry.utc_s)}</time>
+                <time>{entry.utc_s === null ? "" : moment(entry.utc_s)}</time>
                 <details>
                   <summary>
                     {name !== null && <b>{name}: </b>}

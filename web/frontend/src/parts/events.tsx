@@ -18,7 +18,7 @@ export function Events({ events, cameras }: { events: JournalEntry[]; cameras: C
             const name = cameras === null ? null : (cameras.find((c) => c.id === entry.camera)?.name ?? entry.camera);
             return (
               <li key={`${entry.id ?? "lost"}-${entry.utc_s ?? n}`} class={told.tone}>
-                <time>{entry.utc_s === undefined ? "" : clock(entry.utc_s)}</time>
+                <time>{entry.utc_s === null ? "" : clock(entry.utc_s)}</time>
                 <span>
                   {name !== null && <b>{name}: </b>}
                   {told.text}

@@ -1,20 +1,7 @@
 /** Live pictures: one socket for every camera, decoded off the main path, drawn on the canvases that asked. */
 
+import type { PictureHeader } from "../answers";
 import { liveUrl } from "../api";
-
-export interface PictureHeader {
-  camera: string;
-  number: number;
-  utc_s: number;
-  width: number;
-  height: number;
-  stale: boolean;
-  classes: string[];
-  boxes: [number, number, number, number][];
-  scores: number[];
-  labels: number[];
-  delay_s: number;
-}
 
 export interface Picture {
   header: PictureHeader;

@@ -3,9 +3,10 @@
 import { createContext } from "preact";
 import { useContext, useEffect, useRef, useState } from "preact/hooks";
 
+import type { PictureHeader } from "../answers";
 import type { Camera, CameraStateName } from "../api";
 import type { Tone } from "./badge";
-import type { Live, Picture, PictureHeader } from "./live";
+import type { Live, Picture } from "./live";
 import { draw, inWords } from "./live";
 
 export const LiveContext = createContext<Live | null>(null);

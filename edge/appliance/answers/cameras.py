@@ -1,0 +1,120 @@
+"""Cameras: settings, state, what a try to connect found, and live pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+from pydantic import Field
+
+from edge.appliance.answers.marks import BoxAnswer, Shown, Whose, answer
+from edge.core.camera import CameraFault, CameraState
+from edge.settings import CameraSettings
+
+
+@answer
+class LambdaAnswer:
+    """How a student looks: answers per second, the scale (0-1] of its input, the part of the picture, and whether its
+    input has the camera's proportions or the model's."""
+
+    frame_rate: Shown[float]
+    resolution: Shown[float]
+    region: Shown[BoxAnswer]
+    shape: Shown[str]
+
+
+@answer
+class StateOfCamera:
+    """A camera now. Counters run since its worker started."""
+
+    camera: Whose[str]
+    state: Shown[CameraState]
+    fault: Shown[CameraFault | None]
+    message: Shown[str]
+    since_utc_s: Shown[float]
+    frames_decoded: Shown[int]
+    frames_damaged: Shown[int]
+    frames_replaced: Shown[int]
+    packets_dropped: Shown[int]
+    connects: Shown[int]
+    stalls: Shown[int]
+    fps: Shown[float]
+    delay_s: Shown[float]
+    width: Shown[int]
+    """Pixels."""
+    height: Shown[int]
+    """Pixels."""
+    codec: Shown[str]
+    retry_in_s: Shown[float]
+    freezes: Shown[int]
+    attempts_hanging: Shown[int]
+    model_version: Shown[str]
+    frozen_version: Shown[str]
+    share: Shown[float]
+    lambda_: Annotated[Shown[LambdaAnswer | None], Field(alias="lambda")]
+    accuracy: Shown[float | None]
+    """Realised in the window that was measured last."""
+    frozen_accuracy: Shown[float | None]
+    """That of the first student, left alone."""
+    download_accuracy: Shown[float | None]
+    """That of the published detector that the student began as, left alone."""
+    student: Shown[str]
+    answers: Shown[int]
+    stale_answers: Shown[int]
+    answers_per_s: Shown[float]
+    inference_ms: Shown[float]
+    recorder: Shown[str]
+    """What is wrong with recording; empty: nothing."""
+    losses: Shown[Mapping[str, int]]
+    """By what was lost; empty before the worker has told anything."""
+
+
+@answer
+class OverviewCamera(StateOfCamera):
+    """A camera's state with its id and name."""
+
+    id: Shown[str]
+    name: Shown[str]
+
+
+@answer
+class CameraAnswer:
+    """A camera with its settings and its state."""
+
+    id: Whose[str]
+    settings: Shown[CameraSettings]
+    state: Shown[StateOfCamera]
+
+
+@answer
+class CameraTest:
+    """What came of a try to connect. `picture` is a JPEG in base64."""
+
+    ok: bool
+    width: int
+    height: int
+    fps: float
+    codec: str
+    seconds: float
+    fault: CameraFault | None
+    message: str
+    picture: str | None
+
+
+@answer
+class PictureHeader:
+    """What belongs to exactly one live picture: boxes with `scores` (0-1) and `labels` (indices of `classes`)."""
+
+    camera: Whose[str]
+    number: Shown[int]
+    utc_s: Shown[float]
+    width: Shown[int]
+    height: Shown[int]
+    model_version: Shown[str]
+    stale: Shown[bool]
+    classes: Shown[tuple[str, ...]]
+    boxes: Shown[tuple[BoxAnswer, ...]]
+    scores: Shown[tuple[float, ...]]
+    labels: Shown[tuple[int, ...]]
+    delay_s: Shown[float]
+    state: Shown[CameraState]

@@ -1,0 +1,18 @@
+"""The journal."""
+
+from __future__ import annotations
+
+from edge.appliance.answers.marks import Document, OfOwn, Shown, Whose, answer
+
+
+@answer
+class JournalEntry:
+    """An entry. `id` is a number; of an entry that is told while it is being written, "live-N" or null. `data` has the
+    keys that docs/events.md tells of its kind."""
+
+    id: Shown[int | str | None]
+    utc_s: Shown[float | None]
+    kind: Shown[str]
+    camera: Whose[str | None]
+    window: Shown[int | None]
+    data: OfOwn[Document]

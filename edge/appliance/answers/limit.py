@@ -1,0 +1,112 @@
+"""What of an answer somebody gets who may see some of the cameras only, chosen by the marks of its type
+(`edge.appliance.answers.marks`): a field that nobody marked is hidden."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, is_dataclass, replace
+from functools import cache
+from typing import Annotated, Any, Final, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from edge.appliance.answers.marks import Mark
+
+T = TypeVar("T")
+
+_OTHER: Final = "another camera"
+#: The code of a cause of which only words were kept: whom they name is not known.
+_WORDS_ONLY: Final = "recorded"
+_NOT_YOURS: Final = object()
+
+
+@dataclass(frozen=True)
+class Reader:
+    """`may_see(camera)`: whether the camera, or what is of none (None), is shown; `names_other(text)`: whether the text
+    names a camera that is not."""
+
+    may_see: Callable[[str | None], bool]
+    names_other: Callable[[str], bool]
+
+
+def limited(value: T, reader: Reader) -> T | None:
+    """What `reader` gets of an answer; None: nothing of it is theirs. Raises TypeError for a type with a field that is
+    hidden and cannot be empty."""
+    found = _row(value, reader)
+    return None if found is _NOT_YOURS else found
+
+
+@cache
+def hidden_fields(kind: Any) -> Mapping[str, Any]:
+    """The fields of an answer's type that are hidden, with what stands for each: null, or nothing of many. Raises
+    TypeError where that cannot be: such a field is marked, or may be null."""
+    hints = get_type_hints(kind, include_extras=True)
+    return {name: _nothing(kind, name, hint) for name, hint in hints.items() if _mark(hint) is None}
+
+
+@cache
+def _marks(kind: Any) -> Mapping[str, Mark | None]:
+    return {name: _mark(hint) for name, hint in get_type_hints(kind, include_extras=True).items()}
+
+
+def _mark(hint: Any) -> Mark | None:
+    said = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+    return next((m for m in said if isinstance(m, Mark)), None)
+
+
+def _nothing(kind: type, name: str, hint: Any) -> Any:
+    plain = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+    origin = get_origin(plain)
+    if origin in (Union, types.UnionType) and type(None) in get_args(plain):
+        return None
+    if origin is tuple:
+        return ()
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return {}
+    raise TypeError(f"{kind.__name__}.{name} has no mark of edge.appliance.answers.marks and cannot be empty")
+
+
+def _row(value: Any, reader: Reader) -> Any:
+    """An answer, or `_NOT_YOURS`."""
+    kind: Any = type(value)
+    marks = _marks(kind)
+    whose = next((getattr(value, name) for name, mark in marks.items() if mark is Mark.WHOSE), None)
+    if not reader.may_see(whose):
+        return _NOT_YOURS
+    nothing = hidden_fields(kind)
+    changes: dict[str, Any] = {}
+    for name, mark in marks.items():
+        if mark is Mark.CAUSE:
+            found = getattr(value, name) if _may_read_cause(value, marks, reader) else _OTHER
+        else:
+            found = nothing[name] if mark is None else _shown(getattr(value, name), mark, reader, whose)
+        if found is _NOT_YOURS:
+            return _NOT_YOURS
+        changes[name] = found
+    return replace(value, **changes)
+
+
+def _may_read_cause(value: Any, marks: Mapping[str, Mark | None], reader: Reader) -> bool:
+    said = {mark: getattr(value, name) for name, mark in marks.items() if mark in (Mark.ABOUT, Mark.CAUSE_CODE)}
+    return said[Mark.CAUSE_CODE] != _WORDS_ONLY and reader.may_see(said[Mark.ABOUT])
+
+
+def _shown(value: Any, mark: Mark, reader: Reader, whose: str | None) -> Any:
+    if mark is Mark.BY_CAMERA:
+        return {camera: _within(v, reader) for camera, v in value.items() if reader.may_see(camera)}
+    if mark is Mark.OF_OWN:
+        return {} if whose is None else value
+    if mark is Mark.ABOUT:
+        return value if reader.may_see(value) else None
+    if mark is Mark.NAMING:
+        if isinstance(value, tuple):
+            return tuple(text for text in value if not reader.names_other(text))
+        return _NOT_YOURS if reader.names_other(value) else value
+    return _within(value, reader)
+
+
+def _within(value: Any, reader: Reader) -> Any:
+    if is_dataclass(value):
+        return _row(value, reader)
+    if isinstance(value, tuple):
+        return tuple(v for v in (_within(v, reader) for v in value) if v is not _NOT_YOURS)
+    return value

@@ -1,0 +1,64 @@
+"""How an answer is declared, and what of it somebody gets who may see some of the cameras only.
+
+A field is hidden from such a reader unless it is marked here: `Shown`; `Whose`, the camera that the whole row is of; or
+`ByCamera`, values by camera; `OfOwn`, shown where the row is of a camera that the reader sees. `Naming` is shown unless
+the text names a camera that the reader may not see: then the row is left out. A `Cause` is given in other words where
+the `About` of its row is a camera that the reader may not see, or its `CauseCode` says that only words were kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Annotated, Any, TypeVar, dataclass_transform
+
+from pydantic import ConfigDict
+
+T = TypeVar("T")
+
+
+class Mark(Enum):
+    """What somebody gets of a field who may see some of the cameras only."""
+
+    SHOWN = "shown"
+    WHOSE = "whose"
+    BY_CAMERA = "by camera"
+    OF_OWN = "of own"
+    NAMING = "naming"
+    CAUSE = "cause"
+    CAUSE_CODE = "cause code"
+    ABOUT = "about"
+
+
+Shown = Annotated[T, Mark.SHOWN]
+#: The id of a camera, or None: the row is of no single camera, and everybody sees it.
+Whose = Annotated[T, Mark.WHOSE]
+ByCamera = Annotated[Mapping[str, T], Mark.BY_CAMERA]
+OfOwn = Annotated[T, Mark.OF_OWN]
+Naming = Annotated[str, Mark.NAMING]
+#: Each text by itself: those that name another camera are left out.
+NamingEach = Annotated[tuple[str, ...], Mark.NAMING]
+Cause = Annotated[str, Mark.CAUSE]
+CauseCode = Annotated[T, Mark.CAUSE_CODE]
+#: The camera that a row's cause is about; the row itself is shown.
+About = Annotated[T, Mark.ABOUT]
+
+#: A JSON document whose shape is told elsewhere: a file format, or a record as it was kept by an earlier version.
+Document = Mapping[str, Any]
+#: x1, y1, x2, y2 as fractions of the picture.
+BoxAnswer = tuple[float, float, float, float]
+
+#: No key that is not declared; every key is there.
+STRICT = ConfigDict(
+    extra="forbid",
+    json_schema_serialization_defaults_required=True,
+    use_attribute_docstrings=True,
+)
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+def answer(cls: type[T]) -> type[T]:
+    """A frozen dataclass of keyword arguments that is read strictly (see `edge.appliance.answers.read`)."""
+    cls.__pydantic_config__ = STRICT  # type: ignore[attr-defined]
+    return dataclass(frozen=True, kw_only=True)(cls)

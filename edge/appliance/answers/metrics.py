@@ -1,0 +1,83 @@
+"""What `/metrics` is written from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from edge.appliance.answers.marks import ByCamera, Document, Shown, answer
+from edge.appliance.answers.serving import Serving
+from edge.appliance.answers.state import BoxHealth, Overview
+from edge.appliance.answers.system import Retained
+from edge.appliance.answers.truth import TruthEstimate
+
+
+@answer
+class TallyAnswer:
+    """What was journaled since the start: `events` and `workers_lost` by kind; by camera outcomes of retrainings,
+    and device seconds of those that ended."""
+
+    events: Shown[Mapping[str, int]]
+    cameras: ByCamera[Mapping[str, int]]
+    retraining_device_s: ByCamera[float]
+    workers_lost: Shown[Mapping[str, int]]
+    retention: Shown[Retained]
+
+
+@answer
+class DiskSpace:
+    """The disk of the data folder."""
+
+    free_bytes: Shown[int]
+    total_bytes: Shown[int]
+
+
+@answer
+class OutputCounts:
+    """What became of a destination's messages since the start. `up` null: it is switched off."""
+
+    destination: Shown[str]
+    up: Shown[bool | None]
+    waiting: Shown[int]
+    waiting_bytes: Shown[int]
+    sent: Shown[int]
+    lost: Shown[int]
+    lost_by: Shown[Mapping[str, int]]
+    dead: Shown[int]
+
+
+@answer
+class AlarmCounts:
+    """Alarms by kind, raised since the start and active now; objects by camera; what was lost."""
+
+    raised: Shown[Mapping[str, int]]
+    active: Shown[Mapping[str, int]]
+    held_back: Shown[int]
+    objects: ByCamera[int]
+    objects_now: ByCamera[int]
+    lost: Shown[Mapping[str, int]]
+
+
+@answer
+class WindowTruth(TruthEstimate):
+    """A window's estimate with its number."""
+
+    window: Shown[int]
+
+
+@answer
+class MetricsSnapshot:
+    """Everything that is counted and measured. `expected_accuracy`: what a model promised when it was promoted;
+    `live_pictures`: encoded since the start; `serving` null: nothing is served; `statistics`: the inference protocol's
+    of each served version, null where none came; `truth`: the newest estimate."""
+
+    health: Shown[BoxHealth]
+    overview: Shown[Overview]
+    expected_accuracy: ByCamera[float | None]
+    counts: Shown[TallyAnswer]
+    live_pictures: ByCamera[int]
+    disk: Shown[DiskSpace]
+    serving: Shown[Serving | None]
+    statistics: Shown[tuple[Document, ...] | None]
+    outputs: Shown[tuple[OutputCounts, ...]]
+    alarms: Shown[AlarmCounts]
+    truth: ByCamera[WindowTruth]

@@ -1,0 +1,239 @@
+"""Served models. Times in milliseconds, rates in requests per second."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from edge.appliance.answers.marks import Shown, Whose, answer
+from edge.settings import ServingPlanning
+
+
+@answer
+class AddressAnswer:
+    """Where the front listens; `port` null: it does not listen yet."""
+
+    host: Shown[str]
+    port: Shown[int | None]
+
+
+@answer
+class FrontAnswer:
+    """The front of the served models."""
+
+    up: Shown[bool]
+    http: Shown[AddressAnswer]
+    grpc: Shown[AddressAnswer]
+
+
+@answer
+class ServingShare:
+    """Shares of the device: `reserved` of it for models, what the plan takes, the `most` there may be, what is left
+    `beside_cameras`, what is measured with, and what the front takes beyond its share."""
+
+    reserved: Shown[float]
+    planned: Shown[float]
+    most: Shown[float]
+    beside_cameras: Shown[float]
+    measuring: Shown[float]
+    front_more: Shown[float]
+
+
+@answer
+class RequestTotals:
+    """Requests since the start, by what became of them."""
+
+    arrived: Shown[int]
+    answered: Shown[int]
+    late: Shown[int]
+    dropped: Shown[int]
+    rejected: Shown[int]
+    failed: Shown[int]
+    cancelled: Shown[int]
+
+
+@answer
+class ServedModelAnswer:
+    """A model or application: what is asked of it, what it does, and why not more. `latency_ms`: p50, p90, p99 of the
+    last second with answers, empty before; `served_part` and `violations_recent` are 0-1."""
+
+    name: Shown[str]
+    kind: Shown[Literal["model", "application"]]
+    state: Shown[Literal["waiting", "checking", "measuring", "starting", "serving", "capped", "refused", "failed"]]
+    reason: Shown[str]
+    version: Shown[str | None]
+    slo_ms: Shown[float | None]
+    priority: Shown[int]
+    rate: Shown[float]
+    planned_rate: Shown[float]
+    held_rate: Shown[float]
+    served_part: Shown[float]
+    latency_ms: Shown[tuple[float, ...]]
+    violations_recent: Shown[float]
+    total: Shown[RequestTotals]
+    queued: Shown[int]
+    running: Shown[int]
+
+
+@answer
+class BatchAnswer:
+    """One model's part of a gpu-let's cycle: at most `batch` requests, which take `batch_ms`."""
+
+    name: Shown[str]
+    batch: Shown[int]
+    batch_ms: Shown[float | None]
+
+
+@answer
+class GpuletAnswer:
+    """A partition of a device and what runs in it."""
+
+    device: Shown[int]
+    share: Shown[float]
+    duty_cycle_ms: Shown[float]
+    models: Shown[tuple[BatchAnswer, ...]]
+
+
+@answer
+class ExecutorAnswer:
+    """A process that runs models (name: version); `batches` and `busy_s` of the last second."""
+
+    id: Shown[str]
+    state: Shown[str]
+    share: Shown[float]
+    models: Shown[Mapping[str, str]]
+    gpulet: Shown[GpuletAnswer | None]
+    connected: Shown[bool]
+    batches: Shown[int]
+    busy_s: Shown[float]
+    pid: Shown[int | None]
+
+
+@answer
+class PairAnswer:
+    """How much longer a batch is predicted to take `beside` another gpu-let; null: beside all of them."""
+
+    gpulet: Shown[str]
+    model: Shown[str]
+    batch: Shown[int]
+    beside: Shown[str | None]
+    factor: Shown[float]
+
+
+@answer
+class InterferenceAnswer:
+    """What is predicted of partitions side by side; `measured` false: nothing is known of it."""
+
+    measured: Shown[bool]
+    pairs: Shown[tuple[PairAnswer, ...]]
+
+
+@answer
+class PlannedBatch:
+    """At most `batch` requests of a model in each cycle."""
+
+    name: Shown[str]
+    batch: Shown[int]
+
+
+@answer
+class PlannedGpulet:
+    """A partition as planned."""
+
+    device: Shown[int]
+    share: Shown[float]
+    duty_cycle_ms: Shown[float]
+    models: Shown[tuple[PlannedBatch, ...]]
+
+
+@answer
+class ServingPlanAnswer:
+    """The file format "gpulet-plan/1". `decision_seconds` null: not measured."""
+
+    format: Shown[str]
+    policy: Shown[str]
+    schedulable: Shown[bool]
+    gpulets: Shown[tuple[PlannedGpulet, ...]]
+    reasons: Shown[tuple[str, ...]]
+    unplaced: Shown[tuple[str, ...]]
+    decision_seconds: Shown[float | None] = None
+
+
+@answer
+class ServingDemand:
+    """A model's demand as it is planned for."""
+
+    name: Shown[str]
+    rate: Shown[float]
+    slo_ms: Shown[float]
+    priority: Shown[int]
+
+
+@answer
+class ServingProblemAnswer:
+    """The file format "gpulet-problem/1". `max_gpulets` null: any number."""
+
+    format: Shown[str]
+    devices: Shown[int]
+    capacity: Shown[float]
+    models: Shown[tuple[ServingDemand, ...]]
+    max_gpulets: Shown[int | None] = None
+
+
+@answer
+class Serving:
+    """What is served where, how fast, and what is not."""
+
+    front: Shown[FrontAnswer]
+    settings: Shown[ServingPlanning]
+    share: Shown[ServingShare]
+    reorganising: Shown[bool]
+    models: Shown[tuple[ServedModelAnswer, ...]]
+    executors: Shown[tuple[ExecutorAnswer, ...]]
+    interference: Shown[InterferenceAnswer]
+    plan: Shown[ServingPlanAnswer | None]
+    problem: Shown[ServingProblemAnswer | None]
+
+
+@answer
+class ModelEffectAnswer:
+    """What an admission would do to a model: its worst latency and the part of its rate that is served."""
+
+    model: Shown[str]
+    slo_ms: Shown[float]
+    rate: Shown[float]
+    priority: Shown[int]
+    before_ms: Shown[float | None]
+    after_ms: Shown[float | None]
+    before_part: Shown[float]
+    after_part: Shown[float]
+
+
+@answer
+class CameraEffectAnswer:
+    """What an admission would do to a camera's predicted accuracy."""
+
+    camera: Whose[str]
+    before: Shown[float | None]
+    after: Shown[float | None]
+    loss: Shown[float]
+
+
+@answer
+class AdmissionAnswer:
+    """What adding a camera or model would do. `most_rate`, `rate` and `planned_rate` (with head-room) are a model's."""
+
+    candidate: Shown[str]
+    kind: Shown[Literal["model", "camera"]]
+    admitted: Shown[bool]
+    reasons: Shown[tuple[str, ...]]
+    yields: Shown[tuple[str, ...]]
+    models: Shown[tuple[ModelEffectAnswer, ...]]
+    cameras: Shown[tuple[CameraEffectAnswer, ...]]
+    serving_share_before: Shown[float]
+    serving_share_after: Shown[float]
+    cameras_share_before: Shown[float]
+    cameras_share_after: Shown[float]
+    most_rate: Shown[float | None]
+    rate: Shown[float | None] = None
+    planned_rate: Shown[float | None] = None

@@ -1,0 +1,116 @@
+"""True accuracy: questions to people and what follows from their answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from edge.appliance.answers.marks import BoxAnswer, Shown, Whose, answer
+
+
+@answer
+class TruthInterval:
+    """A true F1 (or a difference of two) with its interval; `more_to_halve`: answers that would halve it."""
+
+    value: Shown[float]
+    low: Shown[float]
+    high: Shown[float]
+    more_to_halve: Shown[int | None]
+
+
+@answer
+class TruthEstimate:
+    """True accuracy of student and teacher in one window (edge.core.truth.TrueAccuracy)."""
+
+    student: Shown[TruthInterval]
+    teacher: Shown[TruthInterval]
+    difference: Shown[TruthInterval]
+    confidence: Shown[float]
+    method: Shown[str]
+    frames: Shown[int]
+    objects: Shown[float]
+    answers: Shown[int]
+    unsure: Shown[int]
+    contradicted: Shown[int]
+    questions: Shown[int]
+    power: Shown[Mapping[str, float]]
+    teacher_worse: Shown[bool]
+
+
+@answer
+class FindingAnswer:
+    """Something the operator should know."""
+
+    kind: Shown[Literal["teacher_worse", "people_contradict"]]
+    camera: Whose[str]
+    window: Shown[int]
+    value: Shown[float]
+    message: Shown[str]
+
+
+@answer
+class TruthOfWindow:
+    """A window's estimate."""
+
+    window: Shown[int]
+    estimate: Shown[TruthEstimate]
+
+
+@answer
+class TruthOfCamera:
+    """The newest estimate and what is asked. `detection` false: the camera classifies, nothing is asked; `asking`: the
+    window asked about, with `answers` so far; `enough`: answers after which a newer window is begun."""
+
+    camera: Whose[str]
+    detection: Shown[bool]
+    window: Shown[int | None]
+    estimate: Shown[TruthEstimate | None]
+    asking: Shown[int | None]
+    answers: Shown[int]
+    answers_needed: Shown[int]
+    enough: Shown[int]
+    findings: Shown[tuple[FindingAnswer, ...]]
+    history: Shown[tuple[TruthOfWindow, ...]]
+
+
+@answer
+class QuestionAnswer:
+    """A question about one candidate ("box") or the whole picture ("missed"). `others`: boxes of other candidates."""
+
+    window: Shown[int]
+    frame: Shown[int]
+    utc_s: Shown[float]
+    kind: Shown[Literal["box", "missed"]]
+    candidate: Shown[int | None]
+    class_: Annotated[Shown[str | None], Field(alias="class")]
+    student_box: Shown[BoxAnswer | None]
+    teacher_box: Shown[BoxAnswer | None]
+    others: Shown[tuple[BoxAnswer | None, ...]]
+    width: Shown[int]
+    height: Shown[int]
+    probability: Shown[float]
+    stratum: Shown[str]
+
+
+@answer
+class QuestionsAnswer:
+    """The next questions in the order of asking; `window` null: nothing can be asked now."""
+
+    camera: Whose[str]
+    window: Shown[int | None]
+    classes: Shown[tuple[str, ...]]
+    questions: Shown[tuple[QuestionAnswer, ...]]
+
+
+@answer
+class ImportedLabels:
+    """What came of a label file: pictures read, answers added, pictures that were not complete, of no labelled frame,
+    and answers that were there already."""
+
+    pictures: Shown[int]
+    answers: Shown[int]
+    incomplete: Shown[int]
+    unknown: Shown[int]
+    there: Shown[int]

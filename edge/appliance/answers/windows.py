@@ -1,0 +1,327 @@
+"""Retraining windows: as recorded, explained for people, and planned by another policy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from edge.appliance.answers.marks import (
+    About,
+    ByCamera,
+    Cause,
+    CauseCode,
+    Document,
+    NamingEach,
+    Shown,
+    Whose,
+    answer,
+)
+from edge.core.plan_causes import PlanCauseCode
+
+ShareUse = Literal["inference", "retraining", "profiling", "golden", "serving", "front", "control", "others"]
+
+
+@answer
+class MeasuredAccuracy:
+    """Accuracy on so many labelled frames and objects (edge.core.labels.Accuracy). Of detectors `value` is F1 at IoU
+    0.5; what an earlier version did not measure is null."""
+
+    value: Shown[float]
+    frames: Shown[int | None] = None
+    objects: Shown[int | None] = None
+    f1_iou30: Shown[float | None] = None
+    f1_iou50: Shown[float | None] = None
+    map50: Shown[float | None] = None
+
+
+@answer
+class WindowRow:
+    """What became of one camera in one window. `realised`: of the answers really given, `frozen`: of the first student
+    in shadow; `losses` by what was lost."""
+
+    window: Shown[int]
+    camera: Whose[str]
+    model_version: Shown[str | None]
+    realised: Shown[MeasuredAccuracy | None]
+    frozen: Shown[MeasuredAccuracy | None]
+    frames_sampled: Shown[int]
+    frames_labelled: Shown[int]
+    objects_labelled: Shown[int]
+    labelling_delay_s: Shown[float | None]
+    profiling_delay_s: Shown[float | None]
+    losses: Shown[Mapping[str, int]]
+    manifest: Shown[str | None]
+    picture_bytes: Shown[int]
+    pictures_dropped: Shown[bool]
+    details: Shown[Document]
+
+
+@answer
+class WindowAnswer:
+    """A window. `settings` are the retraining settings that were in force; `details` are of all cameras together."""
+
+    id: Shown[int]
+    start_utc_s: Shown[float]
+    length_s: Shown[float]
+    policy: Shown[str]
+    settings: Shown[Document]
+    open: Shown[bool]
+    closed_utc_s: Shown[float | None]
+    outcome: Shown[Literal["open", "completed", "interrupted", "aborted"]]
+    details: Document
+    cameras: Shown[tuple[WindowRow, ...]]
+
+
+@answer
+class PlanAnswer:
+    """A plan with its problem, as the files "retrain-infer-plan/1" and "retrain-infer-window/1"; both are of all
+    cameras together, and so is `basis`, what else the plan was made from (null: an earlier version did not keep it).
+    `cause` in words, with its code and the camera that it is about."""
+
+    id: Shown[int]
+    window: Shown[int]
+    at_utc_s: Shown[float]
+    cause: Cause
+    cause_code: CauseCode[PlanCauseCode]
+    cause_camera: About[str | None]
+    policy: Shown[str]
+    objective: Shown[float]
+    problem: Document
+    plan: Document
+    basis: Document | None
+
+
+@answer
+class ProfileAnswer:
+    """What the micro-profiler said of one configuration (document of edge.core.profiles.RetrainingProfile)."""
+
+    id: Shown[int]
+    window: Shown[int]
+    camera: Whose[str]
+    config: Shown[str]
+    at_utc_s: Shown[float]
+    profile: Shown[Document]
+
+
+@answer
+class JobAnswer:
+    """A retraining. `fraction` (0-1) of its work was done; `attempt` counts its starts from 1."""
+
+    id: Shown[str]
+    window: Shown[int]
+    camera: Whose[str]
+    config: Shown[str]
+    share: Shown[float]
+    state: Shown[Literal["running", "completed", "failed", "stopped", "interrupted"]]
+    attempt: Shown[int]
+    started_utc_s: Shown[float]
+    ended_utc_s: Shown[float | None]
+    fraction: Shown[float]
+    gpu_seconds: Shown[float]
+    accuracy_before: Shown[float | None]
+    accuracy_after: Shown[float | None]
+    promoted: Shown[bool]
+    reason: Shown[str]
+    model_version: Shown[str | None]
+
+
+@answer
+class UsageRecord:
+    """The share of a worker over an accounting period: asked, granted, used; device and wall seconds."""
+
+    id: Shown[int]
+    window: Shown[int]
+    at_utc_s: Shown[float]
+    worker: Shown[str]
+    role: Shown[str]
+    camera: Whose[str | None]
+    asked: Shown[float]
+    granted: Shown[float]
+    used: Shown[float]
+    device_seconds: Shown[float]
+    wall_s: Shown[float]
+    throttled_fraction: Shown[float]
+
+
+@answer
+class CostAnswer:
+    """The sum of one kind of work in a window, for a camera (null: for all together)."""
+
+    window: Shown[int]
+    camera: Whose[str | None]
+    kind: Shown[Literal["labelling", "profiling", "retraining", "inference", "planning"]]
+    gpu_seconds: Shown[float]
+    wall_s: Shown[float]
+
+
+@answer
+class WindowStory:
+    """A window with everything recorded of it, oldest first in each list."""
+
+    window: Shown[WindowAnswer]
+    plans: Shown[tuple[PlanAnswer, ...]]
+    profiles: Shown[tuple[ProfileAnswer, ...]]
+    jobs: Shown[tuple[JobAnswer, ...]]
+    usage: Shown[tuple[UsageRecord, ...]]
+    costs: Shown[tuple[CostAnswer, ...]]
+
+
+@answer
+class ShareAnswer:
+    """A part of the device; "others": cameras that the reader may not see."""
+
+    kind: Shown[ShareUse]
+    camera: Whose[str | None]
+    config: Shown[str | None]
+    share: Shown[float]
+
+
+@answer
+class StretchAnswer:
+    """A stretch of constant shares, in seconds after the window's start."""
+
+    start_s: Shown[float]
+    end_s: Shown[float]
+    plan: Shown[int | None]
+    phase: Shown[Literal["preparing", "running"]]
+    shares: Shown[tuple[ShareAnswer, ...]]
+
+
+@answer
+class DecisionAnswer:
+    """A plan in words: in force from `at_s` to `until_s` seconds after the window's start, made in `decision_s`."""
+
+    plan: Shown[int]
+    at_s: Shown[float]
+    until_s: Shown[float]
+    cause: Cause
+    cause_code: CauseCode[PlanCauseCode]
+    cause_camera: About[str | None]
+    policy: Shown[str]
+    objective: Shown[float]
+    decision_s: Shown[float]
+    whole: Shown[tuple[str, ...]]
+    cameras: ByCamera[tuple[str, ...]]
+    faults: NamingEach
+
+
+@answer
+class EstimateAnswer:
+    """A value with an interval that holds it with probability about 0.8."""
+
+    value: Shown[float]
+    low: Shown[float]
+    high: Shown[float]
+
+
+@answer
+class OptionAnswer:
+    """What the micro-profiler expected of a configuration, and what became of it."""
+
+    config: Shown[str]
+    words: Shown[str]
+    start_accuracy: Shown[float]
+    end_accuracy: Shown[EstimateAnswer]
+    gpu_seconds: Shown[EstimateAnswer]
+    gain_per_gpu_second: Shown[float | None]
+    chosen: Shown[bool]
+    verdict: Shown[str]
+
+
+@answer
+class JobStory(JobAnswer):
+    """A retraining with what was expected of it; `started_s` and `ended_s` after the window's start."""
+
+    words: Shown[str]
+    outcome: Shown[Literal["running", "promoted", "refused", "stopped", "failed", "interrupted"]]
+    started_s: Shown[float]
+    ended_s: Shown[float | None]
+    expected_accuracy: Shown[EstimateAnswer | None]
+    expected_gpu_seconds: Shown[EstimateAnswer | None]
+
+
+@answer
+class CameraStory:
+    """A camera in one window: accuracies as measured, `promised` by the first plan with profiles and `predicted` by all
+    plans; `steps` of predicted accuracy: [start, end, accuracy]."""
+
+    camera: Whose[str]
+    realised: Shown[float | None]
+    frozen: Shown[float | None]
+    download: Shown[float | None]
+    frames_labelled: Shown[int]
+    promised: Shown[float | None]
+    predicted: Shown[float | None]
+    steps: Shown[tuple[tuple[float, float, float], ...]]
+    options: Shown[tuple[OptionAnswer, ...]]
+    jobs: Shown[tuple[JobStory, ...]]
+    losses: Shown[Mapping[str, int]]
+    labelling_delay_s: Shown[float | None]
+    profiling_delay_s: Shown[float | None]
+
+
+@answer
+class UsedShare:
+    """The share of a worker in the window, by what it did."""
+
+    worker: Shown[str]
+    kind: Shown[ShareUse]
+    camera: Whose[str | None]
+    asked: Shown[float]
+    granted: Shown[float]
+    used: Shown[float]
+    device_seconds: Shown[float]
+    wall_s: Shown[float]
+    throttled_fraction: Shown[float]
+
+
+@answer
+class ExplainedWindow:
+    """A window for people: who had which share when, what was considered and expected, and what came of it.
+    `configs`: retraining configurations in words; `policies`: what can be asked for a comparison."""
+
+    window: Shown[WindowAnswer]
+    timeline: Shown[tuple[StretchAnswer, ...]]
+    decisions: Shown[tuple[DecisionAnswer, ...]]
+    cameras: Shown[tuple[CameraStory, ...]]
+    configs: Shown[Mapping[str, str]]
+    usage: Shown[tuple[UsedShare, ...]]
+    costs: Shown[tuple[CostAnswer, ...]]
+    policies: Shown[tuple[str, ...]]
+
+
+@answer
+class ComparedSide:
+    """One policy's plan. `cameras` and `lowest`: predicted accuracy by camera, on average and at its lowest; `reasons`
+    by camera ("": for all)."""
+
+    policy: str
+    objective: float
+    timeline: tuple[StretchAnswer, ...]
+    cameras: Mapping[str, float]
+    lowest: Mapping[str, float]
+    reasons: Mapping[str, tuple[str, ...]]
+    faults: tuple[str, ...]
+
+
+@answer
+class ComparedPlans:
+    """The plan that was made beside the one that was asked for."""
+
+    window: int
+    length_s: float
+    made: ComparedSide
+    asked: ComparedSide
+    configs: Mapping[str, str]
+
+
+@answer
+class WhatIfAnswer:
+    """What another policy would have planned. `plan` is the file "retrain-infer-plan/1"."""
+
+    policy: str
+    plan: Document
+    objective: float
+    original_policy: str
+    original_objective: float
+    comparison: ComparedPlans

@@ -1,0 +1,149 @@
+"""What REST answers has types: in OpenAPI, in the examples, in the page, and for who may see some cameras only."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import pytest
+from appliance_double import DictAppliance
+from jsonschema import Draft202012Validator
+
+from edge.appliance import answers
+from edge.appliance.answers.alarms import AlarmAnswer, ObjectAnswer
+from edge.appliance.answers.cameras import CameraAnswer
+from edge.appliance.answers.events import JournalEntry
+from edge.appliance.answers.limit import Reader, hidden_fields, limited
+from edge.appliance.answers.marks import Document, Shown, Whose, answer
+from edge.appliance.answers.metrics import MetricsSnapshot
+from edge.appliance.answers.read import plain, read
+from edge.appliance.answers.serving import Serving
+from edge.appliance.answers.state import BoxHealth, Overview
+from edge.appliance.answers.system import SystemAnswer
+from edge.appliance.answers.windows import ExplainedWindow, WindowAnswer, WindowStory
+from web import page_types
+from web.app import create_app
+
+#: What somebody may ask for who may see some cameras only, and what web.limits makes smaller.
+LIMITED = (
+    AlarmAnswer, BoxHealth, CameraAnswer, ExplainedWindow, JournalEntry, MetricsSnapshot, ObjectAnswer, Overview,
+    Serving, SystemAnswer, WindowAnswer, WindowStory,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def document() -> dict[str, Any]:
+    return create_app(DictAppliance(), static=Path("there is no built page here")).openapi()
+
+
+def json_answers(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            for status, said in operation["responses"].items():
+                if "application/json" in said.get("content", {}):
+                    yield f"{method} {path} {status}", said["content"]["application/json"]
+
+
+def test_every_answer_has_a_schema(document: dict[str, Any]) -> None:
+    found = dict(json_answers(document))
+    assert len(found) > 200
+    assert [where for where, content in found.items() if not content.get("schema")] == []
+
+
+def test_every_example_is_as_its_schema_says(document: dict[str, Any]) -> None:
+    wrong = []
+    for where, content in json_answers(document):
+        check = Draft202012Validator(content["schema"] | {"components": document["components"]})
+        if "example" in content:
+            wrong += [f"{where}: {e.json_path}: {e.message}" for e in check.iter_errors(content["example"])]
+    assert wrong == []
+
+
+def test_the_pages_types_are_made_of_the_answers() -> None:
+    """If this fails: python -m web.page_types."""
+    assert page_types.FILE.read_text(encoding="utf-8") == page_types.typescript()
+
+
+def every_type() -> Iterator[type]:
+    for module in pkgutil.iter_modules(answers.__path__):
+        inside = importlib.import_module(f"{answers.__name__}.{module.name}")
+        yield from (k for k in vars(inside).values() if isinstance(k, type) and k.__module__ == inside.__name__)
+
+
+def test_answers_are_frozen() -> None:
+    thawed = [
+        kind.__name__ for kind in every_type()
+        if is_dataclass(kind) and not kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
+    ]  # fmt: skip
+    assert thawed == []
+
+
+def parts(hint: Any) -> Iterator[type]:
+    """The answers that a type is made of."""
+    if isinstance(hint, type) and is_dataclass(hint):
+        yield hint
+    for inner in get_args(hint):
+        yield from parts(inner)
+
+
+def test_what_is_hidden_can_be_hidden() -> None:
+    """A field without a mark is empty for who may see some cameras only; one that cannot be empty has a mark."""
+    todo, seen = list(LIMITED), set()
+    while todo:
+        kind = todo.pop()
+        if kind not in seen:
+            seen.add(kind)
+            hidden_fields(kind)
+            todo += [part for hint in get_type_hints(kind).values() for part in parts(hint)]
+    assert len(seen) > 50
+    assert hidden_fields(WindowAnswer) == {"details": {}}
+    assert hidden_fields(Overview) == {}
+
+
+@answer
+class GrownRow:
+    camera: Whose[str]
+    known: Shown[int]
+    new: str | None
+    newer: tuple[str, ...]
+    newest: Document
+
+
+@answer
+class GrownAnswer:
+    rows: Shown[tuple[GrownRow, ...]]
+    new: Document
+
+
+@dataclass(frozen=True)
+class Unmarked:
+    number: int
+
+
+def test_a_new_field_is_hidden_until_somebody_marks_it() -> None:
+    rows = tuple(GrownRow(camera=c, known=1, new="south", newer=("x",), newest={"a": 1}) for c in ("north", "south"))
+    only_north = Reader(lambda camera: camera in (None, "north"), lambda text: "south" in text)
+    shown = limited(GrownAnswer(rows=rows, new={"south": 1}), only_north)
+    assert shown == GrownAnswer(rows=(GrownRow(camera="north", known=1, new=None, newer=(), newest={}),), new={})
+    assert limited(rows[1], only_north) is None
+    with pytest.raises(TypeError, match=r"Unmarked\.number"):
+        limited(Unmarked(1), only_north)
+
+
+@pytest.mark.parametrize("value", [{"live": True}, {"live": True, "more": 1, "ready": True, "reasons": ()}])
+def test_what_is_missing_or_unknown_is_a_fault(value: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="validation error"):
+        read(BoxHealth, value)
+
+
+def test_an_answer_is_written_as_it_was_read() -> None:
+    box = DictAppliance()
+    found = box.cameras.one("north")
+    told = plain(CameraAnswer, found)
+    assert "lambda" in told["state"]
+    assert read(CameraAnswer, told) == found
+    assert [f.name for f in fields(found)] == list(told)

@@ -1,0 +1,1698 @@
+/** What REST answers. Made from edge/appliance/answers by `python -m web.page_types`, never by hand.
+ * Times are UTC epoch seconds, shares fractions of one device, accuracies 0-1, boxes fractions of the picture. */
+
+/** Where the front listens; `port` null: it does not listen yet. */
+export type AddressAnswer = {
+  host: string;
+  port: number | null;
+};
+
+/** What adding a camera or model would do. `most_rate`, `rate` and `planned_rate` (with head-room) are a model's. */
+export type AdmissionAnswer = {
+  candidate: string;
+  kind: "model" | "camera";
+  admitted: boolean;
+  reasons: string[];
+  yields: string[];
+  models: ModelEffectAnswer[];
+  cameras: CameraEffectAnswer[];
+  serving_share_before: number;
+  serving_share_after: number;
+  cameras_share_before: number;
+  cameras_share_after: number;
+  most_rate: number | null;
+  rate: number | null;
+  planned_rate: number | null;
+};
+
+/** An alarm; `ended_utc_s` null: it goes on. `value`: what the rule looked at; `object`: the id of the object. */
+export type AlarmAnswer = {
+  id: number;
+  rule: string;
+  rule_name: string;
+  kind: "object" | "accuracy" | "camera_lost" | "disk" | "roll_back" | "slo";
+  severity: "info" | "warning" | "critical";
+  camera: string | null;
+  phase: "new" | "update" | "end";
+  began_utc_s: number;
+  ended_utc_s: number | null;
+  message: string;
+  value: number | null;
+  object: number | null;
+  acknowledged_by: string | null;
+  acknowledged_utc_s: number | null;
+  picture: boolean;
+  details: Record<string, unknown>;
+};
+
+/** Alarms by kind, raised since the start and active now; objects by camera; what was lost. */
+export type AlarmCounts = {
+  raised: Record<string, number>;
+  active: Record<string, number>;
+  held_back: number;
+  objects: Record<string, number>;
+  objects_now: Record<string, number>;
+  lost: Record<string, number>;
+};
+
+/** The control process answers. */
+export type Alive = {
+  live: true;
+};
+
+/** A change: by whom and from where (null: a command on the machine, or the appliance itself); `value`: what was
+ * kept, or null. */
+export type AuditAnswer = {
+  id: number;
+  utc_s: number;
+  by: string;
+  from: string | null;
+  subject: string;
+  action: string;
+  value: unknown;
+};
+
+/** One model's part of a gpu-let's cycle: at most `batch` requests, which take `batch_ms`. */
+export type BatchAnswer = {
+  name: string;
+  batch: number;
+  batch_ms: number | null;
+};
+
+/** Whether the appliance does its work. */
+export type BoxHealth = {
+  live: boolean;
+  ready: boolean;
+  reasons: Reason[];
+  uptime_s: number;
+  version: string;
+};
+
+/** What the box lost since the start, all cameras together; `labels` and `alarms` by what was lost.
+ * No losses are `labels_waiting`, pictures that the golden model has not come to, and the labels and seconds of its
+ * work in `labels`. */
+export type BoxLosses = {
+  labels: Record<string, number>;
+  journal: number;
+  labels_waiting: number;
+  live_pictures: number;
+  alarms: Record<string, number>;
+};
+
+/** What fits into a window per camera: labels, trials, device seconds of profiling and retraining; `ready_s`: when
+ * a camera has labels and profiles; `retrainings` in the window, all cameras together; `value`: expected gain, 0-1. */
+export type BudgetAnswer = {
+  golden_share: number;
+  labels: number;
+  trials: number;
+  profiling_s: number;
+  ready_s: number;
+  retraining_s: number;
+  retrainings: number;
+  value: number;
+  known: boolean;
+  late: boolean;
+  reason: string;
+};
+
+/** A camera with its settings and its state. */
+export type CameraAnswer = {
+  id: string;
+  settings: CameraSettings;
+  state: StateOfCamera;
+};
+
+/** What an admission would do to a camera's predicted accuracy. */
+export type CameraEffectAnswer = {
+  camera: string;
+  before: number | null;
+  after: number | null;
+  loss: number;
+};
+
+/** What a camera may ask for itself. */
+export type CameraRetraining = {
+  enabled: boolean;
+  every_kth_window: number;
+  /** labelled frames per window; empty: the site's */
+  label_budget: number | null;
+};
+
+/** One camera and its student. */
+export type CameraSettings = {
+  /** lower-case name */
+  id: string;
+  name: string;
+  /** rtsp://, rtsps://, or a file or folder path */
+  url: string;
+  transport: "tcp" | "udp";
+  username: string;
+  /** env:NAME, file:/path[#key] or secret:NAME; the password itself is never stored */
+  password_from: string;
+  stall_timeout_s: number;
+  max_fps: number | null;
+  /** for a folder of stills */
+  seconds_per_picture: number;
+  enabled: boolean;
+  task: "detection" | "classification";
+  classes: string[];
+  /** camera class -> teacher classes; a class not named maps to its own name */
+  class_map: Record<string, string[]>;
+  student: StudentSettings;
+  inference: InferenceSettings;
+  retraining: CameraRetraining;
+  /** named parts of the picture, for rules */
+  zones: ZoneSettings[];
+};
+
+/** A camera in one window: accuracies as measured, `promised` by the first plan with profiles and `predicted` by all
+ * plans; `steps` of predicted accuracy: [start, end, accuracy]. */
+export type CameraStory = {
+  camera: string;
+  realised: number | null;
+  frozen: number | null;
+  download: number | null;
+  frames_labelled: number;
+  promised: number | null;
+  predicted: number | null;
+  steps: [number, number, number][];
+  options: OptionAnswer[];
+  jobs: JobStory[];
+  losses: Record<string, number>;
+  labelling_delay_s: number | null;
+  profiling_delay_s: number | null;
+};
+
+/** What came of a try to connect. `picture` is a JPEG in base64. */
+export type CameraTest = {
+  ok: boolean;
+  width: number;
+  height: number;
+  fps: number;
+  codec: string;
+  seconds: number;
+  fault: "unreachable" | "refused" | "not_found" | "silent" | "frozen" | "ended" | "damaged" | "unsupported" | null;
+  message: string;
+  picture: string | null;
+};
+
+/** One thing that was looked at. */
+export type CheckAnswer = {
+  name: string;
+  outcome: "good" | "warning" | "bad";
+  said: string;
+  hint: string;
+};
+
+/** What is wrong with settings, by field; empty: nothing. */
+export type CheckedSettings = {
+  problems: ProblemAnswer[];
+};
+
+/** The window length that the box would choose. */
+export type ChoiceAnswer = {
+  window_s: number;
+  budget: BudgetAnswer;
+  reason: string;
+};
+
+/** The plan that was made beside the one that was asked for. */
+export type ComparedPlans = {
+  window: number;
+  length_s: number;
+  made: ComparedSide;
+  asked: ComparedSide;
+  configs: Record<string, string>;
+};
+
+/** One policy's plan. `cameras` and `lowest`: predicted accuracy by camera, on average and at its lowest; `reasons`
+ * by camera ("": for all). */
+export type ComparedSide = {
+  policy: string;
+  objective: number;
+  timeline: StretchAnswer[];
+  cameras: Record<string, number>;
+  lowest: Record<string, number>;
+  reasons: Record<string, string[]>;
+  faults: string[];
+};
+
+/** What the operator must know, in words. */
+export type Complaint = {
+  code: string;
+  message: string;
+  camera: string | null;
+  utc_s: number;
+};
+
+/** The space of retraining configurations gamma: the product of the lists (thesis section 2.3.1). */
+export type ConfigurationSpace = {
+  epochs: number[];
+  batch_sizes: number[];
+  layers: ("head" | "last_stage" | "all")[];
+  data_fractions: number[];
+  learning_rates: number[];
+  last_layer_widths: number[];
+};
+
+/** The sum of one kind of work in a window, for a camera (null: for all together). */
+export type CostAnswer = {
+  window: number;
+  camera: string | null;
+  kind: "labelling" | "profiling" | "retraining" | "inference" | "planning";
+  gpu_seconds: number;
+  wall_s: number;
+};
+
+/** A message that was given up after so many tries. `message` is the id that it was sent with. */
+export type DeadLetterAnswer = {
+  id: number;
+  destination: string;
+  camera: string | null;
+  kind: string;
+  message: string;
+  utc_s: number;
+  died_utc_s: number;
+  tries: number;
+  reason: string;
+  body: Record<string, unknown>;
+};
+
+/** A plan in words: in force from `at_s` to `until_s` seconds after the window's start, made in `decision_s`. */
+export type DecisionAnswer = {
+  plan: number;
+  at_s: number;
+  until_s: number;
+  cause: string;
+  cause_code: "camera_measured" | "camera_pinned" | "camera_unpinned" | "camera_rolled_back" | "camera_from_sibling" | "camera_settings" | "prepared" | "first_window" | "restarted" | "restarted_without_plan" | "capacity_changed" | "camera_joined" | "camera_left" | "profiles_late" | "work_corrected" | "progress_unexpected" | "retraining_late" | "retraining_completed" | "retraining_failed" | "group_over" | "recorded";
+  cause_camera: string | null;
+  policy: string;
+  objective: number;
+  decision_s: number;
+  whole: string[];
+  cameras: Record<string, string[]>;
+  faults: string[];
+};
+
+/** A device that shares can be given of. `units`: cores, or SMs once probed. */
+export type DeviceAnswer = {
+  kind: "cpu" | "gpu" | "mig";
+  id: string;
+  name: string;
+  units: number | null;
+  memory_bytes: number;
+  gpu: GpuAnswer | null;
+  in_use: boolean;
+};
+
+/** A labelled picture about which student and teacher differ. The answer was `answer_age_s` old; sizes in pixels. */
+export type DisagreementAnswer = {
+  window: number;
+  frame: number;
+  utc_s: number;
+  model_version: string;
+  answer_age_s: number;
+  width: number;
+  height: number;
+  student: JudgedObject[];
+  teacher: JudgedObject[];
+  kinds: ("right" | "extra" | "missed" | "class" | "unjudged")[];
+};
+
+/** Bytes on disk. */
+export type DiskSizes = {
+  pictures: number;
+  models: number;
+  database: number;
+};
+
+/** The disk of the data folder. */
+export type DiskSpace = {
+  free_bytes: number;
+  total_bytes: number;
+};
+
+/** What this machine can enforce, and why not more. `devices` are as `magpie doctor --json` writes them. */
+export type Doctor = {
+  can_run: boolean;
+  checks: CheckAnswer[];
+  devices: Record<string, unknown>[];
+  notes: string[];
+};
+
+/** A value with an interval that holds it with probability about 0.8. */
+export type EstimateAnswer = {
+  value: number;
+  low: number;
+  high: number;
+};
+
+/** A process that runs models (name: version); `batches` and `busy_s` of the last second. */
+export type ExecutorAnswer = {
+  id: string;
+  state: string;
+  share: number;
+  models: Record<string, string>;
+  gpulet: GpuletAnswer | null;
+  connected: boolean;
+  batches: number;
+  busy_s: number;
+  pid: number | null;
+};
+
+/** A window for people: who had which share when, what was considered and expected, and what came of it.
+ * `configs`: retraining configurations in words; `policies`: what can be asked for a comparison. */
+export type ExplainedWindow = {
+  window: WindowAnswer;
+  timeline: StretchAnswer[];
+  decisions: DecisionAnswer[];
+  cameras: CameraStory[];
+  configs: Record<string, string>;
+  usage: UsedShare[];
+  costs: CostAnswer[];
+  policies: string[];
+};
+
+/** Something the operator should know. */
+export type FindingAnswer = {
+  kind: "teacher_worse" | "people_contradict";
+  camera: string;
+  window: number;
+  value: number;
+  message: string;
+};
+
+/** The front of the served models. */
+export type FrontAnswer = {
+  up: boolean;
+  http: AddressAnswer;
+  grpc: AddressAnswer;
+};
+
+/** A GPU as its driver tells it. `sms` null: not probed. */
+export type GpuAnswer = {
+  id: string;
+  name: string;
+  memory_bytes: number;
+  driver: string;
+  compute_capability: string;
+  compute_mode: string;
+  sms: number | null;
+  mig: boolean;
+};
+
+/** A partition of a device and what runs in it. */
+export type GpuletAnswer = {
+  device: number;
+  share: number;
+  duty_cycle_ms: number;
+  models: BatchAnswer[];
+};
+
+/** What came of a label file: pictures read, answers added, pictures that were not complete, of no labelled frame,
+ * and answers that were there already. */
+export type ImportedLabels = {
+  pictures: number;
+  answers: number;
+  incomplete: number;
+  unknown: number;
+  there: number;
+};
+
+/** The space of inference configurations lambda = (frame rate, resolution, region, shape). */
+export type InferenceSettings = {
+  frame_rates: number[];
+  resolutions: number[];
+  /** detections below it are not answered; empty: chosen on past labels */
+  score_threshold: number | null;
+  /** the part of the picture that is looked at: auto (learned from labels), off (all of it), or left,top,right,bottom in fractions, e.g. 0,0.2,1,1; published detectors only */
+  region: string;
+  /** proportions of the input: the camera's, or those that the model was published with */
+  shape: "camera" | "model";
+};
+
+/** What is predicted of partitions side by side; `measured` false: nothing is known of it. */
+export type InterferenceAnswer = {
+  measured: boolean;
+  pairs: PairAnswer[];
+};
+
+/** A retraining. `fraction` (0-1) of its work was done; `attempt` counts its starts from 1. */
+export type JobAnswer = {
+  id: string;
+  window: number;
+  camera: string;
+  config: string;
+  share: number;
+  state: "running" | "completed" | "failed" | "stopped" | "interrupted";
+  attempt: number;
+  started_utc_s: number;
+  ended_utc_s: number | null;
+  fraction: number;
+  gpu_seconds: number;
+  accuracy_before: number | null;
+  accuracy_after: number | null;
+  promoted: boolean;
+  reason: string;
+  model_version: string | null;
+};
+
+/** A retraining that runs. `fraction` of its work is done; `total_device_s` and `device_seconds` are device
+ * seconds, expected and spent; `held_out`: accuracy on held-out frames so far. */
+export type JobNow = {
+  job: string;
+  camera: string;
+  config: string;
+  window: number;
+  share: number;
+  started_utc_s: number;
+  predicted_accuracy: number | null;
+  total_device_s: number;
+  fraction: number;
+  held_out: number | null;
+  device_seconds: number;
+};
+
+/** A retraining with what was expected of it; `started_s` and `ended_s` after the window's start. */
+export type JobStory = {
+  id: string;
+  window: number;
+  camera: string;
+  config: string;
+  share: number;
+  state: "running" | "completed" | "failed" | "stopped" | "interrupted";
+  attempt: number;
+  started_utc_s: number;
+  ended_utc_s: number | null;
+  fraction: number;
+  gpu_seconds: number;
+  accuracy_before: number | null;
+  accuracy_after: number | null;
+  promoted: boolean;
+  reason: string;
+  model_version: string | null;
+  words: string;
+  outcome: "running" | "promoted" | "refused" | "stopped" | "failed" | "interrupted";
+  started_s: number;
+  ended_s: number | null;
+  expected_accuracy: EstimateAnswer | null;
+  expected_gpu_seconds: EstimateAnswer | null;
+};
+
+/** An entry. `id` is a number; of an entry that is told while it is being written, "live-N" or null. `data` has the
+ * keys that docs/events.md tells of its kind. */
+export type JournalEntry = {
+  id: number | string | null;
+  utc_s: number | null;
+  kind: string;
+  camera: string | null;
+  window: number | null;
+  data: Record<string, unknown>;
+};
+
+/** An object of student or teacher. `verdict`: "extra": only the student saw it, "missed": only the teacher did,
+ * "class": they call it differently. */
+export type JudgedObject = {
+  box: [number, number, number, number];
+  class: string;
+  score: number;
+  verdict: "right" | "extra" | "missed" | "class" | "unjudged";
+};
+
+/** Shares kept for Magpie's own work. */
+export type KeptShares = {
+  control: number;
+  golden: number;
+  evaluation: number;
+  front: number;
+};
+
+/** One shipped teacher or student. `models`: names in the catalogue; `here`: every file is; `licences` of them,
+ * each once; `path` of the description, as a site names it. `answer_ms`: CPU milliseconds of an answer on one core of
+ * this box, where it was measured. */
+export type KnownDescription = {
+  kind: "teacher" | "student";
+  name: string;
+  path: string;
+  models: string[];
+  licences: string[];
+  bytes: number;
+  here: boolean;
+  answer_ms: number | null;
+};
+
+/** The models folder, the models that are known or were added, and the shipped teachers and students. */
+export type KnownFiles = {
+  folder: string;
+  models: KnownModel[];
+  descriptions: KnownDescription[];
+};
+
+/** One model of the catalogue, or one that was added. `bytes` is the size here, or the one expected. `refused`:
+ * the licence is one that has to be accepted and was not. */
+export type KnownModel = {
+  name: string;
+  file: string;
+  what: string;
+  licence: string;
+  attribution: string;
+  bytes: number;
+  state: "here" | "missing" | "partial" | "changed";
+  refused: boolean;
+  added: boolean;
+  teachers: string[];
+  students: string[];
+};
+
+/** How a student looks: answers per second, the scale (0-1] of its input, the part of the picture, and whether its
+ * input has the camera's proportions or the model's. */
+export type LambdaAnswer = {
+  frame_rate: number;
+  resolution: number;
+  region: [number, number, number, number];
+  shape: string;
+};
+
+/** What this box can learn (edge.core.learning.LearningReport). `fixed`: what settings fixed of the budget; `facts`:
+ * measured costs by name, null: not measured; `bias` and `mean_error`: predicted - realised accuracy. */
+export type LearningAnswer = {
+  window_s: number;
+  cameras: number;
+  budget: BudgetAnswer;
+  golden_share: number;
+  fixed: Record<string, boolean>;
+  facts: Record<string, MeasuredCost | null>;
+  choice: ChoiceAnswer;
+  bias: number;
+  mean_error: number;
+  camera_windows: number;
+  late_labels_used: number;
+  unprofiled_retrainings: number;
+  handed_in: number;
+};
+
+/** Records that are still in memory, newest first; `forgotten` gave way to newer ones. `level`: the least that is
+ * logged at all. */
+export type LogAnswer = {
+  records: LogLine[];
+  capacity: number;
+  forgotten: number;
+  level: string;
+};
+
+/** What the control process logged; null: not known. `error` is a traceback. */
+export type LogLine = {
+  id: number;
+  utc_s: number;
+  level: string;
+  logger: string;
+  message: string;
+  camera: string | null;
+  window: number | null;
+  cause: string | null;
+  event: string | null;
+  worker: string | null;
+  error: string | null;
+};
+
+/** Who logged in. `csrf` goes into the header x-csrf-token of every change. */
+export type LoggedInAnswer = {
+  name: string;
+  role: "viewer" | "operator" | "admin";
+  cameras: string[] | null;
+  csrf: string;
+  expires_utc_s: number;
+};
+
+/** A counter of something lost, in words; `since` the appliance or a worker was started. */
+export type Loss = {
+  code: string;
+  camera: string | null;
+  subject: string;
+  count: number;
+  words: string;
+  since: "appliance" | "worker";
+};
+
+/** Who asks. `kind` "open": this appliance asks nobody to log in. */
+export type Me = {
+  name: string;
+  role: "viewer" | "operator" | "admin";
+  cameras: string[] | null;
+  kind: "session" | "token" | "open";
+  csrf: string | null;
+  expires_utc_s: number | null;
+  must_change: boolean;
+};
+
+/** Accuracy on so many labelled frames and objects (edge.core.labels.Accuracy). Of detectors `value` is F1 at IoU
+ * 0.5; what an earlier version did not measure is null. */
+export type MeasuredAccuracy = {
+  value: number;
+  frames: number | null;
+  objects: number | null;
+  f1_iou30: number | null;
+  f1_iou50: number | null;
+  map50: number | null;
+};
+
+/** A mean of `samples` measurements with its spread. */
+export type MeasuredCost = {
+  value: number;
+  spread: number;
+  samples: number;
+};
+
+/** Everything that is counted and measured. `expected_accuracy`: what a model promised when it was promoted;
+ * `live_pictures`: encoded since the start; `serving` null: nothing is served; `statistics`: the inference protocol's
+ * of each served version, null where none came; `truth`: the newest estimate. */
+export type MetricsSnapshot = {
+  health: BoxHealth;
+  overview: Overview;
+  expected_accuracy: Record<string, number | null>;
+  counts: TallyAnswer;
+  live_pictures: Record<string, number>;
+  disk: DiskSpace;
+  serving: Serving | null;
+  statistics: Record<string, unknown>[] | null;
+  outputs: OutputCounts[];
+  alarms: AlarmCounts;
+  truth: Record<string, WindowTruth>;
+};
+
+/** What is asked of one served model; what is not given here is that of its model.yaml. */
+export type ModelDemand = {
+  /** requests per second to expect now; traffic corrects it */
+  rate: number | null;
+  /** requests per second that are always planned for */
+  min_rate: number | null;
+  /** each request is answered within it */
+  slo_ms: number | null;
+  /** lower yields first */
+  priority: number | null;
+};
+
+/** What an admission would do to a model: its worst latency and the part of its rate that is served. */
+export type ModelEffectAnswer = {
+  model: string;
+  slo_ms: number;
+  rate: number;
+  priority: number;
+  before_ms: number | null;
+  after_ms: number | null;
+  before_part: number;
+  after_part: number;
+};
+
+/** The broker's settings and state. */
+export type MqttAnswer = {
+  enabled: boolean;
+  /** name or address */
+  host: string;
+  /** usually 1883, with TLS 8883 */
+  port: number;
+  tls: boolean;
+  /** certificates to trust (PEM); empty: the system's */
+  ca_file: string;
+  username: string;
+  /** env:NAME, file:/path[#key] or secret:NAME */
+  password_from: string;
+  /** empty: magpie-SITE */
+  client_id: string;
+  /** first levels of every topic */
+  prefix: string;
+  keepalive_s: number;
+  /** send events of objects, not only alarms */
+  objects: boolean;
+  /** tell Home Assistant what there is */
+  discovery: boolean;
+  /** Home Assistant's own setting of that name */
+  discovery_prefix: string;
+  queue: QueueSettings;
+  state: OutputState;
+};
+
+/** A token that was made; the token itself is told only here. */
+export type NewTokenAnswer = {
+  id: string;
+  name: string;
+  user: string;
+  role: "viewer" | "operator" | "admin";
+  cameras: string[] | null;
+  prefix: string;
+  created_utc_s: number;
+  expires_utc_s: number | null;
+  last_used_utc_s: number | null;
+  token: string;
+};
+
+/** An object that was followed; `ended_utc_s` null: it is there. `dwell_s`: longest stay in a zone or in view. */
+export type ObjectAnswer = {
+  id: number;
+  camera: string;
+  class: string;
+  began_utc_s: number;
+  ended_utc_s: number | null;
+  score: number;
+  box: [number, number, number, number];
+  zones: string[];
+  zone_dwell_s: Record<string, number>;
+  dwell_s: number;
+  picture: boolean;
+};
+
+/** Health for whoever is not logged in. */
+export type OpenHealth = {
+  live: boolean;
+  ready: boolean;
+  reasons: ReasonCode[];
+};
+
+/** What the micro-profiler expected of a configuration, and what became of it. */
+export type OptionAnswer = {
+  config: string;
+  words: string;
+  start_accuracy: number;
+  end_accuracy: EstimateAnswer;
+  gpu_seconds: EstimateAnswer;
+  gain_per_gpu_second: number | null;
+  chosen: boolean;
+  verdict: string;
+};
+
+/** What became of a destination's messages since the start. `up` null: it is switched off. */
+export type OutputCounts = {
+  destination: string;
+  up: boolean | null;
+  waiting: number;
+  waiting_bytes: number;
+  sent: number;
+  lost: number;
+  lost_by: Record<string, number>;
+  dead: number;
+};
+
+/** What became of a destination's messages since the start. `down_s`: away for so long; `lost_by` cause. */
+export type OutputState = {
+  connected: boolean;
+  message: string;
+  down_s: number | null;
+  waiting: number;
+  waiting_bytes: number;
+  sent: number;
+  lost: number;
+  lost_by: Record<string, number>;
+  dead: number;
+};
+
+/** What came of a message sent as a test; `took_s` null: nobody answered. */
+export type OutputTest = {
+  ok: boolean;
+  message: string;
+  took_s: number | null;
+};
+
+/** Broker and webhooks. `unwritten`: messages that wait for the database, and `message` why. */
+export type OutputsAnswer = {
+  mqtt: MqttAnswer | null;
+  webhooks: WebhookAnswer[];
+  unwritten: number;
+  message: string;
+};
+
+/** Window, shares, cameras, running retrainings, complaints and losses now. */
+export type Overview = {
+  site: string;
+  utc_s: number;
+  window: WindowNow;
+  policy: string;
+  plan: PlanNow | null;
+  device: ShareKindAnswer;
+  shares: Record<string, SharesOfCamera>;
+  golden_share: number;
+  profiling_share: number;
+  control_share: number;
+  /** Null where nothing is served. */
+  serving: ServingNow | null;
+  usage: UsageNow[];
+  cameras: OverviewCamera[];
+  jobs: JobNow[];
+  complaints: Complaint[];
+  workers: WorkerNow[];
+  losses: BoxLosses;
+};
+
+/** A camera's state with its id and name. */
+export type OverviewCamera = {
+  camera: string;
+  state: "connecting" | "live" | "stalled" | "reconnecting" | "refused" | "stopped";
+  fault: "unreachable" | "refused" | "not_found" | "silent" | "frozen" | "ended" | "damaged" | "unsupported" | null;
+  message: string;
+  since_utc_s: number;
+  frames_decoded: number;
+  frames_damaged: number;
+  frames_replaced: number;
+  packets_dropped: number;
+  connects: number;
+  stalls: number;
+  fps: number;
+  delay_s: number;
+  width: number;
+  height: number;
+  codec: string;
+  retry_in_s: number;
+  freezes: number;
+  attempts_hanging: number;
+  model_version: string;
+  frozen_version: string;
+  share: number;
+  lambda: LambdaAnswer | null;
+  accuracy: number | null;
+  frozen_accuracy: number | null;
+  download_accuracy: number | null;
+  student: string;
+  answers: number;
+  stale_answers: number;
+  answers_per_s: number;
+  inference_ms: number;
+  recorder: string;
+  losses: Record<string, number>;
+  id: string;
+  name: string;
+};
+
+/** How much longer a batch is predicted to take `beside` another gpu-let; null: beside all of them. */
+export type PairAnswer = {
+  gpulet: string;
+  model: string;
+  batch: number;
+  beside: string | null;
+  factor: number;
+};
+
+/** What belongs to exactly one live picture: boxes with `scores` (0-1) and `labels` (indices of `classes`). */
+export type PictureHeader = {
+  camera: string;
+  number: number;
+  utc_s: number;
+  width: number;
+  height: number;
+  model_version: string;
+  stale: boolean;
+  classes: string[];
+  boxes: [number, number, number, number][];
+  scores: number[];
+  labels: number[];
+  delay_s: number;
+  state: "connecting" | "live" | "stalled" | "reconnecting" | "refused" | "stopped";
+};
+
+/** A plan with its problem, as the files "retrain-infer-plan/1" and "retrain-infer-window/1"; both are of all
+ * cameras together, and so is `basis`, what else the plan was made from (null: an earlier version did not keep it).
+ * `cause` in words, with its code and the camera that it is about. */
+export type PlanAnswer = {
+  id: number;
+  window: number;
+  at_utc_s: number;
+  cause: string;
+  cause_code: "camera_measured" | "camera_pinned" | "camera_unpinned" | "camera_rolled_back" | "camera_from_sibling" | "camera_settings" | "prepared" | "first_window" | "restarted" | "restarted_without_plan" | "capacity_changed" | "camera_joined" | "camera_left" | "profiles_late" | "work_corrected" | "progress_unexpected" | "retraining_late" | "retraining_completed" | "retraining_failed" | "group_over" | "recorded";
+  cause_camera: string | null;
+  policy: string;
+  objective: number;
+  problem: Record<string, unknown>;
+  plan: Record<string, unknown>;
+  basis: Record<string, unknown> | null;
+};
+
+/** The plan in force: what it promises, and why it is so, by camera ("": for all of them). */
+export type PlanNow = {
+  objective: number;
+  reasons: Record<string, string>;
+};
+
+/** At most `batch` requests of a model in each cycle. */
+export type PlannedBatch = {
+  name: string;
+  batch: number;
+};
+
+/** A partition as planned. */
+export type PlannedGpulet = {
+  device: number;
+  share: number;
+  duty_cycle_ms: number;
+  models: PlannedBatch[];
+};
+
+/** What is wrong with one field. */
+export type ProblemAnswer = {
+  path: string;
+  given: unknown;
+  allowed: string;
+};
+
+/** What the micro-profiler said of one configuration (document of edge.core.profiles.RetrainingProfile). */
+export type ProfileAnswer = {
+  id: number;
+  window: number;
+  camera: string;
+  config: string;
+  at_utc_s: number;
+  profile: Record<string, unknown>;
+};
+
+/** A question about one candidate ("box") or the whole picture ("missed"). `others`: boxes of other candidates. */
+export type QuestionAnswer = {
+  window: number;
+  frame: number;
+  utc_s: number;
+  kind: "box" | "missed";
+  candidate: number | null;
+  class: string | null;
+  student_box: [number, number, number, number] | null;
+  teacher_box: [number, number, number, number] | null;
+  others: ([number, number, number, number] | null)[];
+  width: number;
+  height: number;
+  probability: number;
+  stratum: string;
+};
+
+/** The next questions in the order of asking; `window` null: nothing can be asked now. */
+export type QuestionsAnswer = {
+  camera: string;
+  window: number | null;
+  classes: string[];
+  questions: QuestionAnswer[];
+};
+
+/** How much may wait for an output that cannot be reached; beyond, the oldest is lost, and counted. */
+export type QueueSettings = {
+  /** messages */
+  max_messages: number;
+  /** all of them together, in MB */
+  max_mb: number;
+  /** hours since they were made */
+  max_age_h: number;
+};
+
+/** Why the box is not ready, or what is wrong with it all the same. */
+export type Reason = {
+  code: string;
+  message: string;
+  camera: string | null;
+};
+
+/** A reason for whoever is not logged in. */
+export type ReasonCode = {
+  code: string;
+};
+
+/** The bounded sample on disk. */
+export type RecordingSettings = {
+  /** per camera and window */
+  max_frames: number;
+  /** per camera, all windows together */
+  max_mb: number;
+  keep_windows: number;
+};
+
+/** Requests since the start, by what became of them. */
+export type RequestTotals = {
+  arrived: number;
+  answered: number;
+  late: number;
+  dropped: number;
+  rejected: number;
+  failed: number;
+  cancelled: number;
+};
+
+/** What retention deleted since the start, by kind; bytes that are kept, and over the limits, or null before it
+ * ran. */
+export type Retained = {
+  deleted: Record<string, number>;
+  bytes_kept: number | null;
+  bytes_over: number | null;
+};
+
+/** How long history is kept: every limit holds, the oldest goes first. */
+export type RetentionSettings = {
+  /** pictures, events, windows, models that are not needed */
+  days: number;
+  /** pictures and models together */
+  max_gb: number;
+  /** journal entries */
+  max_events: number;
+  /** journal entries, in MB */
+  max_events_mb: number;
+  /** records of objects, and as many of alarms */
+  max_objects: number;
+  /** pictures of objects and alarms, in MB */
+  max_object_pictures_mb: number;
+};
+
+/** The settings in force, and those from the next boundary on. */
+export type RetrainingAnswer = {
+  current: RetrainingSettings;
+  next: RetrainingSettings;
+  next_boundary_utc_s: number;
+};
+
+/** Retraining windows: changeable by REST at run time, in force from the next boundary. */
+export type RetrainingSettings = {
+  enabled: boolean;
+  /** length of a retraining window in seconds */
+  window_s: number;
+  policy: "relay" | "exact" | "thief" | "uniform" | "uniform-heavy" | "no-retraining" | "fixed-resources" | "fixed-config";
+  /** floor of the momentary inference accuracy */
+  a_min: number | null;
+  /** quantum of shares */
+  delta: number;
+  space: ConfigurationSpace;
+  /** the same for students that began as a published detector; learning rates are relative */
+  published_space: ConfigurationSpace;
+  /** frames per camera and window that the teacher labels; empty: finds itself */
+  label_budget: number | null;
+  /** latest part of the labelled frames, kept for the gate */
+  held_out: number;
+  /** share of the device that labelling may use; empty: finds itself */
+  golden_share: number | null;
+  /** share for measuring windows and exemplars */
+  evaluation_share: number;
+  /** part of a window's device time for profiling; empty: finds itself */
+  profiling_budget: number | null;
+  /** older frames kept per camera so that nothing is forgotten */
+  exemplars: number;
+  /** cameras that look alike may be retrained as one, where a plan gains by it */
+  groups: boolean;
+  /** a candidate may be so much worse and still pass */
+  gate_tolerance: number;
+  /** live accuracy so far under its parent rolls back */
+  rollback_margin: number;
+  /** HH:MM-HH:MM in the box's time zone: nothing is retrained then */
+  quiet_hours: string[];
+};
+
+/** A secret's name and what refers to it. */
+export type SecretAnswer = {
+  name: string;
+  used_by: string[];
+};
+
+/** A model or application: what is asked of it, what it does, and why not more. `latency_ms`: p50, p90, p99 of the
+ * last second with answers, empty before; `served_part` and `violations_recent` are 0-1. */
+export type ServedModelAnswer = {
+  name: string;
+  kind: "model" | "application";
+  state: "waiting" | "checking" | "measuring" | "starting" | "serving" | "capped" | "refused" | "failed";
+  reason: string;
+  version: string | null;
+  slo_ms: number | null;
+  priority: number;
+  rate: number;
+  planned_rate: number;
+  held_rate: number;
+  served_part: number;
+  latency_ms: number[];
+  violations_recent: number;
+  total: RequestTotals;
+  queued: number;
+  running: number;
+};
+
+/** A served model, small: fields as in `ServedModelAnswer`. */
+export type ServedModelNow = {
+  name: string;
+  kind: string;
+  state: string;
+  reason: string;
+  version: string | null;
+  slo_ms: number | null;
+  rate: number;
+  planned_rate: number;
+  served_part: number;
+  latency_ms: number[];
+  violations_recent: number;
+};
+
+/** What is served where, how fast, and what is not. */
+export type Serving = {
+  front: FrontAnswer;
+  settings: ServingPlanning;
+  share: ServingShare;
+  reorganising: boolean;
+  models: ServedModelAnswer[];
+  executors: ExecutorAnswer[];
+  interference: InterferenceAnswer;
+  plan: ServingPlanAnswer | null;
+  problem: ServingProblemAnswer | null;
+};
+
+/** A model's demand as it is planned for. */
+export type ServingDemand = {
+  name: string;
+  rate: number;
+  slo_ms: number;
+  priority: number;
+};
+
+/** Served models, small. `front_share`: what the front holds. */
+export type ServingNow = {
+  front: FrontAnswer;
+  share: ServingShare;
+  front_share: number;
+  reorganising: boolean;
+  models: ServedModelNow[];
+};
+
+/** The file format "gpulet-plan/1". `decision_seconds` null: not measured. */
+export type ServingPlanAnswer = {
+  format: string;
+  policy: string;
+  schedulable: boolean;
+  gpulets: PlannedGpulet[];
+  reasons: string[];
+  unplaced: string[];
+  decision_seconds: number | null;
+};
+
+/** How served models share the box: changeable by REST at run time, in force at once. */
+export type ServingPlanning = {
+  policy: "mosaic" | "elastic" | "elastic-no-interference" | "squishy" | "guided-self-tuning" | "ideal";
+  /** share of the device that all models together may take */
+  max_share: number;
+  /** models below it get only what cameras leave at their best */
+  cameras_priority: number;
+  /** of the moving average of rates, when they fall */
+  half_life_s: number;
+  /** of the moving average of rates, when they rise */
+  rise_half_life_s: number;
+  /** rates are planned higher by this factor */
+  headroom: number;
+  /** least time before a plan for more requests */
+  grow_dwell_s: number;
+  /** least time before a plan for fewer requests */
+  shrink_dwell_s: number;
+  /** rate, SLO, priority by model */
+  models: Record<string, unknown>;
+};
+
+/** The file format "gpulet-problem/1". `max_gpulets` null: any number. */
+export type ServingProblemAnswer = {
+  format: string;
+  devices: number;
+  capacity: number;
+  models: ServingDemand[];
+  max_gpulets: number | null;
+};
+
+/** Shares of the device: `reserved` of it for models, what the plan takes, the `most` there may be, what is left
+ * `beside_cameras`, what is measured with, and what the front takes beyond its share. */
+export type ServingShare = {
+  reserved: number;
+  planned: number;
+  most: number;
+  beside_cameras: number;
+  measuring: number;
+  front_more: number;
+};
+
+/** A login in a browser; `current`: the one that asks. */
+export type SessionAnswer = {
+  id: string;
+  user: string;
+  address: string;
+  agent: string;
+  created_utc_s: number;
+  last_used_utc_s: number;
+  expires_utc_s: number;
+  current: boolean;
+};
+
+/** Whether there is no admin yet, and whether whoever asks is known. */
+export type SetupAnswer = {
+  open: boolean;
+  logged_in: boolean;
+};
+
+/** A part of the device; "others": cameras that the reader may not see. */
+export type ShareAnswer = {
+  kind: "inference" | "retraining" | "profiling" | "golden" | "serving" | "front" | "control" | "others";
+  camera: string | null;
+  config: string | null;
+  share: number;
+};
+
+/** How shares of the device are kept. `units`: cores or SMs behind share 1; `step` None: any size. */
+export type ShareKindAnswer = {
+  kind: "mps" | "mps+green" | "cgroup" | "cgroup+coop" | "coop";
+  device: string;
+  enforced: "reserve" | "cap" | "coop";
+  resize: "live" | "respawn";
+  min_share: number;
+  step: number | null;
+  units: number;
+  oversubscribe: boolean;
+  memory_limit: boolean;
+  fault_domain: "worker" | "device";
+  evidence: string;
+};
+
+/** What a camera holds of the device: for answers (as `lambda` says) and for its retraining (`config`). */
+export type SharesOfCamera = {
+  inference: number;
+  retraining: number;
+  config: string | null;
+  lambda: string | null;
+};
+
+/** A camera now. Counters run since its worker started. */
+export type StateOfCamera = {
+  camera: string;
+  state: "connecting" | "live" | "stalled" | "reconnecting" | "refused" | "stopped";
+  fault: "unreachable" | "refused" | "not_found" | "silent" | "frozen" | "ended" | "damaged" | "unsupported" | null;
+  message: string;
+  since_utc_s: number;
+  frames_decoded: number;
+  frames_damaged: number;
+  frames_replaced: number;
+  packets_dropped: number;
+  connects: number;
+  stalls: number;
+  fps: number;
+  delay_s: number;
+  /** Pixels. */
+  width: number;
+  /** Pixels. */
+  height: number;
+  codec: string;
+  retry_in_s: number;
+  freezes: number;
+  attempts_hanging: number;
+  model_version: string;
+  frozen_version: string;
+  share: number;
+  lambda: LambdaAnswer | null;
+  /** Realised in the window that was measured last. */
+  accuracy: number | null;
+  /** That of the first student, left alone. */
+  frozen_accuracy: number | null;
+  /** That of the published detector that the student began as, left alone. */
+  download_accuracy: number | null;
+  student: string;
+  answers: number;
+  stale_answers: number;
+  answers_per_s: number;
+  inference_ms: number;
+  /** What is wrong with recording; empty: nothing. */
+  recorder: string;
+  /** By what was lost; empty before the worker has told anything. */
+  losses: Record<string, number>;
+};
+
+/** A stretch of constant shares, in seconds after the window's start. */
+export type StretchAnswer = {
+  start_s: number;
+  end_s: number;
+  plan: number | null;
+  phase: "preparing" | "running";
+  shares: ShareAnswer[];
+};
+
+/** The camera's small model. */
+export type StudentSettings = {
+  architecture: "ssdlite_mobilenet_v3" | "resnet18" | "mobilenet_v2" | "shufflenet_v2" | null;
+  /** pixels; 0: the architecture's usual size */
+  input_height: number;
+  /** pixels; 0: the architecture's usual size */
+  input_width: number;
+  /** channel multiplier where the architecture allows it */
+  width: number;
+  /** hidden layer before the output; 0: none */
+  last_layer_width: number;
+  /** file of a student to start from; empty: as published, or random weights */
+  weights: string;
+  /** a shipped name (yolox_nano) or a YAML file; empty: the site's student */
+  model: string;
+  /** camera class -> classes of the published detector; not named: as in the camera's class_map */
+  class_map: Record<string, string[]>;
+};
+
+/** Devices, shares, workers, disk, losses and versions (by what runs). */
+export type SystemAnswer = {
+  site: string;
+  utc_s: number;
+  started_utc_s: number;
+  health: BoxHealth;
+  devices: DeviceAnswer[];
+  notes: string[];
+  shares: SystemShares;
+  workers: SystemWorker[];
+  disk: SystemDisk;
+  losses: Loss[];
+  versions: Record<string, string>;
+};
+
+/** The disk of the data folder. `sizes` null: the database is away. */
+export type SystemDisk = {
+  free_bytes: number;
+  total_bytes: number;
+  folder: string;
+  low: boolean;
+  low_bytes: number;
+  sizes: DiskSizes | null;
+  retention: RetentionSettings;
+  recording: RecordingSettings;
+  retained: Retained;
+};
+
+/** The share kind in force, what it promises, and what is kept. */
+export type SystemShares = {
+  kind: "mps" | "mps+green" | "cgroup" | "cgroup+coop" | "coop";
+  device: string;
+  enforced: "reserve" | "cap" | "coop";
+  resize: "live" | "respawn";
+  min_share: number;
+  step: number | null;
+  units: number;
+  oversubscribe: boolean;
+  memory_limit: boolean;
+  fault_domain: "worker" | "device";
+  evidence: string;
+  promise: string;
+  limits: string[];
+  kept: KeptShares;
+};
+
+/** A worker with shares asked, granted and used in this window (or null) and its memory. `camera`: the one that it
+ * works for alone. */
+export type SystemWorker = {
+  name: string;
+  role: string;
+  kind: string;
+  camera: string | null;
+  state: string;
+  pid: number | null;
+  share: number;
+  restarts: number;
+  respawns: number;
+  last_error: string;
+  messages_lost: number;
+  asked: number | null;
+  granted: number | null;
+  used: number | null;
+  memory_bytes: number | null;
+};
+
+/** What was journaled since the start: `events` and `workers_lost` by kind; by camera outcomes of retrainings,
+ * and device seconds of those that ended. */
+export type TallyAnswer = {
+  events: Record<string, number>;
+  cameras: Record<string, Record<string, number>>;
+  retraining_device_s: Record<string, number>;
+  workers_lost: Record<string, number>;
+  retention: Retained;
+};
+
+/** An API token; `prefix` is how it begins. */
+export type TokenAnswer = {
+  id: string;
+  name: string;
+  user: string;
+  role: "viewer" | "operator" | "admin";
+  cameras: string[] | null;
+  prefix: string;
+  created_utc_s: number;
+  expires_utc_s: number | null;
+  last_used_utc_s: number | null;
+};
+
+/** True accuracy of student and teacher in one window (edge.core.truth.TrueAccuracy). */
+export type TruthEstimate = {
+  student: TruthInterval;
+  teacher: TruthInterval;
+  difference: TruthInterval;
+  confidence: number;
+  method: string;
+  frames: number;
+  objects: number;
+  answers: number;
+  unsure: number;
+  contradicted: number;
+  questions: number;
+  power: Record<string, number>;
+  teacher_worse: boolean;
+};
+
+/** A true F1 (or a difference of two) with its interval; `more_to_halve`: answers that would halve it. */
+export type TruthInterval = {
+  value: number;
+  low: number;
+  high: number;
+  more_to_halve: number | null;
+};
+
+/** The newest estimate and what is asked. `detection` false: the camera classifies, nothing is asked; `asking`: the
+ * window asked about, with `answers` so far; `enough`: answers after which a newer window is begun. */
+export type TruthOfCamera = {
+  camera: string;
+  detection: boolean;
+  window: number | null;
+  estimate: TruthEstimate | null;
+  asking: number | null;
+  answers: number;
+  answers_needed: number;
+  enough: number;
+  findings: FindingAnswer[];
+  history: TruthOfWindow[];
+};
+
+/** A window's estimate. */
+export type TruthOfWindow = {
+  window: number;
+  estimate: TruthEstimate;
+};
+
+/** Shares of a worker since the window began: asked, granted and used; `device_seconds` of device time in `wall_s`
+ * seconds; fractions of the time in which it was held back or waited. */
+export type UsageNow = {
+  worker: string;
+  activity: string;
+  camera: string | null;
+  asked: number;
+  granted: number;
+  used_share: number;
+  device_seconds: number;
+  wall_s: number;
+  throttled_fraction: number;
+  visible_units: number | null;
+  given_share: number | null;
+  waited_fraction: number;
+  demand_limited: boolean;
+  running: boolean;
+};
+
+/** The share of a worker over an accounting period: asked, granted, used; device and wall seconds. */
+export type UsageRecord = {
+  id: number;
+  window: number;
+  at_utc_s: number;
+  worker: string;
+  role: string;
+  camera: string | null;
+  asked: number;
+  granted: number;
+  used: number;
+  device_seconds: number;
+  wall_s: number;
+  throttled_fraction: number;
+};
+
+/** The share of a worker in the window, by what it did. */
+export type UsedShare = {
+  worker: string;
+  kind: "inference" | "retraining" | "profiling" | "golden" | "serving" | "front" | "control" | "others";
+  camera: string | null;
+  asked: number;
+  granted: number;
+  used: number;
+  device_seconds: number;
+  wall_s: number;
+  throttled_fraction: number;
+};
+
+/** A user. */
+export type UserAnswer = {
+  name: string;
+  role: "viewer" | "operator" | "admin";
+  cameras: string[] | null;
+  disabled: boolean;
+  must_change: boolean;
+  created_utc_s: number;
+  last_login_utc_s: number | null;
+};
+
+/** A version of a camera's student. `spec` is edge.core.configs.StudentSpec as JSON; `frames`: labelled frames that
+ * it was trained on; `blob_kept` false: retention deleted the weights, the record is left. */
+export type VersionAnswer = {
+  id: string;
+  camera: string;
+  blob: string;
+  spec: Record<string, unknown>;
+  parent: string | null;
+  window: number | null;
+  config: string | null;
+  scores: Record<string, number>;
+  state: "candidate" | "promoted" | "rejected" | "retired" | "rolled_back";
+  decided_by: string;
+  reason: string;
+  pinned: boolean;
+  created_utc_s: number;
+  frames: number;
+  gpu_seconds: number;
+  blob_kept: boolean;
+};
+
+/** A receiver's settings and state. */
+export type WebhookAnswer = {
+  /** lower-case name */
+  id: string;
+  enabled: boolean;
+  /** http:// or https://; redirects are not followed */
+  url: string;
+  kinds: ("alarm" | "object")[];
+  /** empty: all */
+  phases: ("new" | "update" | "end")[];
+  /** empty: all */
+  cameras: string[];
+  /** of alarms; empty: all */
+  severities: ("info" | "warning" | "critical")[];
+  /** signs each POST; env:NAME, file:/path[#key] or secret:NAME */
+  secret_from: string;
+  /** certificates to trust (PEM); empty: the system's */
+  ca_file: string;
+  /** also to 169.254.0.0/16 and fe80::/10, where clouds hand out credentials */
+  link_local: boolean;
+  /** for one POST with its answer */
+  timeout_s: number;
+  /** of a message that is answered with an error */
+  max_tries: number;
+  queue: QueueSettings;
+  state: OutputState;
+};
+
+/** What another policy would have planned. `plan` is the file "retrain-infer-plan/1". */
+export type WhatIfAnswer = {
+  policy: string;
+  plan: Record<string, unknown>;
+  objective: number;
+  original_policy: string;
+  original_objective: number;
+  comparison: ComparedPlans;
+};
+
+/** A window. `settings` are the retraining settings that were in force; `details` are of all cameras together. */
+export type WindowAnswer = {
+  id: number;
+  start_utc_s: number;
+  length_s: number;
+  policy: string;
+  settings: Record<string, unknown>;
+  open: boolean;
+  closed_utc_s: number | null;
+  outcome: "open" | "completed" | "interrupted" | "aborted";
+  details: Record<string, unknown>;
+  cameras: WindowRow[];
+};
+
+/** Objects per class that teacher and student saw in a window's labelled pictures. */
+export type WindowClasses = {
+  window: number;
+  start_utc_s: number | null;
+  frames: number;
+  teacher: Record<string, number>;
+  student: Record<string, number>;
+};
+
+/** The retraining window that is open. */
+export type WindowNow = {
+  number: number;
+  start_utc_s: number;
+  end_utc_s: number;
+  length_s: number;
+  phase: string;
+};
+
+/** What became of one camera in one window. `realised`: of the answers really given, `frozen`: of the first student
+ * in shadow; `losses` by what was lost. */
+export type WindowRow = {
+  window: number;
+  camera: string;
+  model_version: string | null;
+  realised: MeasuredAccuracy | null;
+  frozen: MeasuredAccuracy | null;
+  frames_sampled: number;
+  frames_labelled: number;
+  objects_labelled: number;
+  labelling_delay_s: number | null;
+  profiling_delay_s: number | null;
+  losses: Record<string, number>;
+  manifest: string | null;
+  picture_bytes: number;
+  pictures_dropped: boolean;
+  details: Record<string, unknown>;
+};
+
+/** A window with everything recorded of it, oldest first in each list. */
+export type WindowStory = {
+  window: WindowAnswer;
+  plans: PlanAnswer[];
+  profiles: ProfileAnswer[];
+  jobs: JobAnswer[];
+  usage: UsageRecord[];
+  costs: CostAnswer[];
+};
+
+/** A window's estimate with its number. */
+export type WindowTruth = {
+  student: TruthInterval;
+  teacher: TruthInterval;
+  difference: TruthInterval;
+  confidence: number;
+  method: string;
+  frames: number;
+  objects: number;
+  answers: number;
+  unsure: number;
+  contradicted: number;
+  questions: number;
+  power: Record<string, number>;
+  teacher_worse: boolean;
+  window: number;
+};
+
+/** A worker process. Counters run since it was started first. */
+export type WorkerNow = {
+  name: string;
+  role: string;
+  kind: string;
+  camera: string | null;
+  state: string;
+  pid: number | null;
+  share: number;
+  restarts: number;
+  respawns: number;
+  last_error: string;
+  messages_lost: number;
+};
+
+/** A named part of a camera's picture. */
+export type ZoneSettings = {
+  /** lower-case name */
+  name: string;
+  /** [x, y] in fractions of the picture; closed by itself */
+  polygon: [number, number][];
+  /** only objects of these classes count; empty: all */
+  classes: string[];
+};

@@ -1,0 +1,89 @@
+"""Writes `web/frontend/src/answers.ts`, the page's types of what REST answers, from `edge.appliance.answers`:
+`python -m web.page_types`. A test fails when the file is not as this would write it."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import pkgutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import BaseModel, TypeAdapter
+
+from edge.appliance import answers
+from edge.appliance.answers.marks import STRICT
+from edge.appliance.model_files import KnownFiles
+
+FILE: Final = Path(__file__).parent / "frontend" / "src" / "answers.ts"
+_HEAD: Final = """/** What REST answers. Made from edge/appliance/answers by `python -m web.page_types`, never by hand.
+ * Times are UTC epoch seconds, shares fractions of one device, accuracies 0-1, boxes fractions of the picture. */
+"""
+_PLAIN: Final = {"string": "string", "integer": "number", "number": "number", "boolean": "boolean", "null": "null"}
+
+
+def typescript() -> str:
+    """The whole file."""
+    found = [(kind, "serialization", TypeAdapter(kind)) for kind in _kinds()]
+    _, schema = TypeAdapter.json_schemas(found, by_alias=True)  # type: ignore[arg-type]
+    parts = sorted(schema["$defs"].items())
+    return "\n".join([_HEAD, *(_declared(name, part) for name, part in parts)])
+
+
+def _kinds() -> Iterator[Any]:
+    yield KnownFiles
+    for module in pkgutil.iter_modules(answers.__path__):
+        inside = importlib.import_module(f"{answers.__name__}.{module.name}")
+        for kind in vars(inside).values():
+            if not isinstance(kind, type) or kind.__module__ != inside.__name__:
+                continue
+            if getattr(kind, "__pydantic_config__", None) is STRICT or issubclass(kind, BaseModel):
+                yield kind
+
+
+def _declared(name: str, schema: Mapping[str, Any]) -> str:
+    if "properties" not in schema:
+        return f"{_comment(schema, '')}export type {name} = {_type(schema)};\n"
+    # An answer has all of its fields, those with defaults too.
+    lines = [f"{_comment(part, '  ')}  {field}: {_type(part)};" for field, part in schema["properties"].items()]
+    return f"{_comment(schema, '')}export type {name} = {{\n" + "\n".join(lines) + "\n};\n"
+
+
+def _comment(schema: Mapping[str, Any], indent: str) -> str:
+    words = str(schema.get("description", "")).replace("*/", "").split("\n")
+    lines = [line.strip() for line in words if line.strip()]
+    if not lines:
+        return ""
+    return f"{indent}/** " + f"\n{indent} * ".join(lines) + " */\n"
+
+
+def _type(schema: Mapping[str, Any]) -> str:
+    if "$ref" in schema:
+        return str(schema["$ref"]).rpartition("/")[2]
+    if "const" in schema:
+        return json.dumps(schema["const"])
+    if "enum" in schema:
+        return " | ".join(json.dumps(v) for v in schema["enum"])
+    for several in ("anyOf", "oneOf"):
+        if several in schema:
+            return " | ".join(dict.fromkeys(_type(s) for s in schema[several]))
+    kind = schema.get("type")
+    if kind == "array":
+        if "prefixItems" in schema:
+            return "[" + ", ".join(_type(s) for s in schema["prefixItems"]) + "]"
+        inner = _type(schema.get("items", {}))
+        return f"({inner})[]" if " | " in inner else f"{inner}[]"
+    if kind == "object":
+        values = schema.get("additionalProperties")
+        return f"Record<string, {_type(values) if isinstance(values, dict) else 'unknown'}>"
+    return _PLAIN.get(str(kind), "unknown")
+
+
+def main() -> None:
+    """Write the file."""
+    FILE.write_text(typescript(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
