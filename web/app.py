@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from fastapi import APIRouter, Depends, FastAPI
+from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import PlainTextResponse
 from fastapi.routing import APIRoute, iter_route_contexts
@@ -18,10 +18,11 @@ from edge.appliance.service import ApplianceService
 from web import bodies, errors
 from web.auth import Auth
 from web.errors import Json
-from web.examples.errors import ERROR_SCHEMA, INVALID, UNAVAILABLE
+from web.examples.errors import ERROR_SCHEMA
 from web.guard import Guard
 from web.hosts import Hosts
-from web.parts import Ending, known_parameters
+from web.parts import Ending
+from web.rest_router import PREFIX
 from web.routes import access as doors
 from web.routes import (
     alarms,
@@ -43,7 +44,6 @@ from web.routes import (
     windows,
 )
 
-PREFIX = "/api/v1"
 #: Where the build puts the page.
 STATIC = Path(__file__).parent / "static"
 
@@ -100,7 +100,6 @@ def create_app(
     errors.install(app)
     app.add_middleware(Auth, web=app, access=access, closing=closing)
     app.add_middleware(Guard, hosts=hosts)
-    api = APIRouter(prefix=PREFIX, responses=_errors(), dependencies=[Depends(known_parameters)])
     routes = (
         doors,
         state,
@@ -119,12 +118,11 @@ def create_app(
         system,
         check,
     )
+    # As they are, not by include_router, which would make all of them (and the schemas of what they answer) anew.
     for module in routes:
-        api.include_router(module.router)
-    app.include_router(api)
-    app.include_router(state.probes)
-    app.include_router(metrics.router)
-    app.include_router(live.router, prefix=PREFIX)
+        app.router.routes.extend(module.router.routes)
+    for router in (state.probes, metrics.router, live.router):
+        app.router.routes.extend(router.routes)
     if (static / "index.html").is_file():
         app.mount("/", _Page(directory=static, html=True), name="page")
     else:
@@ -136,20 +134,6 @@ def create_app(
 async def _no_page() -> PlainTextResponse:
     text = f"Magpie is running. Its page was not built (pip install builds it); REST is at {PREFIX}/openapi.json\n"
     return PlainTextResponse(text, headers={"cache-control": "no-cache"})
-
-
-def _errors() -> dict[int | str, dict[str, Any]]:
-    reference = {"schema": {"$ref": "#/components/schemas/Error"}}
-    return {
-        "4XX": {
-            "description": "the request cannot be done; `error` says why",
-            "content": {"application/json": reference | {"example": INVALID}},
-        },
-        "5XX": {
-            "description": "the appliance cannot do it now; `error` says why",
-            "content": {"application/json": reference | {"example": UNAVAILABLE}},
-        },
-    }
 
 
 def _openapi(app: FastAPI) -> dict[str, Any]:

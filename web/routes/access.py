@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import Depends, Path, Query, Request, Response
 
 from edge.access.access import Access
 from edge.access.credentials import csrf_token
@@ -38,8 +38,9 @@ from web.access_bodies import (
 from web.auth import session_cookie
 from web.examples import access as examples
 from web.parts import Body, Caller, Service, Who, example, takes, visit_of
+from web.rest_router import rest_router
 
-router = APIRouter(tags=["access"])
+router = rest_router("access")
 
 
 async def _access(request: Request) -> Access:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Query, Response
+from fastapi import Depends, Path, Query, Response
 
 from edge.appliance.alarms_service import AlarmsService
 from edge.appliance.answers.alarms import AlarmAnswer, ObjectAnswer
@@ -15,8 +15,9 @@ from edge.settings import RuleSettings
 from web import limits
 from web.examples import alarms as examples
 from web.parts import Body, Caller, Service, Who, example, seen, takes
+from web.rest_router import rest_router
 
-router = APIRouter(tags=["alarms"])
+router = rest_router("alarms")
 
 _CAMERA = r"^[a-z0-9][a-z0-9_-]{0,62}$"
 _JPEG: dict[int | str, dict[str, Any]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Response
+from fastapi import Query, Response
 from fastapi.responses import StreamingResponse
 
 from edge.appliance.answers.cameras import CameraAnswer, CameraTest
@@ -13,8 +13,9 @@ from edge.appliance.service import ApplianceService
 from web import limits
 from web.examples import cameras as examples
 from web.parts import Body, Caller, CameraId, Closing, Service, Who, example, takes, until_closing
+from web.rest_router import rest_router
 
-router = APIRouter(prefix="/cameras", tags=["cameras"])
+router = rest_router("cameras", "/cameras")
 
 _JPEG: dict[int | str, dict[str, Any]] = {
     200: {"description": "one JPEG", "content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}}}

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-from fastapi import APIRouter
-
 from edge.appliance.model_files import KnownFiles
 from web.examples import catalogue as examples
 from web.parts import Service, example
+from web.rest_router import rest_router
 
-router = APIRouter(tags=["models"])
+router = rest_router("models")
 
 
 @router.get("/models/catalogue", responses=example(examples.CATALOGUE))

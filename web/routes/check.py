@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Path
+from fastapi import Path
 
 from edge.access.secrets import check_secret
 from edge.appliance.answers.read import read
@@ -27,8 +27,9 @@ from web.access_bodies import NewToken, parse_private
 from web.errors import body_of
 from web.examples import check as examples
 from web.parts import Body, example
+from web.rest_router import rest_router
 
-router = APIRouter(prefix="/check", tags=["state"])
+router = rest_router("state", "/check")
 
 _Body = dict[str, Any]
 Kind = Literal["camera", "retraining", "rule", "serving", "admission", "mqtt", "webhook", "user", "token", "secret"]

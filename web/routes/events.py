@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from fastapi.responses import StreamingResponse
 
 from edge.appliance.answers.events import JournalEntry
@@ -18,8 +18,9 @@ from web import limits
 from web.errors import finite
 from web.examples import events as examples
 from web.parts import Caller, Closing, Service, example, until_closing
+from web.rest_router import rest_router
 
-router = APIRouter(prefix="/events", tags=["events"])
+router = rest_router("events", "/events")
 
 #: A comment line after so long without an event, so that proxies keep the stream and a dead reader is noticed.
 _PAUSE_S = 15.0

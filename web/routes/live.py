@@ -23,8 +23,9 @@ from edge.settings import parse
 from web.bodies import LiveRequest
 from web.errors import body_of, finite
 from web.parts import Ending, caller_of, closing_of, parse_object, seen, service_of, until_closing
+from web.rest_router import PREFIX
 
-router = APIRouter()
+router = APIRouter(prefix=PREFIX)
 
 
 def message(picture: LivePicture) -> bytes:

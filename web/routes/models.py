@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-from fastapi import APIRouter
-
 from edge.appliance.answers.models import VersionAnswer
 from edge.appliance.service import ApplianceService
 from edge.core.access import Principal
@@ -14,8 +12,9 @@ from edge.settings import parse
 from web.bodies import RollBack
 from web.examples import models as examples
 from web.parts import Body, Caller, CameraId, Service, VersionId, Who, example, takes
+from web.rest_router import rest_router
 
-router = APIRouter(tags=["models"])
+router = rest_router("models")
 
 
 @router.get("/cameras/{camera}/models", responses=example([examples.MODEL]))

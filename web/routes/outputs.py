@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import Depends, Path, Query, Request, Response
 
 from edge.appliance.answers.outputs import DeadLetterAnswer, OutputsAnswer, OutputTest, WebhookAnswer
 from edge.appliance.outputs_service import OutputsService
 from web.examples import outputs as examples
 from web.parts import Body, Service, Who, example, json_object, takes
+from web.rest_router import rest_router
 
-router = APIRouter(prefix="/outputs", tags=["outputs"])
+router = rest_router("outputs", "/outputs")
 
 
 async def _outputs(service: Service) -> OutputsService:

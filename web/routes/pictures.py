@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Response
+from fastapi import Path, Query, Response
 
 from edge.appliance.answers.pictures import DisagreementAnswer, WindowClasses
 from web.examples import pictures as examples
 from web.parts import Caller, CameraId, Service, WindowNumber, example, seen
+from web.rest_router import rest_router
 
-router = APIRouter(prefix="/cameras/{camera}", tags=["cameras"])
+router = rest_router("cameras", "/cameras/{camera}")
 
 _JPEG: dict[int | str, dict[str, Any]] = {
     200: {"description": "one JPEG", "content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}}}

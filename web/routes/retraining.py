@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
-
 from edge.appliance.answers.retraining import LearningAnswer, RetrainingAnswer
 from web.examples import retraining as examples
 from web.parts import Body, Service, Who, example, takes
+from web.rest_router import rest_router
 
-router = APIRouter(prefix="/retraining", tags=["retraining"])
+router = rest_router("retraining", "/retraining")
 
 
 @router.get("", responses=example(examples.RETRAINING))

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter
-
 from edge.settings import site_schema
 from web.parts import example
+from web.rest_router import rest_router
 
-router = APIRouter(prefix="/schema", tags=["state"])
+router = rest_router("state", "/schema")
 
 
 @router.get("/site", responses=example({"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object"}))

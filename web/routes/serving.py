@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
-
 from edge.appliance.answers.serving import AdmissionAnswer, Serving
 from web import limits
 from web.examples import serving as examples
 from web.parts import Body, Caller, Service, Who, example, takes
+from web.rest_router import rest_router
 
-router = APIRouter(tags=["serving"])
+router = rest_router("serving")
 
 
 @router.get("/serving", responses=example(examples.SERVING))

@@ -10,11 +10,13 @@ from edge.appliance.answers.state import Alive, BoxHealth, Doctor, OpenHealth, O
 from edge.appliance.service import ApplianceService
 from edge.core.access import Principal
 from web import limits
+from web.errors import Json
 from web.examples import state as examples
 from web.parts import Caller, Service, example, visit_of
+from web.rest_router import rest_router
 
-probes = APIRouter(tags=["health"])
-router = APIRouter(tags=["state"])
+probes = APIRouter(tags=["health"], default_response_class=Json)
+router = rest_router("state")
 
 
 @probes.get("/livez", responses=example({"live": True}))

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 
 from edge.appliance.answers.system import LogAnswer, SystemAnswer
 from web import limits
 from web.examples import system as examples
 from web.parts import Caller, Service, example
+from web.rest_router import rest_router
 
-router = APIRouter(tags=["state"])
+router = rest_router("state")
 
 Level = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
 

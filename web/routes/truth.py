@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Path, Query, Response
+from fastapi import Depends, Path, Query, Response
 
 from edge.appliance.answers.truth import ImportedLabels, QuestionsAnswer, TruthOfCamera
 from edge.appliance.truth_service import TruthService
 from web.examples import truth as examples
 from web.parts import Body, Caller, CameraId, Service, Who, WindowNumber, example, seen, takes
+from web.rest_router import rest_router
 
-router = APIRouter(prefix="/cameras/{camera}/truth", tags=["cameras"])
+router = rest_router("cameras", "/cameras/{camera}/truth")
 
 _JPEG: dict[int | str, dict[str, Any]] = {
     200: {"description": "one JPEG", "content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}}}

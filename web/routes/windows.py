@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 
 from edge.appliance.answers.windows import ExplainedWindow, WhatIfAnswer, WindowAnswer, WindowStory
 from edge.settings import parse
@@ -13,8 +13,9 @@ from web import limits
 from web.bodies import WhatIf
 from web.examples import windows as examples
 from web.parts import Body, Caller, Service, WindowNumber, example, takes
+from web.rest_router import rest_router
 
-router = APIRouter(prefix="/windows", tags=["windows"])
+router = rest_router("windows", "/windows")
 
 
 @router.get("", responses=example([examples.WINDOW]))

@@ -25,7 +25,13 @@ class LambdaAnswer:
 
 @answer
 class StateOfCamera:
-    """A camera now. Counters run since its worker started."""
+    """A camera now. Counters run since its worker started.
+
+    `width` and `height` in pixels. `accuracy`: realised in the window that was measured last; `frozen_accuracy`: that
+    of the first student, left alone; `download_accuracy`: that of the published detector that the student began as,
+    left alone. `recorder`: what recording lacks (empty: nothing). `losses` by what was lost (empty: the worker has not
+    reported yet).
+    """
 
     camera: Whose[str]
     state: Shown[CameraState]
@@ -41,9 +47,7 @@ class StateOfCamera:
     fps: Shown[float]
     delay_s: Shown[float]
     width: Shown[int]
-    """Pixels."""
     height: Shown[int]
-    """Pixels."""
     codec: Shown[str]
     retry_in_s: Shown[float]
     freezes: Shown[int]
@@ -53,20 +57,15 @@ class StateOfCamera:
     share: Shown[float]
     lambda_: Annotated[Shown[LambdaAnswer | None], Field(alias="lambda")]
     accuracy: Shown[float | None]
-    """Realised in the window that was measured last."""
     frozen_accuracy: Shown[float | None]
-    """That of the first student, left alone."""
     download_accuracy: Shown[float | None]
-    """That of the published detector that the student began as, left alone."""
     student: Shown[str]
     answers: Shown[int]
     stale_answers: Shown[int]
     answers_per_s: Shown[float]
     inference_ms: Shown[float]
     recorder: Shown[str]
-    """What is wrong with recording; empty: nothing."""
     losses: Shown[Mapping[str, int]]
-    """By what was lost; empty before the worker has told anything."""
 
 
 @answer

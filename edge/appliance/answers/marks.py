@@ -53,7 +53,6 @@ BoxAnswer = tuple[float, float, float, float]
 STRICT = ConfigDict(
     extra="forbid",
     json_schema_serialization_defaults_required=True,
-    use_attribute_docstrings=True,
 )
 
 

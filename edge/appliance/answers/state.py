@@ -211,7 +211,7 @@ class ServingNow:
 
 @answer
 class Overview:
-    """Window, shares, cameras, running retrainings, complaints and losses now."""
+    """Window, shares, cameras, running retrainings, complaints, losses now. `serving`: null where nothing is served."""
 
     site: Shown[str]
     utc_s: Shown[float]
@@ -224,7 +224,6 @@ class Overview:
     profiling_share: Shown[float]
     control_share: Shown[float]
     serving: Shown[ServingNow | None]
-    """Null where nothing is served."""
     usage: Shown[tuple[UsageNow, ...]]
     cameras: Shown[tuple[OverviewCamera, ...]]
     jobs: Shown[tuple[JobNow, ...]]

@@ -820,7 +820,7 @@ export type OutputsAnswer = {
   message: string;
 };
 
-/** Window, shares, cameras, running retrainings, complaints and losses now. */
+/** Window, shares, cameras, running retrainings, complaints, losses now. `serving`: null where nothing is served. */
 export type Overview = {
   site: string;
   utc_s: number;
@@ -832,7 +832,6 @@ export type Overview = {
   golden_share: number;
   profiling_share: number;
   control_share: number;
-  /** Null where nothing is served. */
   serving: ServingNow | null;
   usage: UsageNow[];
   cameras: OverviewCamera[];
@@ -1267,7 +1266,11 @@ export type SharesOfCamera = {
   lambda: string | null;
 };
 
-/** A camera now. Counters run since its worker started. */
+/** A camera now. Counters run since its worker started.
+ * `width` and `height` in pixels. `accuracy`: realised in the window that was measured last; `frozen_accuracy`: that
+ * of the first student, left alone; `download_accuracy`: that of the published detector that the student began as,
+ * left alone. `recorder`: what recording lacks (empty: nothing). `losses` by what was lost (empty: the worker has not
+ * reported yet). */
 export type StateOfCamera = {
   camera: string;
   state: "connecting" | "live" | "stalled" | "reconnecting" | "refused" | "stopped";
@@ -1282,9 +1285,7 @@ export type StateOfCamera = {
   stalls: number;
   fps: number;
   delay_s: number;
-  /** Pixels. */
   width: number;
-  /** Pixels. */
   height: number;
   codec: string;
   retry_in_s: number;
@@ -1294,20 +1295,15 @@ export type StateOfCamera = {
   frozen_version: string;
   share: number;
   lambda: LambdaAnswer | null;
-  /** Realised in the window that was measured last. */
   accuracy: number | null;
-  /** That of the first student, left alone. */
   frozen_accuracy: number | null;
-  /** That of the published detector that the student began as, left alone. */
   download_accuracy: number | null;
   student: string;
   answers: number;
   stale_answers: number;
   answers_per_s: number;
   inference_ms: number;
-  /** What is wrong with recording; empty: nothing. */
   recorder: string;
-  /** By what was lost; empty before the worker has told anything. */
   losses: Record<string, number>;
 };
 
