@@ -9,21 +9,16 @@ says of accuracies is corrected to what the window will show (scheduler.learning
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import singledispatchmethod
 
 from edge.core import events as ev
-from edge.core.learning import Correction, Promise
-from edge.core.plan_basis import PlanRequest
 from edge.core.plan_causes import PlanCause
 from edge.core.profiles import InferenceProfile, RetrainingProfile
-from edge.core.window import RetrainingOption, StreamProblem, WindowPlan, WindowProblem
-from scheduler.learning.promise import corrected
-from scheduler.window_group import WindowGroup
-
-#: (policy name, problem, plan in force or None, seconds since it was made) -> the plan to follow
-PlanFunction = Callable[[PlanRequest], WindowPlan]
+from edge.core.window import RetrainingOption, WindowPlan, WindowProblem
+from scheduler.controller_state import CameraView, ControllerState, Job
+from scheduler.window_planning import MakePlan, PlanFunction, PlanMade, PlanNotMade, PlanQuestion, made_plan
 
 #: Labels and profiles shall be ready by this part of a window; a little before it profilers hand in what they have.
 READY_PART, HAND_IN_PART, LAST_PART = 0.15, 0.115, 0.14
@@ -37,65 +32,8 @@ PROGRESS_TOLERANCE = 0.3
 REPLAN_DWELL = 0.05
 #: What is taken to be left of a retraining that is later than planned, as a part of its work.
 LATE_PART = 0.1
-#: The models that a window ends with serve in the next until it has retrained: for about this part of a window.
-CARRY = 0.5
-
-
-@dataclass(frozen=True)
-class CameraView:
-    """What the controller knows of a camera. `accuracy` is that of the model in force, before the inference factor;
-    `measured` that of the model that the window began with (None: as `accuracy`), from which `correction` counts."""
-
-    accuracy: float
-    inference: InferenceProfile
-    every_kth_window: int = 1
-    retraining: bool = True
-    measured: float | None = None
-    correction: Correction | None = None
-
-    def measured_anew(self, accuracy: float) -> CameraView:
-        """As measured at a boundary: before any retraining of the window."""
-        return replace(self, accuracy=accuracy, measured=accuracy)
-
-
-@dataclass(frozen=True)
-class Job:
-    """A running retraining. `work_done` is in GPU-seconds at full share; `since_s` is when this share began."""
-
-    id: str
-    camera: str
-    option: RetrainingOption
-    share: float
-    since_s: float
-    work_at_since: float = 0.0
-    work_done: float = 0.0
-    last_report_s: float = 0.0
-
-
-@dataclass
-class ControllerState:
-    """All volatile state; touched by `WindowController.handle` only."""
-
-    settings: ev.WindowSettingsChanged
-    num_gpus: float
-    pending_settings: ev.WindowSettingsChanged | None = None
-    cameras: dict[str, CameraView] = field(default_factory=dict)
-    window: int = 0
-    window_start_s: float = 0.0
-    retraining_allowed: bool = True
-    phase: str = "idle"  # idle | preparing | running
-    awaiting_labels: set[str] = field(default_factory=set)
-    awaiting_profiles: set[str] = field(default_factory=set)
-    handed_in: bool = False
-    late: set[str] = field(default_factory=set)
-    options: dict[str, tuple[RetrainingOption, ...]] = field(default_factory=dict)
-    jobs: dict[str, Job] = field(default_factory=dict)
-    shares: dict[str, float] = field(default_factory=dict)
-    plan: WindowPlan | None = None
-    plan_number: int = 0
-    next_segment: int = 0
-    last_replan_s: float = 0.0
-    group: WindowGroup = field(default_factory=WindowGroup)
+#: Shares that add up to so much more than there is are rounded, not too many.
+_ROUNDING = 1e-4
 
 
 def option_from_profile(profile: RetrainingProfile) -> RetrainingOption:
@@ -119,9 +57,10 @@ def waiting_shares(num_gpus: float, cameras: Mapping[str, InferenceProfile]) -> 
 
 
 class WindowController:
-    """`handle(event) -> instructions`. `plan` is the policy by name: it must be a pure function."""
+    """`handle(event) -> instructions`. Plans are asked for by `MakePlan`, and come back as `PlanMade`; with `plan`, a
+    pure function, they are made at once, and nobody is asked."""
 
-    def __init__(self, settings: ev.WindowSettingsChanged, num_gpus: float, plan: PlanFunction) -> None:
+    def __init__(self, settings: ev.WindowSettingsChanged, num_gpus: float, plan: PlanFunction | None = None) -> None:
         self.state = ControllerState(settings=settings, num_gpus=num_gpus)
         self._plan = plan
 
@@ -142,6 +81,17 @@ class WindowController:
 
         Cameras must have joined before. `finished` have ended their retraining in this window already.
         """
+        return self._with_plans(self._restored(at_s, window, start_s, problem, plan, finished))
+
+    def _restored(
+        self,
+        at_s: float,
+        window: int,
+        start_s: float,
+        problem: WindowProblem | None,
+        plan: WindowPlan | None,
+        finished: frozenset[str],
+    ) -> list[ev.Instruction]:
         s = self.state
         s.window, s.window_start_s, s.phase, s.retraining_allowed = window, start_s, "running", True
         boundary = ev.ScheduleBoundary(start_s + s.settings.window_s, window, resumed=True)
@@ -154,9 +104,7 @@ class WindowController:
         if known != set(s.cameras) or finished:
             return [boundary, *self._replan(at_s, PlanCause("restarted"))]
         s.plan, s.plan_number = plan, s.plan_number + 1
-        elapsed = at_s - start_s
-        number = max((n for n, g in enumerate(plan.segments) if g.start_s <= elapsed), default=0)
-        return [boundary, *self._apply(number, at_s)]
+        return [boundary, *self._apply(self._segment_at(at_s), at_s)]
 
     # -- invariants
 
@@ -165,7 +113,7 @@ class WindowController:
         s = self.state
         assert s.phase in ("idle", "preparing", "running"), s.phase
         total = sum(s.shares.values()) + sum(j.share for j in s.jobs.values())
-        assert total <= s.num_gpus + 1e-4, f"shares add up to {total} of {s.num_gpus}"
+        assert total <= s.num_gpus + _ROUNDING + 1e-9, f"shares add up to {total} of {s.num_gpus}"
         assert all(v >= -1e-9 for v in s.shares.values()), s.shares
         assert set(s.jobs) <= set(s.cameras), "a retraining of a camera that is gone"
         assert all(c == j.camera for c, j in s.jobs.items())
@@ -176,7 +124,19 @@ class WindowController:
 
     def handle(self, event: ev.Event) -> list[ev.Instruction]:
         """Take one event in; returns what must be done, in order."""
-        return self._handle(event)
+        return self._with_plans(self._handle(event))
+
+    def _with_plans(self, orders: list[ev.Instruction]) -> list[ev.Instruction]:
+        if self._plan is None:
+            return orders
+        out: list[ev.Instruction] = []
+        for order in orders:
+            if isinstance(order, MakePlan):
+                asked = order.question
+                out += self.handle(PlanMade(asked.at_s, made_plan(asked, self._plan)))
+            else:
+                out.append(order)
+        return out
 
     @singledispatchmethod
     def _handle(self, event: ev.Event) -> list[ev.Instruction]:
@@ -190,7 +150,7 @@ class WindowController:
     @_handle.register
     def _(self, event: ev.CapacityChanged) -> list[ev.Instruction]:
         self.state.num_gpus = event.num_gpus
-        return self._replan(event.at_s, PlanCause("capacity_changed"))
+        return self._within_capacity() + self._replan(event.at_s, PlanCause("capacity_changed"))
 
     @_handle.register
     def _(self, event: ev.CamerasAlike) -> list[ev.Instruction]:
@@ -248,15 +208,15 @@ class WindowController:
         s.options.clear()
         s.late.clear()
         s.handed_in = False
-        s.plan = None
+        s.plan, s.asked, s.choosing = None, None, False
         s.group.end()
         out.append(ev.ScheduleBoundary(event.at_s + s.settings.window_s, s.window))
         s.awaiting_profiles.clear()
         s.awaiting_labels = set(s.cameras) if closed else set()
         s.phase = "preparing" if s.awaiting_labels else "running"
+        out += self._serve_only(event.at_s)
         if not s.awaiting_labels:
             return out + self._replan(event.at_s, PlanCause("first_window"))
-        out += self._serve_only(event.at_s)
         out += [ev.CloseSample(camera, closed) for camera in sorted(s.awaiting_labels)]
         out.append(ev.ScheduleHandIn(event.at_s + HAND_IN_PART * s.settings.window_s, s.window))
         out.append(ev.ScheduleDeadline(event.at_s + PREPARATION_LIMIT * s.settings.window_s, s.window))
@@ -345,7 +305,7 @@ class WindowController:
         enough = (
             expected > 0.1 * job.option.gpu_seconds and event.at_s - job.since_s > REPLAN_DWELL * s.settings.window_s
         )
-        rested = event.at_s - s.last_replan_s > REPLAN_DWELL * s.settings.window_s
+        rested = s.asked is None and event.at_s - s.last_replan_s > REPLAN_DWELL * s.settings.window_s
         # The worker's own fraction tells the true amount of work, so correct the total with it.
         if 0.05 < event.fraction < 1.0:
             total = job.work_done / event.fraction
@@ -389,8 +349,8 @@ class WindowController:
     @_handle.register
     def _(self, event: ev.SegmentDue) -> list[ev.Instruction]:
         s = self.state
-        if event.plan_number != s.plan_number or s.plan is None or s.phase != "running":
-            return []
+        if event.plan_number != s.plan_number or s.plan is None or s.phase != "running" or s.asked is not None:
+            return []  # what a plan that is being made says comes first
         segment = s.plan.segments[s.next_segment]
         for camera, job in s.jobs.items():
             allocation = segment.streams.get(camera)
@@ -433,80 +393,70 @@ class WindowController:
         s = self.state
         if s.phase != "preparing" or s.awaiting_labels or s.awaiting_profiles:
             return []
-        s.phase = "running"
-        if s.cameras and not s.jobs:
-            s.group.choose(self.problem(at_s), s.options, lambda p: self._plan(PlanRequest(s.settings.policy, p)))
+        s.phase, s.choosing = "running", not s.jobs
         return self._replan(at_s, PlanCause("prepared"))
 
-    def problem(self, at_s: float) -> WindowProblem:
-        """The planning problem of what is left of the window at `at_s`."""
-        s = self.state
-        window_s = s.settings.window_s
-        streams = []
-        for name, view in sorted(s.cameras.items()):
-            options = s.options.get(name, ()) if view.retraining and not s.group.waits(name) else ()
-            job = s.jobs.get(name)
-            if job is not None:
-                # A running retraining goes on or ends: another configuration would begin from nothing.
-                options = (job.option,)
-            streams.append(
-                StreamProblem(
-                    id=name,
-                    start_accuracy=round(min(1.0, max(0.0, view.accuracy)), 6),
-                    inference_profile=view.inference,
-                    options=options,
-                    running=None if job is None else job.option.id,
-                    work_done=0.0 if job is None else job.work_done,
-                )
-            )
-        elapsed = min(max(0.0, at_s - s.window_start_s), 0.999 * window_s)
-        problem = WindowProblem(
-            name=f"window-{s.window}",
-            num_gpus=s.num_gpus,
-            window_s=window_s,
-            streams=tuple(streams),
-            delta=s.settings.delta,
-            a_min=s.settings.a_min,
-            label_delay_s=round(elapsed, 3),
-            carry_s=round(CARRY * window_s, 3),
-        )
-        return corrected(problem, self._promises())
-
-    def _promises(self) -> dict[str, Promise]:
-        return {
-            camera: Promise(min(1.0, max(0.0, v.accuracy if v.measured is None else v.measured)), v.correction)
-            for camera, v in self.state.cameras.items()
-            if v.correction is not None
-        }
-
     def _replan(self, at_s: float, cause: PlanCause) -> list[ev.Instruction]:
+        """Ask for a plan; until it comes, the one in force goes on."""
         s = self.state
         if not s.cameras or s.phase == "idle":
             return []
         if s.phase == "preparing":
             return self._serve_only(at_s)
-        problem, request, plan = self._planned(at_s)
-        if s.group.unpaid(plan):
-            s.group.dissolve(s.options)  # it does not pay any more: its cameras' own may
-            problem, request, plan = self._planned(at_s)
-        s.plan, s.plan_number, s.last_replan_s = plan, s.plan_number + 1, at_s
-        out: list[ev.Instruction] = [ev.RecordPlan(s.window, problem, plan, cause, request)]
-        if plan.faults:
-            out.append(ev.Complain("floor_unreachable", "; ".join(f.words for f in plan.faults)))
-        return out + self._apply(0, at_s)
+        s.questions += 1
+        s.asked = s.questions
+        return [MakePlan(PlanQuestion(s.asked, at_s, cause, s.copy()))]
 
-    def _planned(self, at_s: float) -> tuple[WindowProblem, PlanRequest, WindowPlan]:
-        """The problem now, what the planner is asked, and its plan."""
+    @_handle.register
+    def _(self, event: PlanMade) -> list[ev.Instruction]:
+        s, made = self.state, event.made
+        if made.number != s.asked:
+            return []  # something happened meanwhile: another plan is being made
+        s.asked, s.choosing = None, False
+        s.group = replace(made.group, alike=s.group.alike, kept=s.group.kept)
+        s.options.update(made.options)
+        s.plan, s.plan_number, s.last_replan_s = made.plan, s.plan_number + 1, made.at_s
+        out: list[ev.Instruction] = [ev.RecordPlan(s.window, made.problem, made.plan, made.cause, made.request)]
+        if made.plan.faults:
+            out.append(ev.Complain("floor_unreachable", "; ".join(f.words for f in made.plan.faults)))
+        return out + self._apply(0, event.at_s)
+
+    @_handle.register
+    def _(self, event: PlanNotMade) -> list[ev.Instruction]:
         s = self.state
-        problem = self.problem(at_s)
-        request = PlanRequest(s.settings.policy, s.group.asked(problem), s.plan, at_s - s.last_replan_s)
-        return problem, request, self._plan(request)
+        if event.number != s.asked:
+            return []
+        s.asked = None
+        out: list[ev.Instruction] = [ev.Complain("planning_failed", f"no new plan: {event.why}")]
+        if s.plan is None:
+            return out + self._serve_only(event.at_s)
+        return out + self._apply(self._segment_at(event.at_s), event.at_s)
+
+    def _segment_at(self, at_s: float) -> int:
+        """The number of the segment of the plan in force that holds at `at_s`."""
+        s = self.state
+        assert s.plan is not None
+        return max((n for n, g in enumerate(s.plan.segments) if g.start_s <= at_s - s.window_start_s), default=0)
+
+    def _within_capacity(self) -> list[ev.Instruction]:
+        """Shares as they fit into the capacity now, each smaller by the same part, until a plan says better."""
+        s = self.state
+        total = sum(s.shares.values()) + sum(j.share for j in s.jobs.values())
+        if total <= s.num_gpus + _ROUNDING:
+            return []
+        part = s.num_gpus / total
+        s.shares = {c: part * share for c, share in s.shares.items()}
+        s.jobs = {c: replace(j, share=part * j.share) for c, j in s.jobs.items()}
+        return [ev.SetShares(dict(s.shares), {c: j.share for c, j in s.jobs.items()})]
 
     def _apply(self, number: int, at_s: float) -> list[ev.Instruction]:
         """Carry out segment `number` of the plan in force."""
         s = self.state
         assert s.plan is not None
         segment = s.plan.segments[number]
+        # A plan may be for more than there is now, where no new one could be made.
+        planned = sum(a.inference_share + a.retraining_share for a in segment.streams.values())
+        part = 1.0 if planned <= s.num_gpus + _ROUNDING else s.num_gpus / planned
         out: list[ev.Instruction] = []
         for camera, job in sorted(s.jobs.items()):
             allocation = segment.streams.get(camera)
@@ -521,15 +471,15 @@ class WindowController:
         for camera, allocation in segment.streams.items():
             if camera not in s.cameras:
                 continue
-            shares[camera] = allocation.inference_share
+            shares[camera], retraining_share = part * allocation.inference_share, part * allocation.retraining_share
             if allocation.retrain_config is None:
                 continue
             current = s.jobs.get(camera)
             if current is not None:
                 work = current.work_done
-                s.jobs[camera] = replace(current, share=allocation.retraining_share, since_s=at_s, work_at_since=work)
-                retraining[camera] = allocation.retraining_share
-            elif allocation.retraining_share > 0:
+                s.jobs[camera] = replace(current, share=retraining_share, since_s=at_s, work_at_since=work)
+                retraining[camera] = retraining_share
+            elif retraining_share > 0:
                 option = next((o for o in s.options.get(camera, ()) if o.id == allocation.retrain_config), None)
                 if option is None:
                     continue
@@ -537,7 +487,7 @@ class WindowController:
                     f"w{s.window}-{camera}-p{s.plan_number}",
                     camera,
                     option,
-                    allocation.retraining_share,
+                    retraining_share,
                     at_s,
                 )
                 s.jobs[camera] = job

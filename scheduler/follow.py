@@ -13,10 +13,10 @@ from edge.core.plan_basis import PlanBasis, PlanRequest
 from edge.core.shares import ShareCaps
 from edge.core.window import WindowPlan, WindowProblem
 from scheduler.bounded import BoundedPolicy, Limits
-from scheduler.controller import PlanFunction
 from scheduler.granted import grant
 from scheduler.policies import WindowPolicy, window_policy
 from scheduler.serving_floor import keep_serving
+from scheduler.window_planning import PlanFunction
 
 #: Retrainings that gain less than half a point are not worth their noise; a plan in force stays for a second.
 LIMITS = Limits(min_gain=0.005, improve_by=0.002, dwell_s=1.0)

@@ -98,7 +98,7 @@ class ServedModels:
         """What cameras have and need of the device."""
         runtime = self._cameras
         controller = runtime.controller
-        window = controller.problem(self._clock.monotonic()) if controller.state.cameras else None
+        window = controller.state.problem(self._clock.monotonic()) if controller.state.cameras else None
         return CamerasNow(runtime.shares.shared_capacity(), window, runtime.window.settings.policy)
 
     # -- service

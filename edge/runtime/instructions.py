@@ -11,6 +11,7 @@ from edge.core import events as ev
 from edge.core.journal_kinds import JournalNote
 from edge.core.plan_basis import PlanBasis
 from edge.runtime import messages as m
+from scheduler.window_planning import MakePlan
 
 if TYPE_CHECKING:
     from edge.runtime.runtime import Runtime
@@ -94,6 +95,10 @@ class Instructions:
                 "reasons": dict(order.plan.reasons),
             },
         )
+
+    @do.register
+    def _make_plan(self, order: MakePlan) -> None:
+        self._r.plans.ask(order.question)
 
     @do.register
     def _complain(self, order: ev.Complain) -> None:

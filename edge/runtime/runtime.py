@@ -47,6 +47,7 @@ from edge.runtime.supervisor import Supervisor
 from edge.runtime.tasks import BackgroundTasks
 from edge.runtime.versions import Versions
 from edge.runtime.window_in_force import WindowInForce
+from edge.runtime.window_plans import WindowPlans
 from edge.settings import RetrainingSettings, SiteSettings
 from edge.store.store import Store
 from edge.store.values import OpenWindow, ShareUsage
@@ -109,8 +110,8 @@ class Runtime:
         self.controller = WindowController(
             self._window_settings(site.retraining),
             self.shares.camera_capacity(),
-            planner(partitioner.caps, time.perf_counter),
         )
+        self.plans = WindowPlans(planner(partitioner.caps, time.perf_counter), clock, self.dispatch, self._tasks.spawn)
         self.camera_workers = CameraWorkers(self, note, on_preview, on_answer)
         self.students = self._students(note)
         self.boundary = Boundary(self, note, self._tasks.spawn)
@@ -133,7 +134,8 @@ class Runtime:
     def set_serving_share(self, share: float) -> None:
         """Served models hold `share` of the device from now on: cameras and retrainings yield, or get it back, at once.
 
-        Where shares can be changed live nothing of it is left to do when this returns.
+        Where shares can be changed live the served models have theirs when this returns; the plan of how cameras and
+        retrainings share the rest follows.
         """
         if abs(share - self.shares.serving) < 1e-6:
             return

@@ -24,7 +24,8 @@ from edge.core import checks
 from edge.core import events as ev
 from edge.core.profiles import Estimate, InferenceProfile, RetrainingProfile
 from edge.simulation.trace import RecordedCamera, RecordedOutcome, RecordedWindow, Trace
-from scheduler.controller import PlanFunction, WindowController, option_from_profile
+from scheduler.controller import WindowController, option_from_profile
+from scheduler.window_planning import PlanFunction
 
 #: A running retraining reports after each such part of its work.
 REPORT_PART = 0.1

@@ -12,19 +12,20 @@ from hypothesis import strategies as st
 from edge.core import events as ev
 from edge.core.configs import RetrainingConfig
 from edge.core.learning import Correction
+from edge.core.plan_basis import PlanRequest
 from edge.core.plan_causes import CameraChange, PlanCause
 from edge.core.profiles import Estimate, InferenceProfile, RetrainingProfile
+from edge.core.window import WindowPlan
 from scheduler.controller import HAND_IN_PART, LAST_PART, PREPARATION_LIMIT, READY_PART, WindowController
 from scheduler.policies import window_policy
+from scheduler.window_planning import MakePlan, PlanMade, PlanNotMade, PlanQuestion, made_plan
 
 INFERENCE = InferenceProfile("subsampling", 0.2, (1.0, 2.0, 4.0), (1.0, 0.8, 0.5))
 SETTINGS = ev.WindowSettingsChanged(0.0, 100.0, None, "relay", True, 0.05)
 
 
 def controller(num_gpus: float = 1.0, **changes: object) -> WindowController:
-    return WindowController(
-        replace(SETTINGS, **changes), num_gpus, lambda request: window_policy(request.policy).plan(request.problem)
-    )
+    return WindowController(replace(SETTINGS, **changes), num_gpus, by_policy)
 
 
 def profile(end: float = 0.8, cost: float = 20.0, start: float = 0.5, epochs: int = 5) -> RetrainingProfile:
@@ -354,20 +355,28 @@ ACTIONS = st.sampled_from(
         "join",
         "leave",
         "capacity",
+        "answer",
     ]
 )
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(ACTIONS, st.sampled_from("abc"), st.floats(0, 1)), max_size=40), st.booleans())
-def test_invariants_hold_after_every_event(steps: list[tuple[str, str, float]], grouped: bool) -> None:
-    """Shares never exceed the device, jobs belong to cameras that are there, nothing waits outside of preparation."""
+def by_policy(request: PlanRequest) -> WindowPlan:
+    return window_policy(request.policy).plan(request.problem)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.tuples(ACTIONS, st.sampled_from("abc"), st.floats(0, 1)), max_size=40), st.booleans(), st.booleans())
+def test_invariants_hold_after_every_event(steps: list[tuple[str, str, float]], grouped: bool, elsewhere: bool) -> None:
+    """Shares never exceed the device, jobs belong to cameras that are there, nothing waits outside of preparation; also
+    where plans are made elsewhere, come late or not at all."""
     c, now = controller(), 0.0
     if grouped:
         c, now = TestGroups().started()[0], 102.0
     else:
         joined(c, "a", "b")
         c.handle(ev.BoundaryReached(0.0))
+    c._plan = None if elsewhere else by_policy
+    questions: list[PlanQuestion] = []
     for action, camera, x in steps:
         now += 10 * x
         s = c.state
@@ -401,9 +410,98 @@ def test_invariants_hold_after_every_event(steps: list[tuple[str, str, float]], 
             event = ev.CapacityChanged(now, 0.3 + x)
         elif action == "alike":
             event = ev.CamerasAlike(now, (("a", "b", "c"),) if x > 0.2 else (), 2 * x)
+        elif action == "answer" and questions:
+            question = questions[int(x * (len(questions) - 1))]
+            failed = PlanNotMade(now, question.number, "broken")
+            event = failed if camera == "c" else PlanMade(now, made_plan(question, by_policy))
         if event is not None:
-            c.handle(event)
+            questions += [i.question for i in c.handle(event) if isinstance(i, MakePlan)]
             c.check()
+    if elsewhere and c.state.asked is not None:
+        c.handle(PlanMade(now, made_plan(questions[-1], by_policy)))
+        c.check()
+        assert c.state.asked is None, "the last question's answer is taken"
+        assert c.state.plan is not None
+
+
+class TestPlansMadeElsewhere:
+    """Plans are asked for, and events go on until they come."""
+
+    def asked(self, orders: list[ev.Instruction]) -> PlanQuestion:
+        (order,) = of(MakePlan, orders)
+        assert isinstance(order, MakePlan)
+        return order.question
+
+    def started(self) -> tuple[WindowController, PlanQuestion]:
+        c = WindowController(SETTINGS, 1.0)
+        joined(c, "a", "b")
+        out = c.handle(ev.BoundaryReached(0.0))
+        assert of(ev.SetShares, out), "cameras answer before there is a plan"
+        return c, self.asked(out)
+
+    def test_an_answer_is_carried_out(self) -> None:
+        c, question = self.started()
+        out = c.handle(PlanMade(1.0, made_plan(question, by_policy)))
+        assert [type(o) for o in out][:2] == [ev.RecordPlan, ev.SetShares]
+        assert c.state.plan_number == 1
+
+    def test_to_answer_changes_nothing_of_the_question(self) -> None:
+        c = controller()
+        joined(c, *TestGroups.CAMERAS)
+        c.handle(ev.BoundaryReached(0.0))
+        c.handle(ev.CamerasAlike(100.0, (TestGroups.CAMERAS,), 1.5))
+        c._plan = None
+        question = self.asked(prepared(c, TestGroups.CAMERAS, 100.0))
+        first = made_plan(question, by_policy)
+        assert first.group.group is not None, "they are retrained as one"
+        assert first.options, "its leader's retraining costs more"
+        assert made_plan(question, by_policy) == first
+        assert c.state.group.group is None, "nothing is chosen before the answer is taken"
+        c.handle(PlanMade(103.0, first))
+        assert c.state.group.group == first.group.group
+        c.check()
+
+    def test_what_comes_too_late_is_dropped(self) -> None:
+        c, question = self.started()
+        again = self.asked(c.handle(ev.CameraLeft(0.5, "b")))
+        assert c.handle(PlanMade(1.0, made_plan(question, by_policy))) == []
+        (record,) = of(ev.RecordPlan, c.handle(PlanMade(1.5, made_plan(again, by_policy))))
+        assert [s.id for s in record.problem.streams] == ["a"]
+        assert c.handle(PlanMade(2.0, made_plan(again, by_policy))) == [], "nobody asks for it any more"
+        c.handle(ev.BoundaryReached(3.0))
+        c.check()
+
+    def test_less_of_the_device_is_kept_at_once(self) -> None:
+        c, question = self.started()
+        c.handle(PlanMade(1.0, made_plan(question, by_policy)))
+        before = dict(c.state.shares)
+        out = c.handle(ev.CapacityChanged(2.0, 0.5 * sum(before.values())))
+        assert of(ev.SetShares, out)[0].inference == {k: pytest.approx(0.5 * v) for k, v in before.items()}
+        c.check()
+        grown = c.handle(ev.CapacityChanged(3.0, 1.0))
+        assert not of(ev.SetShares, grown), "more is given by the plan"
+
+    def test_a_segment_that_is_due_waits_for_the_plan_that_is_being_made(self) -> None:
+        c, question = self.started()
+        c.handle(PlanMade(1.0, made_plan(question, by_policy)))
+        c._plan = by_policy
+        prepared(c, ("a", "b"), 100.0)
+        c._plan = None
+        number = c.state.plan_number
+        asked = self.asked(c.handle(ev.CapacityChanged(110.0, 0.9)))
+        assert c.handle(ev.SegmentDue(111.0, number)) == []
+        out = c.handle(PlanNotMade(112.0, asked.number, "ValueError: broken"))
+        (complaint,) = of(ev.Complain, out)
+        assert (complaint.code, complaint.message) == ("planning_failed", "no new plan: ValueError: broken")
+        assert of(ev.SetShares, out), "the plan in force goes on from where the time is"
+        c.check()
+
+    def test_without_any_plan_cameras_answer_on(self) -> None:
+        c, question = self.started()
+        out = c.handle(PlanNotMade(1.0, question.number, "ValueError: broken"))
+        (shares,) = of(ev.SetShares, out)
+        assert set(shares.inference) == {"a", "b"}
+        assert c.handle(PlanNotMade(1.0, question.number, "once more")) == []
 
 
 class TestGroups:

@@ -1,0 +1,133 @@
+"""What the window controller knows: cameras, running retrainings, the plan in force; and the problem to plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from edge.core import events as ev
+from edge.core.learning import Correction, Promise
+from edge.core.profiles import InferenceProfile
+from edge.core.window import RetrainingOption, StreamProblem, WindowPlan, WindowProblem
+from scheduler.learning.promise import corrected
+from scheduler.window_group import WindowGroup
+
+#: The models that a window ends with serve in the next until it has retrained: for about this part of a window.
+CARRY = 0.5
+
+
+@dataclass(frozen=True)
+class CameraView:
+    """What the controller knows of a camera. `accuracy` is that of the model in force, before the inference factor;
+    `measured` that of the model that the window began with (None: as `accuracy`), from which `correction` counts."""
+
+    accuracy: float
+    inference: InferenceProfile
+    every_kth_window: int = 1
+    retraining: bool = True
+    measured: float | None = None
+    correction: Correction | None = None
+
+    def measured_anew(self, accuracy: float) -> CameraView:
+        """As measured at a boundary: before any retraining of the window."""
+        return replace(self, accuracy=accuracy, measured=accuracy)
+
+
+@dataclass(frozen=True)
+class Job:
+    """A running retraining. `work_done` is in GPU-seconds at full share; `since_s` is when this share began."""
+
+    id: str
+    camera: str
+    option: RetrainingOption
+    share: float
+    since_s: float
+    work_at_since: float = 0.0
+    work_done: float = 0.0
+    last_report_s: float = 0.0
+
+
+@dataclass
+class ControllerState:
+    """All volatile state; touched by `WindowController.handle` only.
+
+    `questions` counts the plans that were asked for, `asked` is the number of the one that is being made; `choosing`:
+    the next plan is the first with profiles, which says whether cameras are retrained as a group.
+    """
+
+    settings: ev.WindowSettingsChanged
+    num_gpus: float
+    pending_settings: ev.WindowSettingsChanged | None = None
+    cameras: dict[str, CameraView] = field(default_factory=dict)
+    window: int = 0
+    window_start_s: float = 0.0
+    retraining_allowed: bool = True
+    phase: str = "idle"  # idle | preparing | running
+    awaiting_labels: set[str] = field(default_factory=set)
+    awaiting_profiles: set[str] = field(default_factory=set)
+    handed_in: bool = False
+    late: set[str] = field(default_factory=set)
+    options: dict[str, tuple[RetrainingOption, ...]] = field(default_factory=dict)
+    jobs: dict[str, Job] = field(default_factory=dict)
+    shares: dict[str, float] = field(default_factory=dict)
+    plan: WindowPlan | None = None
+    plan_number: int = 0
+    next_segment: int = 0
+    last_replan_s: float = 0.0
+    group: WindowGroup = field(default_factory=WindowGroup)
+    questions: int = 0
+    asked: int | None = None
+    choosing: bool = False
+
+    def copy(self) -> ControllerState:
+        """The same state for somebody who reads it, or tries something with it, while events go on."""
+        return replace(
+            self,
+            cameras=dict(self.cameras),
+            options=dict(self.options),
+            jobs=dict(self.jobs),
+            shares=dict(self.shares),
+            awaiting_labels=set(self.awaiting_labels),
+            awaiting_profiles=set(self.awaiting_profiles),
+            late=set(self.late),
+            group=replace(self.group),
+        )
+
+    def problem(self, at_s: float) -> WindowProblem:
+        """The planning problem of what is left of the window at `at_s`."""
+        window_s = self.settings.window_s
+        streams = []
+        for name, view in sorted(self.cameras.items()):
+            options = self.options.get(name, ()) if view.retraining and not self.group.waits(name) else ()
+            job = self.jobs.get(name)
+            if job is not None:
+                # A running retraining goes on or ends: another configuration would begin from nothing.
+                options = (job.option,)
+            streams.append(
+                StreamProblem(
+                    id=name,
+                    start_accuracy=round(min(1.0, max(0.0, view.accuracy)), 6),
+                    inference_profile=view.inference,
+                    options=options,
+                    running=None if job is None else job.option.id,
+                    work_done=0.0 if job is None else job.work_done,
+                )
+            )
+        elapsed = min(max(0.0, at_s - self.window_start_s), 0.999 * window_s)
+        problem = WindowProblem(
+            name=f"window-{self.window}",
+            num_gpus=self.num_gpus,
+            window_s=window_s,
+            streams=tuple(streams),
+            delta=self.settings.delta,
+            a_min=self.settings.a_min,
+            label_delay_s=round(elapsed, 3),
+            carry_s=round(CARRY * window_s, 3),
+        )
+        return corrected(problem, self._promises())
+
+    def _promises(self) -> dict[str, Promise]:
+        return {
+            camera: Promise(min(1.0, max(0.0, v.accuracy if v.measured is None else v.measured)), v.correction)
+            for camera, v in self.cameras.items()
+            if v.correction is not None
+        }

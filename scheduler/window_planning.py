@@ -1,0 +1,88 @@
+"""A plan for what is left of a window: the question that the controller asks, and the answer, a pure function of it.
+
+Planning takes a while, and cameras answer meanwhile; so whoever drives the controller may have it done elsewhere, and
+hand in what was made as an event. The question holds a copy of what the controller knew when it asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from edge.core import events as ev
+from edge.core.plan_basis import PlanRequest
+from edge.core.plan_causes import PlanCause
+from edge.core.window import RetrainingOption, WindowPlan, WindowProblem
+from scheduler.controller_state import ControllerState
+from scheduler.window_group import WindowGroup
+
+#: What a planner is asked -> the plan to follow. Pure.
+PlanFunction = Callable[[PlanRequest], WindowPlan]
+
+
+@dataclass(frozen=True)
+class PlanQuestion:
+    """Plan number `number` that was asked for, at `at_s` and for this cause; `state` is a copy that nobody else has."""
+
+    number: int
+    at_s: float
+    cause: PlanCause
+    state: ControllerState
+
+
+@dataclass(frozen=True)
+class MadePlan:
+    """The answer to question `number`: the problem, what the planner was asked, its plan; the group of cameras that
+    retrain as one from here on, and the options that are others by that."""
+
+    number: int
+    at_s: float
+    cause: PlanCause
+    problem: WindowProblem
+    request: PlanRequest
+    plan: WindowPlan
+    group: WindowGroup
+    options: Mapping[str, tuple[RetrainingOption, ...]]
+
+
+@dataclass(frozen=True)
+class MakePlan(ev.Instruction):
+    """Have `made_plan` answer the question, and hand in `PlanMade`, or `PlanNotMade`."""
+
+    question: PlanQuestion
+
+
+@dataclass(frozen=True)
+class PlanMade(ev.Event):
+    """A plan is there. One that is not the last that was asked for comes too late, and is dropped."""
+
+    made: MadePlan
+
+
+@dataclass(frozen=True)
+class PlanNotMade(ev.Event):
+    """The planner failed; the plan in force goes on."""
+
+    number: int
+    why: str
+
+
+def made_plan(question: PlanQuestion, plan: PlanFunction) -> MadePlan:
+    """The answer to a question. Changes nothing of it; raises what `plan` raises."""
+    s = question.state.copy()
+    before = dict(s.options)
+    if s.choosing and s.cameras:
+        s.group.choose(s.problem(question.at_s), s.options, lambda p: plan(PlanRequest(s.settings.policy, p)))
+    problem, request, found = _planned(s, question.at_s, plan)
+    if s.group.unpaid(found):
+        s.group.dissolve(s.options)  # it does not pay any more: its cameras' own may
+        problem, request, found = _planned(s, question.at_s, plan)
+    changed = {c: o for c, o in s.options.items() if o is not before[c]}
+    return MadePlan(question.number, question.at_s, question.cause, problem, request, found, s.group, changed)
+
+
+def _planned(s: ControllerState, at_s: float, plan: PlanFunction) -> tuple[WindowProblem, PlanRequest, WindowPlan]:
+    """The problem, what the planner is asked, and its plan."""
+    problem = s.problem(at_s)
+    request = PlanRequest(s.settings.policy, s.group.asked(problem), s.plan, at_s - s.last_replan_s)
+    return problem, request, plan(request)
