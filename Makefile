@@ -36,18 +36,24 @@ demo: $(STAMP) ## four street cameras, a teacher and the whole appliance on this
 system-packages: # a browser for the page's tests and a PostgreSQL for the store's, where we may install them
 	@bash .ci/system-packages
 
-# Rooms whose tests measure no shares and run no whole appliance: two at once. The furnished appliance of the browser's tests is
-# gone before the others begin, which have the machine to themselves.
+# Rooms whose tests measure no shares and run no whole appliance: two at once, and beside the whole appliances of the others,
+# which mostly wait and go first. What measures shares (tests/shares) has the machine to itself at the end.
 SIDE_BY_SIDE := $(addprefix tests/,access appliance commands contracts core demo detectors golden inference ingest load \
 	microprofiler models outputs recording rules runtime scheduler serving settings simulation store students tracking \
 	training upkeep web)
 
+LAST := tests/gpu tests/shares
+ALONE := $(filter-out tests/browser tests/trials $(LAST) $(SIDE_BY_SIDE),$(patsubst %/,%,$(wildcard tests/*/)))
+
 test: $(DEV_STAMP) system-packages ## run the whole test suite (no GPU needed)
 ifeq ($(strip $(ARGS)),)
-	failed=0; \
-	$(BIN)/python -m pytest -n 2 --dist worksteal $(SIDE_BY_SIDE) || failed=1; \
+	failed=0; said=$$(mktemp); \
+	nice -n 10 $(BIN)/python -m pytest -n 2 --dist worksteal $(SIDE_BY_SIDE) > $$said 2>&1 & side=$$!; \
+	trap 'kill $$side 2>/dev/null; rm -f $$said' EXIT; \
 	$(BIN)/python -m pytest tests/browser || failed=1; \
-	$(BIN)/python -m pytest --ignore=tests/browser --ignore=tests/trials $(addprefix --ignore=,$(SIDE_BY_SIDE)) || failed=1; \
+	$(BIN)/python -m pytest $(ALONE) || failed=1; \
+	wait $$side || failed=1; cat $$said; \
+	$(BIN)/python -m pytest $(LAST) || failed=1; \
 	exit $$failed
 else
 	$(BIN)/python -m pytest $(ARGS)

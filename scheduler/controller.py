@@ -17,7 +17,7 @@ from edge.core import events as ev
 from edge.core.plan_causes import PlanCause
 from edge.core.profiles import InferenceProfile, RetrainingProfile
 from edge.core.window import RetrainingOption, WindowPlan, WindowProblem
-from scheduler.controller_state import CameraView, ControllerState, Job
+from scheduler.controller_state import ROUNDING, CameraView, ControllerState, Job
 from scheduler.window_planning import MakePlan, PlanFunction, PlanMade, PlanNotMade, PlanQuestion, made_plan
 
 #: Labels and profiles shall be ready by this part of a window; a little before it profilers hand in what they have.
@@ -32,8 +32,6 @@ PROGRESS_TOLERANCE = 0.3
 REPLAN_DWELL = 0.05
 #: What is taken to be left of a retraining that is later than planned, as a part of its work.
 LATE_PART = 0.1
-#: Shares that add up to so much more than there is are rounded, not too many.
-_ROUNDING = 1e-4
 
 
 def option_from_profile(profile: RetrainingProfile) -> RetrainingOption:
@@ -104,7 +102,7 @@ class WindowController:
         if known != set(s.cameras) or finished:
             return [boundary, *self._replan(at_s, PlanCause("restarted"))]
         s.plan, s.plan_number = plan, s.plan_number + 1
-        return [boundary, *self._apply(self._segment_at(at_s), at_s)]
+        return [boundary, *self._apply(s.segment_at(at_s), at_s)]
 
     # -- invariants
 
@@ -113,7 +111,7 @@ class WindowController:
         s = self.state
         assert s.phase in ("idle", "preparing", "running"), s.phase
         total = sum(s.shares.values()) + sum(j.share for j in s.jobs.values())
-        assert total <= s.num_gpus + _ROUNDING + 1e-9, f"shares add up to {total} of {s.num_gpus}"
+        assert total <= s.num_gpus + ROUNDING + 1e-9, f"shares add up to {total} of {s.num_gpus}"
         assert all(v >= -1e-9 for v in s.shares.values()), s.shares
         assert set(s.jobs) <= set(s.cameras), "a retraining of a camera that is gone"
         assert all(c == j.camera for c, j in s.jobs.items())
@@ -150,7 +148,9 @@ class WindowController:
     @_handle.register
     def _(self, event: ev.CapacityChanged) -> list[ev.Instruction]:
         self.state.num_gpus = event.num_gpus
-        return self._within_capacity() + self._replan(event.at_s, PlanCause("capacity_changed"))
+        s = self.state
+        fitted = [ev.SetShares(dict(s.shares), {c: j.share for c, j in s.jobs.items()})] if s.fit_shares() else []
+        return fitted + self._replan(event.at_s, PlanCause("capacity_changed"))
 
     @_handle.register
     def _(self, event: ev.CamerasAlike) -> list[ev.Instruction]:
@@ -208,7 +208,7 @@ class WindowController:
         s.options.clear()
         s.late.clear()
         s.handed_in = False
-        s.plan, s.asked, s.choosing = None, None, False
+        s.plan, s.planning.asked, s.planning.choosing = None, None, False
         s.group.end()
         out.append(ev.ScheduleBoundary(event.at_s + s.settings.window_s, s.window))
         s.awaiting_profiles.clear()
@@ -245,7 +245,7 @@ class WindowController:
         if wanted and event.train_frames > 0 and event.held_out_frames > 0:
             if not late:
                 s.awaiting_profiles.add(event.camera)
-            return [ev.StartProfiling(event.camera, event.window, self._spare_share(), late or s.handed_in)]
+            return [ev.StartProfiling(event.camera, event.window, self.state.spare_share(), late or s.handed_in)]
         s.late.discard(event.camera)
         return self._plan_if_ready(event.at_s)
 
@@ -305,7 +305,7 @@ class WindowController:
         enough = (
             expected > 0.1 * job.option.gpu_seconds and event.at_s - job.since_s > REPLAN_DWELL * s.settings.window_s
         )
-        rested = s.asked is None and event.at_s - s.last_replan_s > REPLAN_DWELL * s.settings.window_s
+        rested = s.planning.asked is None and event.at_s - s.planning.last_s > REPLAN_DWELL * s.settings.window_s
         # The worker's own fraction tells the true amount of work, so correct the total with it.
         if 0.05 < event.fraction < 1.0:
             total = job.work_done / event.fraction
@@ -349,7 +349,7 @@ class WindowController:
     @_handle.register
     def _(self, event: ev.SegmentDue) -> list[ev.Instruction]:
         s = self.state
-        if event.plan_number != s.plan_number or s.plan is None or s.phase != "running" or s.asked is not None:
+        if event.plan_number != s.plan_number or s.plan is None or s.phase != "running" or s.planning.asked is not None:
             return []  # what a plan that is being made says comes first
         segment = s.plan.segments[s.next_segment]
         for camera, job in s.jobs.items():
@@ -384,16 +384,11 @@ class WindowController:
         s.shares = waiting_shares(s.num_gpus, {c: v.inference for c, v in sorted(s.cameras.items())})
         return [ev.SetShares(dict(s.shares))]
 
-    def _spare_share(self) -> float:
-        """What profiling may use: all that inference leaves, at most one device, at least a little."""
-        s = self.state
-        return round(max(0.05, min(1.0, s.num_gpus - sum(s.shares.values()))), 6)
-
     def _plan_if_ready(self, at_s: float) -> list[ev.Instruction]:
         s = self.state
         if s.phase != "preparing" or s.awaiting_labels or s.awaiting_profiles:
             return []
-        s.phase, s.choosing = "running", not s.jobs
+        s.phase, s.planning.choosing = "running", not s.jobs
         return self._replan(at_s, PlanCause("prepared"))
 
     def _replan(self, at_s: float, cause: PlanCause) -> list[ev.Instruction]:
@@ -403,19 +398,19 @@ class WindowController:
             return []
         if s.phase == "preparing":
             return self._serve_only(at_s)
-        s.questions += 1
-        s.asked = s.questions
-        return [MakePlan(PlanQuestion(s.asked, at_s, cause, s.copy()))]
+        s.planning.questions += 1
+        s.planning.asked = s.planning.questions
+        return [MakePlan(PlanQuestion(s.planning.asked, at_s, cause, s.copy()))]
 
     @_handle.register
     def _(self, event: PlanMade) -> list[ev.Instruction]:
         s, made = self.state, event.made
-        if made.number != s.asked:
+        if made.number != s.planning.asked:
             return []  # something happened meanwhile: another plan is being made
-        s.asked, s.choosing = None, False
+        s.planning.asked, s.planning.choosing, s.planning.last_s = None, False, made.at_s
         s.group = replace(made.group, alike=s.group.alike, kept=s.group.kept)
         s.options.update(made.options)
-        s.plan, s.plan_number, s.last_replan_s = made.plan, s.plan_number + 1, made.at_s
+        s.plan, s.plan_number = made.plan, s.plan_number + 1
         out: list[ev.Instruction] = [ev.RecordPlan(s.window, made.problem, made.plan, made.cause, made.request)]
         if made.plan.faults:
             out.append(ev.Complain("floor_unreachable", "; ".join(f.words for f in made.plan.faults)))
@@ -424,30 +419,13 @@ class WindowController:
     @_handle.register
     def _(self, event: PlanNotMade) -> list[ev.Instruction]:
         s = self.state
-        if event.number != s.asked:
+        if event.number != s.planning.asked:
             return []
-        s.asked = None
+        s.planning.asked = None
         out: list[ev.Instruction] = [ev.Complain("planning_failed", f"no new plan: {event.why}")]
         if s.plan is None:
             return out + self._serve_only(event.at_s)
-        return out + self._apply(self._segment_at(event.at_s), event.at_s)
-
-    def _segment_at(self, at_s: float) -> int:
-        """The number of the segment of the plan in force that holds at `at_s`."""
-        s = self.state
-        assert s.plan is not None
-        return max((n for n, g in enumerate(s.plan.segments) if g.start_s <= at_s - s.window_start_s), default=0)
-
-    def _within_capacity(self) -> list[ev.Instruction]:
-        """Shares as they fit into the capacity now, each smaller by the same part, until a plan says better."""
-        s = self.state
-        total = sum(s.shares.values()) + sum(j.share for j in s.jobs.values())
-        if total <= s.num_gpus + _ROUNDING:
-            return []
-        part = s.num_gpus / total
-        s.shares = {c: part * share for c, share in s.shares.items()}
-        s.jobs = {c: replace(j, share=part * j.share) for c, j in s.jobs.items()}
-        return [ev.SetShares(dict(s.shares), {c: j.share for c, j in s.jobs.items()})]
+        return out + self._apply(s.segment_at(event.at_s), event.at_s)
 
     def _apply(self, number: int, at_s: float) -> list[ev.Instruction]:
         """Carry out segment `number` of the plan in force."""
@@ -456,7 +434,7 @@ class WindowController:
         segment = s.plan.segments[number]
         # A plan may be for more than there is now, where no new one could be made.
         planned = sum(a.inference_share + a.retraining_share for a in segment.streams.values())
-        part = 1.0 if planned <= s.num_gpus + _ROUNDING else s.num_gpus / planned
+        part = 1.0 if planned <= s.num_gpus + ROUNDING else s.num_gpus / planned
         out: list[ev.Instruction] = []
         for camera, job in sorted(s.jobs.items()):
             allocation = segment.streams.get(camera)

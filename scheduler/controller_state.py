@@ -13,6 +13,8 @@ from scheduler.window_group import WindowGroup
 
 #: The models that a window ends with serve in the next until it has retrained: for about this part of a window.
 CARRY = 0.5
+#: Shares that add up to so much more than there is are rounded, not too many.
+ROUNDING = 1e-4
 
 
 @dataclass(frozen=True)
@@ -47,12 +49,20 @@ class Job:
 
 
 @dataclass
-class ControllerState:
-    """All volatile state; touched by `WindowController.handle` only.
+class Planning:
+    """`questions` counts the plans that were asked for, `asked` is the number of the one that is being made (None: none
+    is), `last_s` when the plan in force was asked for. `choosing`: the next plan is the first with profiles, which says
+    whether cameras are retrained as a group."""
 
-    `questions` counts the plans that were asked for, `asked` is the number of the one that is being made; `choosing`:
-    the next plan is the first with profiles, which says whether cameras are retrained as a group.
-    """
+    questions: int = 0
+    asked: int | None = None
+    last_s: float = 0.0
+    choosing: bool = False
+
+
+@dataclass
+class ControllerState:
+    """All volatile state; touched by `WindowController.handle` only."""
 
     settings: ev.WindowSettingsChanged
     num_gpus: float
@@ -72,11 +82,8 @@ class ControllerState:
     plan: WindowPlan | None = None
     plan_number: int = 0
     next_segment: int = 0
-    last_replan_s: float = 0.0
+    planning: Planning = field(default_factory=Planning)
     group: WindowGroup = field(default_factory=WindowGroup)
-    questions: int = 0
-    asked: int | None = None
-    choosing: bool = False
 
     def copy(self) -> ControllerState:
         """The same state for somebody who reads it, or tries something with it, while events go on."""
@@ -89,8 +96,29 @@ class ControllerState:
             awaiting_labels=set(self.awaiting_labels),
             awaiting_profiles=set(self.awaiting_profiles),
             late=set(self.late),
+            planning=replace(self.planning),
             group=replace(self.group),
         )
+
+    def spare_share(self) -> float:
+        """What profiling may use: all that inference leaves, at most one device, at least a little."""
+        return round(max(0.05, min(1.0, self.num_gpus - sum(self.shares.values()))), 6)
+
+    def segment_at(self, at_s: float) -> int:
+        """The number of the segment of the plan in force that holds at `at_s`. Raises ValueError without a plan."""
+        if self.plan is None:
+            raise ValueError("no plan is in force")
+        return max((n for n, g in enumerate(self.plan.segments) if g.start_s <= at_s - self.window_start_s), default=0)
+
+    def fit_shares(self) -> bool:
+        """Make shares that add up to more than there is smaller by the same part; False: they fitted."""
+        total = sum(self.shares.values()) + sum(j.share for j in self.jobs.values())
+        if total <= self.num_gpus + ROUNDING:
+            return False
+        part = self.num_gpus / total
+        self.shares = {c: part * share for c, share in self.shares.items()}
+        self.jobs = {c: replace(j, share=part * j.share) for c, j in self.jobs.items()}
+        return True
 
     def problem(self, at_s: float) -> WindowProblem:
         """The planning problem of what is left of the window at `at_s`."""

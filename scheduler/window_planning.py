@@ -71,7 +71,7 @@ def made_plan(question: PlanQuestion, plan: PlanFunction) -> MadePlan:
     """The answer to a question. Changes nothing of it; raises what `plan` raises."""
     s = question.state.copy()
     before = dict(s.options)
-    if s.choosing and s.cameras:
+    if s.planning.choosing and s.cameras:
         s.group.choose(s.problem(question.at_s), s.options, lambda p: plan(PlanRequest(s.settings.policy, p)))
     problem, request, found = _planned(s, question.at_s, plan)
     if s.group.unpaid(found):
@@ -84,5 +84,5 @@ def made_plan(question: PlanQuestion, plan: PlanFunction) -> MadePlan:
 def _planned(s: ControllerState, at_s: float, plan: PlanFunction) -> tuple[WindowProblem, PlanRequest, WindowPlan]:
     """The problem, what the planner is asked, and its plan."""
     problem = s.problem(at_s)
-    request = PlanRequest(s.settings.policy, s.group.asked(problem), s.plan, at_s - s.last_replan_s)
+    request = PlanRequest(s.settings.policy, s.group.asked(problem), s.plan, at_s - s.planning.last_s)
     return problem, request, plan(request)

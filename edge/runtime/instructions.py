@@ -11,17 +11,17 @@ from edge.core import events as ev
 from edge.core.journal_kinds import JournalNote
 from edge.core.plan_basis import PlanBasis
 from edge.runtime import messages as m
-from scheduler.window_planning import MakePlan
+from scheduler.window_planning import MakePlan, PlanQuestion
 
 if TYPE_CHECKING:
     from edge.runtime.runtime import Runtime
 
 
 class Instructions:
-    """The runtime's hands for `scheduler.controller`."""
+    """The runtime's hands for `scheduler.controller`; `ask` has a plan made."""
 
-    def __init__(self, runtime: Runtime, note: JournalNote) -> None:
-        self._r, self._note = runtime, note
+    def __init__(self, runtime: Runtime, note: JournalNote, ask: Callable[[PlanQuestion], None]) -> None:
+        self._r, self._note, self._ask = runtime, note, ask
         self.stopped = False
         self._timers: list[asyncio.TimerHandle] = []
 
@@ -98,7 +98,7 @@ class Instructions:
 
     @do.register
     def _make_plan(self, order: MakePlan) -> None:
-        self._r.plans.ask(order.question)
+        self._ask(order.question)
 
     @do.register
     def _complain(self, order: ev.Complain) -> None:

@@ -111,11 +111,11 @@ class Runtime:
             self._window_settings(site.retraining),
             self.shares.camera_capacity(),
         )
-        self.plans = WindowPlans(planner(partitioner.caps, time.perf_counter), clock, self.dispatch, self._tasks.spawn)
         self.camera_workers = CameraWorkers(self, note, on_preview, on_answer)
         self.students = self._students(note)
         self.boundary = Boundary(self, note, self._tasks.spawn)
-        self.instructions = Instructions(self, note)
+        plans = WindowPlans(planner(partitioner.caps, time.perf_counter), clock, self.dispatch, self._tasks.spawn)
+        self.instructions = Instructions(self, note, plans.ask)
 
     def _students(self, note: JournalNote) -> Students:
         versions = Versions(

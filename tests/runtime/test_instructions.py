@@ -13,6 +13,7 @@ from edge.core.profiles import InferenceProfile
 from edge.core.shares import ideal_caps
 from edge.core.window import Segment, StreamAllocation, StreamProblem, WindowPlan, WindowProblem
 from edge.runtime.instructions import Instructions
+from scheduler.window_planning import PlanQuestion
 
 
 def test_a_plan_is_kept_and_journaled_with_its_cause_in_words() -> None:
@@ -29,7 +30,8 @@ def test_a_plan_is_kept_and_journaled_with_its_cause_in_words() -> None:
     plan = WindowPlan("relay", "w", 0.5, (Segment(0.0, {"gate": StreamAllocation(1.0)}),), 0.25, {"gate": "why"})
     request = PlanRequest("relay", replace(problem, num_gpus=0.5), plan, 7.5)
     order = ev.RecordPlan(3, problem, plan, PlanCause("retraining_completed", "gate", promoted=True), request)
-    Instructions(runtime, lambda kind, window, data: noted.append((kind, window, data))).do(order)
+    unasked: list[PlanQuestion] = []
+    Instructions(runtime, lambda kind, window, data: noted.append((kind, window, data)), unasked.append).do(order)
     words = "gate: retraining completed, promoted"
     basis = PlanBasis("relay", ideal_caps(), plan, 7.5, request.problem)
     assert kept == [("add_plan", 3, problem, plan, order.cause, basis)]

@@ -417,10 +417,10 @@ def test_invariants_hold_after_every_event(steps: list[tuple[str, str, float]], 
         if event is not None:
             questions += [i.question for i in c.handle(event) if isinstance(i, MakePlan)]
             c.check()
-    if elsewhere and c.state.asked is not None:
+    if elsewhere and c.state.planning.asked is not None:
         c.handle(PlanMade(now, made_plan(questions[-1], by_policy)))
         c.check()
-        assert c.state.asked is None, "the last question's answer is taken"
+        assert c.state.planning.asked is None, "the last question's answer is taken"
         assert c.state.plan is not None
 
 

@@ -145,9 +145,9 @@ async def test_unknown_refused_and_starting_models(tmp_path: Path) -> None:
 
 async def test_what_cannot_be_answered_in_time_is_dropped_at_once(tmp_path: Path) -> None:
     async with site(tmp_path) as s:
-        v = version(slo_ms=1500.0)
+        v = version(slo_ms=4000.0)
         executor = await s.executor("e", v, held=True)
-        s.layout(route("e", (v, 2), batch_ms=300.0), models=[v])
+        s.layout(route("e", (v, 2), batch_ms=800.0), models=[v])
         totals = Totals(s)
         first = [asyncio.create_task(s.front.infer(request())) for _ in range(2)]
         await until(lambda: bool(executor.batches))
@@ -162,7 +162,7 @@ async def test_what_cannot_be_answered_in_time_is_dropped_at_once(tmp_path: Path
         outcomes = await asyncio.gather(*more, return_exceptions=True)
         missed = [o for o in outcomes if isinstance(o, DeadlineMissed)]
         assert len(missed) == 18
-        assert "could not be answered within 1500.0 ms" in str(missed[0])
+        assert "could not be answered within 4000.0 ms" in str(missed[0])
         await asyncio.gather(*first)
         totals.take()
         assert (totals.counts["dropped"], totals.counts["answered"]) == (18, 4)
