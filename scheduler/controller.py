@@ -58,7 +58,7 @@ class WindowController:
     """`handle(event) -> instructions`. Plans are asked for by `MakePlan`, and come back as `PlanMade`; with `plan`, a
     pure function, they are made at once, and nobody is asked."""
 
-    def __init__(self, settings: ev.WindowSettingsChanged, num_gpus: float, plan: PlanFunction | None = None) -> None:
+    def __init__(self, settings: ev.WindowSettings, num_gpus: float, plan: PlanFunction | None = None) -> None:
         self.state = ControllerState(settings=settings, num_gpus=num_gpus)
         self._plan = plan
 
@@ -141,11 +141,6 @@ class WindowController:
         raise TypeError(f"the window controller does not know {type(event).__name__}")
 
     @_handle.register
-    def _(self, event: ev.WindowSettingsChanged) -> list[ev.Instruction]:
-        self.state.pending_settings = event
-        return []
-
-    @_handle.register
     def _(self, event: ev.CapacityChanged) -> list[ev.Instruction]:
         self.state.num_gpus = event.num_gpus
         s = self.state
@@ -201,8 +196,7 @@ class WindowController:
         closed = s.window
         if closed:
             out.append(ev.CloseWindow(closed))
-        if s.pending_settings is not None:
-            s.settings, s.pending_settings = s.pending_settings, None
+        s.settings = event.settings or s.settings
         s.window, s.window_start_s = closed + 1, event.at_s
         s.retraining_allowed = event.retraining_allowed and s.settings.retraining_enabled
         s.options.clear()

@@ -64,9 +64,8 @@ class Planning:
 class ControllerState:
     """All volatile state; touched by `WindowController.handle` only."""
 
-    settings: ev.WindowSettingsChanged
+    settings: ev.WindowSettings
     num_gpus: float
-    pending_settings: ev.WindowSettingsChanged | None = None
     cameras: dict[str, CameraView] = field(default_factory=dict)
     window: int = 0
     window_start_s: float = 0.0

@@ -11,6 +11,10 @@ from web.examples.errors import INVALID, UNAVAILABLE
 from web.parts import known_parameters
 
 PREFIX: Final = "/api/v1"
+#: `responses` of a route that answers a picture.
+JPEG: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"description": "one JPEG", "content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}}}
+}
 
 
 def rest_router(tag: str, prefix: str = "") -> APIRouter:

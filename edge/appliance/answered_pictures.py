@@ -8,8 +8,10 @@ from pathlib import Path
 
 import cv2
 import numpy as np
+from numpy.typing import NDArray
 
 from edge.appliance.labelled_pictures import jpeg_size
+from edge.detectors.pictures import jpeg_bytes, read_picture
 
 log = logging.getLogger(__name__)
 
@@ -35,22 +37,21 @@ class AnsweredPictures:
         path = self._path(camera, window, frame)
         if path is None or path.is_file():
             return
-        try:
-            picture = cv2.imdecode(np.frombuffer(source.read_bytes(), np.uint8), cv2.IMREAD_COLOR)
-        except OSError:
+        if not source.is_file():
             return
+        picture: NDArray[np.uint8] | None = read_picture(source)
         if picture is None:
             self.lost += 1
             return
         scale = min(1.0, SIDE / max(picture.shape[:2]))
         if scale < 1.0:
             size = (round(picture.shape[1] * scale), round(picture.shape[0] * scale))
-            picture = cv2.resize(picture, size, interpolation=cv2.INTER_AREA)
-        ok, encoded = cv2.imencode(".jpg", picture, [cv2.IMWRITE_JPEG_QUALITY, _QUALITY])
+            picture = np.asarray(cv2.resize(picture, size, interpolation=cv2.INTER_AREA), np.uint8)
+        encoded = jpeg_bytes(picture, _QUALITY)
         temporary = path.with_suffix(".tmp")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            temporary.write_bytes(encoded.tobytes() if ok else b"")
+            temporary.write_bytes(encoded or b"")
             temporary.replace(path)
         except OSError as error:
             self.lost += 1

@@ -196,13 +196,14 @@ class Live:
 def resized(jpeg: bytes, width: int) -> bytes:
     """The picture `width` pixels wide, as JPEG. Raises Unavailable for what is no JPEG."""
     import cv2
-    import numpy as np
 
-    picture = cv2.imdecode(np.frombuffer(jpeg, np.uint8), cv2.IMREAD_COLOR)
+    from edge.detectors.pictures import jpeg_bytes, read_jpeg
+
+    picture = read_jpeg(jpeg)
     if picture is None:
         raise Unavailable("the picture could not be decoded")
     height = max(1, round(picture.shape[0] * width / picture.shape[1]))
-    ok, encoded = cv2.imencode(".jpg", cv2.resize(picture, (width, height), interpolation=cv2.INTER_AREA))
-    if not ok:
+    encoded = jpeg_bytes(cv2.resize(picture, (width, height), interpolation=cv2.INTER_AREA))
+    if encoded is None:
         raise Unavailable("the picture could not be encoded")
-    return encoded.tobytes()
+    return encoded

@@ -52,8 +52,9 @@ class CameraLeft(Event):
 
 
 @dataclass(frozen=True)
-class WindowSettingsChanged(Event):
-    """New settings; they take effect at the next boundary."""
+class WindowSettings:
+    """What the controller plans a window by: its length, the accuracy floor, the policy by name, whether models are
+    retrained, and the step of shares."""
 
     window_s: float
     a_min: float | None
@@ -66,10 +67,12 @@ class WindowSettingsChanged(Event):
 class BoundaryReached(Event):
     """The clock says that a window is over (or that the first one begins).
 
-    `retraining_allowed` is False in quiet hours: the window is measured, but nothing is retrained in it.
+    `retraining_allowed` is False in quiet hours: the window is measured, but nothing is retrained in it. `settings`
+    hold from now on (None: as before).
     """
 
     retraining_allowed: bool = True
+    settings: WindowSettings | None = None
 
 
 @dataclass(frozen=True)

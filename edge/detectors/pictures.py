@@ -18,6 +18,11 @@ def read_picture(path: Path) -> NDArray[np.uint8] | None:
         data = path.read_bytes()
     except OSError:
         return None
+    return read_jpeg(data)
+
+
+def read_jpeg(data: bytes) -> NDArray[np.uint8] | None:
+    """A JPEG as uint8 RGB (H, W, 3); None if it is cut off or damaged."""
     # OpenCV fills the rest of a cut-off picture with grey and says nothing.
     if not data.startswith(_START) or not data.rstrip(b"\0").endswith(_END):
         return None

@@ -6,7 +6,6 @@ loop; blocking calls of the store go through one thread, in order.
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -190,7 +189,8 @@ class Runtime:
         settings = self.window.following
         local = self.clock.local_minute()
         self.dispatch(self.students.groups.alike(settings.groups))
-        self.dispatch(ev.BoundaryReached(self.clock.monotonic(), settings.retraining_allowed(local)))
+        allowed = settings.retraining_allowed(local)
+        self.dispatch(ev.BoundaryReached(self.clock.monotonic(), allowed, self._window_settings(settings)))
 
     def resume(self, found: OpenWindow) -> None:
         """Go on inside the window that was open when the appliance ended: its plan, its jobs from their checkpoints."""
@@ -216,11 +216,10 @@ class Runtime:
     def change_retraining(self, settings: RetrainingSettings) -> None:
         """In force from the next boundary."""
         self.window.change(settings)
-        self.dispatch(dataclasses.replace(self._window_settings(settings), at_s=self.clock.monotonic()))
 
     @staticmethod
-    def _window_settings(s: RetrainingSettings) -> ev.WindowSettingsChanged:
-        return ev.WindowSettingsChanged(0.0, s.window_s, s.a_min, s.policy, s.enabled, s.delta)
+    def _window_settings(s: RetrainingSettings) -> ev.WindowSettings:
+        return ev.WindowSettings(s.window_s, s.a_min, s.policy, s.enabled, s.delta)
 
     # -- cameras and their students
 

@@ -129,7 +129,7 @@ class Simulator:
         checks.in_range("gate_tolerance", gate_tolerance, 0.0, 1.0)
         self._trace, self._policy = trace, policy
         self._influence, self._tolerance, self._on_event = start_influence, gate_tolerance, on_event
-        settings = ev.WindowSettingsChanged(0.0, trace.window_s, trace.a_min, policy, delta=trace.delta)
+        settings = ev.WindowSettings(trace.window_s, trace.a_min, policy, delta=trace.delta)
         self._controller = WindowController(settings, trace.num_gpus, plan)
         self._queue: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.asyncio
 
 def questions(count: int) -> list[PlanQuestion]:
     """Of one controller, which a camera joins again and again."""
-    c = WindowController(ev.WindowSettingsChanged(0.0, 100.0, None, "relay", True, 0.05), 1.0)
+    c = WindowController(ev.WindowSettings(100.0, None, "relay", True, 0.05), 1.0)
     c.handle(ev.CameraJoined(0.0, "gate", 0.5, InferenceProfile("linear", 0.4)))
     c.handle(ev.BoundaryReached(0.0))
     asked = [c.handle(ev.CapacityChanged(float(n), 1.0)) for n in range(count)]

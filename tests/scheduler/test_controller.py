@@ -21,7 +21,7 @@ from scheduler.policies import window_policy
 from scheduler.window_planning import MakePlan, PlanMade, PlanNotMade, PlanQuestion, made_plan
 
 INFERENCE = InferenceProfile("subsampling", 0.2, (1.0, 2.0, 4.0), (1.0, 0.8, 0.5))
-SETTINGS = ev.WindowSettingsChanged(0.0, 100.0, None, "relay", True, 0.05)
+SETTINGS = ev.WindowSettings(100.0, None, "relay", True, 0.05)
 
 
 def controller(num_gpus: float = 1.0, **changes: object) -> WindowController:
@@ -270,14 +270,14 @@ class TestOneWindow:
 
 
 class TestSettings:
-    def test_settings_take_effect_at_the_next_boundary(self) -> None:
+    def test_settings_of_a_boundary_hold_until_others_come(self) -> None:
         c = controller()
         joined(c, "a")
         c.handle(ev.BoundaryReached(0.0))
-        assert c.handle(replace(SETTINGS, window_s=60.0)) == []
-        assert c.state.settings.window_s == 100.0
-        out = c.handle(ev.BoundaryReached(100.0))
+        out = c.handle(ev.BoundaryReached(100.0, settings=replace(SETTINGS, window_s=60.0)))
         assert of(ev.ScheduleBoundary, out)[0].at_s == pytest.approx(160.0)
+        out = c.handle(ev.BoundaryReached(160.0))
+        assert of(ev.ScheduleBoundary, out)[0].at_s == pytest.approx(220.0)
 
     @pytest.mark.parametrize("allowed", [True, False])
     def test_quiet_hours_measure_but_do_not_retrain(self, allowed: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Depends, Path, Query, Response
 
@@ -15,14 +15,11 @@ from edge.settings import RuleSettings
 from web import limits
 from web.examples import alarms as examples
 from web.parts import Body, Caller, Service, Who, example, seen, takes
-from web.rest_router import rest_router
+from web.rest_router import JPEG, rest_router
 
 router = rest_router("alarms")
 
 _CAMERA = r"^[a-z0-9][a-z0-9_-]{0,62}$"
-_JPEG: dict[int | str, dict[str, Any]] = {
-    200: {"description": "one JPEG", "content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}}}
-}
 
 
 async def _alarms(service: Service) -> AlarmsService:
@@ -116,7 +113,7 @@ async def acknowledge(alarm: Number, service: Alarms, caller: Caller, by: Who) -
     return limits.whole(caller, await service.acknowledge(alarm, by))
 
 
-@router.get("/alarms/{alarm}/picture.jpg", response_class=Response, responses=_JPEG)
+@router.get("/alarms/{alarm}/picture.jpg", response_class=Response, responses=JPEG)
 async def alarm_picture(alarm: Number, service: Alarms, caller: Caller) -> Response:
     """What the camera saw when the alarm was raised (of rules about objects)."""
     await _seen_alarm(service, caller, alarm)
@@ -140,7 +137,7 @@ async def list_objects(
     return limits.rows(caller, found)
 
 
-@router.get("/objects/{number}/picture.jpg", response_class=Response, responses=_JPEG)
+@router.get("/objects/{number}/picture.jpg", response_class=Response, responses=JPEG)
 async def object_picture(number: Number, service: Alarms, caller: Caller) -> Response:
     """The object at the moment when it showed best."""
     thing = await asyncio.to_thread(service.object, number)

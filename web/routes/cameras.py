@@ -13,13 +13,10 @@ from edge.appliance.service import ApplianceService
 from web import limits
 from web.examples import cameras as examples
 from web.parts import Body, Caller, CameraId, Closing, Service, Who, example, takes, until_closing
-from web.rest_router import rest_router
+from web.rest_router import JPEG, rest_router
 
 router = rest_router("cameras", "/cameras")
 
-_JPEG: dict[int | str, dict[str, Any]] = {
-    200: {"description": "one JPEG", "content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}}}
-}
 _BOUNDARY = "magpie-picture"
 _MJPEG: dict[int | str, dict[str, Any]] = {
     200: {
@@ -82,7 +79,7 @@ async def remove_camera(camera: CameraId, service: Service, by: Who) -> None:
     await service.cameras.remove(camera, by)
 
 
-@router.get("/{camera}/snapshot.jpg", response_class=Response, responses=_JPEG)
+@router.get("/{camera}/snapshot.jpg", response_class=Response, responses=JPEG)
 async def snapshot(
     camera: CameraId,
     service: Service,

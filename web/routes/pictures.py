@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Path, Query, Response
 
 from edge.appliance.answers.pictures import DisagreementAnswer, WindowClasses
 from web.examples import pictures as examples
 from web.parts import Caller, CameraId, Service, WindowNumber, example, seen
-from web.rest_router import rest_router
+from web.rest_router import JPEG, rest_router
 
 router = rest_router("cameras", "/cameras/{camera}")
-
-_JPEG: dict[int | str, dict[str, Any]] = {
-    200: {"description": "one JPEG", "content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}}}
-}
 
 
 @router.get("/disagreements", responses=example([examples.DISAGREEMENT]))
@@ -31,7 +27,7 @@ async def disagreements(
     return await asyncio.to_thread(service.labelled.disagreements, seen(caller, camera), limit)
 
 
-@router.get("/disagreements/{window}/{frame}.jpg", response_class=Response, responses=_JPEG)
+@router.get("/disagreements/{window}/{frame}.jpg", response_class=Response, responses=JPEG)
 async def disagreement_picture(
     camera: CameraId,
     window: WindowNumber,

@@ -11,13 +11,10 @@ from edge.appliance.answers.truth import ImportedLabels, QuestionsAnswer, TruthO
 from edge.appliance.truth_service import TruthService
 from web.examples import truth as examples
 from web.parts import Body, Caller, CameraId, Service, Who, WindowNumber, example, seen, takes
-from web.rest_router import rest_router
+from web.rest_router import JPEG, rest_router
 
 router = rest_router("cameras", "/cameras/{camera}/truth")
 
-_JPEG: dict[int | str, dict[str, Any]] = {
-    200: {"description": "one JPEG", "content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}}}
-}
 _FILE: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "a COCO file, or a ZIP archive of YOLO text files",
@@ -56,7 +53,7 @@ async def questions(
     return await asyncio.to_thread(service.questions, seen(caller, camera), limit, by, second)
 
 
-@router.get("/pictures/{window}/{frame}.jpg", response_class=Response, responses=_JPEG)
+@router.get("/pictures/{window}/{frame}.jpg", response_class=Response, responses=JPEG)
 async def picture(
     camera: CameraId,
     window: WindowNumber,
