@@ -388,6 +388,10 @@ def _serving(s: Json) -> Iterator[Metric]:
     models = [(str(m["name"]), m) for m in serving["models"]]
     one = ("model",)
     yield _gauge("magpie_serving_front_up", "1 while requests are taken", (), [((), serving["front"]["up"])])
+    yield _counter(
+        "magpie_serving_turned_away_total", "Messages and streams by gRPC that had no room, or came too slowly", (),
+        [((), serving["front"].get("turned_away"))],
+    )  # fmt: skip
     yield _gauge(
         "magpie_serving_statistics_up", "1 if the front told its statistics (nv_inference_*) for this scrape", (),
         [((), s["statistics"] is not None)],

@@ -175,7 +175,7 @@ class ServedModelsService(Protocol):
     """Other models that the box serves."""
 
     def status(self) -> Json:
-        """{"front": {"up", "http", "grpc"}, "settings": what `change` changes, "share", "reorganising",
+        """{"front": {"up", "http", "grpc", "turned_away"}, "settings": what `change` changes, "share", "reorganising",
         "models": [{"name", "state", "reason", "version", "slo_ms", "rate", "planned_rate", "latency_ms", ...}],
         "executors": [...], "plan", "problem"}. Raises NotFound where the site serves none."""
 
