@@ -134,6 +134,10 @@ def _appliance(s: Json) -> Iterator[Metric]:
         "magpie_worker_losses", "Workers that died or hung and were started again or given up", ("worker",),
         [((kind,), n) for kind, n in sorted(lost.items())],
     )  # fmt: skip
+    yield _counter(
+        "magpie_worker_losses_by_cause", "The same, by what had happened to it", ("cause",),
+        [((cause,), n) for cause, n in sorted(s["counts"].get("losses_by_cause", {}).items())],
+    )  # fmt: skip
     events = s["counts"]["events"]
     yield _counter(
         "magpie_events", "Journal entries by kind", ("kind",), [((kind,), n) for kind, n in sorted(events.items())]
