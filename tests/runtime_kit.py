@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from edge.core.shares import Grant, LaunchSpec, ResizeOutcome, Role, ShareCaps, Usage
-from edge.core.workers import Worker, WorkerKind
+from edge.core.workers import LossCause, Worker, WorkerKind
 from edge.runtime.supervisor import Supervisor
 from edge.shares.cpu import CpuPartitioner
 
@@ -41,6 +41,7 @@ class Bench:
     supervisor: Supervisor
     events: list[tuple[str, dict[str, Any]]]
     gone: list[Worker] = field(default_factory=list)
+    causes: list[LossCause] = field(default_factory=list)
     said: list[Any] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
     given_up: list[str] = field(default_factory=list)

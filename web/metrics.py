@@ -134,6 +134,10 @@ def _appliance(s: Json) -> Iterator[Metric]:
         "magpie_worker_losses", "Workers that died or hung and were started again or given up", ("worker",),
         [((kind,), n) for kind, n in sorted(lost.items())],
     )  # fmt: skip
+    yield _counter(
+        "magpie_worker_losses_by_cause", "The same, by what had happened to it", ("cause",),
+        [((cause,), n) for cause, n in sorted(s["counts"]["losses_by_cause"].items())],
+    )  # fmt: skip
     events = s["counts"]["events"]
     yield _counter(
         "magpie_events", "Journal entries by kind", ("kind",), [((kind,), n) for kind, n in sorted(events.items())]
@@ -388,6 +392,10 @@ def _serving(s: Json) -> Iterator[Metric]:
     models = [(str(m["name"]), m) for m in serving["models"]]
     one = ("model",)
     yield _gauge("magpie_serving_front_up", "1 while requests are taken", (), [((), serving["front"]["up"])])
+    yield _counter(
+        "magpie_serving_turned_away_total", "Messages and streams by gRPC that had no room, or came too slowly", (),
+        [((), serving["front"].get("turned_away"))],
+    )  # fmt: skip
     yield _gauge(
         "magpie_serving_statistics_up", "1 if the front told its statistics (nv_inference_*) for this scrape", (),
         [((), s["statistics"] is not None)],

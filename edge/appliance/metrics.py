@@ -34,6 +34,7 @@ class Tally:
         self.cameras: dict[str, Counter[str]] = {}
         self.retraining_device_s: dict[str, float] = {}
         self.workers_lost: Counter[str] = Counter()
+        self.losses_by_cause: Counter[str] = Counter()
         self.deleted: Counter[str] = Counter()
         self.retention: RetentionReport | None = None
 
@@ -44,8 +45,9 @@ class Tally:
     def fact(self, fact: RuntimeFact) -> None:
         """The runtime did something."""
         match fact:
-            case WorkerLost(kind=kind):
+            case WorkerLost(kind=kind, cause=cause):
                 self.workers_lost[kind] += 1
+                self.losses_by_cause[cause] += 1
             case RetrainingStepped():
                 self._of_camera(fact.camera, fact.step)
             case Promoted():
@@ -79,13 +81,15 @@ class Tally:
         return any(noteworthy) or bool(report.failures)
 
     def to_json(self) -> Json:
-        """{"events": {kind: n}, "cameras": {id: {outcome: n}}, "workers_lost": {kind: n}, "retention": {...}, ...}."""
+        """{"events": {kind: n}, "cameras": {id: {outcome: n}}, "workers_lost": {kind: n},
+        "losses_by_cause": {cause: n}, "retention": {...}, ...}."""
         report = self.retention
         return {
             "events": dict(self.events),
             "cameras": {camera: dict(counts) for camera, counts in self.cameras.items()},
             "retraining_device_s": dict(self.retraining_device_s),
             "workers_lost": dict(self.workers_lost),
+            "losses_by_cause": dict(self.losses_by_cause),
             "retention": {
                 "deleted": dict(self.deleted),
                 "bytes_kept": None if report is None else report.bytes_kept,

@@ -36,6 +36,7 @@ from scheduler.gpulets.batching import DeadlineBatching
 
 if TYPE_CHECKING:
     from web.oip.grpc_server import OipGrpcServer
+    from web.oip.intake import Intake
     from web.oip.server import OipHttpServer
     from web.tls import Tls
 
@@ -83,6 +84,8 @@ class _FrontProcess:
         self._channel, self._spec = channel, spec
         self._outbox: queue.Queue[Any] = queue.Queue(_OUTBOX)
         self._lost = 0
+        self._intake: Intake | None = None
+        self._turned_away = 0
         self._stop = asyncio.Event()
         self._front: Front
         self._applications: ApplicationService
@@ -145,8 +148,12 @@ class _FrontProcess:
         http = OipHttpServer(app, spec.http_host, spec.http_port, tls=tls)
         if spec.grpc_port is None:
             return http, None, tls
-        limit = spec.max_body_bytes
-        return http, OipGrpcServer(service, spec.grpc_host, spec.grpc_port, limit, gate=gate, tls=tls), tls
+        grpc = OipGrpcServer(
+            service, spec.grpc_host, spec.grpc_port, spec.max_body_bytes, gate=gate, tls=tls,
+            max_held_bytes=spec.max_queued_bytes,
+        )  # fmt: skip
+        self._intake = grpc.intake
+        return http, grpc, tls
 
     # -- to the control process
 
@@ -174,7 +181,9 @@ class _FrontProcess:
         # A report that cannot be sent is not made: its counts are in the next one.
         if self._outbox.qsize() < _HOLD_REPORTS:
             report = self._front.report()
-            self._tell(replace(report, applications=self._applications.traffic()))
+            away = 0 if self._intake is None else self._intake.turned_away
+            new, self._turned_away = away - self._turned_away, away
+            self._tell(replace(report, applications=self._applications.traffic(), turned_away=new))
 
     async def _tick(self) -> None:
         loop = asyncio.get_running_loop()

@@ -52,6 +52,7 @@ class _Where:
     device: str
     share_kind: str
     cores: float | None
+    worker_memory_mb: float | None = None
 
 
 def run(args: argparse.Namespace) -> int:
@@ -111,6 +112,7 @@ def _where(args: argparse.Namespace) -> _Where:
         args.device or site.device,
         args.share_kind or site.share_kind,
         args.cores or site.cores,
+        site.worker_memory_mb,
     )
 
 
@@ -132,6 +134,7 @@ def _versions(folder: Path, only: Sequence[str]) -> tuple[ServedVersion, ...]:
 async def _measure(
     args: argparse.Namespace, where: _Where, versions: Sequence[ServedVersion], base: DeviceTable | None
 ) -> DeviceTable:
+    from edge.runtime.memory_limit import usable_bytes, worker_limit_bytes
     from edge.runtime.serving_profiler import ServingProfiler
     from edge.runtime.supervisor import Supervisor
     from edge.shares import open_partitioner
@@ -139,7 +142,8 @@ async def _measure(
     clock = SystemClock()
     partitioner = open_partitioner(where.device, where.share_kind, where.cores, f"profile-{os.getpid()}", clock=clock)
     try:
-        supervisor = Supervisor(partitioner, clock, _told)
+        limit = worker_limit_bytes(where.worker_memory_mb, usable_bytes())
+        supervisor = Supervisor(partitioner, clock, _told, memory_limit_bytes=limit)
         supervisor.open()
         try:
             options = _options(args, partitioner.caps.min_share)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from edge.core.alarms import AccuracyMeasured, Promoted, RolledBack
-from edge.core.workers import WorkerKind
+from edge.core.workers import LossCause, WorkerKind
 
 #: What became of one retraining's worker; what became of its student is another fact.
 RetrainingStep = Literal["started", "stopped", "failed"]
@@ -34,6 +34,7 @@ class WorkerLost:
     """A worker process is gone without having been asked to end."""
 
     kind: WorkerKind
+    cause: LossCause = "other"
 
 
 RuntimeFact = AccuracyMeasured | Promoted | RolledBack | RetrainingStepped | StudentRejected | WorkerLost

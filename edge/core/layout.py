@@ -123,6 +123,7 @@ class TrafficReport:
     models: tuple[ModelTraffic, ...]
     executors: tuple[ExecutorTraffic, ...]
     applications: tuple[ModelTraffic, ...] = ()  # from end to end; their stages' requests count in `models`, too
+    turned_away: int = 0  # messages and streams by gRPC that had no room, or came too slowly: no model's yet
 
 
 @dataclass(frozen=True)
@@ -199,10 +200,10 @@ class FrontListening:
 class FrontSpec:
     """What the front process is started with. `expect` are the executors that may come; port 0 takes any free one.
 
-    `max_queued_bytes` bounds the tensors of all requests that wait or run, `max_body_bytes` one request. `keys` is the
-    file of the API tokens that clients need; empty: they need none. `hosts` are the names by which clients may ask by
-    HTTP, beside addresses and the machine's own; None: any name. `certificate` and `key` are files (PEM)
-    for TLS on both ports; empty: no TLS.
+    `max_queued_bytes` bounds the tensors of all requests that wait or run, and what each transport holds of requests
+    that come in; `max_body_bytes` one request. `keys` is the file of the API tokens that clients need; empty: they need
+    none. `hosts` are the names by which clients may ask by HTTP, beside addresses and the machine's own; None: any
+    name. `certificate` and `key` are files (PEM) for TLS on both ports; empty: no TLS.
     """
 
     socket: str

@@ -11,6 +11,9 @@ from edge.core.shares import Role
 WorkerKind = Literal["camera", "retrain", "golden", "profiler", "executor", "serving_profiler", "front"]
 #: What a worker's share of the device is for.
 Activity = Literal["inference", "retraining", "golden", "profiling", "serving", "front"]
+#: Why a worker is gone: it had more memory than it may (or the system refused it more), was silent, was ended with all
+#: of a sick device, failed with an error, was ended by a signal, or none of these.
+LossCause = Literal["memory", "hung", "device", "error", "signal", "other"]
 
 _ROLES: Final[Mapping[WorkerKind, Role]] = {
     "camera": "inference",
@@ -27,6 +30,9 @@ _ACTIVITIES: Final[Mapping[WorkerKind, Activity]] = {
     "serving_profiler": "profiling",
     "front": "front",
 }
+
+#: Bounded by what they take from clients, and not by a limit of their own.
+_UNLIMITED: Final[frozenset[WorkerKind]] = frozenset({"front"})
 
 
 @dataclass(frozen=True)
@@ -56,6 +62,11 @@ class Worker:
     def role(self) -> Role:
         """How its share is enforced."""
         return _ROLES[self.kind]
+
+    @property
+    def memory_limited(self) -> bool:
+        """Whether it may have only so much memory."""
+        return self.kind not in _UNLIMITED
 
     @property
     def activity(self) -> Activity:

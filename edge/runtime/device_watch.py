@@ -97,6 +97,7 @@ class DeviceWatch:
                 worker.replacement.handover = worker.replacement.twin = None
                 for seat in worker.seats:
                     seat.last_error, seat.ending = f"ended with all workers of the device: {trouble}", True
+                    seat.cause = "device"
             seats = [seat for worker in workers for seat in worker.seats]
             await asyncio.gather(*(self._seats.end(seat) for seat in seats))
             deadline = self._clock.monotonic() + _RESTART_S

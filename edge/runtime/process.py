@@ -23,7 +23,9 @@ from typing import Any
 
 from edge.core.errors import MagpieError, out_of_memory
 from edge.core.shares import LaunchSpec
+from edge.core.workers import LossCause
 from edge.logs import log_in_worker
+from edge.runtime.memory_limit import limit_mappings
 
 #: Exit code of a worker that ran out of memory and said so.
 OUT_OF_MEMORY = 77
@@ -167,6 +169,7 @@ def _child(
     environment: dict[str, str],
     killable: bool,
     standby: bool,
+    memory_limit_bytes: int | None,
 ) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -182,6 +185,8 @@ def _child(
         # When memory runs out the kernel shall take a retraining before a camera.
         with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as f:
             f.write("500")
+    if memory_limit_bytes is not None:
+        limit_mappings(memory_limit_bytes)
     import torch
 
     # One thread each, whatever the share: under a quota the threads of one worker wait for each other and burn the
@@ -210,6 +215,7 @@ def _child(
 class WorkerProcess:
     """The owner's end of one process. `on_message(message)` and `on_exit(code)` are called from its reader thread;
     `on_exit` comes exactly once, after the last message, also if a child of the process holds its pipe open.
+    `memory_limit_bytes`: beyond twice that much the system refuses it memory (edge.runtime.memory_limit).
     """
 
     def __init__(
@@ -222,6 +228,7 @@ class WorkerProcess:
         on_exit: Callable[[int | None], None],
         killable: bool = False,
         standby: bool = False,
+        memory_limit_bytes: int | None = None,
     ) -> None:
         self.name = name
         self._on_message, self._on_exit = on_message, on_exit
@@ -229,7 +236,7 @@ class WorkerProcess:
         self._ours, theirs = ctx.Pipe()
         self._process = ctx.Process(
             target=_child,
-            args=(theirs, main, argument, launch, dict(os.environ), killable, standby),
+            args=(theirs, main, argument, launch, dict(os.environ), killable, standby, memory_limit_bytes),
             name=name,
             daemon=True,
         )
@@ -328,6 +335,15 @@ class WorkerProcess:
                 self._ours.send(message)
             except (BrokenPipeError, OSError, ValueError):
                 break
+
+
+def cause_of(code: int | None) -> LossCause:
+    """Why a process ended that nobody had ended, by its exit code."""
+    if code == OUT_OF_MEMORY:
+        return "memory"
+    if code is None or code == 0:
+        return "other"
+    return "signal" if code < 0 else "error"
 
 
 def describe_exit(code: int | None) -> str:

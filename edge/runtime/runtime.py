@@ -37,6 +37,7 @@ from edge.runtime.groups import GROUPS_DOCUMENT, Groups
 from edge.runtime.instructions import Instructions
 from edge.runtime.judging import Gate
 from edge.runtime.learning import Learning
+from edge.runtime.memory_limit import usable_bytes, worker_limit_bytes
 from edge.runtime.preparation import Preparation
 from edge.runtime.profilers import Answer, Job, Profilers
 from edge.runtime.retrainings import Retrainings
@@ -88,8 +89,10 @@ class Runtime:
         self.records = StoreThread(self.complaints.add)
         self._tasks = BackgroundTasks(self.complaints.add)
         self.supervisor = Supervisor(
-            partitioner, clock, partial(self._worker_event, note), on_lost=lambda lost: on_fact(WorkerLost(lost.kind))
-        )
+            partitioner, clock, partial(self._worker_event, note),
+            on_lost=lambda lost, cause: on_fact(WorkerLost(lost.kind, cause)),
+            memory_limit_bytes=worker_limit_bytes(site.worker_memory_mb, usable_bytes()),
+        )  # fmt: skip
         self.golden = GoldenModel(
             self.supervisor,
             teacher,
@@ -273,7 +276,10 @@ class Runtime:
     def _worker_event(self, note: JournalNote, kind: WorkerEntryKind, data: dict[str, Any]) -> None:
         worker = self.supervisor.known(data.get("worker", ""))
         about = {} if worker is None else {"kind": worker.kind}
-        note(kind, camera=None if worker is None else self._camera_of(worker), data=data | about)
+        camera = None if worker is None else self._camera_of(worker)
+        note(kind, camera=camera, data=data | about)
+        if data.get("cause") == "memory":
+            self.complaints.add("worker_memory", f"{data['worker']} was ended: {data['reason']}", camera)
 
     def _camera_of(self, worker: Worker) -> str | None:
         """The camera that a worker works for alone, if it is still there."""

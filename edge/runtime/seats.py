@@ -28,7 +28,10 @@ class Seats:
         on_event: Callable[[WorkerEntryKind, dict[str, Any]], None],
         received: Callable[[WorkerState, Seat, Any], None],
         exited: Callable[[WorkerState, Seat, int | None], None],
+        memory_limit_bytes: int | None = None,
     ) -> None:
+        # CUDA maps far more than it touches: there a process is looked at only.
+        self._mappings = memory_limit_bytes if partitioner.caps.device == "cpu" else None
         self._partitioner, self._clock, self._on_event = partitioner, clock, on_event
         self._received, self._exited = received, exited
         self._loop = asyncio.get_running_loop()
@@ -63,8 +66,9 @@ class Seats:
 
         try:
             seat.process = WorkerProcess(
-                worker.spec.name, worker.spec.main, argument, launch, message, gone, worker.spec.killable, standby
-            )
+                worker.spec.name, worker.spec.main, argument, launch, message, gone, worker.spec.killable, standby,
+                self._mappings if worker.spec.worker.memory_limited else None,
+            )  # fmt: skip
         except (OSError, EOFError) as error:
             # No process could be made (no memory, or the forkserver has just died): as if it had died at once.
             seat.last_error = f"could not be started: {error}"

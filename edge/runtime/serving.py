@@ -183,6 +183,7 @@ class ServingRuntime:
                 "up": front.up,
                 "http": {"host": self.settings.http.host, "port": listening and listening.http_port},
                 "grpc": {"host": self.settings.grpc.host, "port": listening and listening.grpc_port},
+                "turned_away": front.counts.turned_away,
             },
             "settings": self.planning.model_dump(mode="json"),
             "share": {

@@ -109,6 +109,7 @@ class ServingFront:
             s.grpc.host,
             (listening.grpc_port if listening else s.grpc.port),
             int(s.max_body_mb * 2**20),
+            int(s.max_held_mb * 2**20),
             keys="" if self._keys is None else str(self._keys.absolute()),
             # Another site's page has no token; where none is needed its name must not pass for the box's.
             hosts=self._web.hosts if self._keys is None else None,

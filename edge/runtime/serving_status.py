@@ -78,9 +78,12 @@ class ServedCounts:
     def __init__(self) -> None:
         self._totals: dict[str, ModelTraffic] = {}
         self._recent: dict[str, deque[ModelTraffic]] = {}
+        #: What gRPC turned away before its model was known.
+        self.turned_away = 0
 
     def add(self, report: TrafficReport) -> None:
         """What the front has told."""
+        self.turned_away += report.turned_away
         for m in (*report.models, *report.applications):
             total = self.total(m.model)
             summed = {key: getattr(total, key) + getattr(m, key) for key in _TOTALS}

@@ -18,9 +18,10 @@ import psutil
 from edge.core.clock import Clock
 from edge.core.journal_kinds import WorkerEntryKind
 from edge.core.shares import Partitioner, Role, Usage
-from edge.core.workers import Worker
+from edge.core.workers import LossCause, Worker
 from edge.runtime.device_watch import DeviceWatch
-from edge.runtime.process import Beat, Retired, Stop, WorkerError, WorkerMain, describe_exit
+from edge.runtime.memory_limit import own_bytes
+from edge.runtime.process import Beat, Retired, Stop, WorkerError, WorkerMain, cause_of, describe_exit
 from edge.runtime.replacements import Replacements, send_held
 from edge.runtime.seats import Seats
 from edge.runtime.worker_state import Replacement, Seat, WorkerSpec, WorkerState
@@ -55,8 +56,9 @@ class Patience:
 
 
 class Supervisor:
-    """Workers by name. `on_event(kind, data)` is told of every loss and restart, for the journal; `on_lost(worker)`
-    of every process that is gone without having been asked to end."""
+    """Workers by name. `on_event(kind, data)` is told of every loss and restart, for the journal; `on_lost(worker,
+    cause)` of every process that is gone without having been asked to end. `memory_limit_bytes`: a worker (but the
+    front) that has more is ended."""
 
     def __init__(
         self,
@@ -64,10 +66,12 @@ class Supervisor:
         clock: Clock,
         on_event: Callable[[WorkerEntryKind, dict[str, Any]], None],
         patience: Patience | None = None,
-        on_lost: Callable[[Worker], None] | None = None,
+        on_lost: Callable[[Worker, LossCause], None] | None = None,
+        memory_limit_bytes: int | None = None,
     ) -> None:
         self._partitioner, self._clock, self._on_event = partitioner, clock, on_event
-        self._on_lost = on_lost or (lambda worker: None)
+        self._on_lost = on_lost or (lambda worker, cause: None)
+        self._memory_limit = memory_limit_bytes
         self._patience = patience or Patience(HANG_S, START_S)
         self._workers: dict[str, WorkerState] = {}
         #: Also those that ended and still have an account of what they used.
@@ -76,7 +80,7 @@ class Supervisor:
         self._watch: asyncio.Task[None] | None = None
         self._closing = False
         self._usage_due_s = 0.0
-        self._seats = Seats(partitioner, clock, on_event, self._received, self._exited)
+        self._seats = Seats(partitioner, clock, on_event, self._received, self._exited, memory_limit_bytes)
         self._replacements = Replacements(
             partitioner, clock, on_event, self._seats, self._launch, self._patience.start_s
         )
@@ -200,12 +204,16 @@ class Supervisor:
                 await asyncio.to_thread(seat.process.join, 5.0)
         self._forget(worker)
 
-    def kill(self, name: str, reason: str) -> None:
+    def kill(self, name: str, reason: str, cause: LossCause = "other") -> None:
         """End a worker now; it is started again if it is one that is."""
         worker = self._workers.get(name)
-        if worker is not None and worker.seat is not None and not worker.seat.ending:
-            worker.seat.last_error, worker.seat.ending = reason, True
-            self._seats.end_soon(worker, worker.seat)
+        if worker is not None and worker.seat is not None:
+            self._kill(worker, worker.seat, reason, cause)
+
+    def _kill(self, worker: WorkerState, seat: Seat, reason: str, cause: LossCause) -> None:
+        if not seat.ending:
+            seat.last_error, seat.ending, seat.cause = reason, True, cause
+            self._seats.end_soon(worker, seat)
 
     def usage(self) -> tuple[tuple[Worker, Usage], ...]:
         """Shares asked, given and used by every worker since the last reset, also of those that ended meanwhile."""
@@ -263,7 +271,7 @@ class Supervisor:
         else:
             worker.state = "starting"
             if not clean:
-                self._tell_lost(worker, reason, code)
+                self._tell_lost(worker, seat, reason, code)
             self._replacements.step(worker, db.WorkerDied(self._clock.monotonic(), seat.generation, reason))
 
     def _twin_gone(self, worker: WorkerState, seat: Seat, reason: str, code: int | None) -> None:
@@ -274,15 +282,19 @@ class Supervisor:
             return
         self._replacements.step(worker, db.WorkerDied(self._clock.monotonic(), seat.generation, reason))
 
-    def _tell_lost(self, worker: WorkerState, reason: str, code: int | None) -> None:
+    def _tell_lost(self, worker: WorkerState, seat: Seat, reason: str, code: int | None) -> None:
+        cause = seat.cause or cause_of(code)
         worker.last_error = reason
         worker.spec.on_lost(reason)
-        self._on_lost(worker.spec.worker)
-        self._on_event("worker.worker_lost", {"worker": worker.spec.name, "reason": reason, "exit_code": code})
+        self._on_lost(worker.spec.worker, cause)
+        self._on_event(
+            "worker.worker_lost",
+            {"worker": worker.spec.name, "reason": reason, "cause": cause, "exit_code": code},
+        )
 
     def _lost(self, worker: WorkerState, seat: Seat, reason: str, code: int | None) -> None:
         """Nothing of the worker is left: start it again after a while, or give it up."""
-        self._tell_lost(worker, reason, code)
+        self._tell_lost(worker, seat, reason, code)
         if self._workers.get(worker.spec.name) is not worker or worker.state == "stopping":
             return
         worker.state = "waiting"
@@ -366,6 +378,7 @@ class Supervisor:
                     # If this process itself stood still, what the workers said meanwhile is still to be read.
                     seat.last_beat_s += late if late > patience.watch_s else 0.0
                     self._count_lost(worker, seat)
+                    self._look_at_memory(worker, seat)
                 self._replacements.step(worker, db.Tick(now))
                 self._look_after(worker, now)
             if now >= self._usage_due_s:
@@ -374,6 +387,16 @@ class Supervisor:
                 self._partitioner.usage()
                 self._usage_due_s = now + 100 * (time.perf_counter() - began)
             await self.device.look(now)
+
+    def _look_at_memory(self, worker: WorkerState, seat: Seat) -> None:
+        limit = self._memory_limit
+        if limit is None or seat.process is None or seat.gone or seat.ending or not worker.spec.worker.memory_limited:
+            return
+        used = own_bytes(seat.process.pid)
+        if used > limit:
+            words = f"it had {used / 2**20:.0f} MiB of memory, and may have {limit / 2**20:.0f} (worker_memory_mb)"
+            log.warning("worker %s: %s: killed", worker.spec.name, words)
+            self._kill(worker, seat, words, "memory")
 
     def _look_after(self, worker: WorkerState, now: float) -> None:
         seat = worker.seat
@@ -387,7 +410,7 @@ class Supervisor:
                 seat.cpu_s, seat.busy_s = used_s, now
         if silent > limit and (now - seat.busy_s > limit or silent > BUSY_FACTOR * limit):
             log.warning("worker %s is silent for %.0f s: killed", worker.spec.name, silent)
-            self.kill(worker.spec.name, f"hung: silent for {silent:.0f} s")
+            self.kill(worker.spec.name, f"hung: silent for {silent:.0f} s", "hung")
 
 
 def computing(pid: int) -> tuple[float, bool]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from edge.core.shares import Role
-from edge.core.workers import Worker
+from edge.core.workers import LossCause, Worker
 from edge.runtime.process import WorkerMain, WorkerProcess
 from edge.shares import double_buffer as db
 
@@ -64,6 +64,7 @@ class Seat:
     gone: bool = False
     last_error: str = ""
     error_code: str = ""
+    cause: LossCause | None = None  # why it was ended, if the supervisor ended it
     messages_lost: int = 0  # of those, told already
 
 

@@ -77,6 +77,13 @@ class ServingSettings(Settings):
     tls: bool = Field(False, description="https, and gRPC over TLS, with the certificate of web.tls")
     front_share: float = Field(0.05, ge=0, le=0.5, description="kept for the process that takes requests (CPU only)")
     max_body_mb: float = Field(64, gt=0, le=4096, description="larger requests are refused")
+    max_held_mb: float = Field(
+        512,
+        gt=0,
+        le=1048576,
+        description="of requests that come in, wait or run, by each of HTTP, gRPC and the queues; open gRPC streams "
+        "have as much again. One of the largest is always taken",
+    )
     uploads: bool = Field(False, description="clients may bring model files with a load request")
     max_upload_mb: float = Field(256, gt=0, le=65536)
     planning: ServingPlanning = ServingPlanning()

@@ -33,6 +33,13 @@ class SiteSettings(Settings):
     demo: bool = Field(False, description="the demo's drawn streets: there the demo's own models are right")
     device: str = Field("auto", description="auto, cpu, or a GPU's UUID")
     cores: float | None = Field(None, gt=0, le=1024, description="CPU cores Magpie may use; empty: all")
+    worker_memory_mb: float | None = Field(
+        None,
+        ge=512,
+        le=16_777_216,
+        description="memory of one worker process: one that has more is ended and started again; empty: a quarter of "
+        "the machine's, at least 2048",
+    )
     share_kind: ShareChoice = "auto"
     control_share: float = Field(0.08, ge=0, le=0.5, description="kept for the control process itself")
     web: WebSettings = WebSettings()

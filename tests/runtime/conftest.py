@@ -10,7 +10,7 @@ import pytest
 from runtime_kit import Bench
 
 from edge.core.clock import SystemClock
-from edge.core.workers import Worker
+from edge.core.workers import LossCause, Worker
 from edge.runtime.supervisor import Patience, Supervisor
 from edge.shares.coop import BucketFolder
 from edge.shares.cpu import CpuPartitioner
@@ -31,15 +31,17 @@ async def bench(partitioner: CpuPartitioner) -> AsyncIterator[Callable[..., Benc
     """Makes supervisors: `bench()` or `bench(partitioner=..., hang_s=...)`; all are closed at the end."""
     made: list[Bench] = []
 
-    def make(partitioner: Any = partitioner, **patience: Any) -> Bench:
+    def make(partitioner: Any = partitioner, memory_limit_bytes: int | None = None, **patience: Any) -> Bench:
         limits = {"hang_s": 20.0, "start_s": 60.0, "watch_s": 0.05, "backoff_s": (0.0, 0.02, 0.04)} | patience
         events: list[tuple[str, dict[str, Any]]] = []
         gone: list[Worker] = []
+        causes: list[LossCause] = []
         supervisor = Supervisor(
-            partitioner, SystemClock(), lambda kind, data: events.append((kind, data)), Patience(**limits), gone.append
-        )
+            partitioner, SystemClock(), lambda kind, data: events.append((kind, data)), Patience(**limits),
+            lambda worker, cause: (gone.append(worker), causes.append(cause)), memory_limit_bytes,
+        )  # fmt: skip
         supervisor.open()
-        made.append(Bench(supervisor, events, gone))
+        made.append(Bench(supervisor, events, gone, causes))
         return made[-1]
 
     yield make

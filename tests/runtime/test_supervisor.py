@@ -57,7 +57,7 @@ async def test_a_killed_worker_is_started_again_at_once_with_a_new_argument(benc
     assert b.lost == ["ended by SIGKILL (killed, perhaps for lack of memory)"]
     (state,) = b.supervisor.workers()
     assert (state["restarts"], state["state"], state["pid"]) == (1, "running", second)
-    assert ("worker.worker_lost", {"worker": "w", "reason": b.lost[0], "exit_code": -9}) in b.events
+    assert ("worker.worker_lost", {"worker": "w", "reason": b.lost[0], "cause": "signal", "exit_code": -9}) in b.events
     assert [w.kind for w in b.gone] == ["profiler"], "whoever counts is told which worker it was"
 
 
@@ -83,22 +83,22 @@ async def test_one_that_finishes_is_done_and_not_started_again(bench: Make) -> N
 
 
 @pytest.mark.parametrize(
-    ("order", "reason", "code"),
+    ("order", "reason", "code", "cause"),
     [
-        ("exit 3", "failed with exit code 3", 3),
-        ("weights", "no weights here", 70),
-        ("memory", "the worker ran out of memory", OUT_OF_MEMORY),
-        ("bug", "unexpected: one over nothing", 70),
+        ("exit 3", "failed with exit code 3", 3, "error"),
+        ("weights", "no weights here", 70, "error"),
+        ("memory", "the worker ran out of memory", OUT_OF_MEMORY, "memory"),
+        ("bug", "unexpected: one over nothing", 70, "error"),
     ],
 )
-async def test_reasons_are_told_in_words(bench: Make, order: str, reason: str, code: int) -> None:
+async def test_reasons_are_told_in_words(bench: Make, order: str, reason: str, code: int, cause: str) -> None:
     b = bench()
     b.start("w", mains.obedient, max_restarts=0)
     await b.pid()
     b.supervisor.send("w", order)
     await until(lambda: bool(b.given_up))
     assert b.given_up == b.lost == [reason]
-    assert ("worker.worker_lost", {"worker": "w", "reason": reason, "exit_code": code}) in b.events
+    assert ("worker.worker_lost", {"worker": "w", "reason": reason, "cause": cause, "exit_code": code}) in b.events
 
 
 def test_exit_codes_in_words() -> None:
@@ -126,6 +126,47 @@ async def test_the_launch_environment_is_set_in_the_child(bench: Make, partition
 def test_a_worker_on_a_gpu_sees_that_gpu_alone() -> None:
     assert device_environment("GPU-7")["CUDA_VISIBLE_DEVICES"] == "GPU-7"
     assert "CUDA_VISIBLE_DEVICES" not in device_environment("cpu")
+
+
+# -- memory
+
+
+async def test_a_worker_over_its_memory_is_ended_and_started_again_and_its_neighbour_lives(bench: Make) -> None:
+    b = bench(memory_limit_bytes=2**30)
+    b.start("neighbour", mains.obedient)
+    neighbour = await b.pid()
+    b.start("w", mains.obedient, role="retraining")
+    first = await b.pid(1)
+    b.supervisor.send("w", "eat")
+    second = await b.pid(2)
+    assert not runs(first)
+    assert second != first
+    assert b.causes == ["memory"]
+    (lost,) = [data for kind, data in b.events if kind == "worker.worker_lost"]
+    assert (lost["worker"], lost["cause"], lost["exit_code"]) == ("w", "memory", -9)
+    assert lost["reason"].endswith("and may have 1024 (worker_memory_mb)")
+    assert b.supervisor.pid("neighbour") == neighbour
+    assert runs(neighbour)
+    assert [w["restarts"] for w in b.supervisor.workers()] == [0, 1]
+
+
+async def test_one_that_wants_far_too_much_at_once_is_refused_it(bench: Make) -> None:
+    b = bench(memory_limit_bytes=2**30, watch_s=3600.0)
+    b.start("w", mains.obedient)
+    await b.pid()
+    b.supervisor.send("w", "gulp")
+    await b.pid(1)
+    assert b.lost == ["the worker ran out of memory"]
+    assert b.causes == ["memory"]
+
+
+async def test_without_a_limit_memory_is_not_looked_at(bench: Make) -> None:
+    b = bench()
+    b.start("w", mains.obedient)
+    await b.pid()
+    b.supervisor.send("w", "eat")
+    await until(lambda: b.words("ate") == [2**30])
+    assert b.lost == []
 
 
 # -- hangs

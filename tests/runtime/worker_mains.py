@@ -42,6 +42,17 @@ def obedient(channel: Channel, argument: Any) -> None:
             raise WeightsError("no weights here")
         if order == "memory":
             raise MemoryError
+        if order == "eat":
+            eaten = []
+            for _ in range(16):  # 64 MiB at a time, touched
+                eaten.append(b"x" * 2**26)
+                channel.beat()
+            channel.send(Said("ate", sum(map(len, eaten))))
+            while not isinstance(channel.receive(0.05), Stop):
+                channel.beat()
+            return
+        if order == "gulp":
+            channel.send(Said("ate", len(bytearray(4 * 2**30))))
         if order == "bug":
             raise ZeroDivisionError("one over nothing")
         if order == "environment":

@@ -15,6 +15,7 @@ from web.hosts import Hosts
 from web.oip.app import create_oip_app
 from web.oip.gate import Gate, open_to_all
 from web.oip.grpc_server import OipGrpcServer
+from web.oip.intake import Intake
 from web.oip.server import OipHttpServer
 
 
@@ -23,6 +24,7 @@ class Running:
     """Where they listen, and what they serve."""
 
     service: NumpyService
+    intake: Intake
     http: str
     grpc: str
     loop: asyncio.AbstractEventLoop
@@ -41,11 +43,12 @@ def running(gate: Gate = open_to_all, hosts: Hosts | None = None, **limits: int)
     async def main() -> None:
         service = NumpyService()
         http = OipHttpServer(create_oip_app(service, gate=gate, hosts=hosts, **limits), "127.0.0.1", 0)
-        grpc = OipGrpcServer(service, "127.0.0.1", 0, limits.get("max_body_bytes", 64 * 2**20), gate=gate)
+        largest, held = limits.get("max_body_bytes", 64 * 2**20), limits.get("max_held_bytes", 512 * 2**20)
+        grpc = OipGrpcServer(service, "127.0.0.1", 0, largest, gate=gate, max_held_bytes=held)
         await http.start()
         await grpc.start()
         loop = asyncio.get_running_loop()
-        started.append(Running(service, f"127.0.0.1:{http.port}", f"127.0.0.1:{grpc.port}", loop))
+        started.append(Running(service, grpc.intake, f"127.0.0.1:{http.port}", f"127.0.0.1:{grpc.port}", loop))
         up.set()
         await end.wait()
         await grpc.stop(0.2)

@@ -11,6 +11,7 @@ SERVING: Final[Example] = {
         "up": True,
         "http": {"host": "127.0.0.1", "port": 8000},
         "grpc": {"host": "127.0.0.1", "port": 8001},
+        "turned_away": 0,
     },
     "settings": {
         "policy": "mosaic",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, Final, TypeAlias
 from urllib.parse import unquote
 
@@ -16,6 +18,7 @@ from edge.core.errors import InvalidValue, MagpieError, NotFound, NotLoggedIn, U
 from edge.core.oip import InferenceService, InferRequest, InferResponse, Tensor, TensorSpec
 from web.oip import codec, inference
 from web.oip.gate import Gate, bearer, let_in, open_to_all
+from web.oip.intake import Held, Intake
 from web.oip.messages import Messages
 from web.oip.names import model_name, version_name
 from web.oip.statuses import grpc_status, unexpected
@@ -26,6 +29,9 @@ EXTENSIONS: Final = ("parameters",)
 #: Requests of one stream that are worked on at a time; further ones wait in the connection.
 _STREAM_DEPTH: Final = 64
 _RPCS: Final = 2048
+#: Calls of one connection at a time; further ones wait in the client.
+_STREAMS: Final = 256
+_KEEPALIVE_MS: Final = 60_000
 _CONTENTS: Final[Mapping[str, str]] = {
     "BOOL": "bool_contents",
     "UINT8": "uint_contents",
@@ -47,8 +53,9 @@ _Handler = Callable[[Any, _Context], Awaitable[Any]]
 
 class OipGrpcServer:
     """Serves `service` at host:port between `start` and `stop`. Port 0 takes any free one; `port` tells which.
-    `setting` names the port's setting in errors; `max_message_bytes` bounds one message, both ways; `gate` says who may
-    ask (health is open to all); with `tls` over TLS."""
+    `setting` names the port's setting in errors; `max_message_bytes` bounds one message, both ways; `max_held_bytes`
+    all messages that come in or are worked on, and those of open streams (Intake); `gate` says who may ask (health is
+    open to all); with `tls` over TLS."""
 
     def __init__(
         self,
@@ -59,9 +66,11 @@ class OipGrpcServer:
         setting: str = "serving.grpc.port",
         gate: Gate = open_to_all,
         tls: Tls | None = None,
+        max_held_bytes: int = 512 * 2**20,
     ) -> None:
         self._tls = tls
         self._gate = gate
+        self.intake = Intake(max_held_bytes, max_message_bytes)
         self._service, self._host, self._asked = service, host, port
         self._max_message, self._setting = max_message_bytes, setting
         self._messages = Messages()
@@ -79,6 +88,11 @@ class OipGrpcServer:
             ("grpc.so_reuseport", 0),  # a taken port is an error, not shared
             ("grpc.max_receive_message_length", self._max_message),
             ("grpc.max_send_message_length", self._max_message),
+            ("grpc.max_concurrent_streams", _STREAMS),
+            # A call whose message is not awaited yet may send HTTP/2's first window, 64 KiB; probing widens it to MiBs.
+            ("grpc.http2.bdp_probe", 0),
+            # A client that is gone without a word does not keep its place.
+            ("grpc.keepalive_time_ms", _KEEPALIVE_MS),
         ]
         server = grpc.aio.server(options=options, maximum_concurrent_rpcs=_RPCS)
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, self._handlers()),))
@@ -128,23 +142,25 @@ class OipGrpcServer:
             "RepositoryModelLoad": self._repository_model_load,
             "RepositoryModelUnload": self._repository_model_unload,
         }.items():
-            made[name] = grpc.unary_unary_rpc_method_handler(self._guarded(name, handler))
+            # To the client these are unary; here each reads its message when there is room for it.
+            made[name] = grpc.stream_unary_rpc_method_handler(self._guarded(name, handler))
         for memory in ("SystemSharedMemory", "CudaSharedMemory"):
             for name in ("Status", "Register", "Unregister"):
-                made[f"{memory}{name}"] = grpc.unary_unary_rpc_method_handler(_no_shared_memory)
+                made[f"{memory}{name}"] = grpc.stream_unary_rpc_method_handler(_no_shared_memory)
         made["ModelStreamInfer"] = grpc.stream_stream_rpc_method_handler(self._model_stream_infer)
         return made
 
-    def _guarded(self, name: str, handler: _Handler) -> Callable[[bytes, _Context], Awaitable[bytes]]:
+    def _guarded(self, name: str, handler: _Handler) -> Callable[[object, _Context], Awaitable[bytes]]:
         """Bytes in, bytes out, errors as the protocol's statuses. The messages are parsed here and not by gRPC, which
         would call bytes that are no message our internal error."""
         kind = getattr(self._messages, f"{name}Request")
 
-        async def call(data: bytes, context: _Context) -> bytes:
+        async def call(_: object, context: _Context) -> bytes:
             try:
                 if name not in _HEALTH:
                     let_in(self._gate, _token(context), "operator" if name in _CHANGES else "viewer", _peer(context))
-                answer = await handler(_parsed(kind, data), context)
+                with await self.intake.one(context.read) as message:
+                    answer = await handler(_parsed(kind, message.data), context)
             except MagpieError as error:
                 await context.abort(grpc.StatusCode[grpc_status(error)], str(error))
             except Exception as error:
@@ -222,46 +238,58 @@ class OipGrpcServer:
     async def _model_infer(self, request: Any, context: _Context) -> Any:
         return self._response(await self._service.infer(_request(request, context.time_remaining())))
 
-    async def _model_stream_infer(self, requests: AsyncIterator[bytes], context: _Context) -> AsyncIterator[bytes]:
+    async def _model_stream_infer(self, _: object, context: _Context) -> AsyncIterator[bytes]:
         """Answers in the order of the requests; an error is an answer, and the stream goes on, unless the token is not
         (or no longer) good: that ends it."""
-        try:
-            token = _token(context)
-            self._gate(token, "viewer")
-        except MagpieError as error:
-            await context.abort(grpc.StatusCode[grpc_status(error)], str(error))
-        running: asyncio.Queue[asyncio.Task[bytes] | None] = asyncio.Queue(_STREAM_DEPTH)
-        tasks: set[asyncio.Task[bytes]] = set()
-
-        async def read() -> MagpieError | None:
-            refused = None
+        with contextlib.ExitStack() as place:
             try:
-                async for data in requests:
-                    self._gate(token, "viewer")
-                    task = asyncio.ensure_future(self._stream_answer(data))
-                    tasks.add(task)
-                    task.add_done_callback(tasks.discard)
-                    await running.put(task)
+                token = _token(context)
+                self._gate(token, "viewer")
+                place.enter_context(self.intake.stream())
             except MagpieError as error:
-                refused = error
-            await running.put(None)
-            return refused
+                await context.abort(grpc.StatusCode[grpc_status(error)], str(error))
+            running: asyncio.Queue[asyncio.Task[bytes] | None] = asyncio.Queue(_STREAM_DEPTH)
+            tasks: set[asyncio.Task[bytes]] = set()
+            reader = asyncio.ensure_future(self._read_stream(token, context, running, tasks))
+            try:
+                while (task := await running.get()) is not None:
+                    yield await task
+                refused = await reader
+                if refused is not None:
+                    await context.abort(grpc.StatusCode[grpc_status(refused)], str(refused))
+            finally:
+                for left in (reader, *tasks):
+                    left.cancel()
 
-        reader = asyncio.ensure_future(read())
+    async def _read_stream(
+        self,
+        token: str | None,
+        context: _Context,
+        running: asyncio.Queue[asyncio.Task[bytes] | None],
+        tasks: set[asyncio.Task[bytes]],
+    ) -> MagpieError | None:
+        """Begin to answer each request as it comes, until the stream ends; returns what ends it against its wish."""
+        refused = None
         try:
-            while (task := await running.get()) is not None:
-                yield await task
-            refused = await reader
-            if refused is not None:
-                await context.abort(grpc.StatusCode[grpc_status(refused)], str(refused))
-        finally:
-            for left in (reader, *tasks):
-                left.cancel()
+            while isinstance(data := await context.read(), bytes):
+                self._gate(token, "viewer")
+                message = await self.intake.of_stream(data)
+                del data  # a stream that waits for its next message holds none
+                task = asyncio.ensure_future(self._stream_answer(message))
+                tasks.add(task)
+                task.add_done_callback(tasks.discard)
+                task.add_done_callback(partial(_release, message))
+                del message
+                await running.put(task)
+        except MagpieError as error:
+            refused = error
+        await running.put(None)
+        return refused
 
-    async def _stream_answer(self, data: bytes) -> bytes:
+    async def _stream_answer(self, message: Held) -> bytes:
         answer = self._messages.ModelStreamInferResponse()
         try:
-            request = _parsed(self._messages.ModelInferRequest, data)
+            request = _parsed(self._messages.ModelInferRequest, message.data)
             answer.infer_response.id = request.id
             answer.infer_response.CopyFrom(self._response(await self._service.infer(_request(request, None))))
         except MagpieError as error:
@@ -288,7 +316,11 @@ def _certificate(pair: tuple[bytes, bytes]) -> grpc.ServerCertificateConfigurati
     return grpc.ssl_server_certificate_configuration([(key, certificate)])
 
 
-async def _no_shared_memory(_: bytes, context: _Context) -> bytes:
+def _release(message: Held, _: object) -> None:
+    message.release()
+
+
+async def _no_shared_memory(_: object, context: _Context) -> bytes:
     await context.abort(grpc.StatusCode.UNIMPLEMENTED, inference.NO_SHARED_MEMORY)
     raise AssertionError  # abort raises
 

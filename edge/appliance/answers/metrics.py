@@ -13,13 +13,14 @@ from edge.appliance.answers.truth import TruthEstimate
 
 @answer
 class TallyAnswer:
-    """What was journaled since the start: `events` and `workers_lost` by kind; by camera outcomes of retrainings,
-    and device seconds of those that ended."""
+    """What was journaled since the start: `events` and `workers_lost` by kind, `losses_by_cause`; by camera outcomes
+    of retrainings, and device seconds of those that ended."""
 
     events: Shown[Mapping[str, int]]
     cameras: ByCamera[Mapping[str, int]]
     retraining_device_s: ByCamera[float]
     workers_lost: Shown[Mapping[str, int]]
+    losses_by_cause: Shown[Mapping[str, int]]
     retention: Shown[Retained]
 
 

@@ -19,11 +19,13 @@ class AddressAnswer:
 
 @answer
 class FrontAnswer:
-    """The front of the served models."""
+    """The front of the served models. `turned_away`: messages and streams by gRPC for which there was no room, or that
+    came too slowly."""
 
     up: Shown[bool]
     http: Shown[AddressAnswer]
     grpc: Shown[AddressAnswer]
+    turned_away: Shown[int]
 
 
 @answer

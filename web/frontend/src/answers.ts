@@ -382,11 +382,13 @@ export type FindingAnswer = {
   message: string;
 };
 
-/** The front of the served models. */
+/** The front of the served models. `turned_away`: messages and streams by gRPC for which there was no room, or that
+ * came too slowly. */
 export type FrontAnswer = {
   up: boolean;
   http: AddressAnswer;
   grpc: AddressAnswer;
+  turned_away: number;
 };
 
 /** A GPU as its driver tells it. `sms` null: not probed. */
@@ -1401,13 +1403,14 @@ export type SystemWorker = {
   memory_bytes: number | null;
 };
 
-/** What was journaled since the start: `events` and `workers_lost` by kind; by camera outcomes of retrainings,
- * and device seconds of those that ended. */
+/** What was journaled since the start: `events` and `workers_lost` by kind, `losses_by_cause`; by camera outcomes
+ * of retrainings, and device seconds of those that ended. */
 export type TallyAnswer = {
   events: Record<string, number>;
   cameras: Record<string, Record<string, number>>;
   retraining_device_s: Record<string, number>;
   workers_lost: Record<string, number>;
+  losses_by_cause: Record<string, number>;
   retention: Retained;
 };
 
