@@ -406,8 +406,7 @@ class WindowController:
         s.options.update(made.options)
         s.plan, s.plan_number = made.plan, s.plan_number + 1
         out: list[ev.Instruction] = [ev.RecordPlan(s.window, made.problem, made.plan, made.cause, made.request)]
-        if made.plan.faults:
-            out.append(ev.Complain("floor_unreachable", "; ".join(f.words for f in made.plan.faults)))
+        out += [ev.Complain("floor_unreachable", fault.words, fault.camera) for fault in made.plan.faults]
         return out + self._apply(0, event.at_s)
 
     @_handle.register

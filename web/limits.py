@@ -3,17 +3,15 @@ that a type cannot tell. Pure functions of the caller and the answer."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from edge.appliance.answers.cameras import CameraAnswer
 from edge.appliance.answers.events import JournalEntry
-from edge.appliance.answers.limit import Reader, limited
-from edge.appliance.answers.metrics import MetricsSnapshot
-from edge.appliance.answers.state import BoxHealth, OpenHealth, Overview, ReasonCode
-from edge.appliance.answers.windows import ExplainedWindow, ShareAnswer, StretchAnswer, WindowStory
+from edge.appliance.answers.limit import limited
+from edge.appliance.answers.state import BoxHealth, OpenHealth, ReasonCode
+from edge.appliance.answers.windows import ExplainedWindow, ShareAnswer, StretchAnswer
 from edge.core.access import Principal
 from edge.core.errors import Forbidden, NotFound
 from edge.core.secrecy import without_credentials
@@ -27,61 +25,29 @@ _ABSENT: Final = object()
 _NOTHING: Final = 5e-4
 
 
-def whole(caller: Principal, found: T, cameras: Iterable[str] = ()) -> T:
-    """An answer as the caller may see it; `cameras`: ids that its texts may name. Raises NotFound if it is of a camera
-    that the caller may not see."""
+def whole(caller: Principal, found: T) -> T:
+    """An answer as the caller may see it. Raises NotFound if it is of a camera that the caller may not see."""
     if caller.sees_all:
         return found
-    left = limited(found, _reader(caller, cameras))
+    left = limited(found, caller.may_see)
     if left is None:
         raise NotFound("there is no such thing")
     return left
 
 
-def rows(caller: Principal, found: Iterable[T], cameras: Iterable[str] = ()) -> list[T]:
+def rows(caller: Principal, found: Iterable[T]) -> list[T]:
     """Those of many that are the caller's, as they may see each."""
     if caller.sees_all:
         return list(found)
-    reader = _reader(caller, cameras)
-    return [left for left in (limited(one, reader) for one in found) if left is not None]
+    return [left for left in (limited(one, caller.may_see) for one in found) if left is not None]
 
 
-def _reader(caller: Principal, cameras: Iterable[str]) -> Reader:
-    ids = tuple(cameras)
-    return Reader(caller.may_see, lambda text: names_other(caller, text, ids))
-
-
-def names_other(caller: Principal, text: object, cameras: Iterable[str]) -> bool:
-    """Whether the text names one of `cameras` that the caller may not see, also inside a worker's or a model's name.
-    Where one id is in another, the longer one is meant."""
-    ids = sorted(cameras, key=len, reverse=True)
-    found = re.findall("|".join(map(re.escape, ids)), str(text)) if ids else []
-    return not all(map(caller.may_see, found))
-
-
-def overview(caller: Principal, found: Overview) -> Overview:
-    """`StateService.overview`."""
-    return whole(caller, found, (c.id for c in found.cameras))
-
-
-def metrics(caller: Principal, found: MetricsSnapshot) -> MetricsSnapshot:
-    """`StateService.metrics`."""
-    return whole(caller, found, (c.id for c in found.overview.cameras))
-
-
-def health(caller: Principal | None, found: BoxHealth, cameras: Iterable[str]) -> BoxHealth | OpenHealth:
-    """`StateService.health`; to whoever is not logged in, code words only. `cameras`: the ids of all."""
+def health(caller: Principal | None, found: BoxHealth) -> BoxHealth | OpenHealth:
+    """`StateService.health`; without a log-in (None), code words only."""
     if caller is None:
         codes = sorted({reason.code for reason in found.reasons})
         return OpenHealth(live=found.live, ready=found.ready, reasons=tuple(ReasonCode(code=code) for code in codes))
-    return whole(caller, found, cameras)
-
-
-def window_story(caller: Principal, story: WindowStory) -> WindowStory:
-    """`WindowsService.one`. Plans are of all cameras together, so their problems and shares are left out."""
-    known = {c.camera for c in story.window.cameras} | {j.camera for j in story.jobs}
-    known |= {str(s["id"]) for p in story.plans for s in p.problem.get("streams", ())}
-    return whole(caller, story, known)
+    return whole(caller, found)
 
 
 def explained(caller: Principal, story: ExplainedWindow) -> ExplainedWindow:
@@ -89,7 +55,7 @@ def explained(caller: Principal, story: ExplainedWindow) -> ExplainedWindow:
     ids = [c.camera for c in story.cameras]
     if all(map(caller.may_see, ids)):
         return story
-    left = whole(caller, story, ids)
+    left = whole(caller, story)
     return replace(left, timeline=tuple(map(_with_others, story.timeline, left.timeline)))
 
 

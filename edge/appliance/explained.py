@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from edge.core.plan_faults import PlanFault
 from edge.core.profiles import RetrainingProfile
 from edge.core.window import WindowPlan, WindowProblem
 from edge.store.values import JobRecord, PlanRecord, ShareUsage, WindowDetail
@@ -104,7 +105,7 @@ def compared(number: int, asked: WindowPlan, record: PlanRecord, parts: OtherPar
             "cameras": {k: round(v, 6) for k, v in outcome.by_stream.items()},
             "lowest": {k: round(v, 6) for k, v in outcome.lowest.items()},
             "reasons": {k: in_words(v, names) for k, v in plan.reasons.items()},
-            "faults": [f.words for f in plan.faults],
+            "faults": [_fault(f) for f in plan.faults],
         }
 
     return {"window": number, "length_s": problem.window_s, "made": side(made), "asked": side(asked), "configs": names}
@@ -245,7 +246,7 @@ def _decision(p: _Planned, before: _Planned | None, names: Mapping[str, str]) ->
         "decision_s": p.plan.decision_seconds,
         "whole": in_words(p.plan.reasons.get("", ""), names),
         "cameras": {s.id: in_words(p.plan.reasons.get(s.id, ""), names) for s in p.problem.streams},
-        "faults": [f.words for f in p.plan.faults],
+        "faults": [_fault(f) for f in p.plan.faults],
     }
 
 
@@ -362,3 +363,7 @@ def _usage(u: ShareUsage) -> Json:
         "wall_s": u.wall_s,
         "throttled_fraction": u.throttled_fraction,
     }
+
+
+def _fault(fault: PlanFault) -> Json:
+    return {"code": fault.code, "camera": fault.camera, "message": fault.words}

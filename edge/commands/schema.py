@@ -51,8 +51,11 @@ _OPTIONAL_IN_FILES: frozenset[tuple[type, str]] = frozenset(
     {(WindowProblem, "name"), (DeviceTable, "name"), (DeviceTable, "utilisation")}
 )
 #: Fields of files that the types do not keep.
-_ONLY_IN_FILES: Mapping[type, Mapping[str, type]] = MappingProxyType(
-    {ServingProblem: MappingProxyType({"device_file": str, "note": str})}
+_ONLY_IN_FILES: Mapping[type, Mapping[str, Any]] = MappingProxyType(
+    {
+        ServingProblem: MappingProxyType({"device_file": str, "note": str}),
+        WindowPlan: MappingProxyType({"fault_values": tuple[dict[str, Any], ...]}),
+    }
 )
 
 

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from edge.core import checks
@@ -304,16 +304,23 @@ class WindowPlan:
             "segments": [s.to_json() for s in self.segments],
             "reasons": dict(self.reasons),
             "faults": [f.words for f in self.faults],
+            "fault_values": [asdict(f) for f in self.faults],
         }
 
     @staticmethod
     def from_json(value: dict[str, Any]) -> WindowPlan:
-        """Inverse of `to_json`, but for the faults: only their sentences are stored, they come back as "recorded"."""
+        """Inverse of `to_json`. Faults of which only the sentences are there come back as "recorded"."""
         segments = tuple(
             Segment(s["start_s"], {k: StreamAllocation(**a) for k, a in s["streams"].items()})
             for s in value["segments"]
         )
         return WindowPlan(
             value["policy"], value["problem"], value["objective"], segments, value.get("decision_seconds", 0.0),
-            value.get("reasons", {}), tuple(PlanFault.recorded(f) for f in value.get("faults", ())),
+            value.get("reasons", {}), _faults(value),
         )  # fmt: skip
+
+
+def _faults(plan: dict[str, Any]) -> tuple[PlanFault, ...]:
+    if "fault_values" in plan:
+        return tuple(PlanFault(**f) for f in plan["fault_values"])
+    return tuple(PlanFault.recorded(f) for f in plan.get("faults", ()))

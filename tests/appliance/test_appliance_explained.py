@@ -164,10 +164,11 @@ def test_faults_are_told_in_the_sentences_in_which_they_were_recorded() -> None:
     words = [f.words for f in plan.faults]
     assert [w.split(" cannot be kept")[0] for w in words] == ["gate: the floor of 0.90", "yard: the floor of 0.90"]
     story = explained(detail(record(1, asked)), PARTS)
-    assert story["decisions"][0]["faults"] == words
-    assert visible(story, "gate").decisions[0].faults == tuple(words[:1])
+    told = story["decisions"][0]["faults"]
+    assert [(f["camera"], f["message"]) for f in told] == [("gate", words[0]), ("yard", words[1])]
+    assert [f.message for f in visible(story, "gate").decisions[0].faults] == words[:1]
     beside = compared(3, plan, record(1, asked), PARTS)
-    assert beside["made"]["faults"] == beside["asked"]["faults"] == words
+    assert beside["made"]["faults"] == beside["asked"]["faults"] == told
 
 
 def test_options_say_what_became_of_them() -> None:

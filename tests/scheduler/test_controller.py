@@ -308,7 +308,8 @@ class TestSettings:
         out = c.handle(ev.BoundaryReached(0.0))
         (complaint,) = of(ev.Complain, out)
         assert complaint.code == "floor_unreachable"
-        assert complaint.message == "; ".join(f.words for f in of(ev.RecordPlan, out)[0].plan.faults)
+        assert complaint.camera == "a"
+        assert [complaint.message] == [f.words for f in of(ev.RecordPlan, out)[0].plan.faults]
         assert complaint.message.startswith("a: the floor of 0.60 cannot be kept; the best at the start is ")
 
 

@@ -17,7 +17,7 @@ from edge.appliance import answers
 from edge.appliance.answers.alarms import AlarmAnswer, ObjectAnswer
 from edge.appliance.answers.cameras import CameraAnswer
 from edge.appliance.answers.events import JournalEntry
-from edge.appliance.answers.limit import Reader, hidden_fields, limited
+from edge.appliance.answers.limit import hidden_fields, limited
 from edge.appliance.answers.marks import Document, Shown, Whose, answer
 from edge.appliance.answers.metrics import MetricsSnapshot
 from edge.appliance.answers.read import plain, read
@@ -126,7 +126,10 @@ class Unmarked:
 
 def test_a_new_field_is_hidden_until_somebody_marks_it() -> None:
     rows = tuple(GrownRow(camera=c, known=1, new="south", newer=("x",), newest={"a": 1}) for c in ("north", "south"))
-    only_north = Reader(lambda camera: camera in (None, "north"), lambda text: "south" in text)
+
+    def only_north(camera: str | None) -> bool:
+        return camera in (None, "north")
+
     shown = limited(GrownAnswer(rows=rows, new={"south": 1}), only_north)
     assert shown == GrownAnswer(rows=(GrownRow(camera="north", known=1, new=None, newer=(), newest={}),), new={})
     assert limited(rows[1], only_north) is None

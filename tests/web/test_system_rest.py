@@ -64,7 +64,8 @@ async def test_who_may_see_some_cameras_sees_what_is_of_those_only(service: Dict
         found = (await client.get("/system")).json()
         assert {x["camera"] for x in found["losses"]} == {None, "north"}
         assert found["workers"] == []  # the one there is belongs to another camera
-        assert found["health"]["reasons"] == []
+        whole = {"code": "window_too_short", "message": "this concerns the whole box", "camera": None}
+        assert found["health"]["reasons"] == [whole]
         assert (await client.get("/log")).status_code == 403  # its texts may name any camera
 
 

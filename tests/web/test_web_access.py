@@ -773,21 +773,24 @@ def test_why_a_plan_was_made_names_no_hidden_camera() -> None:
     ]  # fmt: skip
     row = WINDOW["cameras"][0] | {"camera": "north"}
     story = read(WindowStory, WINDOW_DETAIL | {"window": WINDOW | {"cameras": [row]}, "plans": plans, "jobs": []})
-    shown = limits.window_story(me, story).plans
+    shown = limits.whole(me, story).plans
     assert [p.cause for p in shown] == ["another camera", causes[1].words, "another camera", causes[3].words]
     assert "south" not in repr(shown)
     assert not any(p.problem or p.plan or p.basis for p in shown), "they are of all cameras together"
 
 
 @pytest.mark.parametrize(
-    ("message", "told"),
-    [("dock-2: silent", True), ("dock: silent", False), ("worker camera-dock ended", False), ("dock-2-b: lost", False),
-     ("model dock-2-w3-1 was damaged", True), ("little disk space", True)],
+    ("camera", "message", "shown"),
+    [("dock-2", "dock-2: silent", "dock-2: silent"), ("dock", "dock: silent", None),
+     (None, "worker camera-dock ended", "this concerns the whole box")],
 )  # fmt: skip
-def test_one_cameras_id_inside_anothers(message: str, told: bool) -> None:
+def test_a_message_is_shown_by_its_camera_and_not_by_its_words(
+    camera: str | None, message: str, shown: str | None
+) -> None:
     me = Principal("ann", "viewer", frozenset({"dock-2"}))
-    reason = Reason(code="x", message=message)
-    assert limits.rows(me, [reason], ["dock", "dock-2", "dock-2-b"]) == ([reason] if told else [])
+    reason = Reason(code="x", message=message, camera=camera)
+    assert [r.message for r in limits.rows(me, [reason])] == ([] if shown is None else [shown])
+    assert limits.rows(Principal("bob", "viewer", None), [reason]) == [reason], "who sees all reads all"
 
 
 @pytest.mark.parametrize(

@@ -45,19 +45,19 @@ async def readyz(service: Service, request: Request, response: Response) -> BoxH
 
 
 def _health(service: ApplianceService, who: Principal | None) -> BoxHealth | OpenHealth:
-    return limits.health(who, service.state.health(), (c.id for c in service.cameras.all()))
+    return limits.health(who, service.state.health())
 
 
 @router.get("/health", responses=example(examples.HEALTH))
 async def health(service: Service, caller: Caller) -> BoxHealth:
     """What `/readyz` tells, for people: not being ready is an answer like any other here."""
-    return limits.whole(caller, service.state.health(), (c.id for c in service.cameras.all()))
+    return limits.whole(caller, service.state.health())
 
 
 @router.get("/overview", responses=example(examples.OVERVIEW))
 async def overview(service: Service, caller: Caller) -> Overview:
     """Window, shares, cameras, running retrainings, complaints and losses now."""
-    return limits.overview(caller, service.state.overview())
+    return limits.whole(caller, service.state.overview())
 
 
 @router.get("/doctor", responses=example(examples.DOCTOR))

@@ -32,7 +32,7 @@ async def windows(
 @router.get("/{number}", responses=example(examples.WINDOW_DETAIL))
 async def one_window(number: WindowNumber, service: Service, caller: Caller) -> WindowStory:
     """One window with plans, profiles, jobs, shares asked, given and used, and costs."""
-    return limits.window_story(caller, await asyncio.to_thread(service.windows.one, number))
+    return limits.whole(caller, await asyncio.to_thread(service.windows.one, number))
 
 
 @router.get("/{number}/explained", responses=example(examples.EXPLAINED))

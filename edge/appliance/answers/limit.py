@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, is_dataclass, replace
+from dataclasses import is_dataclass, replace
 from functools import cache
 from typing import Annotated, Any, Final, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -14,24 +14,19 @@ from edge.appliance.answers.marks import Mark
 T = TypeVar("T")
 
 _OTHER: Final = "another camera"
+#: For a message about no single camera: it may name any.
+_WHOLE_BOX: Final = "this concerns the whole box"
 #: The code of a cause of which only words were kept: whom they name is not known.
 _WORDS_ONLY: Final = "recorded"
 _NOT_YOURS: Final = object()
+#: Whether a camera, or what is of none (None), is shown.
+MaySee = Callable[[str | None], bool]
 
 
-@dataclass(frozen=True)
-class Reader:
-    """`may_see(camera)`: whether the camera, or what is of none (None), is shown; `names_other(text)`: whether the text
-    names a camera that is not."""
-
-    may_see: Callable[[str | None], bool]
-    names_other: Callable[[str], bool]
-
-
-def limited(value: T, reader: Reader) -> T | None:
-    """What `reader` gets of an answer; None: nothing of it is theirs. Raises TypeError for a type with a field that is
-    hidden and cannot be empty."""
-    found = _row(value, reader)
+def limited(value: T, may_see: MaySee) -> T | None:
+    """What a reader gets of an answer who sees the cameras that `may_see` says; None: nothing of it is theirs. Raises
+    TypeError for a type with a field that is hidden and cannot be empty."""
+    found = _row(value, may_see)
     return None if found is _NOT_YOURS else found
 
 
@@ -65,48 +60,46 @@ def _nothing(kind: type, name: str, hint: Any) -> Any:
     raise TypeError(f"{kind.__name__}.{name} has no mark of edge.appliance.answers.marks and cannot be empty")
 
 
-def _row(value: Any, reader: Reader) -> Any:
+def _row(value: Any, may_see: MaySee) -> Any:
     """An answer, or `_NOT_YOURS`."""
     kind: Any = type(value)
     marks = _marks(kind)
     whose = next((getattr(value, name) for name, mark in marks.items() if mark is Mark.WHOSE), None)
-    if not reader.may_see(whose):
+    if not may_see(whose):
         return _NOT_YOURS
     nothing = hidden_fields(kind)
     changes: dict[str, Any] = {}
     for name, mark in marks.items():
         if mark is Mark.CAUSE:
-            found = getattr(value, name) if _may_read_cause(value, marks, reader) else _OTHER
+            found = getattr(value, name) if _may_read_cause(value, marks, may_see) else _OTHER
         else:
-            found = nothing[name] if mark is None else _shown(getattr(value, name), mark, reader, whose)
+            found = nothing[name] if mark is None else _shown(getattr(value, name), mark, may_see, whose)
         if found is _NOT_YOURS:
             return _NOT_YOURS
         changes[name] = found
     return replace(value, **changes)
 
 
-def _may_read_cause(value: Any, marks: Mapping[str, Mark | None], reader: Reader) -> bool:
+def _may_read_cause(value: Any, marks: Mapping[str, Mark | None], may_see: MaySee) -> bool:
     said = {mark: getattr(value, name) for name, mark in marks.items() if mark in (Mark.ABOUT, Mark.CAUSE_CODE)}
-    return said[Mark.CAUSE_CODE] != _WORDS_ONLY and reader.may_see(said[Mark.ABOUT])
+    return said[Mark.CAUSE_CODE] != _WORDS_ONLY and may_see(said[Mark.ABOUT])
 
 
-def _shown(value: Any, mark: Mark, reader: Reader, whose: str | None) -> Any:
+def _shown(value: Any, mark: Mark, may_see: MaySee, whose: str | None) -> Any:
     if mark is Mark.BY_CAMERA:
-        return {camera: _within(v, reader) for camera, v in value.items() if reader.may_see(camera)}
+        return {camera: _within(v, may_see) for camera, v in value.items() if may_see(camera)}
     if mark is Mark.OF_OWN:
         return {} if whose is None else value
     if mark is Mark.ABOUT:
-        return value if reader.may_see(value) else None
-    if mark is Mark.NAMING:
-        if isinstance(value, tuple):
-            return tuple(text for text in value if not reader.names_other(text))
-        return _NOT_YOURS if reader.names_other(value) else value
-    return _within(value, reader)
+        return value if may_see(value) else None
+    if mark is Mark.MESSAGE:
+        return _WHOLE_BOX if whose is None else value
+    return _within(value, may_see)
 
 
-def _within(value: Any, reader: Reader) -> Any:
+def _within(value: Any, may_see: MaySee) -> Any:
     if is_dataclass(value):
-        return _row(value, reader)
+        return _row(value, may_see)
     if isinstance(value, tuple):
-        return tuple(v for v in (_within(v, reader) for v in value) if v is not _NOT_YOURS)
+        return tuple(v for v in (_within(v, may_see) for v in value) if v is not _NOT_YOURS)
     return value

@@ -1,9 +1,10 @@
 """How an answer is declared, and what of it somebody gets who may see some of the cameras only.
 
 A field is hidden from such a reader unless it is marked here: `Shown`; `Whose`, the camera that the whole row is of; or
-`ByCamera`, values by camera; `OfOwn`, shown where the row is of a camera that the reader sees. `Naming` is shown unless
-the text names a camera that the reader may not see: then the row is left out. A `Cause` is given in other words where
-the `About` of its row is a camera that the reader may not see, or its `CauseCode` says that only words were kept.
+`ByCamera`, values by camera; `OfOwn`, shown where the row is of a camera that the reader sees. A `Message` is shown
+there too, and given in other words where the row is of no camera. A `Cause` is given in other words where the `About`
+of its row is a camera that the reader may not see, or its `CauseCode` says that only words were kept. No text is
+searched for names.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class Mark(Enum):
     WHOSE = "whose"
     BY_CAMERA = "by camera"
     OF_OWN = "of own"
-    NAMING = "naming"
+    MESSAGE = "message"
     CAUSE = "cause"
     CAUSE_CODE = "cause code"
     ABOUT = "about"
@@ -36,9 +37,7 @@ Shown = Annotated[T, Mark.SHOWN]
 Whose = Annotated[T, Mark.WHOSE]
 ByCamera = Annotated[Mapping[str, T], Mark.BY_CAMERA]
 OfOwn = Annotated[T, Mark.OF_OWN]
-Naming = Annotated[str, Mark.NAMING]
-#: Each text by itself: those that name another camera are left out.
-NamingEach = Annotated[tuple[str, ...], Mark.NAMING]
+Message = Annotated[str, Mark.MESSAGE]
 Cause = Annotated[str, Mark.CAUSE]
 CauseCode = Annotated[T, Mark.CAUSE_CODE]
 #: The camera that a row's cause is about; the row itself is shown.

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from edge.appliance.answers.cameras import OverviewCamera
-from edge.appliance.answers.marks import ByCamera, Document, Naming, Shown, Whose, answer
+from edge.appliance.answers.marks import ByCamera, Document, Message, Shown, Whose, answer
 from edge.appliance.answers.serving import FrontAnswer, ServingShare
 from edge.core.shares import Enforcement, ShareKind
 
@@ -18,7 +18,7 @@ class Reason:
     """Why the box is not ready, or what is wrong with it all the same."""
 
     code: Shown[str]
-    message: Naming
+    message: Message
     camera: Whose[str | None] = None
 
 
@@ -125,7 +125,7 @@ class Complaint:
     """What the operator must know, in words."""
 
     code: Shown[str]
-    message: Naming
+    message: Message
     camera: Whose[str | None]
     utc_s: Shown[float]
 

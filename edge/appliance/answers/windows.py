@@ -11,12 +11,13 @@ from edge.appliance.answers.marks import (
     Cause,
     CauseCode,
     Document,
-    NamingEach,
+    Message,
     Shown,
     Whose,
     answer,
 )
 from edge.core.plan_causes import PlanCauseCode
+from edge.core.plan_faults import PlanFaultCode
 
 ShareUse = Literal["inference", "retraining", "profiling", "golden", "serving", "front", "control", "others"]
 
@@ -188,6 +189,15 @@ class StretchAnswer:
 
 
 @answer
+class FaultAnswer:
+    """A rule that a plan breaks for a camera (null: an earlier version kept the words only)."""
+
+    code: Shown[PlanFaultCode]
+    camera: Whose[str | None]
+    message: Message
+
+
+@answer
 class DecisionAnswer:
     """A plan in words: in force from `at_s` to `until_s` seconds after the window's start, made in `decision_s`."""
 
@@ -202,7 +212,7 @@ class DecisionAnswer:
     decision_s: Shown[float]
     whole: Shown[tuple[str, ...]]
     cameras: ByCamera[tuple[str, ...]]
-    faults: NamingEach
+    faults: Shown[tuple[FaultAnswer, ...]]
 
 
 @answer
@@ -301,7 +311,7 @@ class ComparedSide:
     cameras: Mapping[str, float]
     lowest: Mapping[str, float]
     reasons: Mapping[str, tuple[str, ...]]
-    faults: tuple[str, ...]
+    faults: tuple[FaultAnswer, ...]
 
 
 @answer

@@ -234,7 +234,7 @@ export type ComparedSide = {
   cameras: Record<string, number>;
   lowest: Record<string, number>;
   reasons: Record<string, string[]>;
-  faults: string[];
+  faults: FaultAnswer[];
 };
 
 /** What the operator must know, in words. */
@@ -291,7 +291,7 @@ export type DecisionAnswer = {
   decision_s: number;
   whole: string[];
   cameras: Record<string, string[]>;
-  faults: string[];
+  faults: FaultAnswer[];
 };
 
 /** A device that shares can be given of. `units`: cores, or SMs once probed. */
@@ -371,6 +371,13 @@ export type ExplainedWindow = {
   usage: UsedShare[];
   costs: CostAnswer[];
   policies: string[];
+};
+
+/** A rule that a plan breaks for a camera (null: an earlier version kept the words only). */
+export type FaultAnswer = {
+  code: "floor_unreachable" | "under_floor" | "recorded";
+  camera: string | null;
+  message: string;
 };
 
 /** Something the operator should know. */

@@ -194,15 +194,18 @@ const SHOWN = 4;
 /** A reason, or a complaint, which tells when it was made. */
 type Told = Reason & { utc_s?: number };
 
-/** Of complaints that differ in numbers only ("window 3: ...", "window 4: ...") the newest, with how many came before. */
+/** Complaints that every window may bring anew, with other numbers. */
+const EVERY_WINDOW: ReadonlySet<string> = new Set(["window_too_short"]);
+
+/** Of complaints that every window may bring the newest, with how many came before. */
 function newest(complaints: Told[]): (Told & { before: number })[] {
   const kept = new Map<string, Told & { before: number }>();
-  const windows = (c: Told): number => Number(/^window (\d+):/.exec(c.message)?.[1] ?? 0);
+  const made = (c: Told): number => c.utc_s ?? 0;
   for (const c of complaints) {
-    const key = windows(c) > 0 ? c.code : `${c.code} ${c.message}`;
+    const key = EVERY_WINDOW.has(c.code) ? c.code : `${c.code} ${c.camera ?? ""} ${c.message}`;
     const other = kept.get(key);
     if (other === undefined) kept.set(key, { ...c, before: 0 });
-    else kept.set(key, { ...(windows(c) > windows(other) ? c : other), before: other.before + 1 });
+    else kept.set(key, { ...(made(c) > made(other) ? c : other), before: other.before + 1 });
   }
   return [...kept.values()];
 }

@@ -234,8 +234,8 @@ function Decisions({ decisions, cameras, start_utc_s }: { decisions: Decision[];
             </summary>
             {d.until_s <= d.at_s && <p class="quiet">Replaced by the next plan at once.</p>}
             {d.faults.map((fault) => (
-              <p key={fault} class="problem">
-                {sentence(fault)}
+              <p key={fault.message} class="problem">
+                {sentence(fault.message)}
               </p>
             ))}
             {d.whole.length > 0 && (
