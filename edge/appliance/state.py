@@ -171,7 +171,7 @@ class State:
             "health": self.health(),
             "overview": self.overview(),
             "expected_accuracy": {c.id: expected_accuracy(c.version) for c in cameras.values()},
-            "counts": self._journal.tally.to_json(),
+            "counts": self._journal.tally.to_json() | {"silence": self._runtime.silences.to_json()},
             "live_pictures": {c: self._live.encoded(c) for c in cameras},
             "disk": await asyncio.to_thread(disk, Path(self._site.data_dir)),
             "serving": serving,

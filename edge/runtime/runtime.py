@@ -43,6 +43,7 @@ from edge.runtime.preparation import Preparation
 from edge.runtime.profilers import Answer, Job, Profilers
 from edge.runtime.retrainings import Retrainings
 from edge.runtime.siblings import Hands, Siblings
+from edge.runtime.silences import Silences
 from edge.runtime.store_thread import StoreThread
 from edge.runtime.supervisor import Supervisor
 from edge.runtime.tasks import BackgroundTasks
@@ -88,6 +89,7 @@ class Runtime:
         self.complaints = Complaints(clock, note)
         self.records = StoreThread(self.complaints.add)
         self._tasks = BackgroundTasks(self.complaints.add)
+        self.silences = Silences(clock)
         self.supervisor = Supervisor(
             partitioner, clock, partial(self._worker_event, note),
             on_lost=lambda lost, cause: on_fact(WorkerLost(lost.kind, cause)),
@@ -153,6 +155,7 @@ class Runtime:
         for left in (Path(self.site.data_dir) / "jobs").glob("w*-p*.safetensors"):
             left.unlink(missing_ok=True)
         self.supervisor.open()
+        self._tasks.spawn(self.silences.run(), "silences")
 
     def start_labelling(self) -> None:
         """Start the golden worker and the profilers, once."""
