@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from edge.core.plan_reasons import PlanReason
 from edge.core.shares import ShareCaps
 from edge.core.window import RetrainingOption, Segment, StreamAllocation, WindowPlan, WindowProblem
 from scheduler.static import SAME_INSTANT_S, all_faults, without_empty
@@ -69,9 +70,8 @@ def grant(problem: WindowProblem, plan: WindowPlan, caps: ShareCaps) -> WindowPl
         now += length
     granted = tuple(without_empty(segments))
     outcome = evaluate(problem, granted)
-    words = f"shares as {caps.kind} grants them (steps of {step:g}, at least {caps.min_share:g})"
-    whole = plan.reasons.get("", "")
-    reasons = dict(plan.reasons) | {"": f"{whole}; {words}" if whole else words}
+    why = PlanReason("granted", name=caps.kind, numbers={"step": step, "least": caps.min_share})
+    reasons = dict(plan.reasons) | {"": (*plan.reasons.get("", ()), why)}
     faults = all_faults(problem, outcome, plan.faults)
     return replace(plan, segments=granted, objective=outcome.objective, reasons=reasons, faults=faults)
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from edge.core.plan_reasons import PlanReason
 from edge.core.window import Segment, StreamAllocation, WindowPlan, WindowProblem
 from scheduler.exact import best_static
 from scheduler.grid import Grid, IntArray, as_share, build_grid, coarse_quantum, share_quantum, split_capacity
@@ -50,21 +51,18 @@ class RelayPolicy:
             plans += [realise(grid, s) for s in search(Race(grid))]
         best = max(plans, key=lambda p: closeness(grid, p))
         within = [s for s in best if s.start_s < problem.window_s - SAME_INSTANT_S] or best[:1]
-        return make_plan(self.name, problem, within, grid.floors.faults, {"": _overview(best, best is plans[0])})
+        return make_plan(self.name, problem, within, grid.floors.faults, _overview(best, best is plans[0]))
 
 
-def _overview(segments: Sequence[Segment], is_static: bool) -> str:
-    """The plan in one sentence."""
+def _overview(segments: Sequence[Segment], is_static: bool) -> PlanReason:
+    """The whole plan's reason."""
     jobs = len(first_starts(segments))
     if jobs == 0:
-        return "nothing is retrained: no retraining would pay off in what is left of the window"
+        return PlanReason("none_retrained")
     if is_static:
-        return f"{jobs} retrainings side by side at fixed shares: better here than one after another"
+        return PlanReason("side_by_side", numbers={"retrainings": jobs})
     budget = sum(a.retraining_share for a in segments[0].streams.values())
-    return (
-        f"{jobs} retrainings, the most gain per remaining GPU-second first, on {budget:.3g} devices at the start; "
-        "inference has the rest, split anew whenever one ends"
-    )
+    return PlanReason("one_after_another", numbers={"retrainings": jobs, "share": budget})
 
 
 def closeness(grid: Grid, segments: Sequence[Segment]) -> tuple[float, float]:

@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
+from edge.core.plan_reasons import PlanReason
 from edge.core.window import Segment, StreamAllocation, StreamProblem, WindowPlan, WindowProblem
 from scheduler.timeline import Outcome, evaluate
 
@@ -70,9 +71,8 @@ def keep_serving(problem: WindowProblem, plan: WindowPlan) -> WindowPlan:
     segments = tuple(Segment(s.start_s, _lifted(dict(s.streams), least)) for s in plan.segments)
     if segments == plan.segments:
         return plan
-    words = "every camera keeps the share that it needs at least"
-    whole = plan.reasons.get("", "")
-    reasons = dict(plan.reasons) | {"": f"{whole}; {words}" if whole else words}
+    why = PlanReason("least_kept")
+    reasons = dict(plan.reasons) | {"": (*plan.reasons.get("", ()), why)}
     outcome = evaluate(problem, segments)
     held = {s.id for s in problem.streams if problem.a_min and not _below(problem, outcome, s)}
     faults = tuple(f for f in plan.faults if f.camera not in held)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from edge.core.plan_faults import PlanFault
+from edge.core.plan_reasons import PlanReason, PlanReasonCode
 from edge.core.window import Segment, StreamAllocation, StreamProblem, WindowPlan, WindowProblem
 from scheduler.timeline import EPSILON, Outcome, evaluate, remaining_work
 
@@ -69,27 +70,29 @@ def without_empty(segments: Sequence[Segment]) -> list[Segment]:
     return out
 
 
-def describe(problem: WindowProblem, segments: Sequence[Segment]) -> dict[str, str]:
-    """Words per stream: what is retrained, what it brings and costs, and what the inference share keeps."""
+def describe(problem: WindowProblem, segments: Sequence[Segment]) -> dict[str, tuple[PlanReason, ...]]:
+    """Reasons by stream: what is retrained, what it brings and costs, and what the inference share keeps."""
     order = first_starts(segments)
-    reasons = {}
+    reasons: dict[str, tuple[PlanReason, ...]] = {}
     for stream in problem.streams:
         first = segments[0].streams[stream.id]
         kept = stream.inference_profile.factor(first.inference_share)
-        serve = f"inference share {first.inference_share:.3g} keeps {kept:.2f} of the accuracy"
+        serve = PlanReason("inference", stream.id, numbers={"share": first.inference_share, "kept": kept})
         config = next((s.streams[stream.id].retrain_config for s in segments if _trains(s, stream.id)), None)
         if config is None:
             gains = any(o.end_accuracy > stream.start_accuracy for o in stream.options)
-            why = "no retraining pays off in what is left of the window" if gains else "no retraining would gain"
-            reasons[stream.id] = f"{why}; {serve}"
+            reasons[stream.id] = (PlanReason("not_worth_it" if gains else "no_gain", stream.id), serve)
             continue
         option = stream.options[option_of(stream, config)]
         work = remaining_work(stream, option)
-        verb = "go on with" if stream.running == config else "retrain"
-        points = 100 * (option.end_accuracy - stream.start_accuracy)
-        rate = f"{points / work:.2f} points per GPU-s" if work > 0 else "nothing left to pay"
-        place = f"number {order.index(stream.id) + 1} of {len(order)} to start" if len(order) > 1 else "the only one"
-        reasons[stream.id] = f"{verb} {config}: {points:+.1f} points for {work:.1f} GPU-s, {place} ({rate}); {serve}"
+        numbers = {
+            "points": 100 * (option.end_accuracy - stream.start_accuracy),
+            "device_s": work,
+            "place": order.index(stream.id) + 1,
+            "places": len(order),
+        }
+        code: PlanReasonCode = "go_on" if stream.running == config else "retrain"
+        reasons[stream.id] = (PlanReason(code, stream.id, config, numbers), serve)
     return reasons
 
 
@@ -112,15 +115,15 @@ def make_plan(
     problem: WindowProblem,
     segments: Sequence[Segment],
     faults: Sequence[PlanFault] = (),
-    reasons: Mapping[str, str] | None = None,
+    whole: PlanReason | None = None,
 ) -> WindowPlan:
     """A plan with its objective under the scoring rule. `decision_seconds` is the caller's to fill: no clock here."""
-    words = describe(problem, segments)
-    if reasons:
-        words.update(reasons)
+    reasons = describe(problem, segments)
+    if whole is not None:
+        reasons[""] = (whole,)
     outcome = evaluate(problem, segments)
     return WindowPlan(
-        policy, problem.name, outcome.objective, tuple(segments), 0.0, words, all_faults(problem, outcome, faults)
+        policy, problem.name, outcome.objective, tuple(segments), 0.0, reasons, all_faults(problem, outcome, faults)
     )
 
 

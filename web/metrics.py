@@ -138,6 +138,7 @@ def _appliance(s: Json) -> Iterator[Metric]:
         "magpie_worker_losses_by_cause", "The same, by what had happened to it", ("cause",),
         [((cause,), n) for cause, n in sorted(s["counts"]["losses_by_cause"].items())],
     )  # fmt: skip
+    yield from _silence(s["counts"]["silence"])
     events = s["counts"]["events"]
     yield _counter(
         "magpie_events", "Journal entries by kind", ("kind",), [((kind,), n) for kind, n in sorted(events.items())]
@@ -383,6 +384,20 @@ def _upkeep(s: Json) -> Iterator[Metric]:
     yield _gauge(
         "magpie_data_over_limit_bytes", "What is above the limit and may not go", (), [((), retention["bytes_over"])]
     )
+
+
+def _silence(silence: Mapping[str, Any]) -> Iterator[Metric]:
+    yield _gauge(
+        "magpie_control_silence_longest_seconds", "Longest time in which the control loop did nothing else", ("of",),
+        [(("start",), silence["longest_s"]), (("hour",), silence["longest_in_hour_s"])],
+    )  # fmt: skip
+    yield _counter(
+        "magpie_control_silences",
+        "Silences of the control loop of more than a second",
+        (),
+        [((), silence["count"])],
+    )
+    yield _counter("magpie_control_silence_seconds", "Their seconds", (), [((), silence["seconds"])])
 
 
 def _serving(s: Json) -> Iterator[Metric]:

@@ -31,6 +31,7 @@ from edge.appliance.secrets import NamedSecrets
 from edge.appliance.served_models import ServedModels
 from edge.appliance.service import Json
 from edge.appliance.settings_in_force import cameras_in_force, site_in_force
+from edge.appliance.silences import Silences
 from edge.appliance.state import State
 from edge.appliance.truth import Truth
 from edge.appliance.windows import Windows
@@ -204,7 +205,9 @@ class Appliance:
         live = Live(clock, runtime)
         truth = Truth(store, data, clock, runtime.camera, found_by_people)
         served = ServedModels(site, store, clock, runtime, self.keys, self._front, note)
-        self.housekeeping = Housekeeping(site, store, alarms, truth, journal.tally, note, runtime.complaints.add)
+        self.housekeeping = Housekeeping(
+            site, store, alarms, truth, journal.tally, note, runtime.complaints.add, Silences(clock)
+        )
         self.services = Services(
             State(
                 site, store, clock, runtime, journal=journal, housekeeping=self.housekeeping, live=live.pictures,
@@ -266,6 +269,7 @@ class Appliance:
         services.outputs.start()
         await services.alarms.open()
         self._keep_running(self.housekeeping.run(), "housekeeping")
+        self._keep_running(self.housekeeping.silences.run(), "silences")
         self._parts.push_async_callback(services.outputs.stop)
 
     def _keep_running(self, work: Coroutine[Any, Any, None], name: str) -> None:

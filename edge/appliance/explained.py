@@ -6,12 +6,12 @@ Shares are fractions of one device, times are seconds after the window's start, 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from edge.core.plan_faults import PlanFault
+from edge.core.plan_reasons import PlanReason
 from edge.core.profiles import RetrainingProfile
 from edge.core.window import WindowPlan, WindowProblem
 from edge.store.values import JobRecord, PlanRecord, ShareUsage, WindowDetail
@@ -24,15 +24,6 @@ Json = dict[str, Any]
 #: Shares under it are rounding, not a part of the device.
 _NOTHING = 5e-4
 _LAYERS = {"head": "the last layer only", "last_stage": "the last stage", "all": "all layers"}
-#: Planners speak of GPUs, people of devices: the smallest may have none.
-_TERMS = (
-    ("points per GPU-s", "points per device second"),
-    ("GPU-second", "device second"),
-    ("GPU-s", "device seconds"),
-)
-_INFERENCE = re.compile(r"inference share (\d+(?:\.\d+)?(?:e-?\d+)?) keeps (\d+(?:\.\d+)?) of the accuracy")
-#: Planners count without grammar.
-_ONE = re.compile(r"(?<![\d.])1 (retraining|device second|camera|device)s\b")
 _GAIN = 0.005  # less than half a point is within the noise of what is measured
 
 
@@ -163,27 +154,10 @@ def config_words(configs: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     return out
 
 
-def in_words(reason: str, names: Mapping[str, str]) -> list[str]:
-    """A planner's reason as sentences, with configurations in words instead of ids, and shares in percent."""
-    parts = [p.strip() for p in _plain(reason, names).split("; ") if p.strip()]
-    return [p[0].upper() + p[1:] for p in parts]
-
-
-def _plain(text: str, names: Mapping[str, str]) -> str:
-    if names:
-        ids = sorted(names, key=len, reverse=True)
-        text = re.sub("|".join(map(re.escape, ids)), lambda found: f"“{names[found[0]]}”", text)
-    text = _INFERENCE.sub(
-        lambda found: f"{_percent(found[1])} of the device for inference keeps {_percent(found[2])} of its accuracy",
-        text,
-    )
-    for term, words in _TERMS:
-        text = text.replace(term, words)
-    return _ONE.sub(r"1 \1", text)
-
-
-def _percent(number: str) -> str:
-    return f"{100 * float(number):.3g} %"
+def in_words(reasons: Sequence[PlanReason], names: Mapping[str, str]) -> list[str]:
+    """Reasons as sentences, with configurations in words (`names`) instead of ids."""
+    parts = [r.words(names) for r in reasons]
+    return [p[0].upper() + p[1:] for p in parts if p]
 
 
 def _in_order(records: Sequence[PlanRecord], length_s: float) -> list[_Planned]:
@@ -225,12 +199,12 @@ def _stretch(
     return {"start_s": round(start, 3), "end_s": round(end, 3), "plan": plan, "phase": phase, "shares": kept}
 
 
-def _cause(p: _Planned, before: _Planned | None, names: Mapping[str, str]) -> str:
+def _cause(p: _Planned, before: _Planned | None) -> str:
     if p.record.cause_code == "capacity_changed" and before is not None:
         then, now = before.problem.num_gpus, p.problem.num_gpus
         if abs(now - then) > _NOTHING:
             return f"served models left the cameras {100 * now:.0f} % of the device instead of {100 * then:.0f} %"
-    return _plain(p.record.cause, names)
+    return p.record.cause
 
 
 def _decision(p: _Planned, before: _Planned | None, names: Mapping[str, str]) -> Json:
@@ -238,14 +212,14 @@ def _decision(p: _Planned, before: _Planned | None, names: Mapping[str, str]) ->
         "plan": p.record.id,
         "at_s": round(p.start_s, 3),
         "until_s": round(p.end_s, 3),
-        "cause": _cause(p, before, names),
+        "cause": _cause(p, before),
         "cause_code": p.record.cause_code,
         "cause_camera": p.record.cause_camera,
         "policy": p.record.policy,
         "objective": p.record.objective,
         "decision_s": p.plan.decision_seconds,
-        "whole": in_words(p.plan.reasons.get("", ""), names),
-        "cameras": {s.id: in_words(p.plan.reasons.get(s.id, ""), names) for s in p.problem.streams},
+        "whole": in_words(p.plan.reasons.get("", ()), names),
+        "cameras": {s.id: in_words(p.plan.reasons.get(s.id, ()), names) for s in p.problem.streams},
         "faults": [_fault(f) for f in p.plan.faults],
     }
 

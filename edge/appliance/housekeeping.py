@@ -9,6 +9,7 @@ from pathlib import Path
 
 from edge.appliance.alarms import Alarms
 from edge.appliance.metrics import Tally
+from edge.appliance.silences import Silences
 from edge.appliance.truth import Truth
 from edge.core.errors import MagpieError
 from edge.core.journal_kinds import JournalNote
@@ -24,7 +25,8 @@ _LOOK_S, _ROUNDS_AN_HOUR, _ROUNDS_A_MINUTE = 10.0, 360, 6
 
 
 class Housekeeping:
-    """`low` is true while little disk is left. `note` journals, `complain(code, message)` tells the operator."""
+    """`low` is true while little disk is left; `silences` are the control loop's. `note` journals, `complain(code,
+    message)` tells the operator."""
 
     def __init__(
         self,
@@ -35,8 +37,9 @@ class Housekeeping:
         tally: Tally,
         note: JournalNote,
         complain: Callable[[str, str], None],
+        silences: Silences,
     ) -> None:
-        self.low = False
+        self.low, self.silences = False, silences
         self._site, self._store, self._alarms, self._truth, self._tally = site, store, alarms, truth, tally
         self._note, self._complain = note, complain
 

@@ -25,6 +25,7 @@ from edge.appliance.service import Json
 from edge.appliance.truth import Truth
 from edge.core.clock import Clock
 from edge.core.errors import MagpieError
+from edge.core.plan_reasons import reasons_in_words
 from edge.logs import LogRing
 from edge.runtime.runtime import Runtime
 from edge.settings import SiteSettings
@@ -147,7 +148,7 @@ class State:
                 "end_utc_s": runtime.window.end_utc_s,
             },
             "policy": runtime.window.settings.policy,
-            "plan": None if plan is None else {"objective": plan.objective, "reasons": dict(plan.reasons)},
+            "plan": None if plan is None else {"objective": plan.objective, "reasons": reasons_in_words(plan.reasons)},
             "device": runtime.shares.partitioner.caps.to_json(),
             "shares": shares,
             "golden_share": runtime.shares.golden,
@@ -180,7 +181,7 @@ class State:
             "health": self.health(),
             "overview": self.overview(),
             "expected_accuracy": {c.id: expected_accuracy(c.version) for c in cameras.values()},
-            "counts": self._journal.tally.to_json(),
+            "counts": self._journal.tally.to_json() | {"silence": self._housekeeping.silences.to_json()},
             "live_pictures": {c: self._live.encoded(c) for c in cameras},
             "disk": await asyncio.to_thread(disk, Path(self._site.data_dir)),
             "serving": serving,

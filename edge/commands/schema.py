@@ -44,6 +44,8 @@ _FILE_NAMES: Mapping[tuple[type, str], str] = MappingProxyType(
 )
 #: Values that files hold as something simpler.
 _FILE_TYPES: Mapping[type, type] = MappingProxyType({PlanFault: str})
+#: Fields that files hold as something simpler.
+_FILE_FIELDS: Mapping[tuple[type, str], Any] = MappingProxyType({(WindowPlan, "reasons"): Mapping[str, str]})
 #: Fields that stand for "whatever else the file says".
 _OPEN_FIELDS: Mapping[type, str] = MappingProxyType({RetrainingOption: "details", DeviceTable: "details"})
 #: Fields without which a file is still read.
@@ -54,7 +56,7 @@ _OPTIONAL_IN_FILES: frozenset[tuple[type, str]] = frozenset(
 _ONLY_IN_FILES: Mapping[type, Mapping[str, Any]] = MappingProxyType(
     {
         ServingProblem: MappingProxyType({"device_file": str, "note": str}),
-        WindowPlan: MappingProxyType({"fault_values": tuple[dict[str, Any], ...]}),
+        WindowPlan: MappingProxyType({"reason_values": dict[str, Any], "fault_values": tuple[dict[str, Any], ...]}),
     }
 )
 
@@ -96,7 +98,7 @@ def _object(kind: type, definitions: dict[str, Any]) -> dict[str, Any]:
         if _OPEN_FIELDS.get(kind) == field.name:
             continue
         name = _FILE_NAMES.get((kind, field.name), field.name)
-        properties[name] = _of(hints[field.name], definitions)
+        properties[name] = _of(_FILE_FIELDS.get((kind, field.name), hints[field.name]), definitions)
         has_default = field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
         if not has_default and (kind, field.name) not in _OPTIONAL_IN_FILES:
             required.append(name)

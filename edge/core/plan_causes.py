@@ -43,7 +43,7 @@ _WHOLE: Final[Mapping[PlanCauseCode, str]] = {
     "first_window": "first window: nothing to retrain on yet",
     "restarted": "restarted inside a window: planned again with what is left",
     "restarted_without_plan": "restarted inside a window without a plan",
-    "capacity_changed": "capacity changed",
+    "capacity_changed": "another part of the device is left for cameras",
 }
 
 
@@ -91,10 +91,10 @@ class PlanCause:
             case "profiles_late":
                 return f"{self.camera}: its profiles came late"
             case "work_corrected":
-                return f"{self.camera}: the retraining costs {self.gpu_seconds:.0f} GPU-s"
+                return f"{self.camera}: the retraining costs {self.gpu_seconds:.0f} device seconds"
             case "progress_unexpected":
                 done, expected = self.gpu_seconds, self.expected_gpu_seconds
-                return f"{self.camera}: {done:.1f} GPU-s done where {expected:.1f} were expected"
+                return f"{self.camera}: {done:.1f} device seconds done where {expected:.1f} were expected"
             case "retraining_late":
                 return f"{self.camera}: the retraining is later than planned"
             case "retraining_completed":

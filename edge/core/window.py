@@ -15,6 +15,7 @@ from edge.core.errors import InvalidValue
 from edge.core.fields import number, points, required
 from edge.core.learning import Promise
 from edge.core.plan_faults import PlanFault
+from edge.core.plan_reasons import PlanReason, reasons_from_json, reasons_in_words, reasons_to_json
 from edge.core.profiles import InferenceProfile
 
 PROBLEM_FORMAT = "retrain-infer-window/1"
@@ -274,7 +275,7 @@ class WindowPlan:
     """A policy's answer: the predicted timeline of the whole window, its objective and why it was chosen.
 
     `objective` is the mean over streams of the time-averaged inference accuracy, as the scoring rule computes it.
-    `reasons` maps a stream id (or "" for the whole) to words. `faults` are rules that could not be kept (floor).
+    `reasons` are by stream id ("": of the whole). `faults` are rules that could not be kept (floor).
     """
 
     policy: str
@@ -282,7 +283,7 @@ class WindowPlan:
     objective: float
     segments: tuple[Segment, ...]
     decision_seconds: float = 0.0
-    reasons: Mapping[str, str] = field(default_factory=dict)
+    reasons: Mapping[str, tuple[PlanReason, ...]] = field(default_factory=dict)
     faults: tuple[PlanFault, ...] = ()
 
     def chosen(self) -> dict[str, str | None]:
@@ -302,21 +303,22 @@ class WindowPlan:
             "objective": self.objective,
             "decision_seconds": self.decision_seconds,
             "segments": [s.to_json() for s in self.segments],
-            "reasons": dict(self.reasons),
+            "reasons": reasons_in_words(self.reasons),
+            "reason_values": reasons_to_json(self.reasons),
             "faults": [f.words for f in self.faults],
             "fault_values": [asdict(f) for f in self.faults],
         }
 
     @staticmethod
     def from_json(value: dict[str, Any]) -> WindowPlan:
-        """Inverse of `to_json`. Faults of which only the sentences are there come back as "recorded"."""
+        """Inverse of `to_json`. Faults and reasons of which only the sentences are there come back as "recorded"."""
         segments = tuple(
             Segment(s["start_s"], {k: StreamAllocation(**a) for k, a in s["streams"].items()})
             for s in value["segments"]
         )
         return WindowPlan(
             value["policy"], value["problem"], value["objective"], segments, value.get("decision_seconds", 0.0),
-            value.get("reasons", {}), _faults(value),
+            reasons_from_json(value), _faults(value),
         )  # fmt: skip
 
 

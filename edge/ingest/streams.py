@@ -21,7 +21,7 @@ from edge.core.clock import Clock
 from edge.core.errors import CameraError, InvalidValue
 from edge.ingest.secrets import redact
 from edge.ingest.source import CameraSource
-from edge.ingest.timing import CaptureClock, FrameTime, KeyFrameSkipper, LagMeter
+from edge.ingest.timing import CaptureClock, FrameTime, KeyFrameSkipper, LagMeter, PlayTimes
 
 Picture = av.VideoFrame | NDArray[np.uint8]
 
@@ -218,8 +218,9 @@ class FileStream:
         try:
             with av.open(str(path)) as container:
                 stream = video_stream(container)
-                if stream.average_rate:
-                    period_s = 1.0 / float(stream.average_rate)
+                # The coded stream's own rate first: of files without times FFmpeg's other one is a guess, 25.
+                if rate := stream.codec_context.framerate or stream.average_rate:
+                    period_s = 1.0 / float(rate)
                 sink.opened(stream.codec_context.name)
                 for frame, at_s in self._pictures(container, stream, period_s, sink):
                     shown, last_s = shown + 1, at_s
@@ -244,8 +245,7 @@ class FileStream:
         self, container: av.container.InputContainer, stream: av.VideoStream, period_s: float, sink: Sink
     ) -> Iterator[tuple[av.VideoFrame, float]]:
         """Good pictures with their seconds since the first one."""
-        first_s: float | None = None
-        at_s = -period_s
+        times = PlayTimes(period_s, self._source.stall_timeout_s / 2)
         for packet in container.demux(stream):
             if not sink.wanted():
                 return
@@ -257,12 +257,7 @@ class FileStream:
                 sink.damaged()
                 continue
             for frame in frames:
-                own_s = frame.time
-                if own_s is not None:
-                    first_s = own_s if first_s is None else first_s
-                    at_s = max(own_s - first_s, at_s)
-                else:
-                    at_s += period_s
+                at_s = times.picture(frame.time)
                 if frame.is_corrupt:
                     sink.damaged()
                 else:

@@ -100,18 +100,21 @@ class FrameTime:
 class CaptureClock:
     """Times of frames: the camera's own wall clock where it is within `tolerance_s` of ours, else arrival.
 
-    Both times go strictly forward per connection and over reconnections, whatever the camera's clock does.
+    Both times go strictly forward per connection and over reconnections, whatever the camera's clock does. One that
+    stands still (cameras that give every picture the same time) is none.
     """
 
     def __init__(self, tolerance_s: float = 5.0) -> None:
         self._tolerance_s = tolerance_s
         self._last_monotonic_s = float("-inf")
         self._last_utc_s = float("-inf")
+        self._last_camera_s: float | None = None
 
     def frame(self, arrival_s: float, arrival_utc_s: float, camera_utc_s: float | None) -> FrameTime:
         """Times of the frame that arrived at `arrival_s` (monotonic) and carries `camera_utc_s` (None: unknown)."""
         delay = 0.0
-        if camera_utc_s is not None:
+        stands, self._last_camera_s = camera_utc_s == self._last_camera_s, camera_utc_s
+        if camera_utc_s is not None and not stands:
             told = arrival_utc_s - camera_utc_s
             if -self._tolerance_s <= told <= self._tolerance_s:
                 delay = max(0.0, told)  # a clock slightly ahead of ours: it cannot come before it was taken
@@ -122,6 +125,33 @@ class CaptureClock:
             utc = self._last_utc_s + 1e-6
         self._last_monotonic_s, self._last_utc_s = monotonic, utc
         return FrameTime(monotonic, utc, delay)
+
+
+class PlayTimes:
+    """When each picture of a file is due, in seconds since its first: as the file says, where it does.
+
+    Pictures without a time, and those whose time goes back or leaps by more than `leap_s` (recordings put one behind
+    another, a clock that was set), come one period after the picture before.
+    """
+
+    def __init__(self, period_s: float, leap_s: float) -> None:
+        self._period_s, self._leap_s = period_s, leap_s
+        self._due_s: float | None = None
+        self._own_s: float | None = None
+
+    def picture(self, own_s: float | None) -> float:
+        """When the next picture is due, whose time in the file is `own_s` (None: it has none)."""
+        before_s = self._own_s
+        if own_s is None or self._due_s is None or before_s is None:
+            step_s, self._own_s = self._period_s, own_s
+        elif own_s <= before_s and before_s - own_s <= self._period_s:
+            step_s = 0.0  # a little out of order
+        else:
+            step_s, self._own_s = own_s - before_s, own_s
+            if not 0.0 <= step_s <= self._leap_s:
+                step_s = self._period_s
+        self._due_s = 0.0 if self._due_s is None else self._due_s + step_s
+        return self._due_s
 
 
 class FrozenWatch:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from edge.core import events as ev
 from edge.core.journal_kinds import JournalNote
 from edge.core.plan_basis import PlanBasis
+from edge.core.plan_reasons import reasons_in_words
 from edge.runtime import messages as m
 from scheduler.window_planning import MakePlan, PlanQuestion
 
@@ -92,7 +93,7 @@ class Instructions:
                 "cause": order.cause.words,
                 "objective": order.plan.objective,
                 "decision_s": order.plan.decision_seconds,
-                "reasons": dict(order.plan.reasons),
+                "reasons": reasons_in_words(order.plan.reasons),
             },
         )
 

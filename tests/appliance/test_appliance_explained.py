@@ -7,8 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from edge.appliance.answers.read import read
 from edge.appliance.answers.windows import ExplainedWindow
@@ -22,6 +20,7 @@ from edge.appliance.explained import (
 from edge.core.access import Principal
 from edge.core.configs import InferenceConfig, RetrainingConfig
 from edge.core.plan_causes import PlanCause
+from edge.core.plan_reasons import PlanReason
 from edge.core.profiles import Estimate, InferencePoint, InferenceProfile, RetrainingProfile
 from edge.core.window import RetrainingOption, StreamProblem, WindowProblem
 from edge.store.values import (
@@ -280,19 +279,14 @@ def test_configurations_tell_what_differs() -> None:
     assert config_words({"odd": {}}) == {"odd": "odd"}
 
 
-@given(st.text(max_size=80), st.dictionaries(st.text("ab-1", min_size=1), st.text("xyz", min_size=1), max_size=4))
-def test_any_reason_becomes_sentences(reason: str, names: dict[str, str]) -> None:
-    told = in_words(reason, names)
-    assert all(t and t == t.strip() for t in told)
-    if not names:
-        before = "".join(p.strip() for p in reason.split("; "))
-        assert "".join(told).upper() == before.upper()
-
-
-def test_one_is_not_told_as_several() -> None:
-    told = in_words("1 retrainings, the most gain per GPU-second first; it costs 1 GPU-s; 21 retrainings wait", {})
-    assert told == [
-        "1 retraining, the most gain per device second first",
-        "It costs 1 device second",
-        "21 retrainings wait",
+def test_reasons_become_sentences_with_configurations_in_words() -> None:
+    numbers = {"points": 16.0, "device_s": 8.0, "place": 1, "places": 1}
+    reasons = (
+        PlanReason("go_on", "gate", "head-e5", numbers),
+        PlanReason.recorded("an older sentence; its rest", None),
+    )
+    assert in_words(reasons, {"head-e5": "the last layer only, 5 epochs"}) == [
+        "Go on with “the last layer only, 5 epochs”: +16.0 points for 8.0 device seconds, the only one (2.00 points"
+        " per device second)",
+        "An older sentence; its rest",
     ]

@@ -13,6 +13,8 @@ import pytest
 from edge.appliance import housekeeping
 from edge.appliance.housekeeping import LOW_DISK_BYTES, Housekeeping
 from edge.appliance.metrics import Tally
+from edge.appliance.silences import Silences
+from edge.core.clock import ManualClock
 from edge.core.errors import StoreError
 from edge.settings import SiteSettings, parse
 from edge.store.store import Store
@@ -45,7 +47,7 @@ class House:
         self.keeper = Housekeeping(
             site, self.store, cast(Any, _Alarms()), cast(Any, truth), Tally(),
             lambda kind, data: self.noted.append(kind),
-            lambda code, message: self.complaints.append((code, message)),
+            lambda code, message: self.complaints.append((code, message)), Silences(ManualClock()),
         )  # fmt: skip
 
     def _retained(self) -> None:

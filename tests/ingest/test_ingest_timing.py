@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edge.ingest.timing import BackOff, CaptureClock, FrozenWatch, KeyFrameSkipper, LagMeter, Pace, RecentTimes
+from edge.ingest.timing import (
+    BackOff,
+    CaptureClock,
+    FrozenWatch,
+    KeyFrameSkipper,
+    LagMeter,
+    Pace,
+    PlayTimes,
+    RecentTimes,
+)
 
 
 @settings(deadline=None)
@@ -105,6 +116,39 @@ def test_the_cameras_clock_counts_within_its_tolerance_only() -> None:
     assert (at.monotonic_s, at.utc_s) == (10.0, 1000.0)
     at = CaptureClock(5.0).frame(10.0, 1000.0, 500.0)  # wrong
     assert (at.monotonic_s, at.utc_s, at.delay_s) == (10.0, 1000.0, 0.0)
+
+
+def test_a_camera_clock_that_stands_still_is_none() -> None:
+    clock = CaptureClock()
+    assert clock.frame(10.0, 1000.0, 999.5).delay_s == 0.5
+    for n in range(1, 40):
+        at = clock.frame(10.0 + n / 10, 1000.0 + n / 10, 999.5)
+        assert (at.monotonic_s, at.utc_s, at.delay_s) == (10.0 + n / 10, 1000.0 + n / 10, 0.0)
+    assert clock.frame(20.0, 1010.0, 1009.0).delay_s == 1.0, "it goes again"
+
+
+@pytest.mark.parametrize(
+    ("own", "due"),
+    [
+        ([0.2, 0.3, 0.4], [0.0, 0.1, 0.2]),
+        ([None, None, None], [0.0, 0.1, 0.2]),
+        ([5.0, 5.5, 6.5], [0.0, 0.5, 1.5]),  # a rate that changes
+        ([0.0, 0.2, 0.15, 0.4], [0.0, 0.2, 0.2, 0.4]),  # a little out of order
+        ([60.0, 60.1, 0.0, 0.1], [0.0, 0.1, 0.2, 0.3]),  # another recording follows
+        ([0.0, 0.1, 3600.0, 3600.1], [0.0, 0.1, 0.2, 0.3]),  # its clock was set
+        ([0.0, 0.1, None, None, 9.0, 9.1], [0.0, 0.1, 0.2, 0.3, 0.4, 0.5]),
+    ],
+)
+def test_pictures_of_a_file_are_due_by_its_times_where_it_has_any(own: list[float | None], due: list[float]) -> None:
+    times = PlayTimes(0.1, 2.0)
+    assert [times.picture(t) for t in own] == pytest.approx(due)
+
+
+@given(st.lists(st.none() | st.floats(-1e6, 1e6), max_size=40))
+def test_pictures_of_a_file_go_forward_without_holes(own: list[float | None]) -> None:
+    times = PlayTimes(0.1, 2.0)
+    due = [times.picture(t) for t in own]
+    assert all(0.0 <= b - a <= 2.0 + 1e-6 for a, b in itertools.pairwise(due))
 
 
 def test_our_utc_clock_may_be_set_back() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from edge.core import events as ev
 from edge.core.plan_basis import PlanBasis, PlanRequest
 from edge.core.plan_causes import PlanCause
+from edge.core.plan_reasons import PlanReason
 from edge.core.profiles import InferenceProfile
 from edge.core.shares import ideal_caps
 from edge.core.window import Segment, StreamAllocation, StreamProblem, WindowPlan, WindowProblem
@@ -27,7 +28,14 @@ def test_a_plan_is_kept_and_journaled_with_its_cause_in_words() -> None:
         preparation=SimpleNamespace(planned=planned.append),
     )
     problem = WindowProblem("w", 1.0, 100.0, (StreamProblem("gate", 0.5, InferenceProfile("linear", 0.4)),))
-    plan = WindowPlan("relay", "w", 0.5, (Segment(0.0, {"gate": StreamAllocation(1.0)}),), 0.25, {"gate": "why"})
+    plan = WindowPlan(
+        "relay",
+        "w",
+        0.5,
+        (Segment(0.0, {"gate": StreamAllocation(1.0)}),),
+        0.25,
+        {"gate": (PlanReason.recorded("why", "gate"),)},
+    )
     request = PlanRequest("relay", replace(problem, num_gpus=0.5), plan, 7.5)
     order = ev.RecordPlan(3, problem, plan, PlanCause("retraining_completed", "gate", promoted=True), request)
     unasked: list[PlanQuestion] = []

@@ -116,7 +116,7 @@ class TestOneWindow:
         record = of(ev.RecordPlan, out)[0]
         assert record.cause.camera == "a"
         assert record.cause.code in ("work_corrected", "progress_unexpected")
-        assert "GPU-s" in record.cause.words
+        assert "device seconds" in record.cause.words
         stream = record.problem.streams[0]
         assert stream.running == start.config
         assert next(o for o in stream.options if o.id == start.config).gpu_seconds == pytest.approx(2 * cost)

@@ -108,4 +108,4 @@ def test_a_plan_made_for_the_step_is_left_as_it_is() -> None:
     plan = window_policy("relay").plan(problem)
     found = grant(problem, plan, caps(0.05))
     assert found.objective == pytest.approx(plan.objective, abs=1e-9)
-    assert "steps of 0.05" in found.reasons[""]
+    assert found.reasons[""][-1].numbers["step"] == 0.05

@@ -209,13 +209,16 @@ def test_relay_goes_on_with_a_running_retraining_that_is_nearly_done() -> None:
     found = plan("relay", replace(problem, streams=(going, second)))
     assert found.segments[0].streams["c0"].retrain_config == "o"
     assert found.segments[1].start_s == pytest.approx(1.0, abs=0.05)
-    assert found.reasons["c0"].startswith("go on with o")
+    assert found.reasons["c0"][0].words().startswith("go on with o")
 
 
 def test_reasons_name_configuration_gain_and_cost() -> None:
     found = plan("relay", table21_w1())
-    assert "Cfg2B: +35.0 points for 50.0 GPU-s, number 1 of 2 to start" in found.reasons["videoB"]
-    assert "inference share" in found.reasons["videoA"]
+    retraining, inference = found.reasons["videoB"]
+    assert (retraining.code, retraining.camera, retraining.name) == ("retrain", "videoB", "Cfg2B")
+    assert retraining.numbers == pytest.approx({"points": 35.0, "device_s": 50.0, "place": 1, "places": 2})
+    assert "Cfg2B: +35.0 points for 50.0 device seconds, number 1 of 2 to start" in retraining.words()
+    assert inference.code == found.reasons["videoA"][-1].code == "inference"
 
 
 # -- floor

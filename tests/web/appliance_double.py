@@ -52,6 +52,7 @@ from web.examples.truth import TRUTH
 from web.examples.windows import EXPLAINED, WHAT_IF, WINDOW
 
 NOW = 1790000040.0
+SILENCE = {"longest_s": 0.02, "longest_in_hour_s": 0.02, "count": 0, "seconds": 0.0}
 TEACHER = ("car", "bus", "truck", "person", "bicycle")
 TABLE = DeviceTable("toy", {"plates": {p: (400.0 / p, 500.0 / p, 600.0 / p) for p in range(10, 101, 10)}}, {})
 
@@ -260,7 +261,7 @@ class DictState:
             "expected_accuracy": {
                 c: self.box.versions[v]["scores"].get("held_out") for c, v in self.box.in_force.items()
             },
-            "counts": counts.to_json(),
+            "counts": counts.to_json() | {"silence": SILENCE},
             "live_pictures": dict.fromkeys(self.box.kept, 12),
             "disk": {"free_bytes": 12_000_000_000, "total_bytes": 64_000_000_000},
             "serving": None if self.box.planning is None else self.box.served.status(),

@@ -12,6 +12,17 @@ from edge.appliance.answers.truth import TruthEstimate
 
 
 @answer
+class SilenceAnswer:
+    """Times in which the control loop did nothing else, in seconds: the longest since the start and of the last hour;
+    `count` and `seconds` of those longer than a second."""
+
+    longest_s: Shown[float]
+    longest_in_hour_s: Shown[float]
+    count: Shown[int]
+    seconds: Shown[float]
+
+
+@answer
 class TallyAnswer:
     """What was journaled since the start: `events` and `workers_lost` by kind, `losses_by_cause`; by camera outcomes
     of retrainings, and device seconds of those that ended."""
@@ -21,6 +32,7 @@ class TallyAnswer:
     retraining_device_s: ByCamera[float]
     workers_lost: Shown[Mapping[str, int]]
     losses_by_cause: Shown[Mapping[str, int]]
+    silence: Shown[SilenceAnswer]
     retention: Shown[Retained]
 
 

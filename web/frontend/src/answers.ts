@@ -1275,6 +1275,15 @@ export type SharesOfCamera = {
   lambda: string | null;
 };
 
+/** Times in which the control loop did nothing else, in seconds: the longest since the start and of the last hour;
+ * `count` and `seconds` of those longer than a second. */
+export type SilenceAnswer = {
+  longest_s: number;
+  longest_in_hour_s: number;
+  count: number;
+  seconds: number;
+};
+
 /** A camera now. Counters run since its worker started.
  * `width` and `height` in pixels. `accuracy`: realised in the window that was measured last; `frozen_accuracy`: that
  * of the first student, left alone; `download_accuracy`: that of the published detector that the student began as,
@@ -1418,6 +1427,7 @@ export type TallyAnswer = {
   retraining_device_s: Record<string, number>;
   workers_lost: Record<string, number>;
   losses_by_cause: Record<string, number>;
+  silence: SilenceAnswer;
   retention: Retained;
 };
 

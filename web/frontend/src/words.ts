@@ -53,11 +53,6 @@ function bad(words: string): Told {
   return { text: words, tone: "bad" };
 }
 
-/** Planners speak of GPUs, people of devices: the smallest box may have none. */
-function plain(words: string): string {
-  return words.replace(/(?<![\d.])1 GPU-s\b/g, "1 device second").replaceAll("GPU-s", "device seconds");
-}
-
 /** What a destination of messages is called: "mqtt", "webhook/pager". */
 function destination(data: Data): string {
   const name = text(data["destination"]);
@@ -72,14 +67,6 @@ const LOST_OUT: Record<string, string> = {
   refused: "they were too large",
   dead_letters: "too many were given up",
 };
-
-const CAUSES: Record<string, string> = {
-  "capacity changed": "another share of the device is left for cameras",
-};
-
-function cause(words: string): string {
-  return CAUSES[words] ?? plain(words);
-}
 
 function alarm(data: Data): string {
   return text(data["message"]) || text(data["rule"]);
@@ -142,7 +129,7 @@ const KNOWN: Record<string, (d: Data, e: JournalEntry) => string | Told> = {
     `window ${e.window ?? ""}: ${percent(number(d["realised"]))} right, the frozen model ${percent(number(d["frozen"]))}${d["download"] == null ? "" : `, the download ${percent(number(d["download"]))}`}`,
   "region.changed": (d) => `looks at ${regionWords(d["region"] as Region | undefined)} from now on`,
   plan: (d) => {
-    const why = cause(text(d["cause"]));
+    const why = text(d["cause"]);
     const expected = number(d["objective"]);
     // Who may see some cameras only is told of a plan, not of what is in it.
     if (expected === null) return "A new plan was made";
@@ -179,7 +166,7 @@ const KNOWN: Record<string, (d: Data, e: JournalEntry) => string | Told> = {
   "worker.device_recovered": () => ({ text: "The device works again", tone: "good" }),
   "worker.device_restart": (d) => bad(`All workers of the device are started again${because(d)}`),
   "serving.plan": (d) => {
-    const why = cause(text(d["cause"]));
+    const why = text(d["cause"]);
     return `New plan for the served models${why && ` (${why})`}: ${percent(number(d["share"]))} of the device`;
   },
   "serving.loaded": (d) => `${text(d["model"])} was loaded${by(d)}`,
