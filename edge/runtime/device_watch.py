@@ -71,7 +71,7 @@ class DeviceWatch:
         caps, respawned = self._partitioner.caps, False
         for worker in list(self._workers.values()):
             seat = worker.seat
-            if seat is None or seat.gone or seat.process is None:
+            if seat is None or seat.gone or seat.process is None or not seat.there:
                 continue
             if worker.replacement.handover is not None or not worker.spec.shared:
                 continue

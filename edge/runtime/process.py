@@ -215,7 +215,11 @@ def _child(
 class WorkerProcess:
     """The owner's end of one process. `on_message(message)` and `on_exit(code)` are called from its reader thread;
     `on_exit` comes exactly once, after the last message, also if a child of the process holds its pipe open.
-    `memory_limit_bytes`: beyond twice that much the system refuses it memory (edge.runtime.memory_limit).
+
+    A start waits for the fork server, which loads torch when it begins: seconds, a minute on a busy machine. With
+    `on_started` it is waited for in the reader's thread, which calls `on_started(None)` then, or `on_started(reason)`
+    and `on_exit(None)` if no process could be made. `pid` is 0 until then. `memory_limit_bytes`: beyond twice that much
+    the system refuses it memory (edge.runtime.memory_limit).
     """
 
     def __init__(
@@ -229,6 +233,7 @@ class WorkerProcess:
         killable: bool = False,
         standby: bool = False,
         memory_limit_bytes: int | None = None,
+        on_started: Callable[[str | None], None] | None = None,
     ) -> None:
         self.name = name
         self._on_message, self._on_exit = on_message, on_exit
@@ -240,25 +245,54 @@ class WorkerProcess:
             name=name,
             daemon=True,
         )
-        with _CHILDREN:
-            self._process.start()
-        theirs.close()
-        self.pid: int = self._process.pid or 0
+        #: Process id; 0 before it is known.
+        self.pid = 0
+        #: Guards `pid` and `_unwanted`, which is the signal for a process that is ended before it is there.
+        self._begin = threading.Lock()
+        self._unwanted: signal.Signals | None = None
         self._ended = threading.Event()
         self._outbox: queue.Queue[Any] = queue.Queue(_OUTBOX_LIMIT)
         self._closing = False
         self.messages_lost = 0
         self._writer = threading.Thread(target=self._write, name=f"{name}-writer", daemon=True)
+        if on_started is None:
+            self._start(theirs)
+            reader = threading.Thread(target=self._read, name=f"{name}-reader", daemon=True)
+        else:
+            start = (theirs, on_started)
+            reader = threading.Thread(target=self._start_and_read, args=start, name=f"{name}-reader", daemon=True)
+        reader.start()
+
+    def _start(self, theirs: Connection) -> None:
+        with _CHILDREN:
+            self._process.start()
+        theirs.close()
+        with self._begin:
+            self.pid = self._process.pid or 0
+            if self._unwanted is not None:
+                self._signal(self._unwanted)
         self._writer.start()
-        threading.Thread(target=self._read, name=f"{name}-reader", daemon=True).start()
+
+    def _start_and_read(self, theirs: Connection, on_started: Callable[[str | None], None]) -> None:
+        try:
+            self._start(theirs)
+        except Exception as error:  # no memory, the fork server has just died, or an argument cannot be sent
+            for end in (theirs, self._ours):
+                end.close()
+            self._ended.set()
+            on_started(f"could not be started: {error}")
+            self._on_exit(None)
+            return
+        on_started(None)
+        self._read()
 
     @property
     def alive(self) -> bool:
-        """True while the process runs."""
+        """True while the process runs, or is being started."""
         if self._ended.is_set():
             return False
-        with _CHILDREN:
-            return self._process.is_alive()
+        # Asked on the event loop: the table of children may be held for as long as a start takes.
+        return not self.pid or not wait([self._process.sentinel], 0)
 
     def send(self, message: Any) -> bool:
         """Queue a command; False if the worker does not read: the command is lost and counted."""
@@ -270,12 +304,18 @@ class WorkerProcess:
         return True
 
     def kill(self, hard: bool = True) -> None:
-        """End it now. Safe to repeat."""
-        with contextlib.suppress(OSError, AttributeError, ValueError), _CHILDREN:
-            if hard:
-                self._process.kill()
+        """End it now, or as soon as it is there. Safe to repeat, and never waits."""
+        number = signal.SIGKILL if hard else signal.SIGTERM
+        with self._begin:
+            if self.pid:
+                self._signal(number)
             else:
-                self._process.terminate()
+                self._unwanted = number
+
+    def _signal(self, number: signal.Signals) -> None:
+        if not self._ended.is_set():
+            with contextlib.suppress(OSError):
+                os.kill(self.pid, number)
 
     def join(self, timeout_s: float) -> bool:
         """Wait until it has ended and all that it said was handed on; True if so."""

@@ -40,7 +40,7 @@ class Replacements:
         seat = worker.seat
         if seat is None or seat.gone or worker.replacement.handover is not None or worker.replacement.standing_by:
             return
-        if worker.state not in ("starting", "running"):
+        if worker.state not in ("starting", "running") or not seat.there:
             return
         if abs(seat.share - worker.share) < 1e-6:
             return

@@ -18,8 +18,9 @@ from edge.runtime.worker_state import Seat, WorkerState
 
 
 class Seats:
-    """`received(worker, seat, message)` and `exited(worker, seat, code)` are called on the event loop. A share that
-    the partitioner refuses is told as an event; the process runs without it."""
+    """`received(worker, seat, message)`, `exited(worker, seat, code)` and `attached(worker, seat)`, when a process has
+    its share, are called on the event loop, which never waits for a start. A share that the partitioner refuses is told
+    as an event; the process runs without it."""
 
     def __init__(
         self,
@@ -28,8 +29,10 @@ class Seats:
         on_event: Callable[[WorkerEntryKind, dict[str, Any]], None],
         received: Callable[[WorkerState, Seat, Any], None],
         exited: Callable[[WorkerState, Seat, int | None], None],
+        attached: Callable[[WorkerState, Seat], None] = lambda worker, seat: None,
         memory_limit_bytes: int | None = None,
     ) -> None:
+        self._attached = attached
         # CUDA maps far more than it touches: there a process is looked at only.
         self._mappings = memory_limit_bytes if partitioner.caps.device == "cpu" else None
         self._partitioner, self._clock, self._on_event = partitioner, clock, on_event
@@ -40,7 +43,7 @@ class Seats:
         self.workers: dict[str, str] = {}
 
     def start(self, worker: WorkerState, share: float, standby: bool) -> Seat:
-        """Start another process of the worker; one that cannot be made is told as one that died at once."""
+        """Start another process of the worker: it is there soon after."""
         worker.generation += 1
         now = self._clock.monotonic()
         taken = {s.place for s in worker.seats}
@@ -64,22 +67,28 @@ class Seats:
         def gone(code: int | None) -> None:
             self._from_thread(self._exited, worker, seat, code)
 
-        try:
-            seat.process = WorkerProcess(
-                worker.spec.name, worker.spec.main, argument, launch, message, gone, worker.spec.killable, standby,
-                self._mappings if worker.spec.worker.memory_limited else None,
-            )  # fmt: skip
-        except (OSError, EOFError) as error:
-            # No process could be made (no memory, or the forkserver has just died): as if it had died at once.
-            seat.last_error = f"could not be started: {error}"
-            self._loop.call_soon(self._exited, worker, seat, None)
-            return seat
+        def started(failure: str | None) -> None:
+            self._from_thread(self._started, worker, seat, failure)
+
+        seat.process = WorkerProcess(
+            worker.spec.name, worker.spec.main, argument, launch, message, gone, worker.spec.killable, standby,
+            self._mappings if worker.spec.worker.memory_limited else None, started,
+        )  # fmt: skip
+        return seat
+
+    def _started(self, worker: WorkerState, seat: Seat, failure: str | None) -> None:
+        """The process is there (None), or none could be made: that is told as one that died at once."""
+        if failure is not None:
+            seat.last_error, seat.process = failure, None
+        if failure is not None or seat.gone or seat.process is None:
+            return
+        seat.last_beat_s = self._clock.monotonic()
         try:
             if worker.spec.shared:
-                self._partitioner.attach(place, worker.spec.role, seat.process.pid, share)
+                self._partitioner.attach(seat.place, worker.spec.role, seat.process.pid, seat.share)
         except ShareError as error:
-            self.refused(worker, share, error)
-        return seat
+            self.refused(worker, seat.share, error)
+        self._attached(worker, seat)
 
     def _from_thread(self, call: Callable[..., None], *args: Any) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to be told
@@ -94,7 +103,9 @@ class Seats:
         """Kill a process. On a GPU its work is dropped first, or the others could hang on it (docs/shares.md)."""
         if seat.process is None or seat.gone:
             return
-        if self._partitioner.caps.device == "cpu":
+        if not seat.process.pid:
+            pass  # it has nothing yet
+        elif self._partitioner.caps.device == "cpu":
             self._partitioner.before_kill(seat.place)
         else:
             await asyncio.to_thread(self._partitioner.before_kill, seat.place)

@@ -80,7 +80,9 @@ class Supervisor:
         self._watch: asyncio.Task[None] | None = None
         self._closing = False
         self._usage_due_s = 0.0
-        self._seats = Seats(partitioner, clock, on_event, self._received, self._exited, memory_limit_bytes)
+        self._seats = Seats(
+            partitioner, clock, on_event, self._received, self._exited, self._attached, memory_limit_bytes
+        )
         self._replacements = Replacements(
             partitioner, clock, on_event, self._seats, self._launch, self._patience.start_s
         )
@@ -125,7 +127,7 @@ class Supervisor:
     def pid(self, name: str) -> int | None:
         """Process id of a running worker."""
         worker = self._workers.get(name)
-        return worker.process.pid if worker and worker.process and worker.alive else None
+        return (worker.process.pid or None) if worker and worker.process and worker.alive else None
 
     def start(
         self,
@@ -234,6 +236,10 @@ class Supervisor:
         worker.seat = self._seats.start(worker, worker.share, standby=False)
         worker.seat.in_force = True
         send_held(worker)
+
+    def _attached(self, worker: WorkerState, seat: Seat) -> None:
+        if seat is worker.seat:
+            self._replacements.apply_share(worker)  # it may have changed since the start began
 
     # -- ending
 
@@ -400,7 +406,7 @@ class Supervisor:
 
     def _look_after(self, worker: WorkerState, now: float) -> None:
         seat = worker.seat
-        if seat is None or seat.gone or seat.ending or worker.state not in ("starting", "running"):
+        if seat is None or not seat.there or seat.gone or seat.ending or worker.state not in ("starting", "running"):
             return
         silent = now - seat.last_beat_s
         limit = self._patience.hang_s if seat.spoke else self._patience.start_s

@@ -67,6 +67,11 @@ class Seat:
     cause: LossCause | None = None  # why it was ended, if the supervisor ended it
     messages_lost: int = 0  # of those, told already
 
+    @property
+    def there(self) -> bool:
+        """Its process has been made: it has a share that can be changed, and can be silent."""
+        return self.process is not None and self.process.pid != 0
+
 
 @dataclass
 class Replacement:
@@ -127,7 +132,7 @@ class WorkerState:
             "kind": self.spec.worker.kind,
             "camera": self.spec.worker.camera,
             "state": self.state,
-            "pid": self.process.pid if self.process and self.seat and not self.seat.gone else None,
+            "pid": (self.process.pid or None) if self.process and self.seat and not self.seat.gone else None,
             "share": self.share,
             "restarts": self.restarts,
             "respawns": self.replacement.count,

@@ -38,6 +38,8 @@ class Attaching(Respawning):
 class Watched:
     """A watch over one worker's device, and all that it told."""
 
+    pid = 7
+
     def __init__(self, partitioner: CpuPartitioner, device: str = "cpu", shared: bool = True) -> None:
         self.shares = Attaching(partitioner, device)
         self.events: list[tuple[str, dict[str, Any]]] = []

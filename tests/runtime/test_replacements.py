@@ -24,6 +24,8 @@ class FakeProcess:
 
     alive = True
 
+    pid = 7
+
     def __init__(self) -> None:
         self.sent: list[Any] = []
 

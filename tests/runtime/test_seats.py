@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import worker_mains as mains
@@ -56,6 +55,7 @@ async def test_two_processes_of_a_worker_have_two_places(partitioner: CpuPartiti
     assert [(s.place, s.generation, s.share) for s in worker.seats] == [("w", 1, 0.2), ("w~1", 2, 0.3)]
     assert first.process is not None
     assert second.process is not None
+    await until(lambda: len(shares.attached) == 2)
     assert shares.attached == {"w": first.process.pid, "w~1": second.process.pid}
     heard.seats.end_soon(worker, first)
     await heard.seats.end(second)
@@ -69,6 +69,7 @@ async def test_a_refused_share_is_told_and_the_process_runs(partitioner: CpuPart
     heard = Heard(Refusing(partitioner))
     worker = heard.worker()
     seat = heard.seats.start(worker, 0.2, standby=False)
+    await until(lambda: bool(heard.events))
     assert heard.events == [("worker.share_refused", {"worker": "w", "share": 0.2, "message": "no room"})]
     assert worker.last_error == "no room"
     assert seat.process is not None
@@ -86,7 +87,7 @@ async def test_one_that_cannot_be_made_is_told_as_dead_after_its_start(partition
     worker = heard.worker(Unpicklable(no_memory))
     seat = heard.seats.start(worker, 0.2, standby=False)
     assert heard.exited == [], "never before its start has returned"
-    await asyncio.sleep(0)
+    await until(lambda: bool(heard.exited))
     assert heard.exited == [(seat, None)]
     assert (seat.process, seat.last_error) == (None, "could not be started: cannot allocate memory")
     await heard.seats.end(seat)

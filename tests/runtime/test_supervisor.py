@@ -7,15 +7,17 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from itertools import pairwise
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
 import pytest
 import worker_mains as mains
-from runtime_kit import Bench, Respawning, alive, runs, until
+from runtime_kit import PATIENCE_S, Bench, Respawning, alive, runs, until
 
 from edge.core.shares import LaunchSpec
 from edge.runtime.device import ENVIRONMENT, device_environment
@@ -126,6 +128,43 @@ async def test_the_launch_environment_is_set_in_the_child(bench: Make, partition
 def test_a_worker_on_a_gpu_sees_that_gpu_alone() -> None:
     assert device_environment("GPU-7")["CUDA_VISIBLE_DEVICES"] == "GPU-7"
     assert "CUDA_VISIBLE_DEVICES" not in device_environment("cpu")
+
+
+async def test_the_event_loop_goes_on_while_a_process_is_being_made(bench: Make) -> None:
+    """A fork server that does not answer (it loads torch, or the machine is overloaded) stops starts alone."""
+    b = bench()
+    b.start("first", mains.obedient)
+    await b.pid()
+    server = vars(forkserver)["_forkserver"]._forkserver_pid
+    os.kill(server, signal.SIGSTOP)
+    waited = threading.Timer(PATIENCE_S, os.kill, (server, signal.SIGCONT))  # a loop that stands still fails, not hangs
+    waited.start()
+    try:
+        b.start("w", mains.obedient)
+        b.start("unwanted", mains.obedient)
+        b.supervisor.resize("w", 0.3)
+        b.supervisor.kill("unwanted", "tried")
+        assert waited.is_alive(), "the start did not wait"
+        assert b.supervisor.send("first", "hello")
+        await until(lambda: b.words("echo") == ["hello"])
+        assert b.supervisor.pid("w") is None
+        assert len(b.words("start")) == 1
+    finally:
+        waited.cancel()
+        os.kill(server, signal.SIGCONT)
+    await until(lambda: len(b.words("start")) >= 3)
+    assert b.kinds().count("worker.share_refused") == 0
+    assert b.lost[:1] == ["tried"], "it was ended as soon as it was there, and started again"
+    seat = b.supervisor._workers["w"].seat
+    assert seat is not None
+    assert seat.share == 0.3, "the share that was asked for meanwhile"
+
+
+async def test_a_worker_whose_argument_cannot_be_sent_is_lost_in_words(bench: Make) -> None:
+    b = bench()
+    b.start("w", mains.obedient, threading.Lock(), max_restarts=0)
+    await until(lambda: bool(b.given_up))
+    assert "could not be started: cannot pickle" in b.given_up[0]
 
 
 # -- memory
@@ -460,8 +499,8 @@ async def test_stopping_ends_the_twin_too(bench: Make, partitioner: CpuPartition
     b.start("c", mains.camera, spec, role="inference")
     await until(lambda: bool(b.said))
     b.supervisor.resize("c", 0.5)
+    await until(lambda: len(shares.attached) == 2)
     pids = list(shares.attached.values())
-    assert len(pids) == 2
     await b.supervisor.stop("c")
     await until(lambda: not alive(pids))
     assert shares.attached == {}
