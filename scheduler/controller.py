@@ -28,6 +28,8 @@ PREPARATION_LIMIT = 0.4
 WAITING_INFERENCE = 0.7
 #: A running retraining whose measured speed is off by more than this part of the expected one is replanned.
 PROGRESS_TOLERANCE = 0.3
+#: A timer may ring so much early, in seconds.
+EARLY_S = 0.05
 #: Seconds between two early replans, as a part of the window.
 REPLAN_DWELL = 0.05
 #: What is taken to be left of a retraining that is later than planned, as a part of its work.
@@ -345,7 +347,11 @@ class WindowController:
         s = self.state
         if event.plan_number != s.plan_number or s.plan is None or s.phase != "running" or s.planning.asked is not None:
             return []  # what a plan that is being made says comes first
+        if s.next_segment >= len(s.plan.segments):
+            return []
         segment = s.plan.segments[s.next_segment]
+        if event.at_s < s.window_start_s + segment.start_s - EARLY_S:
+            return []  # a timer of before the plan was taken up again
         for camera, job in s.jobs.items():
             allocation = segment.streams.get(camera)
             if allocation is None or allocation.retrain_config != job.option.id:

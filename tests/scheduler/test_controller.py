@@ -497,6 +497,20 @@ class TestPlansMadeElsewhere:
         assert of(ev.SetShares, out), "the plan in force goes on from where the time is"
         c.check()
 
+    def test_a_plan_that_is_taken_up_again_has_each_segment_in_its_time(self) -> None:
+        """The timers that were set when it came into force ring too; one that is too early is none."""
+        c, question = self.started()
+        c.handle(PlanMade(1.0, made_plan(question, by_policy)))
+        c._plan = by_policy
+        (timer,) = of(ev.ScheduleReplan, prepared(c, ("a", "b"), 100.0))
+        c._plan = None
+        asked = self.asked(c.handle(ev.CapacityChanged(103.0, 1.0)))
+        (again,) = of(ev.ScheduleReplan, c.handle(PlanNotMade(104.0, asked.number, "ValueError: broken")))
+        assert again == timer
+        assert c.handle(ev.SegmentDue(timer.at_s - 1.0, timer.plan_number)) == []
+        late = self.asked(c.handle(ev.SegmentDue(timer.at_s, timer.plan_number)))
+        assert late.cause.code == "retraining_late", "the retraining that should be over is not"
+
     def test_without_any_plan_cameras_answer_on(self) -> None:
         c, question = self.started()
         out = c.handle(PlanNotMade(1.0, question.number, "ValueError: broken"))
