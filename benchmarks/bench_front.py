@@ -259,6 +259,8 @@ def _serve_front(cores: tuple[int, int], folder: Path) -> None:
             came.put(SystemExit(f"the {name} process ended with {code}"))
 
         process = WorkerProcess(name, main, argument, LaunchSpec(), came.put, ended)
+        while not process.pid:
+            time.sleep(0.01)
         os.sched_setaffinity(process.pid, {core})
         return process
 
@@ -336,6 +338,8 @@ def _mlserver(python: Path, core: int, folder: Path) -> Iterator[Server]:
     (folder / "settings.json").write_text(json.dumps(settings))
     command = [str(python), "-c", "from mlserver.cli import main; main()", "start", str(folder)]
     with _process(command, log=folder / "mlserver.log", PYTHONPATH=str(folder)) as process:
+        while not process.pid:
+            time.sleep(0.01)
         os.sched_setaffinity(process.pid, {core})
         until = time.monotonic() + 120
         while not _answers(f"http://127.0.0.1:{http}/v2/models/noop/ready"):

@@ -1,4 +1,4 @@
-"""What is left of an answer for somebody who may see some cameras only: what the answer's type says, and the few cases
+"""The part of an answer that a user gets who may see some cameras only: as the answer's type says, and the few cases
 that a type cannot tell. Pure functions of the caller and the answer."""
 
 from __future__ import annotations

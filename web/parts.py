@@ -1,4 +1,4 @@
-"""What the routes share: the service, who asks, bodies, known parameters, streams that end when they have to."""
+"""Parts that the routes share: the service, the caller, bodies, parameters, streams that end when they have to."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Visit:
 
 
 def visit_of(connection: HTTPConnection) -> Visit:
-    """What web.auth found out of the request."""
+    """The visit that web.auth made of the request."""
     visit: Visit = connection.scope["magpie.visit"]
     return visit
 
@@ -88,7 +88,7 @@ def closing_of(connection: HTTPConnection) -> Ending:
 
 
 def caller_of(connection: HTTPConnection) -> Principal:
-    """Who asks, for a route that is not open to all. Raises NotLoggedIn."""
+    """The caller of a route that is not open to all. Raises NotLoggedIn."""
     principal = visit_of(connection).principal
     if principal is None:
         raise NotLoggedIn("nobody is logged in")

@@ -1,4 +1,4 @@
-"""What every route under /api/v1 has in common: its prefix, its errors, and that unknown parameters are refused."""
+"""The base of every route under /api/v1: its prefix, its errors, and the refusal of unknown parameters."""
 
 from __future__ import annotations
 

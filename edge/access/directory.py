@@ -56,7 +56,7 @@ class Directory:
         self._listeners.append(told)
 
     async def who(self, credential: Credential | None) -> Principal | None:
-        """Whose the credential is, with the rights of now; None: nobody's (unknown, over, revoked, user disabled)."""
+        """The credential's owner, with the rights of now; None: unknown, over or revoked, or its user disabled."""
         if credential is None:
             return None
         everybody = await self.everybody(_FRESH_S)
@@ -77,7 +77,7 @@ class Directory:
         return self._used.get(credential)
 
     def of_session(self, everybody: Everybody, credential: Credential, now: float) -> Principal | None:
-        """Whose session it is at `now` (UTC seconds); None: nobody's."""
+        """The owner of a session at `now` (UTC seconds); None: there is none."""
         session = everybody.sessions.get(credential.hash)
         if session is None:
             return None

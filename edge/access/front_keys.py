@@ -63,7 +63,7 @@ class FrontKeys:
         self._looked_at_s = -_LOOK_S
 
     def check(self, token: str | None, least: Role) -> str:
-        """Whose token it is. Raises NotLoggedIn (no token, unknown, over) or Forbidden (its role is less)."""
+        """The owner of a token. Raises NotLoggedIn (no token, unknown, over) or Forbidden (its role is less)."""
         if self._clock.monotonic() - self._looked_at_s >= _LOOK_S:
             self._look()
         if token is None:

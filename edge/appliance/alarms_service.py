@@ -1,7 +1,7 @@
-"""What transports may ask about rules, alarms and objects. Values are edge.appliance.answers.alarms and
+"""The service of rules, alarms and objects. Values are edge.appliance.answers.alarms and
 edge.settings.RuleSettings; errors are edge.core.errors.
 
-`cameras` (not None) limits an answer to these cameras; what belongs to no camera is then left out.
+`cameras` (not None) limits an answer to these cameras; rows of no camera are then left out.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class AlarmsService(Protocol):
         """One alarm. Raises NotFound."""
 
     async def acknowledge(self, number: int, by: str) -> AlarmAnswer:
-        """Somebody has seen it; who was first stays. Raises NotFound."""
+        """Acknowledge an alarm; the first user to do so is kept. Raises NotFound."""
 
     def alarm_picture(self, number: int) -> bytes:
         """JPEG. Raises NotFound (no such alarm, or no picture of it)."""

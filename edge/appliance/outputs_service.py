@@ -1,4 +1,4 @@
-"""What transports may ask about outputs. Values are edge.appliance.answers.outputs; errors are edge.core.errors."""
+"""The service of outputs. Values are edge.appliance.answers.outputs; errors are edge.core.errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class OutputsService(Protocol):
         """JSON merge patch; in force at once, kept over restarts; answers as `outputs`. Raises InvalidValues."""
 
     async def remove_mqtt(self, by: str) -> None:
-        """Forget the broker and what waits for it; what is retained there is cleared if it can be reached. Raises
+        """Forget the broker and its waiting messages; retained ones are cleared if it can be reached. Raises
         NotFound."""
 
     async def test_mqtt(self, patch: Mapping[str, Any]) -> OutputTest:

@@ -1,7 +1,7 @@
-"""What transports (REST, page) may ask of the appliance, by noun. Values are edge.appliance.answers, frozen, whose
+"""The services of the appliance for transports (REST, page), by noun. Values are edge.appliance.answers, frozen; their
 docstrings have shapes and units; errors are edge.core.errors.
 
-Every coroutine runs on the control process's event loop; what is marked as blocking is called in a thread. Times are
+Every coroutine runs on the control process's event loop; functions marked as blocking are called in a thread. Times are
 UTC epoch seconds, shares are 0-1 of one device, accuracies 0-1, boxes normalised xyxy.
 """
 
@@ -43,7 +43,7 @@ class StateService(Protocol):
     """How the appliance is."""
 
     def health(self) -> BoxHealth:
-        """What is well, and why something is not."""
+        """Whether the appliance works, and its problems."""
 
     def overview(self) -> Overview:
         """For the page, small and cheap."""
@@ -62,10 +62,10 @@ class StateService(Protocol):
         after: int | None = None,
         text: str = "",
     ) -> LogAnswer:
-        """What the control process logged and is still in memory (edge.logs.LogRing.records). Blocking."""
+        """The log of the control process that is still in memory (edge.logs.LogRing.records). Blocking."""
 
     def doctor(self) -> Doctor:
-        """What this machine can enforce, and why not more. Blocking."""
+        """The share kinds that this machine can enforce, and why not more. Blocking."""
 
 
 class CamerasService(Protocol):
@@ -121,7 +121,7 @@ class RetrainingService(Protocol):
         """Settings in force, and those from the next boundary on."""
 
     def learning(self) -> LearningAnswer:
-        """What this box can learn: the budget in force, measured costs, the window length that it would choose, and
+        """The learning of this box: the budget in force, measured costs, the window length that it would choose, and
         how promises were kept."""
 
     async def change(self, patch: Mapping[str, Any], by: str) -> RetrainingAnswer:
@@ -166,14 +166,15 @@ class ServedModelsService(Protocol):
     """Other models that the box serves."""
 
     def status(self) -> Serving:
-        """What is served where, how fast, and what is not. Raises NotFound where the site serves none."""
+        """The served models: where, how fast, and those that cannot be served. Raises NotFound where there
+        are none."""
 
     async def change(self, patch: Mapping[str, Any], by: str) -> Serving:
         """JSON merge patch of rates, SLOs, priorities and shares; in force at once, kept over restarts; answers as
         `status`. Raises InvalidValues, InvalidValue (no such model), NotFound."""
 
     async def admission(self, request: Mapping[str, Any]) -> AdmissionAnswer:
-        """What adding {"camera": {...}} or {"model": {...}} would do. Raises InvalidValues,
+        """The effect of adding {"camera": {...}} or {"model": {...}} would do. Raises InvalidValues,
         InvalidValue (no latencies of the model are known, a camera that is there)."""
 
 

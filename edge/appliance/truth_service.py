@@ -1,4 +1,4 @@
-"""What transports may ask about true accuracy. Values are edge.appliance.answers.truth; errors are edge.core.errors.
+"""The service of true accuracy. Values are edge.appliance.answers.truth; errors are edge.core.errors.
 All methods block: transports call them in a thread."""
 
 from __future__ import annotations

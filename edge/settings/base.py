@@ -1,4 +1,4 @@
-"""What all settings share: unknown keys fail, values do not change; names, references to secrets, spans of hours."""
+"""The base of all settings: unknown keys fail, values do not change; names, references to secrets, spans of hours."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class InferenceSettings(Settings):
 
 
 class CameraRetraining(Settings):
-    """What a camera may ask for itself."""
+    """A camera's own settings of retraining."""
 
     enabled: bool = True
     every_kth_window: int = Field(1, ge=1, le=1000)

@@ -19,7 +19,7 @@ ModelName = Annotated[str, Field(pattern=MODEL_NAME_PATTERN, description="a mode
 
 
 class ModelDemand(Settings):
-    """What is asked of one served model; what is not given here is that of its model.yaml."""
+    """The demand on one served model; its model.yaml gives the rest."""
 
     rate: float | None = Field(None, ge=0, le=1e6, description="requests per second to expect now; traffic corrects it")
     min_rate: float | None = Field(None, ge=0, le=1e6, description="requests per second that are always planned for")

@@ -28,7 +28,8 @@ class SiteSettings(Settings):
         "", description="the golden model: a shipped name (traffic_ensemble) or a YAML file; empty: the demo's own"
     )
     student: str = Field(
-        "", description="what cameras start from: a shipped name (yolox_nano) or a YAML file; empty: the demo's own"
+        "",
+        description="the first model of cameras: a shipped name (yolox_nano) or a YAML file; empty: the demo's own",
     )
     demo: bool = Field(False, description="the demo's drawn streets: there the demo's own models are right")
     device: str = Field("auto", description="auto, cpu, or a GPU's UUID")
@@ -75,6 +76,6 @@ class SiteSettings(Settings):
 
 
 def site_schema() -> dict[str, Any]:
-    """JSON schema (draft 2020-12) of the site configuration. What depends on several fields is checked on reading."""
+    """JSON schema (draft 2020-12) of the site configuration. Rules about several fields are checked on reading."""
     schema = SiteSettings.model_json_schema()
     return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | schema | {"title": "Magpie site configuration"}

@@ -10,14 +10,14 @@ from edge.settings.base import Settings
 
 
 class AccessSettings(Settings):
-    """Who may come in by REST and the page."""
+    """Access by REST and the page."""
 
     enabled: bool = Field(True, description="off: everybody who reaches the port is an admin")
     session_hours: float = Field(12, gt=0, le=8760, description="a login ends after so long")
     idle_minutes: float = Field(240, ge=1, le=525600, description="a login ends when it is not used for so long")
     secret_references: tuple[Annotated[str, Field(pattern=r"^(env:[A-Za-z0-9_]+|file:/.*|secret:.*)$")], ...] = Field(
         ("secret:", "file:/run/secrets/"),
-        description="what a password reference that comes by REST may begin with; this file may name any",
+        description="prefixes that a password reference by REST may have; this file may name any",
     )
 
 

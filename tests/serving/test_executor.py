@@ -148,9 +148,10 @@ async def test_batches_are_run_in_order_and_charged(
     buckets = BucketFolder(tmp_path / "buckets")
     partitioner = CpuPartitioner(2.0, None, buckets)
     process = rig.start(moody, same, launch=partitioner.launch_spec("e", "inference", 0.5))
+    await rig.until(lambda: process.pid, "it is there")
     partitioner.attach("e", "inference", process.pid, 0.5)
     link = await rig.connected()
-    assert rig.of(Ready)
+    await rig.until(lambda: rig.of(Ready), "it says so")
     assert rig.of(VersionsLoaded)[0].loaded == ("moody/1", "same/1")
     assert link.models == {"moody/1", "same/1"}
     numbers = [rig.send(n, moody if n % 2 else same, rows=1 + n % 4) for n in range(12)]

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from edge.core.configs import InferenceConfig, RetrainingConfig, StudentSpec
 from edge.core.models import ModelVersion
+from edge.core.plan_reasons import PlanReason
 from edge.core.profiles import Estimate, InferencePoint, InferenceProfile, RetrainingProfile
 from edge.core.window import (
     RetrainingOption,
@@ -66,7 +67,9 @@ def problem(name: str = "w") -> WindowProblem:
 
 def plan(name: str = "w", objective: float = 0.7) -> WindowPlan:
     allocation = StreamAllocation(0.5, 0.5, "head-e5")
-    return WindowPlan("relay", name, objective, (Segment(0.0, {"gate": allocation}),), 0.01, {"": "one gain"})
+    return WindowPlan(
+        "relay", name, objective, (Segment(0.0, {"gate": allocation}),), 0.01, {"": (PlanReason("no_gain"),)}
+    )
 
 
 def retraining_profile() -> RetrainingProfile:

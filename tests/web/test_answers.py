@@ -18,7 +18,7 @@ from edge.appliance.answers.alarms import AlarmAnswer, ObjectAnswer
 from edge.appliance.answers.cameras import CameraAnswer
 from edge.appliance.answers.events import JournalEntry
 from edge.appliance.answers.limit import hidden_fields, limited
-from edge.appliance.answers.marks import Document, Shown, Whose, answer
+from edge.appliance.answers.marks import Document, OfCamera, Shown, answer
 from edge.appliance.answers.metrics import MetricsSnapshot
 from edge.appliance.answers.read import plain, read
 from edge.appliance.answers.serving import Serving
@@ -106,7 +106,7 @@ def test_what_is_hidden_can_be_hidden() -> None:
 
 @answer
 class GrownRow:
-    camera: Whose[str]
+    camera: OfCamera[str]
     known: Shown[int]
     new: str | None
     newer: tuple[str, ...]

@@ -80,7 +80,7 @@ def _cameras(who: Principal) -> tuple[str, ...] | None:
     return None if who.cameras is None else tuple(sorted(who.cameras))
 
 
-#: What no cache keeps.
+#: No cache keeps these answers.
 _PRIVATE = {"cache-control": "no-store"}
 
 
@@ -135,7 +135,7 @@ async def logout(request: Request, access: Door, caller: Caller, by: Who) -> Res
 
 @router.get("/me", responses=example(examples.ME))
 async def me(request: Request, response: Response, caller: Caller) -> Me:
-    """Who asks, what they may, and the CSRF token that changes need in the header x-csrf-token."""
+    """The caller, their rights, and the CSRF token that changes need in the header x-csrf-token."""
     access: Access | None = request.app.state.access
     secret = visit_of(request).secret
     response.headers.update(_PRIVATE)
@@ -217,7 +217,7 @@ async def add_token(body: Body, response: Response, access: Door, caller: Caller
 
 @router.delete("/tokens/{token}", status_code=204, response_class=Response)
 async def remove_token(token: Id, access: Door, caller: Caller, by: Who) -> None:
-    """Delete a token: what uses it is out at once."""
+    """Delete a token: its clients lose access at once."""
     await access.tokens.remove(caller, token, by)
 
 
@@ -239,7 +239,7 @@ async def audit(
     limit: Annotated[int, Query(ge=1, le=1000, description="how many at most")] = 100,
     before: Annotated[int | None, Query(ge=1, le=2**53, description="only records with a lower id")] = None,
 ) -> list[AuditAnswer]:
-    """Who changed what, when and from where, and refused logins; newest first."""
+    """The record of changes: user, time, address and value; also refused logins. Newest first."""
     return await asyncio.to_thread(service.secrets.audit, limit, before)
 
 

@@ -108,14 +108,14 @@ async def list_alarms(
 
 @router.post("/alarms/{alarm}/acknowledge", responses=example(examples.ALARM))
 async def acknowledge(alarm: Number, service: Alarms, caller: Caller, by: Who) -> AlarmAnswer:
-    """Somebody has seen it; who was first stays. An alarm of a rolled back model ends with this."""
+    """Acknowledge an alarm; the first user to do so is kept. An alarm of a rolled back model ends with this."""
     await _seen_alarm(service, caller, alarm)
     return limits.whole(caller, await service.acknowledge(alarm, by))
 
 
 @router.get("/alarms/{alarm}/picture.jpg", response_class=Response, responses=JPEG)
 async def alarm_picture(alarm: Number, service: Alarms, caller: Caller) -> Response:
-    """What the camera saw when the alarm was raised (of rules about objects)."""
+    """The camera's picture when the alarm was raised (of rules about objects)."""
     await _seen_alarm(service, caller, alarm)
     return _picture(await asyncio.to_thread(service.alarm_picture, alarm))
 

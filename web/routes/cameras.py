@@ -75,7 +75,7 @@ async def change_camera(camera: CameraId, body: Body, service: Service, caller: 
 
 @router.delete("/{camera}", status_code=204, response_class=Response)
 async def remove_camera(camera: CameraId, service: Service, by: Who) -> None:
-    """Stop and forget a camera. What was recorded of it stays until its retention ends."""
+    """Stop and forget a camera. Its records stay until their retention ends."""
     await service.cameras.remove(camera, by)
 
 

@@ -1,4 +1,4 @@
-"""Model files of others: what a camera's student and the teacher may be, and what of it is here."""
+"""Model files of others: those that a student or the teacher may be, and those that are here."""
 
 from __future__ import annotations
 

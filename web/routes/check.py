@@ -78,9 +78,9 @@ _OTHERS: Final[dict[str, Callable[[_Body], None]]] = {
 
 
 @router.post("/{kind}", responses=example(examples.CHECK), openapi_extra=examples.CHECK_BODY)
-async def check(kind: Annotated[Kind, Path(description="what the body is")], body: Body) -> CheckedSettings:
-    """What is wrong with whole settings, by field; nothing is kept. What depends on the rest of the appliance (a name
-    that is taken, a class that the teacher cannot produce) is told when they are sent to be kept."""
+async def check(kind: Annotated[Kind, Path(description="the kind of the body")], body: Body) -> CheckedSettings:
+    """The problems of whole settings, by field; nothing is kept. Problems that depend on the rest of the appliance
+    (a name that is taken, a class that the teacher cannot produce) appear when the settings are sent to be kept."""
     try:
         if kind in _OTHERS:
             _OTHERS[kind](body)

@@ -50,7 +50,7 @@ async def change_mqtt(body: Body, service: Outputs, by: Who) -> OutputsAnswer:
 
 @router.delete("/mqtt", status_code=204, response_class=Response)
 async def remove_mqtt(service: Outputs, by: Who) -> None:
-    """Forget the broker, and what waits for it. What is retained there is cleared if it can be reached."""
+    """Forget the broker and the messages that wait for it. Retained messages are cleared if it can be reached."""
     await service.remove_mqtt(by)
 
 

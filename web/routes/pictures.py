@@ -1,4 +1,4 @@
-"""What the teacher said of a camera's pictures: where it and the student differ, and what there was to see."""
+"""The teacher's answers about a camera's pictures: where it and the student differ, and the objects in them."""
 
 from __future__ import annotations
 

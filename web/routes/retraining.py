@@ -18,8 +18,8 @@ async def retraining(service: Service) -> RetrainingAnswer:
 
 @router.get("/learning", responses=example(examples.LEARNING))
 async def learning(service: Service) -> LearningAnswer:
-    """What this box can learn per window and camera: labels, trials and device seconds of retraining, from what each
-    costs here; the window length that it would choose; by how much plans promised more than was realised."""
+    """The amount that this box can learn per window and camera: labels, trials and device seconds of retraining, from
+    their measured costs; the window length that it would choose; by how much plans promised more than was realised."""
     return service.retraining.learning()
 
 

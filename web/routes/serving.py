@@ -35,6 +35,6 @@ async def change_serving(body: Body, service: Service, by: Who) -> Serving:
     openapi_extra=takes("AdmissionRequest", {"model": {"name": "plates", "rate": 40, "slo_ms": 80}}),
 )
 async def admission(body: Body, service: Service) -> AdmissionAnswer:
-    """What adding this camera or model would do, before it is added: whether it fits, why not, each model's worst
+    """The effect of adding this camera or model, before it is added: whether it fits, why not, each model's worst
     latency and each camera's predicted accuracy before and after, and who would yield. Nothing is changed."""
     return await service.served.admission(body)

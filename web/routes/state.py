@@ -50,7 +50,7 @@ def _health(service: ApplianceService, who: Principal | None) -> BoxHealth | Ope
 
 @router.get("/health", responses=example(examples.HEALTH))
 async def health(service: Service, caller: Caller) -> BoxHealth:
-    """What `/readyz` tells, for people: not being ready is an answer like any other here."""
+    """The answer of `/readyz`, for people: not being ready is an answer like any other here."""
     return limits.whole(caller, service.state.health())
 
 
@@ -62,5 +62,5 @@ async def overview(service: Service, caller: Caller) -> Overview:
 
 @router.get("/doctor", responses=example(examples.DOCTOR))
 async def doctor(service: Service) -> Doctor:
-    """What this machine can enforce, and why not more. Takes a second or two."""
+    """The share kinds that this machine can enforce, and why not more. Takes a second or two."""
     return await asyncio.to_thread(service.state.doctor)

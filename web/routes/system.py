@@ -34,6 +34,6 @@ async def log(
     after: Annotated[int | None, Query(ge=0, le=2**53, description="only records with a higher id")] = None,
     text: Annotated[str, Query(max_length=200, description="only records that have this text somewhere")] = "",
 ) -> LogAnswer:
-    """What the control process logged, newest first, as far as it is still in memory. Follow with `after` = the highest
-    id. Workers write their own records to the service's output; what they report of trouble is here, too."""
+    """The log of the control process, newest first, as far as it is still in memory. Follow with `after` = the highest
+    id. Workers write their own records to the service's output; their reports of trouble are here, too."""
     return await asyncio.to_thread(service.state.log, limit, level, before, after, text)

@@ -80,7 +80,7 @@ async def export(
     service: Truth,
     format: Annotated[Literal["coco", "yolo"], Query(description="of the file")] = "coco",
 ) -> Response:
-    """What people said is in the pictures, as a label file."""
+    """People's labels of the pictures, as a label file."""
     found = await asyncio.to_thread(service.export, seen(caller, camera), format)
     return Response(
         found.content,

@@ -1,4 +1,4 @@
-"""Retraining windows: what was planned, what was done, what came of it."""
+"""Retraining windows: plans, work and results."""
 
 from __future__ import annotations
 
@@ -48,5 +48,5 @@ async def explained(number: WindowNumber, service: Service, caller: Caller) -> E
     openapi_extra=takes("WhatIf", {"policy": "uniform"}),
 )
 async def what_if(number: WindowNumber, body: Body, service: Service) -> WhatIfAnswer:
-    """What another policy would have planned for the same window. Nothing is changed."""
+    """The plan that another policy would have made for the same window. Nothing is changed."""
     return await service.windows.what_if(number, parse(WhatIf, body).policy)

@@ -1,4 +1,4 @@
-"""Who may come in: users, tokens, sessions, secrets, and the record of changes. `cameras` null: all of them."""
+"""Access: users, tokens, sessions, secrets, and the record of changes. `cameras` null: all of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from edge.core.access import Role
 
 @answer
 class LoggedInAnswer:
-    """Who logged in. `csrf` goes into the header x-csrf-token of every change."""
+    """A user who logged in. `csrf` goes into the header x-csrf-token of every change."""
 
     name: str
     role: Role
@@ -23,7 +23,7 @@ class LoggedInAnswer:
 
 @answer
 class Me:
-    """Who asks. `kind` "open": this appliance asks nobody to log in."""
+    """The caller. `kind` "open": this appliance needs no log-in."""
 
     name: str
     role: Role

@@ -7,20 +7,21 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from edge.appliance.answers.marks import BoxAnswer, Document, Shown, Whose, answer
+from edge.appliance.answers.marks import BoxAnswer, Document, OfCamera, Shown, answer
 from edge.core.alarms import RuleKind, Severity
 
 
 @answer
 class AlarmAnswer:
-    """An alarm; `ended_utc_s` null: it goes on. `value`: what the rule looked at; `object`: the id of the object."""
+    """An alarm; `ended_utc_s` null: it goes on. `value`: the quantity that the rule checks; `object`: an
+    object's id."""
 
     id: Shown[int]
     rule: Shown[str]
     rule_name: Shown[str]
     kind: Shown[RuleKind]
     severity: Shown[Severity]
-    camera: Whose[str | None]
+    camera: OfCamera[str | None]
     phase: Shown[Literal["new", "update", "end"]]
     began_utc_s: Shown[float]
     ended_utc_s: Shown[float | None]
@@ -38,7 +39,7 @@ class ObjectAnswer:
     """An object that was followed; `ended_utc_s` null: it is there. `dwell_s`: longest stay in a zone or in view."""
 
     id: Shown[int]
-    camera: Whose[str]
+    camera: OfCamera[str]
     class_: Annotated[Shown[str], Field(alias="class")]
     began_utc_s: Shown[float]
     ended_utc_s: Shown[float | None]

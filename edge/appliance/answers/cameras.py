@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from edge.appliance.answers.marks import BoxAnswer, Shown, Whose, answer
+from edge.appliance.answers.marks import BoxAnswer, OfCamera, Shown, answer
 from edge.core.camera import CameraFault, CameraState
 from edge.settings import CameraSettings
 
@@ -29,11 +29,11 @@ class StateOfCamera:
 
     `width` and `height` in pixels. `accuracy`: realised in the window that was measured last; `frozen_accuracy`: that
     of the first student, left alone; `download_accuracy`: that of the published detector that the student began as,
-    left alone. `recorder`: what recording lacks (empty: nothing). `losses` by what was lost (empty: the worker has not
+    left alone. `recorder`: the recorder's fault (empty: none). `losses` by kind (empty: the worker has not
     reported yet).
     """
 
-    camera: Whose[str]
+    camera: OfCamera[str]
     state: Shown[CameraState]
     fault: Shown[CameraFault | None]
     message: Shown[str]
@@ -80,14 +80,14 @@ class OverviewCamera(StateOfCamera):
 class CameraAnswer:
     """A camera with its settings and its state."""
 
-    id: Whose[str]
+    id: OfCamera[str]
     settings: Shown[CameraSettings]
     state: Shown[StateOfCamera]
 
 
 @answer
 class CameraTest:
-    """What came of a try to connect. `picture` is a JPEG in base64."""
+    """The result of a try to connect. `picture` is a JPEG in base64."""
 
     ok: bool
     width: int
@@ -102,9 +102,9 @@ class CameraTest:
 
 @answer
 class PictureHeader:
-    """What belongs to exactly one live picture: boxes with `scores` (0-1) and `labels` (indices of `classes`)."""
+    """The header of exactly one live picture: boxes with `scores` (0-1) and `labels` (indices of `classes`)."""
 
-    camera: Whose[str]
+    camera: OfCamera[str]
     number: Shown[int]
     utc_s: Shown[float]
     width: Shown[int]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edge.appliance.answers.marks import Document, OfOwn, Shown, Whose, answer
+from edge.appliance.answers.marks import Document, OfCamera, OfOwn, Shown, answer
 
 
 @answer
@@ -13,6 +13,6 @@ class JournalEntry:
     id: Shown[int | str | None]
     utc_s: Shown[float | None]
     kind: Shown[str]
-    camera: Whose[str | None]
+    camera: OfCamera[str | None]
     window: Shown[int | None]
     data: OfOwn[Document]

@@ -64,7 +64,7 @@ def _row(value: Any, may_see: MaySee) -> Any:
     """An answer, or `_NOT_YOURS`."""
     kind: Any = type(value)
     marks = _marks(kind)
-    whose = next((getattr(value, name) for name, mark in marks.items() if mark is Mark.WHOSE), None)
+    whose = next((getattr(value, name) for name, mark in marks.items() if mark is Mark.OF_CAMERA), None)
     if not may_see(whose):
         return _NOT_YOURS
     nothing = hidden_fields(kind)

@@ -1,10 +1,9 @@
-"""How an answer is declared, and what of it somebody gets who may see some of the cameras only.
+"""How an answer is declared, and which of its fields a user gets who may see some of the cameras only.
 
-A field is hidden from such a reader unless it is marked here: `Shown`; `Whose`, the camera that the whole row is of; or
-`ByCamera`, values by camera; `OfOwn`, shown where the row is of a camera that the reader sees. A `Message` is shown
-there too, and given in other words where the row is of no camera. A `Cause` is given in other words where the `About`
-of its row is a camera that the reader may not see, or its `CauseCode` says that only words were kept. No text is
-searched for names.
+A field is hidden from such a user unless it is marked here: `Shown`; `OfCamera`, the camera that the whole row is of;
+`ByCamera`, values by camera; `OfOwn`, shown where the row is of a camera that the user sees. A `Message` is shown there
+too, and replaced where the row is of no camera. A `Cause` is replaced where the `About` of its row is a camera that the
+user may not see, or where its `CauseCode` says that only words were kept. No text is searched for names.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ T = TypeVar("T")
 
 
 class Mark(Enum):
-    """What somebody gets of a field who may see some of the cameras only."""
+    """The part of a field that a user gets who may see some of the cameras only."""
 
     SHOWN = "shown"
-    WHOSE = "whose"
+    OF_CAMERA = "of camera"
     BY_CAMERA = "by camera"
     OF_OWN = "of own"
     MESSAGE = "message"
@@ -34,7 +33,7 @@ class Mark(Enum):
 
 Shown = Annotated[T, Mark.SHOWN]
 #: The id of a camera, or None: the row is of no single camera, and everybody sees it.
-Whose = Annotated[T, Mark.WHOSE]
+OfCamera = Annotated[T, Mark.OF_CAMERA]
 ByCamera = Annotated[Mapping[str, T], Mark.BY_CAMERA]
 OfOwn = Annotated[T, Mark.OF_OWN]
 Message = Annotated[str, Mark.MESSAGE]

@@ -1,4 +1,4 @@
-"""What `/metrics` is written from."""
+"""The numbers behind `/metrics`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class SilenceAnswer:
 
 @answer
 class TallyAnswer:
-    """What was journaled since the start: `events` and `workers_lost` by kind, `losses_by_cause`; by camera outcomes
+    """Counts since the start: `events` and `workers_lost` by kind, `losses_by_cause`; by camera outcomes
     of retrainings, and device seconds of those that ended."""
 
     events: Shown[Mapping[str, int]]
@@ -46,7 +46,7 @@ class DiskSpace:
 
 @answer
 class OutputCounts:
-    """What became of a destination's messages since the start. `up` null: it is switched off."""
+    """Counts of a destination's messages since the start. `up` null: it is switched off."""
 
     destination: Shown[str]
     up: Shown[bool | None]
@@ -60,7 +60,7 @@ class OutputCounts:
 
 @answer
 class AlarmCounts:
-    """Alarms by kind, raised since the start and active now; objects by camera; what was lost."""
+    """Alarms by kind, raised since the start and active now; objects by camera; losses."""
 
     raised: Shown[Mapping[str, int]]
     active: Shown[Mapping[str, int]]
@@ -79,7 +79,7 @@ class WindowTruth(TruthEstimate):
 
 @answer
 class MetricsSnapshot:
-    """Everything that is counted and measured. `expected_accuracy`: what a model promised when it was promoted;
+    """Everything that is counted and measured. `expected_accuracy`: a model's held-out accuracy when it was promoted;
     `live_pictures`: encoded since the start; `serving` null: nothing is served; `statistics`: the inference protocol's
     of each served version, null where none came; `truth`: the newest estimate."""
 

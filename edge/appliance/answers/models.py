@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from edge.appliance.answers.marks import Document, Shown, Whose, answer
+from edge.appliance.answers.marks import Document, OfCamera, Shown, answer
 from edge.core.models import VersionState
 
 
@@ -14,7 +14,7 @@ class VersionAnswer:
     it was trained on; `blob_kept` false: retention deleted the weights, the record is left."""
 
     id: Shown[str]
-    camera: Whose[str]
+    camera: OfCamera[str]
     blob: Shown[str]
     spec: Shown[Document]
     parent: Shown[str | None]

@@ -10,7 +10,7 @@ from edge.settings import MqttSettings, WebhookSettings
 
 @answer
 class OutputState:
-    """What became of a destination's messages since the start. `down_s`: away for so long; `lost_by` cause."""
+    """Counts of a destination's messages since the start. `down_s`: away for so long; `lost_by` cause."""
 
     connected: bool
     message: str
@@ -47,7 +47,7 @@ class OutputsAnswer:
 
 @answer
 class OutputTest:
-    """What came of a message sent as a test; `took_s` null: nobody answered."""
+    """The result of a test message; `took_s` null: no answer came."""
 
     ok: bool
     message: str

@@ -19,7 +19,7 @@ class RetrainingAnswer:
 
 @answer
 class BudgetAnswer:
-    """What fits into a window per camera: labels, trials, device seconds of profiling and retraining; `ready_s`: when
+    """The budget of a window per camera: labels, trials, device seconds of profiling and retraining; `ready_s`: when
     a camera has labels and profiles; `retrainings` in the window, all cameras together; `value`: expected gain, 0-1."""
 
     golden_share: Shown[float]
@@ -55,8 +55,8 @@ class ChoiceAnswer:
 
 @answer
 class LearningAnswer:
-    """What this box can learn (edge.core.learning.LearningReport). `fixed`: what settings fixed of the budget; `facts`:
-    measured costs by name, null: not measured; `bias` and `mean_error`: predicted - realised accuracy."""
+    """The learning budget of this box (edge.core.learning.LearningReport). `fixed`: the parts that settings
+    fix; `facts`: measured costs by name, null: not measured; `bias` and `mean_error`: predicted - realised accuracy."""
 
     window_s: Shown[float]
     cameras: Shown[int]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from edge.appliance.answers.marks import Shown, Whose, answer
+from edge.appliance.answers.marks import OfCamera, Shown, answer
 from edge.settings import ServingPlanning
 
 
@@ -56,7 +56,7 @@ class RequestTotals:
 
 @answer
 class ServedModelAnswer:
-    """A model or application: what is asked of it, what it does, and why not more. `latency_ms`: p50, p90, p99 of the
+    """A model or application: its demand, its work, and why it does not do more. `latency_ms`: p50, p90, p99 of the
     last second with answers, empty before; `served_part` and `violations_recent` are 0-1."""
 
     name: Shown[str]
@@ -124,7 +124,7 @@ class PairAnswer:
 
 @answer
 class InterferenceAnswer:
-    """What is predicted of partitions side by side; `measured` false: nothing is known of it."""
+    """The prediction for partitions side by side; `measured` false: none was measured."""
 
     measured: Shown[bool]
     pairs: Shown[tuple[PairAnswer, ...]]
@@ -184,7 +184,7 @@ class ServingProblemAnswer:
 
 @answer
 class Serving:
-    """What is served where, how fast, and what is not."""
+    """The served models: where, how fast, and those that cannot be served."""
 
     front: Shown[FrontAnswer]
     settings: Shown[ServingPlanning]
@@ -199,7 +199,7 @@ class Serving:
 
 @answer
 class ModelEffectAnswer:
-    """What an admission would do to a model: its worst latency and the part of its rate that is served."""
+    """The effect of an admission on a model: its worst latency and the part of its rate that is served."""
 
     model: Shown[str]
     slo_ms: Shown[float]
@@ -213,9 +213,9 @@ class ModelEffectAnswer:
 
 @answer
 class CameraEffectAnswer:
-    """What an admission would do to a camera's predicted accuracy."""
+    """The effect of an admission on a camera's predicted accuracy."""
 
-    camera: Whose[str]
+    camera: OfCamera[str]
     before: Shown[float | None]
     after: Shown[float | None]
     loss: Shown[float]
@@ -223,7 +223,7 @@ class CameraEffectAnswer:
 
 @answer
 class AdmissionAnswer:
-    """What adding a camera or model would do. `most_rate`, `rate` and `planned_rate` (with head-room) are a model's."""
+    """The effect of adding a camera or model. `most_rate`, `rate` and `planned_rate` (with head-room) are a model's."""
 
     candidate: Shown[str]
     kind: Shown[Literal["model", "camera"]]

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from edge.appliance.answers.cameras import OverviewCamera
-from edge.appliance.answers.marks import ByCamera, Document, Message, Shown, Whose, answer
+from edge.appliance.answers.marks import ByCamera, Document, Message, OfCamera, Shown, answer
 from edge.appliance.answers.serving import FrontAnswer, ServingShare
 from edge.core.shares import Enforcement, ShareKind
 
@@ -19,7 +19,7 @@ class Reason:
 
     code: Shown[str]
     message: Message
-    camera: Whose[str | None] = None
+    camera: OfCamera[str | None] = None
 
 
 @answer
@@ -69,7 +69,7 @@ class WindowNow:
 
 @answer
 class PlanNow:
-    """The plan in force: what it promises, and why it is so, by camera ("": for all of them)."""
+    """The plan in force: its objective, and its reasons by camera ("": for all of them)."""
 
     objective: Shown[float]
     reasons: ByCamera[str]
@@ -94,7 +94,7 @@ class ShareKindAnswer:
 
 @answer
 class SharesOfCamera:
-    """What a camera holds of the device: for answers (as `lambda` says) and for its retraining (`config`)."""
+    """A camera's shares of the device: for answers (as `lambda` says) and for its retraining (`config`)."""
 
     inference: Shown[float]
     retraining: Shown[float]
@@ -108,7 +108,7 @@ class JobNow:
     seconds, expected and spent; `held_out`: accuracy on held-out frames so far."""
 
     job: Shown[str]
-    camera: Whose[str]
+    camera: OfCamera[str]
     config: Shown[str]
     window: Shown[int]
     share: Shown[float]
@@ -122,11 +122,11 @@ class JobNow:
 
 @answer
 class Complaint:
-    """What the operator must know, in words."""
+    """A complaint: something that the operator must know, in words."""
 
     code: Shown[str]
     message: Message
-    camera: Whose[str | None]
+    camera: OfCamera[str | None]
     utc_s: Shown[float]
 
 
@@ -137,7 +137,7 @@ class WorkerNow:
     name: Shown[str]
     role: Shown[str]
     kind: Shown[str]
-    camera: Whose[str | None]
+    camera: OfCamera[str | None]
     state: Shown[str]
     pid: Shown[int | None]
     share: Shown[float]
@@ -154,7 +154,7 @@ class UsageNow:
 
     worker: Shown[str]
     activity: Shown[str]
-    camera: Whose[str | None]
+    camera: OfCamera[str | None]
     asked: Shown[float]
     granted: Shown[float]
     used_share: Shown[float]
@@ -170,7 +170,7 @@ class UsageNow:
 
 @answer
 class BoxLosses:
-    """What the box lost since the start, all cameras together; `labels` and `alarms` by what was lost.
+    """The box's losses since the start, all cameras together; `labels` and `alarms` by kind.
     No losses are `labels_waiting`, pictures that the golden model has not come to, and the labels and seconds of its
     work in `labels`."""
 
@@ -200,7 +200,7 @@ class ServedModelNow:
 
 @answer
 class ServingNow:
-    """Served models, small. `front_share`: what the front holds."""
+    """Served models, small. `front_share`: the front's share."""
 
     front: Shown[FrontAnswer]
     share: Shown[ServingShare]
@@ -244,7 +244,8 @@ class CheckAnswer:
 
 @answer
 class Doctor:
-    """What this machine can enforce, and why not more. `devices` are as `magpie doctor --json` writes them."""
+    """The share kinds that this machine can enforce, and why not more. `devices` are as `magpie doctor --json` writes
+    them."""
 
     can_run: bool
     checks: tuple[CheckAnswer, ...]

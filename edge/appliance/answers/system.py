@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from edge.appliance.answers.marks import Shown, Whose, answer
+from edge.appliance.answers.marks import OfCamera, Shown, answer
 from edge.appliance.answers.state import BoxHealth, ShareKindAnswer
 from edge.settings import RecordingSettings, RetentionSettings
 
@@ -64,7 +64,7 @@ class SystemWorker:
     name: Shown[str]
     role: Shown[str]
     kind: Shown[str]
-    camera: Whose[str | None]
+    camera: OfCamera[str | None]
     state: Shown[str]
     pid: Shown[int | None]
     share: Shown[float]
@@ -89,8 +89,7 @@ class DiskSizes:
 
 @answer
 class Retained:
-    """What retention deleted since the start, by kind; bytes that are kept, and over the limits, or null before it
-    ran."""
+    """Records that retention deleted since the start, by kind; bytes kept, and over the limits (null before it ran)."""
 
     deleted: Shown[Mapping[str, int]]
     bytes_kept: Shown[int | None]
@@ -117,7 +116,7 @@ class Loss:
     """A counter of something lost, in words; `since` the appliance or a worker was started."""
 
     code: Shown[str]
-    camera: Whose[str | None]
+    camera: OfCamera[str | None]
     subject: Shown[str]
     count: Shown[int]
     words: Shown[str]
@@ -143,7 +142,7 @@ class SystemAnswer:
 
 @answer
 class LogLine:
-    """What the control process logged; null: not known. `error` is a traceback."""
+    """A log record of the control process; null: not known. `error` is a traceback."""
 
     id: int
     utc_s: float
@@ -171,7 +170,7 @@ class LogAnswer:
 
 @answer
 class ProblemAnswer:
-    """What is wrong with one field."""
+    """A problem of one field."""
 
     path: str
     given: Any
@@ -180,6 +179,6 @@ class ProblemAnswer:
 
 @answer
 class CheckedSettings:
-    """What is wrong with settings, by field; empty: nothing."""
+    """The problems of settings, by field; empty: none."""
 
     problems: tuple[ProblemAnswer, ...]

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from edge.appliance.answers.marks import BoxAnswer, Shown, Whose, answer
+from edge.appliance.answers.marks import BoxAnswer, OfCamera, Shown, answer
 
 
 @answer
@@ -44,7 +44,7 @@ class FindingAnswer:
     """Something the operator should know."""
 
     kind: Shown[Literal["teacher_worse", "people_contradict"]]
-    camera: Whose[str]
+    camera: OfCamera[str]
     window: Shown[int]
     value: Shown[float]
     message: Shown[str]
@@ -63,7 +63,7 @@ class TruthOfCamera:
     """The newest estimate and what is asked. `detection` false: the camera classifies, nothing is asked; `asking`: the
     window asked about, with `answers` so far; `enough`: answers after which a newer window is begun."""
 
-    camera: Whose[str]
+    camera: OfCamera[str]
     detection: Shown[bool]
     window: Shown[int | None]
     estimate: Shown[TruthEstimate | None]
@@ -98,7 +98,7 @@ class QuestionAnswer:
 class QuestionsAnswer:
     """The next questions in the order of asking; `window` null: nothing can be asked now."""
 
-    camera: Whose[str]
+    camera: OfCamera[str]
     window: Shown[int | None]
     classes: Shown[tuple[str, ...]]
     questions: Shown[tuple[QuestionAnswer, ...]]
@@ -106,7 +106,7 @@ class QuestionsAnswer:
 
 @answer
 class ImportedLabels:
-    """What came of a label file: pictures read, answers added, pictures that were not complete, of no labelled frame,
+    """The result of a label file: pictures read, answers added, pictures that were not complete, of no labelled frame,
     and answers that were there already."""
 
     pictures: Shown[int]

@@ -12,8 +12,8 @@ from edge.appliance.answers.marks import (
     CauseCode,
     Document,
     Message,
+    OfCamera,
     Shown,
-    Whose,
     answer,
 )
 from edge.core.plan_causes import PlanCauseCode
@@ -25,7 +25,7 @@ ShareUse = Literal["inference", "retraining", "profiling", "golden", "serving", 
 @answer
 class MeasuredAccuracy:
     """Accuracy on so many labelled frames and objects (edge.core.labels.Accuracy). Of detectors `value` is F1 at IoU
-    0.5; what an earlier version did not measure is null."""
+    0.5; null where an earlier version did not measure it."""
 
     value: Shown[float]
     frames: Shown[int | None] = None
@@ -37,11 +37,11 @@ class MeasuredAccuracy:
 
 @answer
 class WindowRow:
-    """What became of one camera in one window. `realised`: of the answers really given, `frozen`: of the first student
+    """The results of one camera in one window. `realised`: of the answers really given, `frozen`: of the first student
     in shadow; `losses` by what was lost."""
 
     window: Shown[int]
-    camera: Whose[str]
+    camera: OfCamera[str]
     model_version: Shown[str | None]
     realised: Shown[MeasuredAccuracy | None]
     frozen: Shown[MeasuredAccuracy | None]
@@ -94,11 +94,11 @@ class PlanAnswer:
 
 @answer
 class ProfileAnswer:
-    """What the micro-profiler said of one configuration (document of edge.core.profiles.RetrainingProfile)."""
+    """The micro-profile of one configuration (document of edge.core.profiles.RetrainingProfile)."""
 
     id: Shown[int]
     window: Shown[int]
-    camera: Whose[str]
+    camera: OfCamera[str]
     config: Shown[str]
     at_utc_s: Shown[float]
     profile: Shown[Document]
@@ -110,7 +110,7 @@ class JobAnswer:
 
     id: Shown[str]
     window: Shown[int]
-    camera: Whose[str]
+    camera: OfCamera[str]
     config: Shown[str]
     share: Shown[float]
     state: Shown[Literal["running", "completed", "failed", "stopped", "interrupted"]]
@@ -135,7 +135,7 @@ class UsageRecord:
     at_utc_s: Shown[float]
     worker: Shown[str]
     role: Shown[str]
-    camera: Whose[str | None]
+    camera: OfCamera[str | None]
     asked: Shown[float]
     granted: Shown[float]
     used: Shown[float]
@@ -149,7 +149,7 @@ class CostAnswer:
     """The sum of one kind of work in a window, for a camera (null: for all together)."""
 
     window: Shown[int]
-    camera: Whose[str | None]
+    camera: OfCamera[str | None]
     kind: Shown[Literal["labelling", "profiling", "retraining", "inference", "planning"]]
     gpu_seconds: Shown[float]
     wall_s: Shown[float]
@@ -172,7 +172,7 @@ class ShareAnswer:
     """A part of the device; "others": cameras that the reader may not see."""
 
     kind: Shown[ShareUse]
-    camera: Whose[str | None]
+    camera: OfCamera[str | None]
     config: Shown[str | None]
     share: Shown[float]
 
@@ -193,7 +193,7 @@ class FaultAnswer:
     """A rule that a plan breaks for a camera (null: an earlier version kept the words only)."""
 
     code: Shown[PlanFaultCode]
-    camera: Whose[str | None]
+    camera: OfCamera[str | None]
     message: Message
 
 
@@ -226,7 +226,7 @@ class EstimateAnswer:
 
 @answer
 class OptionAnswer:
-    """What the micro-profiler expected of a configuration, and what became of it."""
+    """A configuration: the micro-profiler's expectation, and its result."""
 
     config: Shown[str]
     words: Shown[str]
@@ -255,7 +255,7 @@ class CameraStory:
     """A camera in one window: accuracies as measured, `promised` by the first plan with profiles and `predicted` by all
     plans; `steps` of predicted accuracy: [start, end, accuracy]."""
 
-    camera: Whose[str]
+    camera: OfCamera[str]
     realised: Shown[float | None]
     frozen: Shown[float | None]
     download: Shown[float | None]
@@ -276,7 +276,7 @@ class UsedShare:
 
     worker: Shown[str]
     kind: Shown[ShareUse]
-    camera: Whose[str | None]
+    camera: OfCamera[str | None]
     asked: Shown[float]
     granted: Shown[float]
     used: Shown[float]
@@ -287,7 +287,7 @@ class UsedShare:
 
 @answer
 class ExplainedWindow:
-    """A window for people: who had which share when, what was considered and expected, and what came of it.
+    """A window for people: shares over time, options with expectations, and results.
     `configs`: retraining configurations in words; `policies`: what can be asked for a comparison."""
 
     window: Shown[WindowAnswer]
@@ -327,7 +327,7 @@ class ComparedPlans:
 
 @answer
 class WhatIfAnswer:
-    """What another policy would have planned. `plan` is the file "retrain-infer-plan/1"."""
+    """The plan that another policy would have made. `plan` is the file "retrain-infer-plan/1"."""
 
     policy: str
     plan: Document

@@ -7,7 +7,7 @@ export type AddressAnswer = {
   port: number | null;
 };
 
-/** What adding a camera or model would do. `most_rate`, `rate` and `planned_rate` (with head-room) are a model's. */
+/** The effect of adding a camera or model. `most_rate`, `rate` and `planned_rate` (with head-room) are a model's. */
 export type AdmissionAnswer = {
   candidate: string;
   kind: "model" | "camera";
@@ -25,7 +25,8 @@ export type AdmissionAnswer = {
   planned_rate: number | null;
 };
 
-/** An alarm; `ended_utc_s` null: it goes on. `value`: what the rule looked at; `object`: the id of the object. */
+/** An alarm; `ended_utc_s` null: it goes on. `value`: the quantity that the rule checks; `object`: an
+ * object's id. */
 export type AlarmAnswer = {
   id: number;
   rule: string;
@@ -45,7 +46,7 @@ export type AlarmAnswer = {
   details: Record<string, unknown>;
 };
 
-/** Alarms by kind, raised since the start and active now; objects by camera; what was lost. */
+/** Alarms by kind, raised since the start and active now; objects by camera; losses. */
 export type AlarmCounts = {
   raised: Record<string, number>;
   active: Record<string, number>;
@@ -88,7 +89,7 @@ export type BoxHealth = {
   version: string;
 };
 
-/** What the box lost since the start, all cameras together; `labels` and `alarms` by what was lost.
+/** The box's losses since the start, all cameras together; `labels` and `alarms` by kind.
  * No losses are `labels_waiting`, pictures that the golden model has not come to, and the labels and seconds of its
  * work in `labels`. */
 export type BoxLosses = {
@@ -99,7 +100,7 @@ export type BoxLosses = {
   alarms: Record<string, number>;
 };
 
-/** What fits into a window per camera: labels, trials, device seconds of profiling and retraining; `ready_s`: when
+/** The budget of a window per camera: labels, trials, device seconds of profiling and retraining; `ready_s`: when
  * a camera has labels and profiles; `retrainings` in the window, all cameras together; `value`: expected gain, 0-1. */
 export type BudgetAnswer = {
   golden_share: number;
@@ -122,7 +123,7 @@ export type CameraAnswer = {
   state: StateOfCamera;
 };
 
-/** What an admission would do to a camera's predicted accuracy. */
+/** The effect of an admission on a camera's predicted accuracy. */
 export type CameraEffectAnswer = {
   camera: string;
   before: number | null;
@@ -130,7 +131,7 @@ export type CameraEffectAnswer = {
   loss: number;
 };
 
-/** What a camera may ask for itself. */
+/** A camera's own settings of retraining. */
 export type CameraRetraining = {
   enabled: boolean;
   every_kth_window: number;
@@ -183,7 +184,7 @@ export type CameraStory = {
   profiling_delay_s: number | null;
 };
 
-/** What came of a try to connect. `picture` is a JPEG in base64. */
+/** The result of a try to connect. `picture` is a JPEG in base64. */
 export type CameraTest = {
   ok: boolean;
   width: number;
@@ -204,7 +205,7 @@ export type CheckAnswer = {
   hint: string;
 };
 
-/** What is wrong with settings, by field; empty: nothing. */
+/** The problems of settings, by field; empty: none. */
 export type CheckedSettings = {
   problems: ProblemAnswer[];
 };
@@ -237,7 +238,7 @@ export type ComparedSide = {
   faults: FaultAnswer[];
 };
 
-/** What the operator must know, in words. */
+/** A complaint: something that the operator must know, in words. */
 export type Complaint = {
   code: string;
   message: string;
@@ -332,7 +333,8 @@ export type DiskSpace = {
   total_bytes: number;
 };
 
-/** What this machine can enforce, and why not more. `devices` are as `magpie doctor --json` writes them. */
+/** The share kinds that this machine can enforce, and why not more. `devices` are as `magpie doctor --json` writes
+ * them. */
 export type Doctor = {
   can_run: boolean;
   checks: CheckAnswer[];
@@ -360,7 +362,7 @@ export type ExecutorAnswer = {
   pid: number | null;
 };
 
-/** A window for people: who had which share when, what was considered and expected, and what came of it.
+/** A window for people: shares over time, options with expectations, and results.
  * `configs`: retraining configurations in words; `policies`: what can be asked for a comparison. */
 export type ExplainedWindow = {
   window: WindowAnswer;
@@ -418,7 +420,7 @@ export type GpuletAnswer = {
   models: BatchAnswer[];
 };
 
-/** What came of a label file: pictures read, answers added, pictures that were not complete, of no labelled frame,
+/** The result of a label file: pictures read, answers added, pictures that were not complete, of no labelled frame,
  * and answers that were there already. */
 export type ImportedLabels = {
   pictures: number;
@@ -440,7 +442,7 @@ export type InferenceSettings = {
   shape: "camera" | "model";
 };
 
-/** What is predicted of partitions side by side; `measured` false: nothing is known of it. */
+/** The prediction for partitions side by side; `measured` false: none was measured. */
 export type InterferenceAnswer = {
   measured: boolean;
   pairs: PairAnswer[];
@@ -582,8 +584,8 @@ export type LambdaAnswer = {
   shape: string;
 };
 
-/** What this box can learn (edge.core.learning.LearningReport). `fixed`: what settings fixed of the budget; `facts`:
- * measured costs by name, null: not measured; `bias` and `mean_error`: predicted - realised accuracy. */
+/** The learning budget of this box (edge.core.learning.LearningReport). `fixed`: the parts that settings
+ * fix; `facts`: measured costs by name, null: not measured; `bias` and `mean_error`: predicted - realised accuracy. */
 export type LearningAnswer = {
   window_s: number;
   cameras: number;
@@ -609,7 +611,7 @@ export type LogAnswer = {
   level: string;
 };
 
-/** What the control process logged; null: not known. `error` is a traceback. */
+/** A log record of the control process; null: not known. `error` is a traceback. */
 export type LogLine = {
   id: number;
   utc_s: number;
@@ -624,7 +626,7 @@ export type LogLine = {
   error: string | null;
 };
 
-/** Who logged in. `csrf` goes into the header x-csrf-token of every change. */
+/** A user who logged in. `csrf` goes into the header x-csrf-token of every change. */
 export type LoggedInAnswer = {
   name: string;
   role: "viewer" | "operator" | "admin";
@@ -643,7 +645,7 @@ export type Loss = {
   since: "appliance" | "worker";
 };
 
-/** Who asks. `kind` "open": this appliance asks nobody to log in. */
+/** The caller. `kind` "open": this appliance needs no log-in. */
 export type Me = {
   name: string;
   role: "viewer" | "operator" | "admin";
@@ -655,7 +657,7 @@ export type Me = {
 };
 
 /** Accuracy on so many labelled frames and objects (edge.core.labels.Accuracy). Of detectors `value` is F1 at IoU
- * 0.5; what an earlier version did not measure is null. */
+ * 0.5; null where an earlier version did not measure it. */
 export type MeasuredAccuracy = {
   value: number;
   frames: number | null;
@@ -672,7 +674,7 @@ export type MeasuredCost = {
   samples: number;
 };
 
-/** Everything that is counted and measured. `expected_accuracy`: what a model promised when it was promoted;
+/** Everything that is counted and measured. `expected_accuracy`: a model's held-out accuracy when it was promoted;
  * `live_pictures`: encoded since the start; `serving` null: nothing is served; `statistics`: the inference protocol's
  * of each served version, null where none came; `truth`: the newest estimate. */
 export type MetricsSnapshot = {
@@ -689,7 +691,7 @@ export type MetricsSnapshot = {
   truth: Record<string, WindowTruth>;
 };
 
-/** What is asked of one served model; what is not given here is that of its model.yaml. */
+/** The demand on one served model; its model.yaml gives the rest. */
 export type ModelDemand = {
   /** requests per second to expect now; traffic corrects it */
   rate: number | null;
@@ -701,7 +703,7 @@ export type ModelDemand = {
   priority: number | null;
 };
 
-/** What an admission would do to a model: its worst latency and the part of its rate that is served. */
+/** The effect of an admission on a model: its worst latency and the part of its rate that is served. */
 export type ModelEffectAnswer = {
   model: string;
   slo_ms: number;
@@ -777,7 +779,7 @@ export type OpenHealth = {
   reasons: ReasonCode[];
 };
 
-/** What the micro-profiler expected of a configuration, and what became of it. */
+/** A configuration: the micro-profiler's expectation, and its result. */
 export type OptionAnswer = {
   config: string;
   words: string;
@@ -789,7 +791,7 @@ export type OptionAnswer = {
   verdict: string;
 };
 
-/** What became of a destination's messages since the start. `up` null: it is switched off. */
+/** Counts of a destination's messages since the start. `up` null: it is switched off. */
 export type OutputCounts = {
   destination: string;
   up: boolean | null;
@@ -801,7 +803,7 @@ export type OutputCounts = {
   dead: number;
 };
 
-/** What became of a destination's messages since the start. `down_s`: away for so long; `lost_by` cause. */
+/** Counts of a destination's messages since the start. `down_s`: away for so long; `lost_by` cause. */
 export type OutputState = {
   connected: boolean;
   message: string;
@@ -814,7 +816,7 @@ export type OutputState = {
   dead: number;
 };
 
-/** What came of a message sent as a test; `took_s` null: nobody answered. */
+/** The result of a test message; `took_s` null: no answer came. */
 export type OutputTest = {
   ok: boolean;
   message: string;
@@ -898,7 +900,7 @@ export type PairAnswer = {
   factor: number;
 };
 
-/** What belongs to exactly one live picture: boxes with `scores` (0-1) and `labels` (indices of `classes`). */
+/** The header of exactly one live picture: boxes with `scores` (0-1) and `labels` (indices of `classes`). */
 export type PictureHeader = {
   camera: string;
   number: number;
@@ -932,7 +934,7 @@ export type PlanAnswer = {
   basis: Record<string, unknown> | null;
 };
 
-/** The plan in force: what it promises, and why it is so, by camera ("": for all of them). */
+/** The plan in force: its objective, and its reasons by camera ("": for all of them). */
 export type PlanNow = {
   objective: number;
   reasons: Record<string, string>;
@@ -952,14 +954,14 @@ export type PlannedGpulet = {
   models: PlannedBatch[];
 };
 
-/** What is wrong with one field. */
+/** A problem of one field. */
 export type ProblemAnswer = {
   path: string;
   given: unknown;
   allowed: string;
 };
 
-/** What the micro-profiler said of one configuration (document of edge.core.profiles.RetrainingProfile). */
+/** The micro-profile of one configuration (document of edge.core.profiles.RetrainingProfile). */
 export type ProfileAnswer = {
   id: number;
   window: number;
@@ -1036,8 +1038,7 @@ export type RequestTotals = {
   cancelled: number;
 };
 
-/** What retention deleted since the start, by kind; bytes that are kept, and over the limits, or null before it
- * ran. */
+/** Records that retention deleted since the start, by kind; bytes kept, and over the limits (null before it ran). */
 export type Retained = {
   deleted: Record<string, number>;
   bytes_kept: number | null;
@@ -1108,7 +1109,7 @@ export type SecretAnswer = {
   used_by: string[];
 };
 
-/** A model or application: what is asked of it, what it does, and why not more. `latency_ms`: p50, p90, p99 of the
+/** A model or application: its demand, its work, and why it does not do more. `latency_ms`: p50, p90, p99 of the
  * last second with answers, empty before; `served_part` and `violations_recent` are 0-1. */
 export type ServedModelAnswer = {
   name: string;
@@ -1144,7 +1145,7 @@ export type ServedModelNow = {
   violations_recent: number;
 };
 
-/** What is served where, how fast, and what is not. */
+/** The served models: where, how fast, and those that cannot be served. */
 export type Serving = {
   front: FrontAnswer;
   settings: ServingPlanning;
@@ -1165,7 +1166,7 @@ export type ServingDemand = {
   priority: number;
 };
 
-/** Served models, small. `front_share`: what the front holds. */
+/** Served models, small. `front_share`: the front's share. */
 export type ServingNow = {
   front: FrontAnswer;
   share: ServingShare;
@@ -1267,7 +1268,7 @@ export type ShareKindAnswer = {
   evidence: string;
 };
 
-/** What a camera holds of the device: for answers (as `lambda` says) and for its retraining (`config`). */
+/** A camera's shares of the device: for answers (as `lambda` says) and for its retraining (`config`). */
 export type SharesOfCamera = {
   inference: number;
   retraining: number;
@@ -1287,7 +1288,7 @@ export type SilenceAnswer = {
 /** A camera now. Counters run since its worker started.
  * `width` and `height` in pixels. `accuracy`: realised in the window that was measured last; `frozen_accuracy`: that
  * of the first student, left alone; `download_accuracy`: that of the published detector that the student began as,
- * left alone. `recorder`: what recording lacks (empty: nothing). `losses` by what was lost (empty: the worker has not
+ * left alone. `recorder`: the recorder's fault (empty: none). `losses` by kind (empty: the worker has not
  * reported yet). */
 export type StateOfCamera = {
   camera: string;
@@ -1419,7 +1420,7 @@ export type SystemWorker = {
   memory_bytes: number | null;
 };
 
-/** What was journaled since the start: `events` and `workers_lost` by kind, `losses_by_cause`; by camera outcomes
+/** Counts since the start: `events` and `workers_lost` by kind, `losses_by_cause`; by camera outcomes
  * of retrainings, and device seconds of those that ended. */
 export type TallyAnswer = {
   events: Record<string, number>;
@@ -1598,7 +1599,7 @@ export type WebhookAnswer = {
   state: OutputState;
 };
 
-/** What another policy would have planned. `plan` is the file "retrain-infer-plan/1". */
+/** The plan that another policy would have made. `plan` is the file "retrain-infer-plan/1". */
 export type WhatIfAnswer = {
   policy: string;
   plan: Record<string, unknown>;
@@ -1640,7 +1641,7 @@ export type WindowNow = {
   phase: string;
 };
 
-/** What became of one camera in one window. `realised`: of the answers really given, `frozen`: of the first student
+/** The results of one camera in one window. `realised`: of the answers really given, `frozen`: of the first student
  * in shadow; `losses` by what was lost. */
 export type WindowRow = {
   window: number;
