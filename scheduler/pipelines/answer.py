@@ -7,11 +7,16 @@ from collections.abc import Sequence
 from edge.core.pipelines import PipelinePlan, PipelineProblem
 from scheduler.pipelines.dispatch import Configuration, Tuples, configurations, cost, module_plan
 from scheduler.pipelines.graph import PipelineGraph
-from scheduler.pipelines.steps import Steps
+from scheduler.pipelines.steps import CountedSteps
 
 
 def planned(
-    problem: PipelineProblem, policy: str, dispatch: str, modules: Sequence[Tuples] | None, steps: Steps, *words: str
+    problem: PipelineProblem,
+    policy: str,
+    dispatch: str,
+    modules: Sequence[Tuples] | None,
+    steps: CountedSteps,
+    *words: str,
 ) -> PipelinePlan:
     """The plan of what was found for each module, in the problem's order; None: nothing was found, and `words` say
     why."""

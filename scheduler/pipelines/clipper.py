@@ -9,7 +9,7 @@ from scheduler.pipelines.dispatch import Tuples
 from scheduler.pipelines.graph import PipelineGraph
 from scheduler.pipelines.harpagon import Hardware, usable
 from scheduler.pipelines.scheduling import ModuleRules, schedule
-from scheduler.pipelines.steps import Steps
+from scheduler.pipelines.steps import CountedSteps
 
 _RULES = ModuleRules("RR", most=1, dummies=False)
 
@@ -27,7 +27,7 @@ class ClipperPolicy:
 
     def plan(self, problem: PipelineProblem) -> PipelinePlan:
         """See PipelinePolicy. A module's budget is the objective over the modules of the longest way through it."""
-        steps = Steps(len(problem.modules))
+        steps = CountedSteps(len(problem.modules))
         modules: list[Tuples] = []
         depths = PipelineGraph.of(problem).depths()
         for module, configs, depth in zip(problem.modules, all_configurations(problem), depths, strict=True):

@@ -15,7 +15,7 @@ from scheduler.pipelines.quantised import quantised
 from scheduler.pipelines.reassigning import reassigned
 from scheduler.pipelines.scheduling import ModuleRules, schedule
 from scheduler.pipelines.splitting import Modules, Worth, by_efficiency, by_throughput, splits
-from scheduler.pipelines.steps import Steps
+from scheduler.pipelines.steps import CountedSteps
 
 #: Levels and modules looked at, for one plan (a workload of five modules takes some thousands).
 MOST_STEPS = 2_000_000
@@ -59,7 +59,7 @@ class HarpagonPolicy:
 
     def plan(self, problem: PipelineProblem) -> PipelinePlan:
         """See PipelinePolicy."""
-        options, steps = self._options, Steps(MOST_STEPS)
+        options, steps = self._options, CountedSteps(MOST_STEPS)
         configs = [usable(found, options.batching, options.hardware) for found in all_configurations(problem)]
         for module, left in zip(problem.modules, configs, strict=True):
             if not left:
@@ -87,7 +87,7 @@ def fastest(modules: Modules) -> list[float]:
     return [min(worst(c, rate) for c in configs) for rate, configs in zip(modules.rates, modules.configs, strict=True)]
 
 
-def best_plan(modules: Modules, options: HarpagonOptions, steps: Steps) -> list[Tuples] | None:
+def best_plan(modules: Modules, options: HarpagonOptions, steps: CountedSteps) -> list[Tuples] | None:
     """The cheapest plan over all splits that the options ask for, or None."""
     if options.step_s is not None:
         found = quantised(modules, options.rules, options.step_s, steps)

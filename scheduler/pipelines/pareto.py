@@ -6,18 +6,13 @@ import math
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
-from scheduler.pipelines.graph import Branch, Tree
+from scheduler.pipelines.graph import Tree
 
-
-class Point(NamedTuple):
-    """`latency` for `cost`; `choice` is what a module chose, or the two points of which this one is made."""
-
-    latency: float
-    cost: float
-    choice: Any
-
+#: Latency, cost, and what a module chose for it, or the two points of which this one is made. A plain tuple: planners
+#: make thousands of them.
+Point = tuple[float, float, Any]
 
 #: Ascending in latency, descending in cost.
 ParetoFront = Sequence[Point]
@@ -40,14 +35,14 @@ def pareto(points: Iterable[Point]) -> list[Point]:
 
 def in_series(first: ParetoFront, second: ParetoFront, limit: float, most_cost: float = math.inf) -> list[Point]:
     """One after the other: latencies and costs are added; nothing above `limit` or `most_cost`."""
-    points = []
+    points: list[Point] = []
     for a in first:
         left, money = limit - a[0], most_cost - a[1]
         for b in second:
             if b[0] > left:
                 break
             if b[1] <= money:
-                points.append(Point(a[0] + b[0], a[1] + b[1], (a, b)))
+                points.append((a[0] + b[0], a[1] + b[1], (a, b)))
     return pareto(points)
 
 
@@ -57,7 +52,7 @@ def in_parallel(first: ParetoFront, second: ParetoFront) -> list[Point]:
     i = j = 0
     while i < len(first) and j < len(second):
         a, b = first[i], second[j]
-        points.append(Point(max(a[0], b[0]), a[1] + b[1], (a, b)))
+        points.append((max(a[0], b[0]), a[1] + b[1], (a, b)))
         if i + 1 == len(first) and j + 1 == len(second):
             break
         if j + 1 == len(second) or (i + 1 < len(first) and first[i + 1][0] <= second[j + 1][0]):
@@ -93,8 +88,3 @@ def cheapest_within(front: ParetoFront, limit: float) -> Point | None:
     """The cheapest point of at most `limit`."""
     n = bisect_right(front, limit, key=_LATENCY)
     return front[n - 1] if n else None
-
-
-def branches(tree: Tree) -> Iterable[Tree]:
-    """The tree's parts (the tree itself where it is one module)."""
-    return tree.parts if isinstance(tree, Branch) else (tree,)

@@ -9,10 +9,13 @@ from typing import Protocol
 from edge.core.errors import InvalidValue
 from edge.core.pipelines import PipelinePlan, PipelineProblem
 from scheduler.pipelines.clipper import ClipperPolicy
+from scheduler.pipelines.fronts import FrontsPolicy
 from scheduler.pipelines.harpagon import HarpagonOptions, HarpagonPolicy
 from scheduler.pipelines.inferline import InferLinePolicy
 from scheduler.pipelines.nexus import NexusPolicy
+from scheduler.pipelines.pool import PoolPolicy
 from scheduler.pipelines.scrooge import ScroogePolicy
+from scheduler.pipelines.whole import WholePolicy
 
 
 class PipelinePolicy(Protocol):
@@ -57,6 +60,9 @@ def _ablation(name: str) -> Callable[[], PipelinePolicy]:
 
 PIPELINE_POLICIES: Mapping[str, Callable[[], PipelinePolicy]] = MappingProxyType(
     {
+        "fronts": FrontsPolicy,
+        "pool": PoolPolicy,
+        "whole": WholePolicy,
         "harpagon": HarpagonPolicy,
         **{f"harpagon-{name}": _ablation(name) for name in ABLATIONS},
         "nexus": NexusPolicy,

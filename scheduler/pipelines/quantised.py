@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from scheduler.pipelines.dispatch import CLOSE, Tuples, cost
-from scheduler.pipelines.pareto import Point, chosen, joined, pareto
+from scheduler.pipelines.pareto import Point, cheapest_within, chosen, joined, pareto
 from scheduler.pipelines.scheduling import ModuleRules, schedule
 from scheduler.pipelines.splitting import Modules
-from scheduler.pipelines.steps import Steps
+from scheduler.pipelines.steps import CountedSteps
 
 #: More multiples of the step than these are not looked at: the plan is then not complete.
 MOST_LEVELS = 5_000
 
 
-def quantised(modules: Modules, rules: ModuleRules, step_s: float, steps: Steps) -> list[Tuples] | None:
+def quantised(modules: Modules, rules: ModuleRules, step_s: float, steps: CountedSteps) -> list[Tuples] | None:
     """The cheapest plan whose budgets are multiples of `step_s`, or None. Fronts are in steps."""
     steps.take()
     count = int(modules.objective / step_s + CLOSE)
@@ -21,19 +21,18 @@ def quantised(modules: Modules, rules: ModuleRules, step_s: float, steps: Steps)
         steps.take(steps.limit)
     fronts = []
     for configs, rate in zip(modules.configs, modules.rates, strict=True):
-        points = []
+        points: list[Point] = []
         for level in range(1, count + 1):
             if not steps.take():
                 break
             tuples = schedule(configs, rate, level * step_s, rules)
             if tuples is not None:
-                points.append(Point(level, cost(tuples), tuples))
+                points.append((level, cost(tuples), tuples))
         fronts.append(pareto(points))
     front = joined(modules.graph.tree, fronts, count)
-    if not front or front[-1].latency > count:
-        front = [point for point in front if point.latency <= count]
-        if not front:
-            return None
+    best = cheapest_within(front, count)
+    if best is None:
+        return None
     of: dict[int, Point] = {}
-    chosen(modules.graph.tree, front[-1], of)
-    return [of[m].choice for m in range(len(fronts))]
+    chosen(modules.graph.tree, best, of)
+    return [of[m][2] for m in range(len(fronts))]

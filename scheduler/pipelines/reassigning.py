@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from scheduler.pipelines.dispatch import CLOSE, SLACK, Tuples, cost, worst_case
 from scheduler.pipelines.scheduling import ModuleRules, schedule
 from scheduler.pipelines.splitting import Modules
-from scheduler.pipelines.steps import Steps
+from scheduler.pipelines.steps import CountedSteps
 
 
 def reassigned(
-    modules: Modules, plan: Sequence[Tuples], rules: ModuleRules, most: int | None, steps: Steps
+    modules: Modules, plan: Sequence[Tuples], rules: ModuleRules, most: int | None, steps: CountedSteps
 ) -> list[Tuples]:
     """The plan after at most `most` modules (None: any number) were scheduled again with the latency that the others
     leave them: all tuples but the first, or the only one where that is a part machine. The largest saving comes

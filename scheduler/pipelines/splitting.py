@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from scheduler.pipelines.dispatch import CLOSE, NEXT_WORST_CASE, Configuration
 from scheduler.pipelines.graph import PipelineGraph
-from scheduler.pipelines.steps import Steps
+from scheduler.pipelines.steps import CountedSteps
 
 #: The last switches that cost-direct takes back, at most.
 MOST_REVERSED = 5
@@ -54,7 +54,7 @@ def by_cost(saved: float, added: float, level: Level) -> tuple[float, float]:
     return saved, 0.0
 
 
-def splits(modules: Modules, worth: Worth, merged: bool, direct: bool, steps: Steps) -> list[tuple[float, ...]]:
+def splits(modules: Modules, worth: Worth, merged: bool, direct: bool, steps: CountedSteps) -> list[tuple[float, ...]]:
     """Budgets of all modules, one tuple for each way in which the last switches were made (one way without `direct`),
     none twice; empty where not even the fastest configurations keep the objective. `merged`: modules with the same
     parents and children move together."""
@@ -89,7 +89,7 @@ def _switched(
     levels: Sequence[Sequence[Level]],
     state: Sequence[Level],
     worth: Worth,
-    steps: Steps,
+    steps: CountedSteps,
 ) -> list[Level] | None:
     """The state after the switch of the largest worth that lowers the cost and keeps the objective."""
     latencies = [0.0] * len(modules.rates)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Steps:
+class CountedSteps:
     """At most `limit` steps. A search that finds none left returns the best that it has; the plan then says that it is
     not complete."""
 
