@@ -1,5 +1,5 @@
-"""Planning problems in files (`magpie plan window FILE`, `magpie plan serving FILE`), and recorded plans made again
-(`magpie plan replay`). Starts without torch."""
+"""Planning problems in files (`magpie plan window FILE`, `magpie plan serving FILE`, `magpie plan pipeline FILE`), and
+recorded plans made again (`magpie plan replay`). Starts without torch."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from edge.core.errors import InvalidValue, NotFound, StoreError
+from edge.core.pipelines import PipelineProblem, problems_of
 from edge.core.plan_basis import PlanRequest
 from edge.core.serving import DeviceTable, ServingProblem
 from edge.core.shares import ideal_caps
@@ -22,6 +23,13 @@ from edge.core.window import WindowProblem
 from edge.simulation.replay import replayed
 from scheduler.follow import planner
 from scheduler.gpulets.policies import DEFAULT_SERVING_POLICY, SERVING_POLICIES, serving_policy
+from scheduler.pipelines.policies import (
+    DEFAULT_PIPELINE_POLICY,
+    PIPELINE_POLICIES,
+    PipelinePolicy,
+    pipeline_policy,
+)
+from scheduler.pipelines.verdict import faults
 from scheduler.policies import DEFAULT_POLICY, WINDOW_POLICIES, window_policy
 
 HELP = "answer a planning problem in a file"
@@ -58,6 +66,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="one of " + ", ".join(SERVING_POLICIES) + " (%(default)s)",
     )
     serving.add_argument("--out", metavar="FILE", help="write the plan there instead of standard output")
+    pipeline = kinds.add_parser("pipeline", help="several models, one objective: pipeline-problem/1 in, -plan/1 out")
+    pipeline.add_argument("file", metavar="FILE", help="the problem, or many under `problems`, or - for standard input")
+    pipeline.add_argument(
+        "--policy",
+        default=DEFAULT_PIPELINE_POLICY,
+        metavar="NAME",
+        help="one of " + ", ".join(PIPELINE_POLICIES) + " (%(default)s)",
+    )
+    pipeline.add_argument("--out", metavar="FILE", help="write the plan there instead of standard output")
     replay = kinds.add_parser("replay", help="recorded windows: is every plan made again as it was?")
     replay.add_argument(
         "file",
@@ -74,7 +91,8 @@ def run(args: argparse.Namespace) -> int:
     """Print or write the plan as JSON. Raises MagpieError for a bad file; faults of a window plan and why nothing
     could be scheduled go to standard error, with exit code 3 for the latter, and for a recorded plan that is not made
     again as it was."""
-    return {"window": _window, "serving": _serving, "replay": _replay}[str(args.kind)](args)
+    kinds = {"window": _window, "serving": _serving, "pipeline": _pipeline, "replay": _replay}
+    return kinds[str(args.kind)](args)
 
 
 def _window(args: argparse.Namespace) -> int:
@@ -109,6 +127,24 @@ def _serving(args: argparse.Namespace) -> int:
     for reason in plan.reasons:
         sys.stderr.write(f"magpie plan: {reason}\n")
     return 3
+
+
+def _pipeline(args: argparse.Namespace) -> int:
+    policy = pipeline_policy(args.policy)
+    value = read_json(args.file)
+    plans = [_pipeline_plan(policy, problem) for problem in problems_of(value)]
+    many = isinstance(value, dict) and "problems" in value
+    _put({"format": "pipeline-plans/1", "plans": plans} if many else plans[0], args.out)
+    return 0 if all(plan["feasible"] for plan in plans) else 3
+
+
+def _pipeline_plan(policy: PipelinePolicy, problem: PipelineProblem) -> dict[str, Any]:
+    begin = time.perf_counter()
+    plan = policy.plan(problem)
+    plan = replace(plan, decision_seconds=round(time.perf_counter() - begin, 6))
+    for words in (*plan.reasons, *faults(problem, plan)):
+        sys.stderr.write(f"magpie plan: {problem.name}: {words}\n")
+    return plan.to_json()
 
 
 def _replay(args: argparse.Namespace) -> int:
