@@ -30,7 +30,7 @@ class PipelinePolicy(Protocol):
         It takes at most a fixed number of counted steps, which the plan tells. `decision_seconds` is left None."""
 
 
-DEFAULT_PIPELINE_POLICY = "harpagon"
+DEFAULT_PIPELINE_POLICY = "fronts"
 
 #: What each ablation of the Harpagon paper (its figure 6) switches off.
 ABLATIONS: Mapping[str, HarpagonOptions] = MappingProxyType(
