@@ -14,6 +14,7 @@ from scheduler.pipelines.answer import all_configurations, planned, too_slow
 from scheduler.pipelines.bounds import Allowance, caps
 from scheduler.pipelines.dispatch import CLOSE, Configuration, Tuples, cost, worst_case
 from scheduler.pipelines.graph import PipelineGraph
+from scheduler.pipelines.harpagon import MOST_STEPS as HARPAGON_STEPS
 from scheduler.pipelines.harpagon import HarpagonOptions, best_plan, fastest
 from scheduler.pipelines.pareto import ParetoFront, Point, cheapest_within, chosen, joined, pareto
 from scheduler.pipelines.scheduling import ModuleRules, schedule
@@ -43,7 +44,7 @@ class FrontsPolicy:
         modules = Modules(graph, [m.rate for m in problem.modules], all_configurations(problem), "TC", problem.slo_s)
         found = exact(modules, steps)
         if not graph.exact:
-            found = _improved(modules, found, steps)
+            found = _improved(modules, found)
         why = () if found is not None else (too_slow(problem, graph, fastest(modules)),)
         return planned(problem, self.name, "TC", found, steps, *why)
 
@@ -91,8 +92,8 @@ def _greedy(modules: Modules, m: int) -> FoundPoints:
     return found
 
 
-def _improved(modules: Modules, found: list[Tuples] | None, steps: CountedSteps) -> list[Tuples] | None:
-    """The better of `found` and Harpagon's plan."""
-    other = best_plan(modules, HarpagonOptions(), steps)
+def _improved(modules: Modules, found: list[Tuples] | None) -> list[Tuples] | None:
+    """The better of `found` and Harpagon's plan, which has steps of its own."""
+    other = best_plan(modules, HarpagonOptions(), CountedSteps(HARPAGON_STEPS))
     plans = [plan for plan in (found, other) if plan is not None]
     return min(plans, key=lambda plan: sum(cost(tuples) for tuples in plan), default=None)

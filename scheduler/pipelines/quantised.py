@@ -15,10 +15,8 @@ MOST_LEVELS = 5_000
 def quantised(modules: Modules, rules: ModuleRules, step_s: float, steps: CountedSteps) -> list[Tuples] | None:
     """The cheapest plan whose budgets are multiples of `step_s`, or None. Fronts are in steps."""
     steps.take()
-    count = int(modules.objective / step_s + CLOSE)
-    if count > MOST_LEVELS:
-        count = MOST_LEVELS
-        steps.take(steps.limit)
+    asked = int(modules.objective / step_s + CLOSE)
+    count = min(asked, MOST_LEVELS)
     fronts = []
     for configs, rate in zip(modules.configs, modules.rates, strict=True):
         points: list[Point] = []
@@ -29,6 +27,8 @@ def quantised(modules: Modules, rules: ModuleRules, step_s: float, steps: Counte
             if tuples is not None:
                 points.append((level, cost(tuples), tuples))
         fronts.append(pareto(points))
+    if count < asked:
+        steps.take(steps.limit)
     front = joined(modules.graph.tree, fronts, count)
     best = cheapest_within(front, count)
     if best is None:

@@ -86,7 +86,8 @@ def fed(modules: Modules, found: Sequence[tuple[float, Fed]]) -> list[ModulePlan
     latencies = [latency for latency, _ in found]
     plans = []
     for m, (_, choice) in enumerate(found):
-        limit = modules.graph.limits(latencies, modules.objective)[m]
+        left = modules.graph.limits(latencies, modules.objective)[m]
+        limit = latencies[m] + (left - latencies[m]) / (len(found) - m)
         tuples, dispatch, latencies[m] = _feed(choice, modules.rates[m], limit)
         plan = module_plan(tuples, dispatch)
         plans.append(replace(plan, budget_s=max(plan.budget_s, latencies[m])))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import random
 
 import pytest
 from hypothesis import given
@@ -168,3 +169,42 @@ def test_hard_problems_end(name: str) -> None:
     assert plan.feasible
     assert faults(problem, plan) == ()
     assert plan.complete == (name in ("harpagon", "pool"))
+
+
+def test_large_graphs_of_any_shape_are_planned_and_fronts_not_above_harpagon() -> None:
+    rng = random.Random(2)
+    names = [f"m{n}" for n in range(40)]
+    drawn = [(names[rng.randrange(k)], names[k]) for k in range(1, 40) for _ in range(2)]
+    edges = tuple(dict.fromkeys(drawn))
+    modules = tuple(
+        PipelineModule(name, rng.uniform(1, 300), profile(rng.uniform(0.005, 0.02), rng.uniform(0.001, 0.005)))
+        for name in names
+    )
+    problem = PipelineProblem("large", 4.0, modules, edges)
+    assert not PipelineGraph.of(problem).exact
+    plans = {name: pipeline_policy(name).plan(problem) for name in ("harpagon", "fronts", "pool", "whole")}
+    for plan in plans.values():
+        assert plan.feasible
+        assert faults(problem, plan) == ()
+    assert plans["harpagon"].cost is not None
+    assert plans["fronts"].cost is not None
+    assert plans["fronts"].cost <= plans["harpagon"].cost * (1 + 1e-9)
+
+
+def test_twenty_diamonds_in_a_row_have_a_million_paths_and_a_plan() -> None:
+    edges = [e for n in range(20) for s in "bc" for e in ((f"a{n}", f"{s}{n}"), (f"{s}{n}", f"a{n + 1}"))]
+    names = sorted({name for edge in edges for name in edge})
+    modules = tuple(PipelineModule(name, 50.0, profile(0.01, 0.002)) for name in names)
+    problem = PipelineProblem("diamonds", 5.0, modules, tuple(edges))
+    assert PipelineGraph.of(problem).exact
+    for name in ("harpagon", "fronts", "pool", "whole"):
+        plan = pipeline_policy(name).plan(problem)
+        assert plan.feasible
+        assert plan.complete
+        assert faults(problem, plan) == ()
+
+
+def test_steps_of_a_long_objective_are_cut_and_the_plan_says_so() -> None:
+    plan = pipeline_policy("nexus").plan(single(100, 1e6, ((1, 0.05), (8, 0.2))))
+    assert plan.feasible
+    assert not plan.complete
