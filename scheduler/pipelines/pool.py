@@ -9,6 +9,7 @@ plans without that place had late requests.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from edge.core.pipelines import PipelinePlan, PipelineProblem
 from scheduler.pipelines.answer import all_configurations, planned, too_slow
@@ -40,7 +41,10 @@ class PoolPolicy:
         found = pooled(modules)
         if found is None:
             return planned(problem, self.name, "POOL", None, steps, too_slow(problem, graph, fastest(modules)))
-        return planned(problem, self.name, "POOL", [(t,) for t in padded(modules, found, steps)], steps)
+        tuples = padded(modules, found, steps)
+        plan = planned(problem, self.name, "POOL", [(t,) for t in tuples], steps)
+        budgets = {m.name: _latency(t) for m, t in zip(problem.modules, tuples, strict=True)}
+        return replace(plan, modules={n: replace(m, budget_s=budgets[n]) for n, m in plan.modules.items()})
 
 
 def pooled(modules: Modules) -> list[Allotted] | None:
@@ -99,7 +103,9 @@ def _shared(c: Configuration, rate: float, dummy: float) -> Allotted:
 
 
 def _latency(t: Allotted) -> float:
-    return t.configuration.duration + t.configuration.collected / t.rate
+    """What the module is given: with padding, the spare place too."""
+    spare = 1 if t.dummy > 0 and t.configuration.collected else 0
+    return t.configuration.duration + (t.configuration.collected + spare) / t.rate
 
 
 def _cost(t: Allotted) -> float:
