@@ -119,7 +119,7 @@ class Groups:
             tolerance = r.window.settings.gate_tolerance
             judged = await self._gate.judge(camera, done, job.config, job.window, tolerance, f"group-{job.camera}")
         except MagpieError as error:
-            r.complaints.add(error.code, f"{camera.id}: not judged with the group of {job.camera}: {error}", camera.id)
+            r.complaints.add(error.code, f"{camera.id}: not judged with the group of {job.camera}: {error}")
             return
         if judged.learned:
             r.learning.not_promised(camera.id, r.controller.state.window)

@@ -163,9 +163,9 @@ class Siblings:
             added = await hands.ask(hands.store.add_model, made, path)
             await hands.put_in_force(camera, added, SIBLING, reason, scores)
         except MagpieError as error:
-            hands.complain(
-                error.code, f"{camera.id}: the student of {sibling.camera} was not put in force: {error}", camera.id
-            )
+            # It names two cameras, so it is of no single one.
+            words = f"{camera.id}: the student of {sibling.camera} was not put in force: {error}"
+            hands.complain(error.code, words, None)
             return
         told = {"version": added.id, "sibling": sibling.camera, "sibling_version": sibling.version} | scores
         hands.note("model.from_sibling", camera=camera.id, data=told)
