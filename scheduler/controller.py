@@ -81,28 +81,17 @@ class WindowController:
 
         Cameras must have joined before. `finished` have ended their retraining in this window already.
         """
-        return self._with_plans(self._restored(at_s, window, start_s, problem, plan, finished))
-
-    def _restored(
-        self,
-        at_s: float,
-        window: int,
-        start_s: float,
-        problem: WindowProblem | None,
-        plan: WindowPlan | None,
-        finished: frozenset[str],
-    ) -> list[ev.Instruction]:
         s = self.state
         s.window, s.window_start_s, s.phase, s.retraining_allowed = window, start_s, "running", True
         boundary = ev.ScheduleBoundary(start_s + s.settings.window_s, window, resumed=True)
         if problem is None or plan is None or not plan.segments:
-            return [boundary, *self._replan(at_s, PlanCause("restarted_without_plan"))]
+            return [boundary, *self._with_plans(self._replan(at_s, PlanCause("restarted_without_plan")))]
         for stream in problem.streams:
             if stream.id in s.cameras and stream.id not in finished:
                 s.options[stream.id] = stream.options
         known = {c for segment in plan.segments for c in segment.streams}
         if known != set(s.cameras) or finished:
-            return [boundary, *self._replan(at_s, PlanCause("restarted"))]
+            return [boundary, *self._with_plans(self._replan(at_s, PlanCause("restarted")))]
         s.plan, s.plan_number = plan, s.plan_number + 1
         return [boundary, *self._apply(s.segment_at(at_s), at_s)]
 
@@ -431,9 +420,6 @@ class WindowController:
         s = self.state
         assert s.plan is not None
         segment = s.plan.segments[number]
-        # A plan may be for more than there is now, where no new one could be made.
-        planned = sum(a.inference_share + a.retraining_share for a in segment.streams.values())
-        part = 1.0 if planned <= s.num_gpus + ROUNDING else s.num_gpus / planned
         out: list[ev.Instruction] = []
         for camera, job in sorted(s.jobs.items()):
             allocation = segment.streams.get(camera)
@@ -442,38 +428,33 @@ class WindowController:
                 # Members of a group wait until they are judged with what it has learned so far.
                 del s.jobs[camera]
                 s.options.pop(camera, None)
-        starts: list[ev.Instruction] = []
-        shares: dict[str, float] = {}
-        retraining: dict[str, float] = {}
+        running, begun = set(s.jobs), []
+        s.shares = {}
         for camera, allocation in segment.streams.items():
             if camera not in s.cameras:
                 continue
-            shares[camera], retraining_share = part * allocation.inference_share, part * allocation.retraining_share
+            s.shares[camera] = allocation.inference_share
             if allocation.retrain_config is None:
                 continue
             current = s.jobs.get(camera)
             if current is not None:
                 work = current.work_done
-                s.jobs[camera] = replace(current, share=retraining_share, since_s=at_s, work_at_since=work)
-                retraining[camera] = retraining_share
-            elif retraining_share > 0:
+                s.jobs[camera] = replace(current, share=allocation.retraining_share, since_s=at_s, work_at_since=work)
+            elif allocation.retraining_share > 0:
                 option = next((o for o in s.options.get(camera, ()) if o.id == allocation.retrain_config), None)
                 if option is None:
                     continue
-                job = Job(
-                    f"w{s.window}-{camera}-p{s.plan_number}",
-                    camera,
-                    option,
-                    retraining_share,
-                    at_s,
-                )
-                s.jobs[camera] = job
-                members = s.group.begun(camera, job.id)
-                order = ev.StartRetraining(camera, job.id, option.id, job.share, s.window - 1, members, s.plan_number)
-                starts.append(order)
-        s.shares = shares
-        out.append(ev.SetShares(shares, retraining))
-        out += starts
+                name = f"w{s.window}-{camera}-p{s.plan_number}"
+                s.jobs[camera] = Job(name, camera, option, allocation.retraining_share, at_s)
+                begun.append(camera)
+        s.fit_shares()  # a plan may be for more than there is now, where no new one could be made
+        out.append(ev.SetShares(dict(s.shares), {c: j.share for c, j in s.jobs.items() if c in running}))
+        for camera in begun:
+            job = s.jobs[camera]
+            members = s.group.begun(camera, job.id)
+            out.append(
+                ev.StartRetraining(camera, job.id, job.option.id, job.share, s.window - 1, members, s.plan_number)
+            )
         s.next_segment = number + 1
         if s.next_segment < len(s.plan.segments):
             due = s.window_start_s + s.plan.segments[s.next_segment].start_s

@@ -8,7 +8,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -40,12 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     kinds = parser.add_subparsers(dest="kind", metavar="KIND", required=True)
     window = kinds.add_parser("window", help="a retraining window: retrain-infer-window/1 in, retrain-infer-plan/1 out")
     window.add_argument("file", metavar="FILE", help="the problem (JSON), or - for standard input")
-    window.add_argument(
-        "--policy",
-        default=DEFAULT_POLICY,
-        metavar="NAME",
-        help="one of " + ", ".join(WINDOW_POLICIES) + " (%(default)s)",
-    )
+    _add_policy(window, WINDOW_POLICIES, DEFAULT_POLICY)
     window.add_argument("--fixed", metavar="ID", help="configuration of uniform, uniform-heavy and fixed-config")
     window.add_argument(
         "--followed", action="store_true",
@@ -59,21 +54,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DEVICE.json",
         help="the device table (gpulet-device/1); without it the one that the problem's device_file names",
     )
-    serving.add_argument(
-        "--policy",
-        default=DEFAULT_SERVING_POLICY,
-        metavar="NAME",
-        help="one of " + ", ".join(SERVING_POLICIES) + " (%(default)s)",
-    )
+    _add_policy(serving, SERVING_POLICIES, DEFAULT_SERVING_POLICY)
     serving.add_argument("--out", metavar="FILE", help="write the plan there instead of standard output")
     pipeline = kinds.add_parser("pipeline", help="several models, one objective: pipeline-problem/1 in, -plan/1 out")
     pipeline.add_argument("file", metavar="FILE", help="the problem, or many under `problems`, or - for standard input")
-    pipeline.add_argument(
-        "--policy",
-        default=DEFAULT_PIPELINE_POLICY,
-        metavar="NAME",
-        help="one of " + ", ".join(PIPELINE_POLICIES) + " (%(default)s)",
-    )
+    _add_policy(pipeline, PIPELINE_POLICIES, DEFAULT_PIPELINE_POLICY)
     pipeline.add_argument("--out", metavar="FILE", help="write the plan there instead of standard output")
     replay = kinds.add_parser("replay", help="recorded windows: is every plan made again as it was?")
     replay.add_argument(
@@ -85,6 +70,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     replay.add_argument("--data", type=Path, metavar="DIR", help="an appliance's data folder instead of a file")
     replay.add_argument("--url", help="address of its database, if it is not the SQLite file in that folder")
     replay.add_argument("--windows", type=int, default=50, help="how many of its latest windows (%(default)s)")
+
+
+def _add_policy(parser: argparse.ArgumentParser, names: Iterable[str], default: str) -> None:
+    choices = "one of " + ", ".join(names) + " (%(default)s)"
+    parser.add_argument("--policy", default=default, metavar="NAME", help=choices)
 
 
 def run(args: argparse.Namespace) -> int:
