@@ -43,25 +43,31 @@ class LagMeter:
     Lag is `(now - stream time)` against the smallest such difference seen on this connection, so it needs no
     camera clock. The reference forgets at 0.1 %, which covers the drift of a cheap clock. Where the reader had to
     *wait* for eight packets in a row nothing is queued: what remains is the network's own delay, and becomes the new
-    reference.
+    reference. A stream time that stands still, or goes back further than reordered pictures do, says nothing about
+    lag: the reference goes along with it.
     """
 
     DRIFT = 0.001
     WAITS = 8
+    REORDERED_S = 1.0
 
     def __init__(self, waited_s: float = 0.01) -> None:
         self._waited_s = waited_s
         self._reference: float | None = None
         self._at = 0.0
+        self._stream_s = 0.0
         self._waits = 0
 
     def packet(self, now_s: float, stream_s: float, waited_s: float) -> float:
         """Lag in seconds (>= 0) at this packet, which the reader waited `waited_s` for."""
         gap = now_s - stream_s
         if self._reference is None:
-            self._reference, self._at = gap, now_s
+            self._reference, self._at, self._stream_s = gap, now_s, stream_s
         self._reference += max(0.0, now_s - self._at) * self.DRIFT
-        self._at = now_s
+        ahead_s = stream_s - self._stream_s
+        if ahead_s == 0.0 or ahead_s < -self.REORDERED_S:
+            self._reference += max(0.0, now_s - self._at) - ahead_s
+        self._at, self._stream_s = now_s, stream_s
         self._reference = min(self._reference, gap)
         self._waits = self._waits + 1 if waited_s >= self._waited_s else 0
         if self._waits >= self.WAITS:

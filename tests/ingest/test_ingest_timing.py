@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -73,6 +74,29 @@ def test_a_burst_at_the_beginning_is_not_lag() -> None:
     meter = LagMeter()
     burst = [meter.packet(5.0 + n * 0.001, 100.0 + n * 0.04, 0.0) for n in range(50)]
     assert max(burst) < 1e-3
+
+
+@pytest.mark.parametrize(
+    "stamp",
+    [
+        pytest.param(lambda n: 0.0, id="stands still"),
+        pytest.param(lambda n: n / 15 + (3600.0 if n < 20 else 0.0), id="back by an hour"),
+        pytest.param(lambda n: n / 15 + (0.0 if n < 20 else 3600.0), id="forward by an hour"),
+        pytest.param(lambda n: n / 5, id="three times too fast"),
+        pytest.param(lambda n: n / 15 + (n // 10 % 2) * 2.0, id="to and fro"),
+        pytest.param(lambda n: (n + (1, -1)[n % 2]) / 15, id="reordered pictures"),
+    ],
+)
+def test_odd_stream_times_are_not_lag(stamp: Callable[[int], float]) -> None:
+    """Also where the reader never had to wait, as on a busy machine."""
+    meter = LagMeter()
+    assert max(meter.packet(5.0 + n / 15, stamp(n), 0.0) for n in range(200)) < 0.2
+
+
+def test_lag_stays_known_over_a_jump_back() -> None:
+    meter = LagMeter()
+    before = feed(meter, 5.0, 100, period_s=0.04, slow=2.0, waited_s=0.0)
+    assert meter.packet(5.0 + 100 * 0.08, 0.0, 0.0) == pytest.approx(before, abs=0.1)
 
 
 @settings(deadline=None)

@@ -80,7 +80,7 @@ def test_whatever_the_stamps_all_pictures_come_and_their_age_is_right(server: Rt
         read = read_until(reader, old_enough)
         status = reader.status()
         assert (status.state, status.fault, status.connects, status.stalls) == ("live", None, 1, 0)
-        assert (status.packets_dropped, status.frames_damaged) == (0, 0), "nothing was taken for being late"
+        assert status.frames_damaged == 0
         for before, after in itertools.pairwise(read):
             assert after.monotonic_s > before.monotonic_s
             assert after.utc_s > before.utc_s
