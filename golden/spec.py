@@ -1,4 +1,4 @@
-"""What a golden model is made of: frozen values, read from a YAML file with strict keys (docs/teachers.md).
+"""The description of a golden model: frozen values, read from a YAML file with strict keys (docs/teachers.md).
 
 Every kind has a `label_score`: an object that the teacher gives at least this score becomes a label; one between the
 teacher's own `min_score` and it is counted as ambiguous and left out.

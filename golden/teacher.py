@@ -20,7 +20,7 @@ from golden.spec import CombinedSpec, DemoSpec, EnsembleSpec, TeacherSpec, Torch
 
 @dataclass(frozen=True)
 class TeacherFacts:
-    """What a check found: the classes on offer and the files read (downloads that are still due are named)."""
+    """A check's findings: the classes on offer and the files read (downloads that are still due are named)."""
 
     name: str
     classes: tuple[str, ...]

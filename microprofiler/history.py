@@ -1,4 +1,4 @@
-"""What one camera's micro-profiler remembers between windows: a frozen value, kept by the store as JSON."""
+"""A camera's micro-profiler history between windows: a frozen value, kept by the store as JSON."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PRIOR_RATIOS = tuple(_TOO_NARROW * q for q in (0.098, 0.198, 0.301, 0.409, 0.52
 
 @dataclass(frozen=True)
 class Prediction:
-    """What was said of a configuration before it ran; `raw` is the fit's value before any correction learnt here, and
+    """The prediction for a configuration before it ran; `raw` is the fit's value before any correction learnt here, and
     `by_exponent` the same under each exponent of scaling.EXPONENTS (none: nothing was tried, past windows told).
     `start` is the student's own accuracy then, `frames` what it is trained on (0: not known)."""
 
@@ -116,7 +116,7 @@ class ProfilerHistory:
         )
 
     def accuracy_bias(self, family: str) -> float:
-        """What to add to a fitted end accuracy: the shrunken mean error of all, then of the family's own."""
+        """The correction of a fitted end accuracy: the shrunken mean error of all, then of the family's own."""
         every = [o.achieved - o.predicted for o in self.outcomes]
         overall = _shrunken(every)
         own = _shrunken([o.achieved - o.predicted - overall for o in self.outcomes if o.family == family])

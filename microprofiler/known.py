@@ -66,7 +66,7 @@ def seen(known: Known | None, gain: float, seconds_per_frame: float, window: int
 
 
 def merged(own: Mapping[str, Known], others: Sequence[Mapping[str, Known]]) -> dict[str, Known]:
-    """What a camera knows, filled up with what the other cameras' windows taught (their mean, twice as uncertain)."""
+    """A camera's knowledge, filled up with the other cameras' (their mean, twice as uncertain)."""
     out = dict(own)
     for config in sorted({c for other in others for c in other} - set(own)):
         found = [other[config] for other in others if config in other]

@@ -66,7 +66,7 @@ class PruningSettings:
 
 @dataclass(frozen=True)
 class PruningState:
-    """What is remembered of one camera's configurations, by id. `distances` are exponential means over windows;
+    """The memory of one camera's configurations, by id. `distances` are exponential means over windows;
     `dropped` holds the count of windows seen when each was dropped."""
 
     windows: int = 0
@@ -89,7 +89,8 @@ class PruningState:
 def begin_window(
     state: PruningState, settings: PruningSettings, ids: Sequence[str], start_accuracy: float | None
 ) -> tuple[PruningState, dict[str, str]]:
-    """What to leave out of this window: the state with returns done, and {id: reason} of what stays dropped."""
+    """The configurations to leave out of this window: the state with returns done, and {id: reason} of what stays
+    dropped."""
     moved = (
         start_accuracy is not None
         and state.last_accuracy is not None

@@ -77,7 +77,7 @@ def trial_epochs(
 def with_more_data(
     value: float, start: float, frames: int, trial_frames: int, layers: str, epochs_ratio: float = 1.0
 ) -> float:
-    """What a trial's extrapolated accuracy `value` becomes on `frames` training frames, with `epochs_ratio` times the
+    """A trial's extrapolated accuracy `value`, carried over to `frames` training frames, with `epochs_ratio` times the
     epochs of the trial; `start` is the student's own.
 
     Between `value` and 1 where it rises, between `value` and `start` (and then up) where the trial fell.

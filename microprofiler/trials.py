@@ -15,7 +15,8 @@ __all__ = ["Family", "TrialResult", "TrialRunner", "families", "sample_frames"]
 
 @dataclass(frozen=True, order=True)
 class Family:
-    """What shapes the accuracy-epoch curve: configurations that differ only in epochs or data fraction share it."""
+    """The choices that shape the accuracy-epoch curve: configurations that differ only in epochs or data fraction share
+    it."""
 
     layers: Layers
     batch_size: int

@@ -49,7 +49,7 @@ _EPS = 1e-6
 
 @dataclass(frozen=True)
 class Box:
-    """What runs on the box now.
+    """The box's load now.
 
     `capacity`: devices that models and cameras have together (the whole less control and golden shares), at most 1.
     `window`: the cameras' problem now (None: no camera); its `num_gpus` is not looked at. A model of lower priority
@@ -159,7 +159,7 @@ def admit(
     serving: ServingPolicy | None = None,
     window: WindowPolicy | None = None,
 ) -> Admission:
-    """What adding `candidate` to `box` would do. A candidate with the name of a model that is there replaces it (a
+    """The effect of adding `candidate` to `box`. A candidate with the name of a model that is there replaces it (a
     change of rate, objective or priority). Policies default to those of the appliance.
 
     Raises InvalidValue for a model that the table does not have and for a camera that is there already.
@@ -336,7 +336,7 @@ def _refusals(wanted: Box, before: _State, after: _State, model: str | None, pri
 
 
 def _yields(box: Box, before: _State, after: _State, candidate: str, priority: int) -> tuple[str, ...]:
-    """Who of lower priority would give up what."""
+    """The losses of those of lower priority."""
     words = []
     for model in box.models:
         old, new = _part(before.fitted, model.name), _part(after.fitted, model.name)

@@ -57,7 +57,7 @@ class Now:
 
 @dataclass(frozen=True)
 class Condition:
-    """What a rule sees for one key: it `holds`, is `over`, or neither (between a threshold and its margin). An update
+    """A rule's condition for one key: it `holds`, is `over`, or neither (between a threshold and its margin). An update
     is told when `matter` is another."""
 
     camera: str | None
@@ -121,7 +121,7 @@ def restore(alarms: Iterable[Alarm], next_id: int, now: Now) -> AlarmState:
 
 
 def key_of(alarm: Alarm) -> Key:
-    """What tells one alarm of a rule from another."""
+    """The key of one alarm among those of a rule."""
     return alarm.rule, alarm.camera or "", alarm.subject
 
 
@@ -221,7 +221,7 @@ class _Book:
         self._ended.append(alarm)
 
     def drop(self, key: Key, message: str) -> None:
-        """What a key stands for is gone: its alarm ends, or nothing is waited for any more."""
+        """End the alarm, or the wait, of a key whose object or camera is gone."""
         self.waiting.pop(key, None)
         if key in self.active:
             self.end(key, message)

@@ -12,7 +12,7 @@ from scheduler.timeline import EPSILON, evaluate
 
 @dataclass(frozen=True)
 class Limits:
-    """What a policy may not do, whatever it proposes.
+    """The limits of a policy's proposals.
 
     `headroom` devices are never given out; options that gain less than `min_gain` (accuracy 0-1) or need more than
     `max_gpu_seconds` are not offered; with `cautious` an option counts with the low end of its estimate. A plan in
@@ -107,7 +107,7 @@ class BoundedPolicy:
 
 
 def remaining_segments(problem: WindowProblem, plan: WindowPlan) -> tuple[Segment, ...]:
-    """What is left of `plan` from the problem's label delay on: the segment in force starts there."""
+    """The rest of `plan` from the problem's label delay on: the segment in force starts there."""
     now = problem.label_delay_s
     past = [s for s in plan.segments if s.start_s <= now]
     later = tuple(s for s in plan.segments if s.start_s > now)

@@ -1,4 +1,4 @@
-"""What the window controller knows: cameras, running retrainings, the plan in force; and the problem to plan."""
+"""The window controller's state: cameras, running retrainings, the plan in force; and the problem to plan."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROUNDING = 1e-4
 
 @dataclass(frozen=True)
 class CameraView:
-    """What the controller knows of a camera. `accuracy` is that of the model in force, before the inference factor;
+    """The controller's state of a camera. `accuracy` is that of the model in force, before the inference factor;
     `measured` that of the model that the window began with (None: as `accuracy`), from which `correction` counts."""
 
     accuracy: float
@@ -100,7 +100,7 @@ class ControllerState:
         )
 
     def spare_share(self) -> float:
-        """What profiling may use: all that inference leaves, at most one device, at least a little."""
+        """The share that profiling may use: all that inference leaves, at most one device, at least a little."""
         return round(max(0.05, min(1.0, self.num_gpus - sum(self.shares.values()))), 6)
 
     def segment_at(self, at_s: float) -> int:

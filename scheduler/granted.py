@@ -167,7 +167,7 @@ class _SegmentShares:
                 pass
 
     def allocations(self) -> dict[str, StreamAllocation]:
-        """What each stream is given; without a share there is no retraining."""
+        """The grant of each stream; without a share there is no retraining."""
         out = {}
         for s in self._problem.streams:
             retraining = self.given.get((s.id, "retraining"), 0.0)
@@ -176,7 +176,7 @@ class _SegmentShares:
         return out
 
     def _rise(self, key: _Key) -> float:
-        """What one more step is: the least share for a worker that has none."""
+        """The size of one more step: the least share for a worker that has none."""
         least = math.ceil(self._caps.min_share / self._step - 1e-9) * self._step if self.given[key] == 0 else self._step
         return round(max(self._step, least), 6)
 

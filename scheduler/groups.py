@@ -83,7 +83,7 @@ def group_work(members: int) -> float:
 
 
 def kept_part(before: float, expected: float, gained: float) -> float:
-    """What is known of the part of an own retraining's gain that a member of a group gets, after one that was
+    """The known part of an own retraining's gain that a member of a group gets, after one that was
     `expected` to gain (alone) and `gained`."""
     if expected < STALE:
         return before
@@ -166,7 +166,7 @@ def with_group_work(options: Sequence[RetrainingOption], group: Group) -> tuple[
 
 
 def _gain(stream: StreamProblem) -> float:
-    """What the best retraining of its own is expected to gain; none for one that runs already."""
+    """The expected gain of the best retraining of its own; none for one that runs already."""
     if stream.running is not None:
         return 0.0
     return max((o.end_accuracy for o in stream.options), default=stream.start_accuracy) - stream.start_accuracy

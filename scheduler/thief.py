@@ -276,7 +276,7 @@ def play(
 def _decided(
     book: _Book, alloc: Allocation, picking: bool
 ) -> tuple[dict[str, StreamAllocation], dict[str, tuple[float, RetrainingOption]]]:
-    """What each stream gets of an allocation, and the retrainings that come to an end at it, with the seconds that each
+    """Each stream's part of an allocation, and the retrainings that come to an end at it, with the seconds that each
     takes from now on."""
     allocations: dict[str, StreamAllocation] = {}
     ends: dict[str, tuple[float, RetrainingOption]] = {}

@@ -1,4 +1,4 @@
-"""What a plan is worth: a list of segments played under the scoring rule.
+"""The worth of a plan: a list of segments played under the scoring rule.
 
 The rule is that of "retrain-infer-window/1" (docs/formats.md): mean over streams of the time average over the window
 of accuracy(t) x factor(inference share(t)). Work on a configuration adds up over segments at the option's speed at
@@ -38,7 +38,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a plan is predicted to bring.
+    """A plan's predicted result.
 
     `objective` in [0, 1]; `by_stream` the time average per stream; `lowest` the smallest momentary accuracy per
     stream from the first segment on; `completed` per stream (configuration, seconds after the window's start);

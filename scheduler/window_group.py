@@ -49,7 +49,7 @@ class WindowGroup:
         return self.group is not None and camera in self.group.members
 
     def asked(self, problem: WindowProblem) -> WindowProblem:
-        """What the policy is asked: with what members gain."""
+        """The question to the policy, with the members' gains."""
         if self.group is None:
             return problem
         return for_all(problem, self.group.leader, sum(self.gains.get(m, 0.0) for m in self.group.members))

@@ -18,7 +18,7 @@ class _Private(Settings):
 
 
 class Login(_Private):
-    """Who wants in."""
+    """A log-in."""
 
     # Whatever is tried is refused alike, and on record.
     any_text: ClassVar[frozenset[str]] = frozenset({"name", "password"})
@@ -57,7 +57,7 @@ class NewUser(_Private):
 
 
 class UserPatch(_Private):
-    """What changes of a user; what is not named stays."""
+    """Changes of a user; fields that are left out stay."""
 
     role: Role | None = None
     cameras: tuple[Identifier, ...] | None = Field(None, max_length=MAX_CAMERAS, description="null: all cameras")

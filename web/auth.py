@@ -1,4 +1,4 @@
-"""Who asks, and whether they may: every request and socket passes here before any route sees it.
+"""Identity and rights: every request and socket passes here before any route sees it.
 
 A request carries a session's cookie, or `Authorization: Bearer` with an API token. The route that it will reach is
 found with the app's own routes, so what is checked is what runs; web.roles says who may use it. Streams end within
@@ -208,7 +208,7 @@ def _same(before: Principal | None, now: Principal | None) -> bool:
 
 
 def _credential(headers: Headers) -> tuple[Credential | None, str]:
-    """What the request shows of itself, and the session's secret if it is one. With an `authorization` header the
+    """The request's credential, and the session's secret if it is one. With an `authorization` header the
     cookie does not count."""
     given = headers.getlist("authorization")
     if given:

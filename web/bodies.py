@@ -28,7 +28,7 @@ class RollBack(Settings):
 
 
 class LiveRequest(Settings):
-    """What a live socket wants to see."""
+    """The wishes of a live socket."""
 
     cameras: tuple[Identifier, ...] = Field((), max_length=256, description="none: all")
     fps: float = Field(4.0, gt=0, le=15, description="pictures a second and camera, at most")

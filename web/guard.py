@@ -1,4 +1,4 @@
-"""What holds for every request: no changes asked by other sites' pages, safe headers, no traceback to users."""
+"""Rules for every request: no changes asked by other sites' pages, safe headers, no traceback to users."""
 
 from __future__ import annotations
 

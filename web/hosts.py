@@ -26,7 +26,7 @@ class Hosts:
 
     @classmethod
     def of_site(cls, web: WebSettings) -> Hosts | None:
-        """What the site's settings ask for; None: any name will do.
+        """The hosts of the site's settings; None: any name will do.
 
         A log-in's cookie belongs to one name, so another site's page gains nothing where people log in; where nobody
         does, a name that was made to point here (DNS rebinding) would make its page an admin.

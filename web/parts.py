@@ -206,7 +206,7 @@ def parse_object(raw: bytes) -> dict[str, Any]:
 
 
 def _check(value: Any, path: str, depth: int) -> None:
-    """What no field can be: too deep, or with characters that a database cannot keep."""
+    """Refuse values that no field can have: too deep, or with characters that a database cannot keep."""
     if depth > _MAX_DEPTH:
         raise InvalidValue(path, "nested too deep", f"at most {_MAX_DEPTH} levels")
     if isinstance(value, dict):

@@ -1,4 +1,5 @@
-"""Who may come in: logins, sessions, users, tokens and one-time links, over the records in the database."""
+"""Access of people and programs: logins, sessions, users, tokens and one-time links, over the records in the
+database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What shows who somebody is: sessions' secrets, API tokens, one-time links; each kept by its hash alone."""
+"""Proofs of identity: sessions' secrets, API tokens, one-time links; each kept by its hash alone."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ LINK_S: Final = 24 * 3600.0
 
 
 def digest(secret: str) -> str:
-    """What is kept of a token, session or link: they are random, so one SHA-256 is enough."""
+    """The kept form of a token, session or link: they are random, so one SHA-256 is enough."""
     return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 @dataclass(frozen=True)
 class Credential:
-    """What a request shows: a session's or a token's, by its hash."""
+    """The proof that a request brings: a session's or a token's, by its hash."""
 
     kind: str
     hash: str

@@ -29,7 +29,7 @@ _LOOK_S: Final = 1.0
 
 @dataclass(frozen=True)
 class FrontKey:
-    """What a token, known by its hash, may do, and until when (None: for ever); `by`: whose it is."""
+    """The rights of a token, known by its hash, and their end (None: for ever); `by`: its owner."""
 
     role: Role
     expires_utc_s: float | None = None

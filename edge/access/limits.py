@@ -63,7 +63,7 @@ def _keys(name: str, address: str) -> tuple[tuple[tuple[str, ...], int], ...]:
 
 
 def _network(address: str) -> str:
-    """What one client has for itself: in IPv6 that is a whole /64, so another address in it is no other client."""
+    """The network of one client: in IPv6 a whole /64, so another address in it is no other client."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

@@ -107,6 +107,6 @@ class Logins:
 
 
 def _tried(kind: str, link: str) -> str:
-    """What tries of a link are counted under, beside the address they come from: each link for itself, so that bad ones
-    from anywhere do not shut a good one out. Guessing is bounded by the address."""
+    """The name under which tries of a link are counted, beside the address they come from: each link for itself, so
+    that bad ones from anywhere do not shut a good one out. Guessing is bounded by the address."""
     return f"{kind} {digest(link)}"

@@ -15,7 +15,7 @@ _MOST_WAITING = 16
 
 @dataclass(frozen=True)
 class HashCost:
-    """What one hash costs: `memory_kib` KiB of memory, passed over `passes` times by `lanes` threads."""
+    """The cost of one hash: `memory_kib` KiB of memory, passed over `passes` times by `lanes` threads."""
 
     passes: int = 3
     memory_kib: int = 64 * 1024

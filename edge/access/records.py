@@ -38,7 +38,7 @@ class User:
     last_login_utc_s: float | None
 
     def to_json(self) -> dict[str, Any]:
-        """What may be shown."""
+        """The fields that may be shown."""
         return {
             "name": self.name,
             "role": self.role,
@@ -66,7 +66,7 @@ class Token:
     last_used_utc_s: float | None
 
     def to_json(self) -> dict[str, Any]:
-        """What may be shown."""
+        """The fields that may be shown."""
         return {
             "id": self.id,
             "name": self.name,
@@ -94,7 +94,7 @@ class Session:
     expires_utc_s: float
 
     def to_json(self) -> dict[str, Any]:
-        """What may be shown."""
+        """The fields that may be shown."""
         return {
             "id": self.id,
             "user": self.owner,

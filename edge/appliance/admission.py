@@ -20,7 +20,7 @@ from scheduler.policies import window_policy
 
 @dataclass(frozen=True)
 class ServedLoad:
-    """What is served: models at the rates that are planned for now, their latencies, the settings, the share that is
+    """The served load: models at the rates that are planned for now, their latencies, the settings, the share that is
     kept free to warm new partitions; and of the front its share, and what a request per second costs of the device."""
 
     models: tuple[ServedModel, ...] = ()
@@ -31,7 +31,7 @@ class ServedLoad:
     front_share_per_rate: float = 0.0
 
     def front_more(self, rate: float) -> float:
-        """What the front takes beyond its share at so many requests per second of all models."""
+        """The share that the front takes beyond its own at so many requests per second of all models."""
         return max(0.0, rate * self.front_share_per_rate - self.front_share)
 
 

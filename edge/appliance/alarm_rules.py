@@ -98,8 +98,8 @@ class AlarmRules:
         self._changed(tuple(k for k, r in settings.items() if before.get(k) != r))
 
     def _check(self, rule: RuleSettings, before: RuleSettings | None = None) -> None:
-        """What a rule names is there, or was named `before`: a rule about a camera or zone that is gone can still be
-        changed and switched off. Raises InvalidValues."""
+        """Each camera and zone of a rule is there, or was named `before`: a rule about a camera or zone that is gone
+        can still be changed and switched off. Raises InvalidValues."""
         cameras = {c: r.settings for c, r in self._cameras().items()}
         named = [cameras[c] for c in rule.cameras if c in cameras] if rule.cameras else list(cameras.values())
         known: dict[str, Collection[str]] = {

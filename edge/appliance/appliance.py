@@ -282,7 +282,7 @@ class Appliance:
         self._parts.push_async_callback(end)
 
     async def _restore_learning(self) -> None:
-        """What earlier windows taught of costs and promises; a document that cannot be read is begun anew."""
+        """Take up the costs and promises; a document that cannot be read is begun anew."""
         runtime = self.runtime
         try:
             runtime.learning.restore(await asyncio.to_thread(self.store.get_settings, LEARNED_DOCUMENT))
@@ -296,7 +296,7 @@ class Appliance:
     # -- what parts need of the whole
 
     def _world(self, journal: Journal) -> World:
-        """What the outputs see of the appliance, and what they may do."""
+        """The outputs' view of the appliance, and their hands on it."""
 
         def snapshot() -> Snapshot:
             services, cameras = self.services, self.runtime.cameras.values()

@@ -1,4 +1,4 @@
-"""What is remembered of a camera beside its models, and must go when the camera, or its student, is another."""
+"""A camera's memory beside its models: it must go when the camera, or its student, is another."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ class Cameras:
         return await asyncio.to_thread(self._store.promote, added.id, _FIRST_MODEL, words)
 
     async def _baseline(self, camera: str) -> Baseline | None:
-        """What earlier windows taught of the download; a document that cannot be read is begun anew."""
+        """The download's record of earlier windows; a document that cannot be read is begun anew."""
         learned = await asyncio.to_thread(self._store.get_settings, f"baseline/{camera}")
         try:
             return None if learned is None else Baseline.from_json(learned)

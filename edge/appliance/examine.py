@@ -205,7 +205,7 @@ def _database(url: str, data_dir: Path) -> Check:
 
 
 def _learning(url: str, data_dir: Path) -> Check:
-    """What this box can learn, from what the appliance measured here last."""
+    """This box's learning budget, from the appliance's last measurements here."""
     found = _learned(url, data_dir)
     if found is None:
         said = "not measured yet: labels, trials and retrainings are timed in the first windows"

@@ -82,7 +82,7 @@ def explained(detail: WindowDetail, parts: OtherParts, usage: Sequence[ShareUsag
 
 
 def compared(number: int, asked: WindowPlan, record: PlanRecord, parts: OtherParts) -> Json:
-    """What another policy's plan for the same problem would have been, beside the one that was made: both as timelines,
+    """Another policy's plan for the same problem beside the one that was made: both as timelines,
     with each camera's predicted accuracy and the reasons in words."""
     problem, made = WindowProblem.from_json(record.problem), WindowPlan.from_json(record.plan)
     names = config_words({o.id: o.details for s in problem.streams for o in s.options})
@@ -259,7 +259,7 @@ def _in_force(p: _Planned, camera: str, first: bool) -> list[Step]:
 
 
 def _options(camera: str, detail: WindowDetail, own: Sequence[_Planned], names: Mapping[str, str]) -> list[Json]:
-    """What the micro-profiler estimated for the camera, the best gain first, and what became of each."""
+    """The micro-profiler's estimates for the camera, the best gain first, and the fate of each."""
     trained = {j.config for j in detail.jobs if j.camera == camera}
     scheduled = {
         g.streams[camera].retrain_config

@@ -96,7 +96,7 @@ class Keys:
         check_named(reference, before, self._settings.secret_references, path)
 
     def audit(self, limit: int, before: int | None) -> list[AuditAnswer]:
-        """Who changed what and from where, the newest first."""
+        """Changes with their author and address, the newest first."""
         return [
             AuditAnswer(
                 id=r.id,

@@ -73,7 +73,7 @@ def picture(data_dir: Path, camera: str, window: int, frame: int) -> bytes:
 
 
 def classes(data_dir: Path, camera: str, limit: int) -> list[Json]:
-    """What teacher and student saw per window, newest first; shape as `LabelledService.classes` without the start."""
+    """Objects of teacher and student per window, newest first; shape as `LabelledService.classes` without the start."""
     out: list[Json] = []
     for window in windows_newest_first(data_dir, camera, limit):
         frames = window.all_sampled

@@ -1,4 +1,4 @@
-"""What people who look now are told: pictures of watched cameras, and events as they happen. Nothing is kept for them.
+"""Live pages: pictures of watched cameras, and events as they happen. Nothing is kept for them.
 
 Everything here runs on the control process's event loop.
 """

@@ -1,4 +1,4 @@
-"""What `/metrics` is made from: counts since the appliance started, and one snapshot of everything at scrape time."""
+"""Metrics for `/metrics`: counts since the appliance started, and one snapshot of everything at scrape time."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Tally:
 
 
 def expected_accuracy(version: ModelVersion) -> float | None:
-    """What a model in force promised when it was promoted: its accuracy on held-out frames; None of a first model."""
+    """The promise of the model in force at its promotion: its accuracy on held-out frames; None of a first model."""
     value = version.scores.get("held_out")
     return None if value is None else float(value)
 

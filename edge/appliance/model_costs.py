@@ -1,4 +1,4 @@
-"""What an answer of a shipped teacher or student costs on this box: measured once, in a process of its own."""
+"""The cost of an answer of a shipped teacher or student on this box: measured once, in a process of its own."""
 
 from __future__ import annotations
 

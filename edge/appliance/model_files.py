@@ -1,4 +1,4 @@
-"""What transports may ask about model files of others: which are known, which are here, and what uses them."""
+"""The service of published model files: those known, those here, and their users."""
 
 from __future__ import annotations
 

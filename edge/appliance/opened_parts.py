@@ -18,7 +18,7 @@ T = TypeVar("T", bound=Closable)
 
 
 async def opened(parts: AsyncExitStack, opening: Callable[[], T]) -> T:
-    """What `opening` gives, from a thread; `parts` closes it in a thread.
+    """Open a part by `opening` in a thread; `parts` closes it in a thread.
 
     A cancel waits for the thread, so that what it opens is closed by `parts` too. Raises what `opening` raises.
     """

@@ -1,4 +1,4 @@
-"""What the outputs see of the appliance, and what they may do with it."""
+"""The outputs' view of the appliance, and their hands on it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from edge.core.journal_kinds import JournalKind
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What is told of the appliance each second: the service's overview as JSON; by camera what its model promised and
-    whether it is retrained."""
+    """The appliance's state as outputs read it each second: the service's overview as JSON; by camera what its model
+    promised and whether it is retrained."""
 
     overview: Json
     ready: bool
@@ -24,7 +24,7 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class World:
-    """What the outputs need of the appliance. `snapshot` None: there is nothing to tell now. `note(kind, camera, data)`
+    """The appliance as outputs see it. `snapshot` None: there is nothing to send now. `note(kind, camera, data)`
     journals; `set_retraining(camera, on, by)` raises MagpieError; `secret(reference, path)` blocks and raises
     InvalidValue; `may_name(reference, before, path)` raises InvalidValue for one that may not be named by REST."""
 

@@ -1,4 +1,4 @@
-"""What people together say is in each picture, from their answers."""
+"""Labels of pictures that people agree on, from their answers."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ _EDGE: Final = 0.01
 
 @dataclass
 class _Pictures:
-    """What pictures were asked of one object: how many, how good the best is, when the last was asked for, whether one
+    """The pictures asked for one object: how many, how good the best is, when the last was asked for, whether one
     came, and whether one is kept."""
 
     asked: int = 0

@@ -30,7 +30,7 @@ class BoxRetraining:
         )
 
     def learning(self) -> LearningAnswer:
-        """What this box can learn."""
+        """This box's learning budget."""
         runtime = self._runtime
         report = runtime.learning.report(runtime.window.settings, runtime.preparation.box())
         return read(LearningAnswer, report.to_json())

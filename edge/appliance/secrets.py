@@ -32,7 +32,7 @@ class NamedSecrets:
         return self._keys.audit(limit, before)
 
     def _users(self) -> list[tuple[str, Json]]:
-        """What has settings that may refer to a secret."""
+        """Settings that may refer to a secret."""
         kept = [(f"camera {c.id}", c.settings) for c in self._store.cameras()]
         outputs = self._store.get_settings("outputs") or self._site.model_dump(mode="json").get("outputs")
         return [*kept, ("outputs", outputs or {})]

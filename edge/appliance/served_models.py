@@ -95,7 +95,7 @@ class ServedModels:
             self.runtime = None
 
     def cameras_now(self) -> CamerasNow:
-        """What cameras have and need of the device."""
+        """The share of the device that cameras have and need."""
         runtime = self._cameras
         controller = runtime.controller
         window = controller.state.problem(self._clock.monotonic()) if controller.state.cameras else None

@@ -1,4 +1,4 @@
-"""What a start begins with: the site's file, and what was changed by REST since. Everything here blocks."""
+"""The settings that a start begins with: the site's file, and changes by REST since. Everything here blocks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _retraining(site: SiteSettings, store: Store) -> RetrainingSettings:
 
 
 def _serving(site: SiteSettings, store: Store) -> ServingSettings | None:
-    """What was changed by REST goes on; what the file says of a model that REST never named counts, too."""
+    """Changes by REST go on; the file counts for a model that REST never named."""
     serving = site.serving
     kept = store.get_settings("serving")
     if serving is None or kept is None:

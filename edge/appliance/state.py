@@ -63,7 +63,7 @@ class State:
         self._found: Discovery | None = None
 
     def health(self) -> BoxHealth:
-        """What is well, and why something is not."""
+        """Health, and the reasons where it is not good."""
         return read(BoxHealth, self._health())
 
     def _health(self) -> Json:
@@ -254,7 +254,7 @@ class State:
         return read(LogAnswer, found)
 
     def doctor(self) -> Doctor:
-        """What this machine can enforce, and why not more."""
+        """The limits that this machine can enforce, and the reasons for no more."""
         site = self._site
         # Port 0: ours is taken by ourselves, which is as it should be.
         return read(Doctor, examine(Path(site.data_dir), site.database(), site.web.host, 0, site.cores))

@@ -1,4 +1,4 @@
-"""What `StateService.system` tells: devices, shares, workers, disk, losses and versions, in words where people read
+"""The system's state: devices, shares, workers, disk, losses and versions, in words where people read
 them. Functions of what was looked up; only `memory` and `versions` look at the machine."""
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def losses(overview: Json, serving: Json | None, retention_failures: int, output
 
 
 def versions(magpie: str, schema: str | None, database: str) -> Json:
-    """What runs here."""
+    """The versions that run here."""
     found = {"magpie": magpie, "python": platform.python_version()}
     for package in _PACKAGES:
         try:

@@ -200,7 +200,7 @@ _ACTIONS: Final[dict[str, Callable[[argparse.Namespace, Catalogue, ModelsFolder]
 
 
 class _Shown:
-    """What happens, for people: troubles always, progress on a terminal only."""
+    """Events for people: troubles always, progress on a terminal only."""
 
     def __init__(self, clock: Clock, *, terminal: bool) -> None:
         self._clock, self._terminal = clock, terminal

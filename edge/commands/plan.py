@@ -157,7 +157,7 @@ def _replay(args: argparse.Namespace) -> int:
 
 @contextmanager
 def noise_to_stderr() -> Iterator[None]:
-    """What native code prints meanwhile goes to standard error: the solver has a line that nothing turns off, and
+    """Send native code's prints to standard error: the solver has a line that nothing turns off, and
     standard output is the plan."""
     sys.stdout.flush()
     kept = os.dup(1)

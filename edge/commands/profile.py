@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True)
 class _Where:
-    """What to measure, and on what."""
+    """The model to measure, and its device."""
 
     models: Path
     device: str

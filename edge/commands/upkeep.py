@@ -1,4 +1,4 @@
-"""What `magpie backup` and `magpie restore` share: where the data is."""
+"""The place of the data, for `magpie backup` and `magpie restore`."""
 
 from __future__ import annotations
 

@@ -194,7 +194,7 @@ _ACTIONS: Final[dict[str, Callable[[Records, argparse.Namespace], None]]] = {
 
 
 def _by() -> str:
-    """Who the audit names: the account that typed the command."""
+    """The name for the audit: the account that typed the command."""
     try:
         return f"command line ({getpass.getuser()})"
     except (KeyError, OSError):  # an account without a name

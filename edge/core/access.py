@@ -1,4 +1,4 @@
-"""Who asks, and what they may: roles, the cameras that somebody may see, and what names and passwords must be.
+"""Principals and their rights: roles, the cameras that somebody may see, and what names and passwords must be.
 
 Everything here is a value or a function of values; where users come from is edge.access, who checks is web.auth.
 """
@@ -54,8 +54,8 @@ def at_least(role: Role, least: Role) -> bool:
 
 @dataclass(frozen=True)
 class Principal:
-    """Who asks: `cameras` None means all of them. `id` names the session or token, `expires_utc_s` its end if any.
-    `must_change`: somebody else chose the password that this session began with."""
+    """The author of a request: `cameras` None means all of them. `id` names the session or token, `expires_utc_s` its
+    end if any. `must_change`: somebody else chose the password that this session began with."""
 
     name: str
     role: Role
@@ -101,7 +101,7 @@ def allows(principal: Principal | None, least: Role | None, every_camera: bool =
 def narrowed(
     role: Role, cameras: frozenset[str] | None, to_role: Role, to_cameras: frozenset[str] | None
 ) -> tuple[Role, frozenset[str] | None]:
-    """What is left of a user's rights in a token made for less: never more than either."""
+    """A user's rights in a token made for less: never more than either."""
     least = ROLES[min(ROLES.index(role), ROLES.index(to_role))]
     if cameras is None or to_cameras is None:
         return least, to_cameras if cameras is None else cameras
@@ -129,7 +129,7 @@ def user_name(path: str, given: object) -> str:
 
 
 def label(path: str, given: object) -> str:
-    """What a token is called. Raises InvalidValue."""
+    """A token's name. Raises InvalidValue."""
     if not isinstance(given, str) or not 1 <= len(given.strip()) <= 100:
         raise InvalidValue(path, given, "1 to 100 characters of one line")
     plain_text(path, given.strip())

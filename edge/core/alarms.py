@@ -78,7 +78,7 @@ class Rule:
 
     @property
     def words(self) -> str:
-        """What people call it."""
+        """The name for people."""
         return self.name or self.id
 
 

@@ -281,6 +281,6 @@ class Application:
 
     @property
     def metadata(self) -> ModelMetadata:
-        """What a client may know of it."""
+        """The description for clients."""
         outputs = tuple(o.spec for o in self.outputs)
         return ModelMetadata(self.name, (self.version,), PLATFORM, self.inputs, outputs)

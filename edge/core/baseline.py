@@ -65,7 +65,7 @@ class ScoreCounts:
 
 @dataclass(frozen=True)
 class Baseline:
-    """What is known of the download on one camera: looking at the whole picture, and at `region`."""
+    """The download's record on one camera: looking at the whole picture, and at `region`."""
 
     whole: ScoreCounts = ScoreCounts()
     part: ScoreCounts = ScoreCounts()

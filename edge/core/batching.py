@@ -1,4 +1,4 @@
-"""What the serving front asks the batching rules: a model's queue, the executors that serve it, what to do next.
+"""Questions of the serving front to the batching rules: a model's queue, the executors that serve it, what to do next.
 
 Times are in seconds on one monotonic clock, sizes in rows (a row is one request's worth of data).
 """

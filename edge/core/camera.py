@@ -14,7 +14,7 @@ CAMERA_FAULTS: tuple[CameraFault, ...] = (
 
 @dataclass(frozen=True)
 class CameraStatus:
-    """What is known of a camera's stream now; counters run since the worker started.
+    """The state of a camera's stream now; counters run since the worker started.
 
     `frames_decoded` left the decoder; `frames_damaged` were flagged and not used; `frames_replaced` were overwritten in
     the latest-frame slot before the consumer took them (its own loss); `packets_dropped` were skipped to catch up;

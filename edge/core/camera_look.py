@@ -1,4 +1,4 @@
-"""What a camera sees, in numbers that need no labels: to tell which cameras look alike.
+"""A camera's look, in numbers that need no labels: to tell which cameras look alike.
 
 Features are of the detector that the cameras' students began as, left as published, so that looks of cameras with the
 same detector are comparable. Objects are those that it finds.
@@ -48,7 +48,7 @@ class CameraLook:
         checks.in_range("look.spread", len(self.spread), len(self.features), len(self.features))
 
     def after(self, later: CameraLook) -> CameraLook:
-        """What is known once the camera was looked at again: half of it is the later look. Another detector's features
+        """The look after another one: half of it is the later look. Another detector's features
         cannot be mixed with: the later look alone."""
         if later.detector != self.detector or len(later.features) != len(self.features):
             return later

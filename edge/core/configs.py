@@ -119,7 +119,7 @@ class InferenceConfig:
 
 @dataclass(frozen=True)
 class StudentSpec:
-    """What a student is: enough to build its network before weights are loaded.
+    """A student's description: enough to build its network before weights are loaded.
 
     `classes` are the camera's classes in order, background excluded. `input_size` is (height, width) in pixels of the
     whole picture (detection) or of one cut-out (classification). `width` scales the channels where the architecture
@@ -152,7 +152,7 @@ class StudentSpec:
 
     @property
     def name(self) -> str:
-        """What it is, for people: the published detector that it began as, or its architecture."""
+        """The name for people: the published detector that it began as, or its architecture."""
         return self.architecture if self.detector is None else self.detector.name
 
     def to_json(self) -> dict[str, Any]:

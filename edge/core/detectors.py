@@ -111,7 +111,7 @@ class OnnxSpec:
 
 @dataclass(frozen=True)
 class StudentDetector:
-    """What a student that began as a published detector must know of it, beside its weights.
+    """The description that a student of a published detector keeps of it, beside its weights.
 
     `offered` are the detector's own classes; `table` says for each of them which class of the camera it is (-1: none).
     `licence` is the SPDX identifier of its weights.

@@ -37,7 +37,7 @@ _DISAGREEMENTS: tuple[Verdict, ...] = ("missed", "extra", "class")
 
 
 def compare(task: Task, answer: Detections, labels: Detections) -> Comparison:
-    """What became of each answer and each label. Counted as accuracy counts: "right" is right there, too."""
+    """The verdict on each answer and each label. Counted as accuracy counts: "right" is right there, too."""
     return _detection(answer, labels) if task == "detection" else _classification(answer, labels)
 
 

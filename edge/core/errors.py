@@ -67,7 +67,7 @@ class NotLoggedIn(MagpieError):
 
 
 class Forbidden(MagpieError):
-    """Who asks may not do this."""
+    """The right to do this is missing."""
 
     code = "forbidden"
 

@@ -53,8 +53,8 @@ class CameraLeft(Event):
 
 @dataclass(frozen=True)
 class WindowSettings:
-    """What the controller plans a window by: its length, the accuracy floor, the policy by name, whether models are
-    retrained, and the step of shares."""
+    """The settings that the controller plans a window by: its length, the accuracy floor, the policy by name, whether
+    models are retrained, and the step of shares."""
 
     window_s: float
     a_min: float | None

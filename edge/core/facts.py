@@ -1,4 +1,4 @@
-"""What the runtime did, told to alarms and counts by the code that did it. The journal tells it to people."""
+"""Facts of the runtime, for alarms and counts, sent by the code that acts. The journal is for people."""
 
 from __future__ import annotations
 

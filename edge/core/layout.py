@@ -1,4 +1,4 @@
-"""What the control process and the serving front tell each other: where each model is served now, and what came in."""
+"""Messages between the control process and the serving front: where each model is served, and its traffic."""
 
 from __future__ import annotations
 
@@ -198,7 +198,8 @@ class FrontListening:
 
 @dataclass(frozen=True)
 class FrontSpec:
-    """What the front process is started with. `expect` are the executors that may come; port 0 takes any free one.
+    """The settings that the front process starts with. `expect` are the executors that may come; port 0 takes any free
+    one.
 
     `max_queued_bytes` bounds the tensors of all requests that wait or run, and what each transport holds of requests
     that come in; `max_body_bytes` one request. `keys` is the file of the API tokens that clients need; empty: they need

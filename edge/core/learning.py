@@ -1,4 +1,4 @@
-"""What a box can learn: measured costs, the learning budget of a window, and how a plan's promise is corrected.
+"""Values of learning: measured costs, the learning budget of a window, and how a plan's promise is corrected.
 
 Work is in device seconds: seconds of the whole device (a CPU's cores together, or one GPU). Shares are parts of it.
 """
@@ -41,7 +41,7 @@ class Cost:
 
     @property
     def high(self) -> float:
-        """What to reckon with where being late is worse than being early."""
+        """The value to plan with where late is worse than early."""
         return self.value + self.spread
 
     def to_json(self) -> dict[str, Any]:
@@ -55,7 +55,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class LearningFacts:
-    """What past windows taught about this box and site; None: nothing yet.
+    """Lessons of past windows about this box and site; None: nothing yet.
 
     Device seconds: `label_s` of one label; `trial_s` of one trial of the micro-profiler; `setup_s` of what precedes a
     camera's trials (pictures read, held-out accuracy of the student); `visit_s` of one picture in one epoch of a
@@ -88,7 +88,7 @@ class LearningFacts:
 
 @dataclass(frozen=True)
 class BudgetProblem:
-    """What the learning budget is decided from.
+    """The facts that decide the learning budget.
 
     `capacity` devices are there for cameras, their retraining and labelling together; `inference` is what the cameras'
     inference needs of them at its best; `evaluation` is kept for measuring windows. `thread` is the most of a device
@@ -152,11 +152,12 @@ class BudgetProblem:
 
 @dataclass(frozen=True)
 class LearningBudget:
-    """What a window spends on learning. Per camera: `labels`, `trials` and `profiling_s` device seconds for them;
-    `golden_share` of the device labels as they come. `ready_s`: seconds after the boundary when labels and profiles
-    are expected; `retraining_s` device seconds per camera are left for retraining, enough for `retrainings` of all
-    cameras together. `value` is the accuracy [0, 1] that this is expected to bring per camera over the window. `known`
-    is False while the cost of a label is a guess. `late` says that no budget is ready in time: this is the least.
+    """The device time that a window spends on learning. Per camera: `labels`, `trials` and `profiling_s` device seconds
+    for them; `golden_share` of the device labels as they come. `ready_s`: seconds after the boundary when labels and
+    profiles are expected; `retraining_s` device seconds per camera are left for retraining, enough for `retrainings` of
+    all cameras together. `value` is the accuracy [0, 1] that this is expected to bring per camera over the window.
+    `known` is False while the cost of a label is a guess. `late` says that no budget is ready in time: this is the
+    least.
     """
 
     golden_share: float
@@ -195,7 +196,7 @@ class WindowChoice:
 
 @dataclass(frozen=True)
 class LearningReport:
-    """What a box can learn, for people and programs: the `budget` in force in windows of `window_s`, what the operator
+    """A box's learning, for people and programs: the `budget` in force in windows of `window_s`, what the operator
     fixed of it (by setting), the facts behind it, the window length that it would `choose`, how promises were kept
     (predicted - realised [0, 1] over `camera_windows`), and counts since the start."""
 
@@ -260,7 +261,7 @@ class Correction:
 
 @dataclass(frozen=True)
 class Promise:
-    """What stands behind a stream's numbers in a problem: the accuracy `measured` before any correction (that of the
+    """The grounds of a stream's numbers in a problem: the accuracy `measured` before any correction (that of the
     student that the window began with), and the `correction` that was applied."""
 
     measured: float

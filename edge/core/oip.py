@@ -88,7 +88,7 @@ class InferResponse:
 
 @dataclass(frozen=True)
 class ModelMetadata:
-    """What a client may know of a model before it asks."""
+    """A model's description for clients."""
 
     name: str
     versions: tuple[str, ...]
@@ -98,7 +98,7 @@ class ModelMetadata:
 
 
 class InferenceService(Protocol):
-    """What stands behind the protocol's transports. Errors: NotFound (no such model or version), InvalidValue (wrong
+    """The service behind the protocol's transports. Errors: NotFound (no such model or version), InvalidValue (wrong
     name, type, shape, size), DeadlineMissed (dropped: it could not be answered in time), Overloaded (queue full),
     Unavailable (not loaded, executor lost)."""
 

@@ -1,4 +1,4 @@
-"""What a recorded plan was made from beside its problem, so that it can be made again exactly."""
+"""The basis of a recorded plan beside its problem, so that it can be made again exactly."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from edge.core.window import WindowPlan, WindowProblem
 
 @dataclass(frozen=True)
 class PlanRequest:
-    """What a planner is asked: `policy` is to plan `problem`, where `current` has been in force for `age_s` seconds
+    """A question to a planner: `policy` is to plan `problem`, where `current` has been in force for `age_s` seconds
     (None: no plan is)."""
 
     policy: str
@@ -41,7 +41,7 @@ class PlanBasis:
         return PlanBasis(request.policy, caps, request.current, request.age_s, asked)
 
     def request(self, recorded: WindowProblem) -> PlanRequest:
-        """What the planner was asked; `recorded` is the problem beside the plan."""
+        """The question that the planner had; `recorded` is the problem beside the plan."""
         return PlanRequest(self.policy, self.asked or recorded, self.current, self.age_s)
 
     def to_json(self) -> dict[str, Any]:

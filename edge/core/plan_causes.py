@@ -49,7 +49,7 @@ _WHOLE: Final[Mapping[PlanCauseCode, str]] = {
 
 @dataclass(frozen=True)
 class PlanCause:
-    """What happened that a plan was made now, and to which camera (None: to none alone).
+    """The event that led to a plan, and its camera (None: of none alone).
 
     `gpu_seconds` is the work that a retraining costs by its progress ("work_corrected") or has done, where
     `expected_gpu_seconds` were expected ("progress_unexpected"). `promoted` says how a completed retraining ended.

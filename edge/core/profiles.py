@@ -1,4 +1,4 @@
-"""What the micro-profiler learns: cost and accuracy of retraining, and accuracy of inference by share."""
+"""Profiles of the micro-profiler: cost and accuracy of retraining, and accuracy of inference by share."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Utilisation:
 
 @dataclass(frozen=True)
 class DeviceTable:
-    """What was measured on one device.
+    """The measurements of one device.
 
     `latency_ms[model][share in percent][batch - 1]` solo latency; `utilisation[model][batch]` for some batches,
     linear between them; `interference` the coefficients c1..c5 of the linear model (gpu-lets, eq. 1: own L2, the

@@ -18,7 +18,7 @@ Role = Literal["inference", "retraining", "golden", "profiling"]
 
 @dataclass(frozen=True)
 class ShareCaps:
-    """What a share kind promises on one device, as its probe showed (never more)."""
+    """The promises of a share kind on one device, as its probe showed (never more)."""
 
     kind: ShareKind
     device: str  # "cpu" or a GPU / MIG UUID
@@ -68,7 +68,7 @@ class LaunchSpec:
 
 @dataclass(frozen=True)
 class Usage:
-    """What a worker really used since `attach` or the last reset: device seconds and the share that makes.
+    """A worker's use since `attach` or the last reset: device seconds and the share that makes.
 
     `asked` and `granted` are means over the period, weighted by time, so that resizes inside it count rightly.
     `given_share` is what the worker may have used: what it used plus what it was offered and left for want of work
@@ -106,7 +106,7 @@ class Partitioner(Protocol):
 
     @property
     def caps(self) -> ShareCaps:
-        """What the probe showed."""
+        """The promises that the probe showed."""
 
     def launch_spec(self, worker: str, role: Role, share: float) -> LaunchSpec:
         """How to start `worker`; call before the process exists. Raises ShareError if it cannot be granted."""
@@ -118,7 +118,7 @@ class Partitioner(Protocol):
         """Change the share of an attached worker."""
 
     def usage(self) -> tuple[Usage, ...]:
-        """What every worker attached in this period used (since the last `reset_usage`), ended ones too."""
+        """The use of every worker attached in this period (since the last `reset_usage`), ended ones too."""
 
     def reset_usage(self) -> None:
         """Start a new accounting period (a retraining window)."""

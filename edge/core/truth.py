@@ -123,7 +123,7 @@ class Marked:
 
 @dataclass(frozen=True)
 class Answer:
-    """What one person answered. `missed`: how many objects no box fits (of a "counted" verdict); `marked` may show
+    """One person's answer. `missed`: how many objects no box fits (of a "counted" verdict); `marked` may show
     them all or some. The latest answer of a person to a question is the one that counts."""
 
     question: Question
@@ -151,7 +151,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Agreed:
-    """What people together say to a question: a majority of the latest answer of each. A tie is "unsure".
+    """The people's joint answer to a question: a majority of the latest answer of each. A tie is "unsure".
 
     `people`: how many answered; `contradicted`: they do not all say the same.
     """

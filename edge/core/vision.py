@@ -1,4 +1,4 @@
-"""What is seen: frames, detections, and what the student answered."""
+"""Frames, detections, and the student's answers."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Detections:
 
 @dataclass(frozen=True)
 class Observation:
-    """What the student answered for one instant. `stale` marks a skipped frame answered by the last answer."""
+    """The student's answer for one instant. `stale` marks a skipped frame answered by the last answer."""
 
     camera: str
     frame_number: int

@@ -70,7 +70,7 @@ class Worker:
 
     @property
     def activity(self) -> Activity:
-        """What its share is for, as recorded and shown."""
+        """The activity that its share is for, as recorded and shown."""
         return _ACTIVITIES[self.kind]
 
 

@@ -32,7 +32,7 @@ PICTURE_SUFFIXES = (".jpg", ".jpeg", ".png")
 
 
 class _Drawing:
-    """What a scene camera shows at a stream time."""
+    """A scene camera's picture at a stream time."""
 
     def __init__(self, scene: Scene) -> None:
         self._scene = scene

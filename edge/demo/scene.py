@@ -313,7 +313,7 @@ class Scene:
         return found
 
     def _occupant(self, lane: int, slot: int, entered_s: float) -> tuple[int, Shape] | None:
-        """Who came in on a lane's slot: class index and shape, or None for an empty slot."""
+        """The occupant of a lane's slot: class index and shape, or None for an empty slot."""
         name = (lane, slot)
         if name in self._shapes:
             self._shapes.move_to_end(name)

@@ -19,7 +19,7 @@ CHARACTERS: Final[tuple[str, ...]] = ("highway", "junction", "residential", "bou
 
 @dataclass(frozen=True)
 class SceneSpec:
-    """What one demo camera looks at.
+    """The scene of one demo camera.
 
     `character` counts through `CHARACTERS` (4 is a highway again, with another `seed` another highway);
     `width`, `height` in pixels; `fps` in pictures per second, for whoever encodes the stream; `day_s` is the

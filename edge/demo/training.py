@@ -1,4 +1,4 @@
-"""What the training commands of the demo's weights share: samples of the scene, scores on held-out scenes, files.
+"""Common parts of the training commands for the demo's weights: samples of the scene, scores on held-out scenes, files.
 
 Scene seeds from `TRAIN_SEEDS` on are for training, from `HELD_OUT_SEEDS` on for the scores in the sidecars; a demo
 uses small seeds, so it shows neither.

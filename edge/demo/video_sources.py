@@ -1,4 +1,4 @@
-"""What a virtual camera shows: files, folders of stills, or pictures drawn live. All yield H.264 or H.265 access units.
+"""Sources of virtual cameras: files, folders of stills, or pictures drawn live. All yield H.264 or H.265 access units.
 
 An access unit is one coded picture. Sources are plain iterators in stream time; the RTSP server paces them.
 """
@@ -37,7 +37,7 @@ _FFMPEG_CODECS: dict[str, Codec] = {"h264": "h264", "hevc": "h265"}
 
 @dataclass(frozen=True)
 class VideoFormat:
-    """What a client must know before the first picture. `parameter_sets` are NAL units: (VPS,) SPS, PPS."""
+    """The stream's description for clients. `parameter_sets` are NAL units: (VPS,) SPS, PPS."""
 
     codec: Codec
     width: int

@@ -1,1 +1,2 @@
-"""What teachers and students share: how a published detector is described, fed and read. Imports edge.core only."""
+"""The common ground of teachers and students: how a published detector is described, fed and read. Imports edge.core
+only."""

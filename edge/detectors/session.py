@@ -175,7 +175,7 @@ def _class_count(values: dict[str, NDArray[Any]], output: OutputSpec) -> int:
 
 
 def gpu_providers() -> list[str]:
-    """What this onnxruntime can run on an NVIDIA GPU with, the fastest first; empty for the plain CPU build."""
+    """The providers of this onnxruntime for an NVIDIA GPU, the fastest first; empty for the plain CPU build."""
     available = onnxruntime.get_available_providers()
     return [p for p in ("TensorrtExecutionProvider", "CUDAExecutionProvider") if p in available]
 

@@ -38,7 +38,8 @@ def camera_shape(pixels: int, picture: tuple[int, int], step: int = STEP) -> tup
 
 
 def regroup(before: Sequence[int], after: Sequence[int], now: Sequence[int]) -> list[int]:
-    """What a `Reshape` from `before` to `after` makes of a tensor of shape `now` (another batch, height or width).
+    """The shape that a `Reshape` from `before` to `after` gives a tensor of shape `now` (another batch, height or
+    width).
 
     Sides are matched in the smallest runs of equal product; a run that did not change keeps its sides, and one that
     becomes a single side takes the product. Raises ValueError where that does not say how a changed run is divided.
@@ -144,7 +145,7 @@ class ResizableGraph:
         return bytes(out.SerializeToString())
 
     def settled(self) -> str:
-        """What was worked out so far, for the metadata of this graph with other weights (SHAPES_KEY)."""
+        """The shapes worked out so far, for the metadata of this graph with other weights (SHAPES_KEY)."""
         return json.dumps({f"{h}x{w}": shapes for (h, w), shapes in self._settled.items()})
 
     def _settle(self, size: tuple[int, int], picture_input: str) -> Settled:

@@ -94,7 +94,7 @@ class ProposalFinder:
         return boxes[order[: self._max]]
 
     def confirm(self, boxes: NDArray[np.float32], are_objects: NDArray[np.bool_], time_s: float) -> None:
-        """What the student said of the last picture's boxes: only objects are kept when they stop."""
+        """Take the student's answers to the last picture's boxes: only objects are kept when they stop."""
         kept = []
         previous = self._standing
         for box in boxes[are_objects]:

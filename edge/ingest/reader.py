@@ -310,7 +310,7 @@ class CameraReader:
             self._set_state("live", None, "")
 
     def _blocks(self, picture: Picture, now_s: float) -> NDArray[np.uint8] | None:
-        """What tells a frozen picture, for a few pictures per second; None for the others."""
+        """The block means that show a frozen picture, for a few pictures per second; None for the others."""
         if not self.source.detect_frozen or isinstance(picture, np.ndarray) or not self._frozen_watch.due(now_s):
             return None
         return block_means(picture)

@@ -1,4 +1,4 @@
-"""What a camera is, as configured: where its pictures come from and how long to wait for them."""
+"""A camera's source, as configured: where its pictures come from and how long to wait for them."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class CameraSource:
 
     @property
     def kind(self) -> Kind:
-        """What to open; a path that is a folder now is a folder of stills."""
+        """The kind to open; a path that is a folder now is a folder of stills."""
         if self.url.startswith(("rtsp://", "rtsps://")):
             return "rtsp"
         return "stills" if self.path.is_dir() else "file"

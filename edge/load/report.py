@@ -1,4 +1,4 @@
-"""What a run of the load tool found, as values, as JSON ("magpie-load/1") and as a table.
+"""The report of a load run, as values, as JSON ("magpie-load/1") and as a table.
 
 Latencies count from the instant at which a request was due, not from when the client got round to sending it
 (otherwise a slow server would hide its own queue); what the client itself lost is told apart.

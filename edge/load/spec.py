@@ -1,4 +1,4 @@
-"""What a run of the load tool asks: checked field by field; the same from a scenario file and the command line."""
+"""The specification of a load run: checked field by field; the same from a scenario file and the command line."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _CHUNK: Final = 1 << 20
 
 @dataclass(frozen=True)
 class Addition:
-    """What is to be added: a file, its name, its licence (an SPDX expression), whose it is, and the licence that the
+    """An addition: a file, its name, its licence (an SPDX expression), whose it is, and the licence that the
     operator accepts though Magpie refuses it ("": none). `by`: the account that asked. `replace`: another content of
     the same name goes."""
 

@@ -255,7 +255,8 @@ def _check_beginning(chunk: bytes) -> None:
 
 
 class _Part:
-    """What has come so far of a file, with where it came from. Raises StoreError, DiskFull (then the part is gone)."""
+    """The part of a file that has come so far, with its address. Raises StoreError, DiskFull (then the part is
+    gone)."""
 
     def __init__(self, folder: ModelsFolder, entry: CatalogueEntry) -> None:
         self._folder, self._entry = folder, entry

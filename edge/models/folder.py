@@ -41,7 +41,7 @@ _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 @dataclass(frozen=True)
 class Notice:
-    """What is kept beside a model file. `at` is when it came, UTC in ISO 8601."""
+    """The note beside a model file. `at` is when it came, UTC in ISO 8601."""
 
     name: str
     file: str
@@ -130,7 +130,7 @@ class ModelsFolder:
     # -- notices
 
     def notice(self, name: str) -> Notice | None:
-        """What is kept beside a file; None where there is nothing, or nothing that can be read."""
+        """The note beside a file; None where there is nothing, or nothing that can be read."""
         value = read_json(self.path / f"{name}.json")
         try:
             notice = Notice(**value)

@@ -1,4 +1,4 @@
-"""What a site's teacher and students still need: which files of which description, and the one command for them."""
+"""Files that a site's teacher and students still need, by description, and the one command for them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class RefusedFile:
 
 @dataclass(frozen=True)
 class Missing:
-    """What keeps descriptions from being used; false where nothing does. `undeclared`: files whose licence neither
+    """The obstacles to using descriptions; false where there are none. `undeclared`: files whose licence neither
     their description nor the catalogue nor a notice says; they are used, and named where the site is checked."""
 
     files: tuple[MissingFile, ...] = ()
@@ -92,7 +92,7 @@ class Missing:
 
 
 def missing_models(descriptions: Sequence[Path], environment: Mapping[str, str] | None = None) -> Missing:
-    """What the descriptions (YAML files of teachers and students) that a site names still need. Files whose hash is
+    """The files that a site's descriptions (YAML, teachers and students) still need. Files whose hash is
     stated are read.
 
     Raises:

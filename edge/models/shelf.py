@@ -1,4 +1,4 @@
-"""What is known and what is here, joined: for `magpie models list` and `check`, and for the page."""
+"""Known files and files that are here, joined: for `magpie models list` and `check`, and for the page."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def known_descriptions(
 
 
 def entries_of(description: Path, catalogue: Catalogue, environment: Mapping[str, str]) -> tuple[CatalogueEntry, ...]:
-    """What a description needs of the catalogue. Raises InvalidValue."""
+    """The entries of the catalogue that a description needs. Raises InvalidValue."""
     found: list[CatalogueEntry | None] = []
     for named in named_files(description, environment):
         if named.torchvision:

@@ -1,1 +1,1 @@
-"""What leaves the appliance: an outbox in the database, MQTT with Home Assistant discovery, webhooks."""
+"""Outputs of the appliance: an outbox in the database, MQTT with Home Assistant discovery, webhooks."""

@@ -137,8 +137,8 @@ class RetryPace:
 
 @dataclass(frozen=True)
 class DeliveryVerdict:
-    """What an answer means. "delivered"; "refused": never try this message again; "later": try it again, its camera's
-    later ones wait; "away": the receiver is not there, everything waits."""
+    """The meaning of an answer. "delivered"; "refused": never try this message again; "later": try it again, its
+    camera's later ones wait; "away": the receiver is not there, everything waits."""
 
     outcome: Literal["delivered", "refused", "later", "away"]
     reason: str = ""
@@ -147,7 +147,7 @@ class DeliveryVerdict:
 
 @dataclass
 class DestinationCounts:
-    """What became of one destination's messages since the start; `waiting` and `bytes` now. `lost` by cause: "limit"
+    """One destination's counts since the start; `waiting` and `bytes` now. `lost` by cause: "limit"
     (too many or too large together), "age", "memory" (the database was away), "refused" (could not be kept)."""
 
     waiting: int = 0
@@ -186,7 +186,7 @@ def surplus(oldest: Sequence[int], messages: int, total: int, limits: QueueLimit
 
 
 def judge(status: int, retry_after: str | None, now_utc_s: float) -> DeliveryVerdict:
-    """What a receiver's HTTP status means for the message that it answers. See docs/outputs.md."""
+    """The meaning of a receiver's HTTP status for the message that it answers. See docs/outputs.md."""
     pause = retry_after_s(retry_after, now_utc_s)
     reason = f"the receiver answered {status}"
     if 200 <= status < 300:

@@ -37,7 +37,7 @@ _POISON = 5
 
 @dataclass(frozen=True)
 class MqttOptions:
-    """What the sender needs to know beside the broker. `birth`: (topic, payload) on which everything retained is
+    """The sender's settings beside the broker. `birth`: (topic, payload) on which everything retained is
     published again, as Home Assistant asks for it; None without discovery."""
 
     broker: Broker
@@ -133,7 +133,7 @@ class MqttSender:
         await link.settle([link.publish(self.options.topics.available, b"online", retain=True)])
 
     async def _send(self, link: Link) -> None:
-        """What there is to send; then wait for more."""
+        """Send all messages that wait; then wait for more."""
         self._wake.clear()
         if link.lost.done():
             raise Unavailable(link.lost.result())
@@ -173,7 +173,7 @@ class MqttSender:
     async def _take_out(
         self, waiting: Sequence[WaitingMessage], acks: Sequence[tuple[int, Sequence[asyncio.Future[None]]]]
     ) -> None:
-        """What is acknowledged leaves the outbox; up to the first gap, as what comes after it is sent again."""
+        """Take acknowledged messages out of the outbox, up to the first gap: those after it are sent again."""
         done = {number for number, each in acks if all(ack.done() for ack in each)}
         until_gap = itertools.takewhile(lambda number: number in done, (m.id for m in waiting))
         await self._outbox.delivered(MQTT, list(until_gap))

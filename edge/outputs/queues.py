@@ -1,4 +1,4 @@
-"""What is known of each destination's queue beside its messages: limits, counters, and whether there may be news."""
+"""Each destination's queue beside its messages: limits, counters, and whether there may be news."""
 
 from __future__ import annotations
 

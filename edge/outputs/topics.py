@@ -71,14 +71,14 @@ class Topics:
 
 
 def switch(payload: bytes) -> bool | None:
-    """What a switch is asked for: ON, OFF; None for anything else."""
+    """The state asked of a switch: ON, OFF; None for anything else."""
     return {b"ON": True, b"OFF": False}.get(payload)
 
 
 def states(topics: Topics, overview: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[str, str]:
-    """What is retained, by topic. `overview` is the service's. `facts`: {"ready": bool, "reasons": [codes], "version",
-    "expected": {camera: accuracy promised or None}, "retraining": {camera: bool}, "alarms": {(camera or None, kind)}}.
-    What is not known (an accuracy before the first measured window) is not there."""
+    """The retained messages, by topic. `overview` is the service's. `facts`: {"ready": bool, "reasons": [codes],
+    "version", "expected": {camera: accuracy promised or None}, "retraining": {camera: bool}, "alarms": {(camera or
+    None, kind)}}. What is not known (an accuracy before the first measured window) is not there."""
     cameras = overview["cameras"]
     window = overview["window"]
     out = {

@@ -101,11 +101,11 @@ class ExemplarMemory:
             raise StoreError(f"the exemplar memory {root} cannot be used ({error.strerror})") from error
 
     def frames(self) -> tuple[LabelledFrame, ...]:
-        """What is kept, oldest window first."""
+        """The kept frames, oldest window first."""
         return tuple(e.frame for e in self._kept)
 
     def exemplars(self) -> tuple[Exemplar, ...]:
-        """What is kept, with class and rank."""
+        """The kept exemplars, with class and rank."""
         return tuple(self._kept)
 
     def update(self, frames: Sequence[LabelledFrame], features: NDArray[np.floating[Any]]) -> tuple[LabelledFrame, ...]:

@@ -1,4 +1,4 @@
-"""What a closed window leaves on disk: the recorder's pictures and, beside them, a manifest with answers and labels.
+"""A closed window's files: the recorder's pictures and, beside them, a manifest with answers and labels.
 
 `data` is the appliance's data folder: pictures are in data/pictures (edge.recording.recorder), manifests in
 data/windows/CAMERA/NUMBER.json. The recorder drops pictures by its own limits; a manifest stays until retention ends.

@@ -41,7 +41,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 @dataclass(frozen=True)
 class RecorderStatus:
-    """What the recorder does and lost. Counters run since it was made; `bytes` and `frames` are what is on disk.
+    """The recorder's work and losses. Counters run since it was made; `bytes` and `frames` are what is on disk.
 
     `lost` by reason: "disk_full", "write_failed", "encode_failed", "gap" (no frame came in a stratum), "max_frames",
     "max_bytes", "damaged_on_disk" (found after a crash).
@@ -190,7 +190,7 @@ class Recorder:
         return self.frames(window)
 
     def frames(self, window: int) -> tuple[SampledFrame, ...]:
-        """What is kept of a window so far, in time order."""
+        """The kept frames of a window so far, in time order."""
         w = self._windows.get(window)
         return () if w is None else tuple(sorted(w.frames, key=lambda f: (f.utc_s, f.number)))
 

@@ -1,4 +1,4 @@
-"""What a camera's worker counts of its answers: how many, how old, how dear."""
+"""Counts of a camera's answers: how many, how old, how dear."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class AnswerCounts:
         return sum(now_s - t <= _RATE_S for t in self._times) / _RATE_S
 
     def mean_ms(self) -> float:
-        """What one of the latest answers costs with its conversion, in milliseconds."""
+        """The mean cost of a late answer with its conversion, in milliseconds."""
         return 1000 * sum(self._costs) / max(1, len(self._costs))
 
     def expect(self, wanted: float, now_s: float) -> None:

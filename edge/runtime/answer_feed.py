@@ -41,7 +41,7 @@ class AnswerFeed:
         return m.Answered(frame.number, frame.monotonic_s, frame.utc_s, found, look)
 
     def pictures(self, order: m.TakePictures) -> Iterator[m.Picture]:
-        """What is wanted of a frame that was told lately; empty pictures of one that is gone."""
+        """The pictures wanted of a lately answered frame; empty pictures of one that is gone."""
         frame = next((f for f in self._frames if f.number == order.number), None)
         for wanted in order.wanted:
             yield m.Picture(wanted.key, b"" if frame is None else _jpeg(frame.picture, wanted.crop))

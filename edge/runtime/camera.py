@@ -1,4 +1,4 @@
-"""What the runtime knows of one camera: settings, state, model in force, and its part of the running window."""
+"""One camera's state in the runtime: settings, state, model in force, and its part of the running window."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def profile_from_points(points: tuple[InferencePoint, ...], name: str = "assumed
 
 @dataclass(frozen=True)
 class WindowAccuracy:
-    """What was right in the window that was measured last: the answers as they were given, the frozen student in
+    """The accuracies of the window that was measured last: the answers as they were given, the frozen student in
     shadow, and the download in shadow where the student began as one. None: not measured."""
 
     realised: Accuracy | None = None
@@ -88,7 +88,7 @@ class WindowAccuracy:
 
 @dataclass
 class Swaps:
-    """What the switches of a camera's student cost: longest time between answers of each, in seconds; frames."""
+    """The cost of switches of a camera's student: longest time between answers of each, in seconds; frames."""
 
     gaps_s: list[float] = field(default_factory=list)
     frames_lost: int = 0

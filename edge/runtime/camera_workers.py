@@ -254,7 +254,7 @@ class CameraWorkers:
 
 
 def start_accuracy(camera: CameraRuntime) -> float:
-    """What is known of the accuracy [0, 1] of a camera's version in force."""
+    """The known accuracy [0, 1] of a camera's version in force."""
     scores = camera.version.scores
     return min(1.0, max(0.0, scores.get("held_out", scores.get("accuracy", 0.5))))
 

@@ -1,4 +1,4 @@
-"""What the operator must know: kept for the page and /readyz, logged, and journaled."""
+"""Complaints for the operator: kept for the page and /readyz, logged, and journaled."""
 
 from __future__ import annotations
 

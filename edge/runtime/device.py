@@ -21,7 +21,7 @@ ENVIRONMENT = "MAGPIE_DEVICE"
 
 
 def device_environment(device: str) -> dict[str, str]:
-    """What a worker on `device` ("cpu" or a GPU's UUID) finds in its environment, set before CUDA is initialised."""
+    """The environment of a worker on `device` ("cpu" or a GPU's UUID), set before CUDA is initialised."""
     if device == "cpu":
         return {ENVIRONMENT: "cpu"}
     return {ENVIRONMENT: "cuda", "CUDA_VISIBLE_DEVICES": device}

@@ -38,7 +38,7 @@ class DeviceShares:
         return round(max(0.0, 1.0 - self._site.control_share - self.front - labels), 6)
 
     def camera_capacity(self) -> float:
-        """What is left to cameras and their retraining: `shared_capacity` less what served models hold."""
+        """The share left to cameras and their retraining: `shared_capacity` less the served models' shares."""
         # Cameras are planned for before labelling begins: with all that they will cost.
         labels = 0.0 if self._labelling() else self._labels()
         return round(max(0.05, self.shared_capacity() - labels - self.serving), 6)

@@ -28,7 +28,7 @@ class GoldenWorkerSpec:
 
 @dataclass(frozen=True)
 class TeacherOffer:
-    """What a checked teacher offers."""
+    """A checked teacher's offer."""
 
     name: str
     classes: tuple[str, ...]

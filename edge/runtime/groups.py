@@ -77,7 +77,7 @@ class Groups:
         return ev.CamerasAlike(self._r.clock.monotonic(), tuple(sorted(sets)), self.kept)
 
     def members(self, order: ev.StartRetraining) -> tuple[m.GroupMember, ...]:
-        """What the worker of a group's retraining needs of each other camera; one without labels is left out."""
+        """The data of each other camera for the worker of a group's retraining; one without labels is left out."""
         folder = Path(self._r.site.data_dir) / "jobs"
         found = []
         self._asked = {k: v for k, v in self._asked.items() if v.window >= order.window - 1}

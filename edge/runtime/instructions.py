@@ -1,4 +1,4 @@
-"""What the controller orders, carried out: timers, records, shares, profiles and retrainings."""
+"""The controller's orders, carried out: timers, records, shares, profiles and retrainings."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from edge.store.store import Store
 
 @dataclass(frozen=True)
 class Judged:
-    """What became of a candidate. `promoted`: another student than before is in force; `learned`: it is the new one.
+    """A candidate's fate. `promoted`: another student than before is in force; `learned`: it is the new one.
     `accuracy` is held-out, of the candidate or of what came into force."""
 
     promoted: bool

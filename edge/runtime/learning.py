@@ -1,4 +1,4 @@
-"""What the runtime knows of learning: measured costs, the budget in force, and what plans promised and kept.
+"""The runtime's knowledge of learning: measured costs, the budget in force, and what plans promised and kept.
 
 Decisions are those of `scheduler.learning`; this keeps their facts, asks them at every boundary, and hands the runtime
 numbers to act on. Touched on the control process's event loop only.
@@ -62,7 +62,7 @@ class _Planned:
 
 @dataclass(frozen=True)
 class BudgetBox:
-    """What the runtime tells of the box when a budget is decided (`BudgetProblem` has the words)."""
+    """The runtime's facts of the box for a budget (`BudgetProblem` has the words)."""
 
     capacity: float
     inference: float
@@ -303,7 +303,7 @@ class Learning:
         self._planned = {k: v for k, v in self._planned.items() if k[0] >= window - 2}
 
     def not_promised(self, camera: str, window: int) -> None:
-        """What a camera gains in a window was not in its plan: nothing is learned of promises from it."""
+        """Exclude the camera's window from promises: its gain was not in the plan."""
         self._planned.pop((window, camera), None)
         self._unpromised = {k for k in self._unpromised if k[0] >= window - 2} | {(window, camera)}
 

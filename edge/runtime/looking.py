@@ -1,4 +1,4 @@
-"""What the profiling worker does for looks: the download's features and answers on a few pictures of a camera."""
+"""The profiling worker's part in looks: the download's features and answers on a few pictures of a camera."""
 
 from __future__ import annotations
 

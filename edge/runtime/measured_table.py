@@ -23,7 +23,7 @@ _QUIET = 0.15
 
 @dataclass(frozen=True)
 class MeasuredModel:
-    """What was measured of one model, and the rows made of it."""
+    """The measurements of one model, and the rows made of them."""
 
     table_ms: Mapping[int, tuple[float, ...]]
     run_ms: Mapping[int, tuple[float, ...]]

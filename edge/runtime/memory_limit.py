@@ -37,7 +37,7 @@ def usable_bytes(groups: Path = Path("/sys/fs/cgroup")) -> int:
 
 
 def own_bytes(pid: int, proc: Path = Path("/proc")) -> int:
-    """What a process holds of memory for itself; 0 of one that is gone."""
+    """The memory that a process holds for itself; 0 of one that is gone."""
     try:
         fields = (proc / str(pid) / "statm").read_text().split()
         return (int(fields[1]) - int(fields[2])) * os.sysconf("SC_PAGE_SIZE")

@@ -1,4 +1,4 @@
-"""What the control process and its workers say to each other: frozen values; pictures encoded, models by path."""
+"""Messages between the control process and its workers: frozen values; pictures encoded, models by path."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ class Answered:
 
 @dataclass(frozen=True)
 class Picture:
-    """What TakePictures asked for; no bytes: the frame was gone already."""
+    """The picture that TakePictures asked for; no bytes: the frame was gone already."""
 
     key: str
     jpeg: bytes
@@ -443,7 +443,7 @@ class TrainingDropped:
 
 
 def camera_source(settings: CameraSettings, secrets: Path | None = None) -> CameraSource:
-    """What ingest needs of a camera's settings; `secrets` is the appliance's file of them. Raises InvalidValue."""
+    """The camera's settings as ingest takes them; `secrets` is the appliance's file of them. Raises InvalidValue."""
     return CameraSource(
         settings.id,
         settings.url,

@@ -29,7 +29,7 @@ class Preparation:
         self._r, self._note, self._write = runtime, note, write
 
     def box(self) -> BudgetBox:
-        """What the learning budget is decided from."""
+        """The facts that decide the learning budget."""
         r = self._r
         enabled = [c for c in r.cameras.values() if c.settings.enabled]
         capacity = max(0.05, 1.0 - r.site.control_share - r.shares.front - r.shares.serving)

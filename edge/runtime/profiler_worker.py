@@ -209,7 +209,7 @@ def _answers(
     look: InferenceConfig,
     score: float | None,
 ) -> list[Pair]:
-    """What another student would have answered at the same instants. Detection: fresh answers on the same pictures.
+    """The answers of another student at the same instants. Detection: fresh answers on the same pictures.
     Classification: the same cut-outs as were answered live, named by that student. A stale answer is
     met with the picture that it was about, so that both stand-ins are equally old."""
     pairs = []

@@ -1,4 +1,4 @@
-"""What becomes of a finished retraining: which student comes into force, and why, in words for the lineage."""
+"""The verdict on a finished retraining: the student that comes into force, with reasons for the lineage."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ class ServingRuntime:
         self._tasks.spawn(self.commands.carry_out(command), f"{command.action} {command.model}")
 
     def _front_more(self) -> float:
-        """What the front needs beyond its own share at the rates that are planned for."""
+        """The share that the front needs beyond its own at the rates that are planned for."""
         rate = sum(self.planner.view.held.values())
         return front_more(rate, self.front_share_per_rate, self.settings.front_share)
 
@@ -203,7 +203,7 @@ class ServingRuntime:
         }
 
     def reasons(self) -> list[dict[str, str]]:
-        """What `/readyz` tells."""
+        """The reasons for `/readyz`."""
         return reasons(self.models.offers, self.planner.view, self.front.up)
 
     @property
@@ -224,7 +224,7 @@ class ServingRuntime:
 
     @property
     def front_share_per_rate(self) -> float:
-        """What a request per second costs the front, as a share of the device: nothing where that is a GPU."""
+        """The front's cost of a request per second, as a share of the device: nothing where that is a GPU."""
         return front_share_per_rate(self._caps)
 
     @property

@@ -1,4 +1,4 @@
-"""What clients ask of the model repository through the front: its index, to load a model, to unload one."""
+"""Clients' commands to the model repository through the front: its index, to load a model, to unload one."""
 
 from __future__ import annotations
 

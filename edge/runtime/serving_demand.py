@@ -1,4 +1,4 @@
-"""What is asked of served models: what their files say, what the operator has set, what applications ask of them."""
+"""The demand on served models: from their files, the operator's settings, and applications."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ class ServingFront:
         self._supervisor.send(FRONT.name, layout)
 
     def _spec(self) -> FrontSpec:
-        """What the front is started with; when it is started again it listens where it listened before."""
+        """The front's settings; when it is started again it listens where it listened before."""
         s, listening = self._settings, self.listening
         tls = self._web.tls if s.tls else None
         return FrontSpec(
@@ -161,7 +161,7 @@ class ServingFront:
 
 
 def front_share_per_rate(caps: ShareCaps) -> float:
-    """What a request per second costs the front, as a share of the device: nothing where that is a GPU."""
+    """The front's cost of a request per second, as a share of the device: nothing where that is a GPU."""
     return FRONT_S_PER_REQUEST / caps.units if caps.device == "cpu" else 0.0
 
 

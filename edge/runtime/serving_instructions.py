@@ -1,4 +1,4 @@
-"""What the reorganiser orders, carried out: shares, executors, routes, and records of plans and versions."""
+"""The reorganiser's orders, carried out: shares, executors, routes, and records of plans and versions."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ STRESSOR = "stressor:"
 
 @dataclass(frozen=True)
 class Interference:
-    """What a table tells of models that run side by side: `utilisation` by model and batch, the `coefficients` of the
+    """A table's interference of models side by side: `utilisation` by model and batch, the `coefficients` of the
     interference model, `details` of the table that are replaced, and `notes` for people."""
 
     utilisation: Mapping[str, Mapping[int, Utilisation]]

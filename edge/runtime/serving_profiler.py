@@ -261,7 +261,8 @@ class ServingProfiler:
         return self._cost_ms(beside) / alone, self._cost_ms(pressed) / self._cost_ms(solo)
 
     def _cost_ms(self, runs: Runs) -> float:
-        """What neighbours make longer: CPU time on a CPU, the cycle on a GPU (its time does not show in the host's)."""
+        """The cost that neighbours raise: CPU time on a CPU, the cycle on a GPU (its time does not show in the
+        host's)."""
         return runs.mean_cpu_ms if self.caps.device == "cpu" else runs.mean_cycle_ms
 
     async def together(

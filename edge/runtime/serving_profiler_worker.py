@@ -30,7 +30,7 @@ _LINK_S = 5.0
 
 @dataclass(frozen=True)
 class Subject:
-    """What the worker runs: a model version, or else the stressor of that name."""
+    """The worker's subject: a model version, or else the stressor of that name."""
 
     version: ServedVersion | None = None
     stressor: str = ""

@@ -67,6 +67,6 @@ class ServingShares:
 
 
 def front_more(rate: float, share_per_rate: float, front_share: float) -> float:
-    """What the front needs of the device beyond `front_share` at `rate` requests per second, in steps of 1 %."""
+    """The share that the front needs beyond `front_share` at `rate` requests per second, in steps of 1 %."""
     more = rate * share_per_rate - front_share
     return math.ceil(100 * more - 1e-6) / 100 if more > 0 else 0.0

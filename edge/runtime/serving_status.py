@@ -1,4 +1,4 @@
-"""What the serving runtime tells of itself: the reorganiser's state for people, counts of requests, states in words."""
+"""The serving runtime's status: the reorganiser's state for people, counts of requests, states in words."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class View:
 
 
 def look(reorganiser: Reorganiser) -> View:
-    """What the reorganiser holds now."""
+    """The reorganiser's state now."""
     s, layout = reorganiser.state, reorganiser.routes.layout
     routed = {b.model for route in (layout.routes if layout else ()) for b in route.gpulet.models}
     models = {
@@ -82,7 +82,7 @@ class ServedCounts:
         self.turned_away = 0
 
     def add(self, report: TrafficReport) -> None:
-        """What the front has told."""
+        """Add a report of the front."""
         self.turned_away += report.turned_away
         for m in (*report.models, *report.applications):
             total = self.total(m.model)
@@ -91,7 +91,7 @@ class ServedCounts:
             self._recent.setdefault(m.model, deque(maxlen=_RECENT)).append(m)
 
     def lost(self, last: TrafficReport) -> int:
-        """What was open at the front's last report died with it: failed, as clients see it. Returns how many requests
+        """Count the open requests of the front's last report as failed: they died with it. Returns how many requests
         (one of an application counts once for each model that it had asked)."""
         for m in (*last.models, *last.applications):
             total = self.total(m.model)
@@ -210,7 +210,7 @@ def executors_status(
 
 
 def interference(table: DeviceTable | None, layout: Layout | None) -> dict[str, Any]:
-    """What is predicted of partitions that run side by side; `measured` False: the table knows of none."""
+    """The predicted interference of partitions side by side; `measured` False: the table knows of none."""
     if table is None or layout is None:
         return {"measured": False, "pairs": []}
     gpulets = {route.executor: route.gpulet for route in layout.routes}
@@ -219,7 +219,7 @@ def interference(table: DeviceTable | None, layout: Layout | None) -> dict[str, 
 
 
 def reasons(offers: Mapping[str, Offer], view: View, front_up: bool) -> list[dict[str, str]]:
-    """What `/readyz` tells."""
+    """The reasons for `/readyz`."""
     out = []
     if not front_up:
         out.append({"code": "serving_front", "message": "the serving front is starting or being started again"})

@@ -28,7 +28,7 @@ FIRST_PICTURES = 4
 
 @dataclass(frozen=True)
 class Hands:
-    """What siblings ask of the runtime. `put_in_force(camera, version, by, reason, scores)` records and switches;
+    """The runtime as siblings use it. `put_in_force(camera, version, by, reason, scores)` records and switches;
     `ask` calls the store in its thread and waits, `write` does not wait."""
 
     store: Store
@@ -55,7 +55,7 @@ class Siblings:
         self._asked: set[str] = set()
 
     def known(self, camera: str, look: dict[str, Any] | None) -> None:
-        """What an earlier run of the appliance had recorded of a camera's look."""
+        """Take up a camera's look of an earlier run."""
         if look is None:
             return
         try:

@@ -138,7 +138,7 @@ def run_once(name: str, main: Any, argument: Any) -> Any:
 
 
 def student_of(settings: CameraSettings, default: str) -> tuple[StudentSpec, OnnxSpec | None]:
-    """What a camera's student is, and the published detector that it begins as (None: one of our own architectures).
+    """A camera's student, and the published detector that it begins as (None: one of our own architectures).
 
     `default` is the site's student. Raises InvalidValue or LabelError if its description cannot be read, or the
     detector lacks one of the camera's classes.

@@ -112,7 +112,7 @@ class Supervisor:
         return [w.to_json() for w in sorted(self._workers.values(), key=lambda w: w.spec.name)]
 
     def known(self, name: str) -> Worker | None:
-        """What the worker of that name does, and for whom; None: none was started, or nothing is left of it."""
+        """The kind and camera of the worker of that name; None: none was started, or nothing is left of it."""
         return self._known.get(name)
 
     def has(self, name: str) -> bool:

@@ -114,7 +114,7 @@ class Versions:
             return None
 
     def switched(self, camera: str, result: m.Swapped | MagpieError) -> None:
-        """What the camera's worker says of a switch; one that nobody waits for is let be."""
+        """Take the camera worker's report of a switch; one that nobody waits for is ignored."""
         future = self._switching.get(camera)
         if future is None or future.done():
             return

@@ -1,4 +1,4 @@
-"""What is known of one worker: how it is to be run, its processes, and the replacement under way."""
+"""One worker's state: how it is to be run, its processes, and the replacement under way."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Replacement:
 
 @dataclass
 class WorkerState:
-    """What is known of one worker; read by /workers and the page."""
+    """The state of one worker; read by /workers and the page."""
 
     spec: WorkerSpec
     share: float

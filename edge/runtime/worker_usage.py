@@ -1,4 +1,4 @@
-"""What workers used of the device, one account per worker."""
+"""Workers' use of the device, one account per worker."""
 
 from __future__ import annotations
 

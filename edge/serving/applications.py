@@ -227,7 +227,7 @@ class ApplicationService:
         }
 
     def traffic(self) -> tuple[ModelTraffic, ...]:
-        """What happened to each application's requests since the last call; times are from end to end."""
+        """Counts of each application's requests since the last call; times are from end to end."""
         out = []
         for name, counts in list(self._counts.items()):
             before, now = self._reported.get(name, (0,) * 8), counts.ended

@@ -1,4 +1,4 @@
-"""What runs a model version: TorchScript, torch.export, ONNX, networks by name with safetensors, and `identity`.
+"""Backends of model versions: TorchScript, torch.export, ONNX, networks by name with safetensors, and `identity`.
 
 Model files are untrusted: no pickle is ever loaded (edge/serving/torch_files.py), ONNX Runtime gets no custom
 operators and keeps external data inside the version's folder, safetensors hold numbers only. See
@@ -44,8 +44,8 @@ class OutOfMemory(MagpieError):
 
 @dataclass(frozen=True)
 class MemoryEstimate:
-    """What a model needs. `weights_bytes` on the device; `peak_bytes` above them while a batch of `rows` ran (0: not
-    measured)."""
+    """A model's need of memory. `weights_bytes` on the device; `peak_bytes` above them while a batch of `rows` ran (0:
+    not measured)."""
 
     weights_bytes: int
     peak_bytes: int = 0

@@ -121,7 +121,7 @@ class Dispatcher:
         self._settle()
 
     def _move(self, served: Served) -> None:
-        """What waits for a version that leaves, and can be answered by its successor, waits for that."""
+        """Move requests of a version that leaves to its successor, where that can answer them."""
         target = self._routing.successor(served)
         if target is None:
             return

@@ -42,7 +42,7 @@ class Share(Protocol):
 
 @dataclass(frozen=True)
 class LoadedModels:
-    """What came of loading: models by `model/version`, and why others could not be loaded."""
+    """The result of loading: models by `model/version`, and why others could not be loaded."""
 
     models: Mapping[str, Model] = field(default_factory=dict)
     failed: Mapping[str, str] = field(default_factory=dict)

@@ -92,7 +92,7 @@ class Front:
             waiting.set_result(answer)
 
     def report(self) -> TrafficReport:
-        """What happened since the last report."""
+        """The counts since the last report."""
         now_s = self._clock()
         period_s, self._reported_s = now_s - self._reported_s, now_s
         return self._routing.traffic(now_s, period_s)

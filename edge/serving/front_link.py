@@ -47,7 +47,7 @@ class BatchInput:
 
 @dataclass(frozen=True, eq=False)
 class BatchDone:
-    """What came of a batch: output tensors of all its rows. They are views of the arena, valid until
+    """A batch's result: output tensors of all its rows. They are views of the arena, valid until
     `FrontLink.release(number)`."""
 
     number: int
@@ -56,7 +56,7 @@ class BatchDone:
 
 
 class LinkHandler(Protocol):
-    """Who acts on what an executor says. Called on the event loop; must not block."""
+    """The handler of an executor's messages. Called on the event loop; must not block."""
 
     def batch_done(self, link: FrontLink, done: BatchDone) -> None:
         """A batch is computed; call `link.release(done.number)` when its outputs are no longer needed."""

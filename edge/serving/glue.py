@@ -1,4 +1,4 @@
-"""What happens between the stages of an application: operations on pictures, with numpy and OpenCV only.
+"""Operations between the stages of an application: work on pictures, with numpy and OpenCV only.
 
 Pictures are (rows, height, width, channels), channels being R, G, B or one of luminance.
 """

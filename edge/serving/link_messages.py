@@ -1,4 +1,4 @@
-"""What the serving front and its executors say to each other: messages, their schema, and the frames they travel in.
+"""Messages between the serving front and its executors: values, their schema, and the frames they travel in.
 
 A frame is a length (4 bytes, little-endian) and a JSON object. Nothing is ever unpickled and every number is checked,
 because an executor runs models that nobody vouches for: what it sends can end its own link, and nothing else.

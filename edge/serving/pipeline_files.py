@@ -121,7 +121,8 @@ class OperationFile(_Part):
 
 
 class FeedFile(_Part):
-    """What an input of a stage's model gets: `from` and what to `do` with it; a plain name passes the value through."""
+    """The feed of an input of a stage's model: `from` and what to `do` with it; a plain name passes the value
+    through."""
 
     model_config = ConfigDict(populate_by_name=True)
 

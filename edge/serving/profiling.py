@@ -1,4 +1,4 @@
-"""What a batch of a model costs under a share: repeated runs in one process, and the table completed between them.
+"""The cost of a batch of a model under a share: repeated runs in one process, and the table completed between them.
 
 Measured is what the serving planner reckons with (`DeviceTable.latency_ms`): the part of a duty cycle that one batch
 takes in steady use of its share. Where a share is kept by pacing (a token bucket: a batch runs at full speed, then the
@@ -88,7 +88,7 @@ class Runs:
         return float(np.median(self.run_ms))
 
     def latency_ms(self, quantile: float = 0.95) -> float:
-        """What one batch takes of a duty cycle: the larger of two high quantiles, of the batch itself and of the cycle.
+        """One batch's part of a duty cycle: the larger of two high quantiles, of the batch itself and of the cycle.
 
         A paced share evens out EVEN_S: cycles count as means over so many of them as fill that time.
         """

@@ -118,7 +118,7 @@ class RoutingTable:
         return gone, drained
 
     def traffic(self, now_s: float, period_s: float) -> TrafficReport:
-        """What happened since the last call, which was `period_s` ago."""
+        """The traffic since the last call, which was `period_s` ago."""
         queued: dict[str, int] = {}
         for served in self.served.values():
             waiting = sum(1 for r in served.queue.waiting if not r.stages.begun_s)

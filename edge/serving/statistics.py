@@ -1,4 +1,4 @@
-"""What is counted at the front: every request once, every batch once.
+"""Counts at the front: every request once, every batch once.
 
 Two views of it: the protocol's statistics (cumulative, per version, nanoseconds) and the traffic report to the control
 process (per period, per model).
@@ -141,7 +141,7 @@ class ModelCounts:
         self._seen += 1
 
     def period(self, queued: int) -> ModelTraffic:
-        """What happened since the last call; of the open requests `queued` have begun in no batch."""
+        """The counts since the last call; of the open requests `queued` have begun in no batch."""
         before = self._told
         self._told = ModelTraffic(
             self.model,
@@ -189,7 +189,7 @@ class ExecutorCounts:
         counts[3] += waited_s
 
     def period(self, executor: str, connected: bool) -> ExecutorTraffic:
-        """What happened since the last call."""
+        """The counts since the last call."""
         models = tuple(BatchTraffic(m, int(c[0]), int(c[1]), c[2], c[3]) for m, c in self._models.items())
         requests, self.requests, self._models = self.requests, 0, {}
         batches, busy_s = sum(m.batches for m in models), sum(m.busy_s for m in models)

@@ -96,7 +96,7 @@ _HOW = "save it by torch.export.save or torch.jit.save, or its weights as safete
 
 
 def first_line(error: BaseException) -> str:
-    """What an exception says, in one line of bounded length."""
+    """An exception's message, in one line of bounded length."""
     text = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
     return text.strip()[:300]
 

@@ -1,4 +1,4 @@
-"""What is asked of admission: would this camera or model fit?"""
+"""Questions to admission: would this camera or model fit?"""
 
 from __future__ import annotations
 

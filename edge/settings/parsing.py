@@ -50,7 +50,7 @@ _PATTERNS: Mapping[str, str] = MappingProxyType(
 
 
 def _allowed(kind: str, message: str, context: Mapping[str, Any]) -> str:
-    """What may come, in words, of one of pydantic's errors."""
+    """The allowed values, in words, of one of pydantic's errors."""
     if kind == "string_pattern_mismatch":
         return _PATTERNS.get(context["pattern"], f"text that matches {context['pattern']}")
     for end, words, key in (("too_short", "at least", "min_length"), ("too_long", "at most", "max_length")):

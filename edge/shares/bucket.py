@@ -45,7 +45,7 @@ _IDLE, _BUSY, _WAITING = 0.0, 1.0, 2.0
 
 @dataclass(frozen=True)
 class Counters:
-    """What a worker's bucket has counted since the file was made (all times in seconds, device time where said)."""
+    """The counts of a worker's bucket since the file was made (all times in seconds, device time where said)."""
 
     used_s: float  # device time
     waited_s: float  # wall time spent waiting for tokens

@@ -95,7 +95,7 @@ class GroupUsage:
 
 @dataclass(frozen=True)
 class Swept:
-    """What was found of appliances that are gone: groups removed, and processes that still live in others."""
+    """Remains of appliances that are gone: groups removed, and processes that still live in others."""
 
     removed: int
     orphans: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""What cooperation needs: a folder of bucket files per appliance, and the CPU time of worker processes."""
+"""Means of cooperation: a folder of bucket files per appliance, and the CPU time of worker processes."""
 
 from __future__ import annotations
 

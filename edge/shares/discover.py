@@ -51,7 +51,7 @@ class DeviceInfo:
 
 @dataclass(frozen=True)
 class Discovery:
-    """What was found, and what could not be looked at (in words)."""
+    """The share kinds found, and the kinds that could not be tried (in words)."""
 
     devices: tuple[DeviceInfo, ...]
     notes: tuple[str, ...] = ()

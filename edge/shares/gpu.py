@@ -138,7 +138,7 @@ class GpuCoop:
         return granted
 
     def _scale(self, worker: str) -> float:
-        """What part of the device one second of the worker's device time stands for."""
+        """The part of the device that one second of the worker's device time stands for."""
         return 1.0
 
     # -- shared

@@ -1,4 +1,4 @@
-"""What a GPU really does, found out in a process of its own: `python -m edge.shares.gpu_probe`.
+"""A GPU's real behaviour, measured in a process of its own: `python -m edge.shares.gpu_probe`.
 
 The control process must never initialise CUDA (its forkserver's children could not use it then). The probe runs
 under the environment that workers would get, and prints one JSON object: SMs seen, and whether a kernel on a quarter

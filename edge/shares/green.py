@@ -175,7 +175,7 @@ class GreenLadder:
 
     @property
     def rung(self) -> Rung | None:
-        """What the last batch ran on; None: the whole of what MPS lets this process use."""
+        """The rung that the last batch ran on; None: the whole of what MPS lets this process use."""
         return self._active
 
     def stream(self) -> Any | None:

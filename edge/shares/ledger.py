@@ -1,4 +1,4 @@
-"""Who was given how much, for how long: the accounting that every share kind has in common."""
+"""Shares given and their times: the accounting that every share kind has in common."""
 
 from __future__ import annotations
 

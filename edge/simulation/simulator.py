@@ -405,7 +405,7 @@ class Simulator:
         return _clip(record.start_accuracy + live - record.start_live)
 
     def _shift(self, record: RecordedWindow, start: float, end: float) -> float:
-        """What a retraining recorded to end at `end` ends higher from `start` than from the recorded start."""
+        """The rise in end accuracy of a retraining recorded to end at `end` when it begins at `start`."""
         difference = start - record.start_accuracy
         if abs(difference) <= 1e-9:
             return 0.0

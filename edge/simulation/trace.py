@@ -23,7 +23,7 @@ TRACE_FORMAT = "magpie-trace/1"
 
 @dataclass(frozen=True)
 class RecordedOutcome:
-    """What one retraining gave: `accuracy` on the held-out data it was gated with, `gpu_seconds` of work, and `live`,
+    """One retraining's outcome: `accuracy` on the held-out data it was gated with, `gpu_seconds` of work, and `live`,
     its accuracy on the data of the window it was made in and of later ones, by window number, where measured."""
 
     accuracy: float

@@ -53,7 +53,8 @@ class ObjectRecord:
 
 @dataclass(frozen=True)
 class AlarmRetention:
-    """What went; `failures` are pictures that could not be deleted, in words: they are tried again next time."""
+    """The deleted records; `failures` are pictures that could not be deleted, in words: they are tried again next
+    time."""
 
     alarms: int
     objects: int
@@ -133,7 +134,7 @@ class AlarmsPart(Part):
 
     @retried
     def acknowledge_alarm(self, number: int, by: str) -> Alarm:
-        """Who has seen it first, and when; a second time changes nothing. Raises NotFound."""
+        """Record the first person who saw it, with the time; a second time changes nothing. Raises NotFound."""
         now = self._clock.utc()
         with self.database.write() as c:
             new = (_a.id == number) & _a.acknowledged_utc_s.is_(None)

@@ -104,7 +104,7 @@ def _row(event: NewEvent) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class JournalStats:
-    """What became of events given to a buffer; `failing_since_utc_s` is None while the journal can be written."""
+    """The fate of events given to a buffer; `failing_since_utc_s` is None while the journal can be written."""
 
     waiting: int
     written: int

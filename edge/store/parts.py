@@ -1,4 +1,4 @@
-"""What the parts of the store share: the database, the clock, and checks of documents."""
+"""Common ground of the store's parts: the database, the clock, and checks of documents."""
 
 from __future__ import annotations
 

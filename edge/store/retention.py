@@ -1,4 +1,4 @@
-"""What may go when: by age and by bytes. Nothing that a rollback or the comparison with the frozen model needs goes.
+"""Retention by age and by bytes. Nothing that a rollback or the comparison with the frozen model needs goes.
 
 Protected are, of every camera, the promoted version, pinned versions, the parents of both, the first version (the
 frozen student) and versions in the making (candidates younger than a day).
@@ -46,7 +46,7 @@ class RetentionLimits:
 
 @dataclass(frozen=True)
 class RetentionReport:
-    """What went. `bytes_over` is what is still above `max_bytes` and may not go; `failures` are in words."""
+    """The deleted records. `bytes_over` is what is still above `max_bytes` and may not go; `failures` are in words."""
 
     events: int
     windows: int

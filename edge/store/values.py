@@ -1,4 +1,4 @@
-"""What the store gives back: frozen records. `to_json()` of each is fit for REST and files.
+"""The store's answers: frozen records. `to_json()` of each is fit for REST and files.
 
 Times are UTC epoch seconds unless the name says otherwise; accuracies are fractions [0, 1]; shares are in devices.
 """
@@ -67,7 +67,7 @@ class CameraRecord(_Record):
 
 @dataclass(frozen=True)
 class CameraWindow(_Record):
-    """What became of one camera in one window.
+    """One camera's result in one window.
 
     `realised` and `frozen` are documents of edge.core.labels.Accuracy: of the answers really given, and of the frozen
     student in shadow on the same labelled frames. `losses` counts what was lost, by name. `manifest` is the path of
@@ -114,7 +114,7 @@ class PlanRecord(_Record):
 
 @dataclass(frozen=True)
 class ProfileRecord(_Record):
-    """What the micro-profiler said of one configuration (document of edge.core.profiles.RetrainingProfile)."""
+    """The micro-profiler's estimate of one configuration (document of edge.core.profiles.RetrainingProfile)."""
 
     id: int
     window: int
@@ -250,7 +250,7 @@ class NewEvent:
 
 @dataclass(frozen=True)
 class Recovery(_Record):
-    """What a start found after whatever ended the last run.
+    """The findings of a start after the last run's end.
 
     `promoted` is the model in force by camera, each with an intact blob. `rolled_back` are promoted versions whose blob
     was damaged or gone and that gave way to an earlier one; `lost` are cameras with no intact version left.

@@ -1,4 +1,4 @@
-"""What a published detector is trained with: its answers decoded with gradients, and a loss on the decoded answers.
+"""The training loss of a published detector: its answers decoded with gradients, and a loss on the decoded answers.
 
 The same loss serves every layout, since it sees boxes and class scores only. Matching: SimOTA (Ge et al. 2021, YOLOX,
 section 2.2). Scores: quality focal loss (Li et al. 2020, Generalized Focal Loss, equation 5). Boxes: GIoU (Rezatofighi

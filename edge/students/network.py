@@ -1,4 +1,4 @@
-"""What all student networks share: three parts that can be trained, or frozen and their activations kept."""
+"""The common form of student networks: three parts that can be trained, or frozen and their activations kept."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ class Student:
     def name(
         self, picture: NDArray[np.uint8], boxes: NDArray[np.float32], resolution: float = 1.0
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """What is in each of `boxes` (N, 4) of one picture: classes (N,) and scores (N,).
+        """Names for each of `boxes` (N, 4) of one picture: classes (N,) and scores (N,).
 
         Class `background` (one past the last class) means that no object of the camera's classes is there.
         Raises InvalidValue if the student is not a classifier.

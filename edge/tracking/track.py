@@ -65,7 +65,7 @@ class ScoredBox:
 
 @dataclass(frozen=True)
 class Track:
-    """What is known of what may be an object; `object` is its number once it was told of. `box` was seen last;
+    """A possible object; `object` is its number once it was announced. `box` was seen last;
     `sides` are smoothed; `anchor` is the box that it has not left since `anchor_s`."""
 
     began_s: float
@@ -134,7 +134,7 @@ class Track:
 
 
 def first_seen(answer: ScoredBox, seen: Seen, zones: Sequence[Zone]) -> Track:
-    """What may be a new object."""
+    """A possible new object."""
     ranked = _ranked(answer.votes)
     name = ranked[0][0]
     return Track(

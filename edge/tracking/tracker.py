@@ -31,7 +31,7 @@ _YOUNG = 1.5
 
 @dataclass(frozen=True)
 class TrackerState:
-    """What is known of one camera; `refused` counts objects that were too many at once to be followed."""
+    """The tracker's state of one camera; `refused` counts objects that were too many at once to be followed."""
 
     camera: str
     tracks: tuple[Track, ...] = ()

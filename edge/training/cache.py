@@ -122,7 +122,7 @@ class PrefixCache:
         return sum(a.nbytes for a in arrays)
 
     def activations(self, layers: Layers, indices: Sequence[int], variants: Sequence[int]) -> Activations:
-        """What the first trained part takes for these examples, float32 on the parent's device."""
+        """Inputs of the first trained part for these examples, float32 on the parent's device."""
         where = np.asarray(indices), np.asarray(variants)
         for variant in range(VARIANTS):
             mine = where[0][where[1] == variant]

@@ -18,7 +18,7 @@ from edge.training.retraining import Retraining
 
 
 class RunningRetraining(Protocol):
-    """What both kinds can do; see `Retraining`."""
+    """The common interface of both kinds; see `Retraining`."""
 
     total_steps: int
     resumed: bool

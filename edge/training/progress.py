@@ -1,4 +1,4 @@
-"""What every retraining tells of itself, and how it fails."""
+"""Progress and failures of every retraining."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ class PublishedExamples:
         return pairs
 
     def _answered_by(self, student: PublishedStudent) -> dict[Path, Detections]:
-        """What the student's weights answered so far; of other students the latest few are remembered."""
+        """Answers of the student's weights so far; of other students the latest few are remembered."""
         weights = hashlib.sha256(student.content).hexdigest()
         known = self._answered.pop(weights, {})
         self._answered[weights] = known
@@ -161,7 +161,7 @@ def judged(pairs: Sequence[Pair], score: float, classes: int) -> Accuracy:
 
 
 def frame_counts(student: PublishedStudent, examples: PublishedExamples) -> tuple[Counts, ...]:
-    """What a student gets right on each held-out frame of the window and of earlier ones, at its own least score."""
+    """A student's right answers on each held-out frame of the window and of earlier ones, at its own least score."""
     pairs = examples.answers(student, [*examples.held_out_frames, *examples.kept_out_frames])
     return tuple(count(answer, labels, 0.5, student.score - 1e-6) for answer, labels in pairs)
 

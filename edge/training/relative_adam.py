@@ -47,7 +47,7 @@ class RelativeAdam:
             p.grad = None
 
     def state(self) -> dict[str, Any]:
-        """What `restore` takes."""
+        """The state that `restore` takes."""
         return {"steps": self._steps, "first": self._first, "second": self._second, "scales": self._scales}
 
     def restore(self, state: dict[str, Any]) -> None:

@@ -203,7 +203,8 @@ class Retraining(TrainingRun[Student]):
     # the average
 
     def _trained_tensors(self) -> dict[str, Tensor]:
-        """What training changes, in place: trained parameters and the statistics of the BatchNorms in training mode."""
+        """The tensors that training changes in place: trained parameters and the statistics of the BatchNorms in
+        training mode."""
         out = {name: p.detach() for name, p in self._net.named_parameters() if name in self._trained}
         for name, module in self._net.named_modules():
             if isinstance(module, nn.BatchNorm2d) and module.training:

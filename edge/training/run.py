@@ -1,4 +1,4 @@
-"""What all retrainings share: steps in epochs, skipped steps, seconds and a checkpoint after each epoch."""
+"""The common run of all retrainings: steps in epochs, skipped steps, seconds and a checkpoint after each epoch."""
 
 from __future__ import annotations
 

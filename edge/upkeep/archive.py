@@ -43,7 +43,7 @@ class ArchiveMember:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What is in a back-up. `database` is "sqlite" (a database file) or "postgresql" (each table's rows as JSON
+    """A back-up's contents. `database` is "sqlite" (a database file) or "postgresql" (each table's rows as JSON
     lines); `damaged` names model files that were not whole when they were read and so are not in it."""
 
     created_utc_s: float

@@ -42,7 +42,7 @@ _ATTEMPTS = 3
 
 @dataclass(frozen=True)
 class BackupReport:
-    """What a back-up holds. `damaged` model files are not in it; `vanished` and `strange` count files of pictures and
+    """A back-up's report. `damaged` model files are not in it; `vanished` and `strange` count files of pictures and
     exemplars that were deleted meanwhile, or have names that Magpie does not give."""
 
     path: Path
@@ -56,7 +56,7 @@ class BackupReport:
 
 @dataclass(frozen=True)
 class RestoreReport:
-    """What was put back. `kept` is where the SQLite database that was replaced is now."""
+    """The restored parts. `kept` is where the SQLite database that was replaced is now."""
 
     models: int
     files: int

@@ -1,4 +1,4 @@
-"""What a site's file asks for beside what an appliance has: the changes that make the second like the first. Pure.
+"""Differences of a site's file and an appliance: the changes that make the second like the first. Pure.
 
 Only what can be changed while an appliance runs is compared: cameras, rules, outputs, the retraining windows, how
 served models share the box. What else a file says counts when the appliance is started with it.
@@ -59,7 +59,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Running:
-    """What the appliance has: settings of each camera, of the windows (from the next one on), of the served models
+    """The appliance's settings: those of each camera, of the windows (from the next one on), of the served models
     (None: it serves none), each rule by its id, and outputs as `GET /outputs` tells them."""
 
     cameras: Mapping[str, Json]
@@ -80,7 +80,7 @@ class SiteDifferences:
 
 
 def compare(site: SiteSettings, running: Running, prune: bool = False) -> SiteDifferences:
-    """What has to be done. A section that the file does not have is left as it is; cameras and rules that it does not
+    """The changes due. A section that the file does not have is left as it is; cameras and rules that it does not
     name are removed with `prune` only. The same file twice gives no changes the second time."""
     given = site.model_fields_set
     changes: list[Change] = []

@@ -32,7 +32,7 @@ MAX_OBJECTS, MAX_PICTURES = 300, 10_000
 
 @dataclass(frozen=True)
 class PictureLabels:
-    """What people say is in a picture. `complete`: nothing else is."""
+    """People's labels of a picture. `complete`: nothing else is."""
 
     key: FrameKey
     objects: tuple[tuple[Box, str], ...]
@@ -283,7 +283,7 @@ def _four(given: Any, path: str) -> Box:
 def answers_to(
     picture: PictureLabels, frame: AskableFrame, classes: Sequence[str]
 ) -> list[tuple[Question, Verdict, int | None, tuple[Marked, ...]]]:
-    """What the labels of a complete picture answer to the frame's questions: (question, verdict, missed, marked).
+    """Answers of a complete picture's labels to the frame's questions: (question, verdict, missed, marked).
 
     An incomplete picture answers nothing: it would say "yes" only, and what it does not say would not be counted.
     Raises InvalidValue for a class that is none of the camera's.

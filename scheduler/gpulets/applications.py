@@ -1,4 +1,4 @@
-"""What an application asks of the models behind it: its rate and its objective, stage by stage, for the planner.
+"""An application's demand on its models: its rate and its objective, stage by stage, for the planner.
 
 The objective is split evenly over the stages on the longest way through a stage; cleverer splits are another matter.
 (gpu-lets, section 5: `game` puts 95 ms on each of its parallel models; `traffic` half of its 136 ms on each phase.)
@@ -68,8 +68,8 @@ def groups(application: Application) -> dict[str, int]:
 
 
 def for_groups(demand: ServedModel, group: int) -> ServedModel:
-    """What to plan for instead of `demand` whose requests come `group` at the same instant: a plan for single requests
-    may run batches of one, and the last of a group waits for one duty cycle after another.
+    """The demand to plan for instead of `demand` whose requests come `group` at the same instant: a plan for single
+    requests may run batches of one, and the last of a group waits for one duty cycle after another.
 
     A plan for rate r and objective s has duty cycles D with batches b so that b / D >= r and D + latency(b) <= s. The
     last of a group is answered after at most ceil(group / b) D + latency(b) <= s + (group - 1) / r. So the objective

@@ -1,4 +1,4 @@
-"""What planners ask of a device table again and again, for the models of one problem; built once per plan.
+"""Curves of a device table for the models of one problem; built once per plan.
 
 Times are in milliseconds, rates in requests per second, shares in whole percent of a device. The law is that of
 `scheduler.gpulets.verdict`: a gpu-let with duty cycle D and execution time E holds when E <= D and E + D <= SLO. So

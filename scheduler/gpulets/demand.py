@@ -41,12 +41,12 @@ class Demand:
 
     @property
     def served(self) -> ServedModel:
-        """What is asked, at `rate`."""
+        """The demand at `rate`."""
         slo_ms = self.version.slo_ms if self.slo_ms is None else min(self.version.slo_ms, self.slo_ms)
         return ServedModel(self.version.model, self.rate, slo_ms, self.version.priority)
 
     def planned(self, rate: float) -> ServedModel:
-        """What the planner is asked to hold for `rate` requests per second."""
+        """The demand that the planner holds for `rate` requests per second."""
         return for_groups(replace(self.served, rate=rate), self.group)
 
 

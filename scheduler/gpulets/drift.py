@@ -68,7 +68,7 @@ class MeasuredBatches:
 
 @dataclass(frozen=True)
 class Watched:
-    """What is known of a model at a share: smoothed logarithm of observed / expected, the weight behind it in batches,
+    """The estimate for a model at a share: smoothed logarithm of observed / expected, the weight behind it in batches,
     since when it is outside the tolerance (None: it is not), on which side, and how many batches ran since then."""
 
     log_ratio: float
@@ -120,7 +120,7 @@ DriftOrder = ScaleTable | Reprofile
 def batch_times(
     table: DeviceTable, share: int, traffic: BatchTraffic, interference: float = 1.0
 ) -> MeasuredBatches | None:
-    """What the front reported of one model on one executor (of `share` percent) as an observation; `interference` is
+    """The front's report of one model on one executor (of `share` percent) as an observation; `interference` is
     the factor that the plan reckons with there. None where nothing can be compared: no batch ran, or the table has no
     such model or share."""
     rows = table.latency_ms.get(traffic.model, {})
@@ -132,7 +132,7 @@ def batch_times(
 
 
 def observations(table: DeviceTable, layout: Layout, report: TrafficReport) -> tuple[MeasuredBatches, ...]:
-    """What a report of the front tells of each model on each executor that `layout` routes to. Executors without a
+    """The observations in a front's report of each model on each executor that `layout` routes to. Executors without a
     route, and models that were planned with a table of other shares or batches, tell nothing."""
     routes = {route.executor: route for route in layout.routes}
     times = []

@@ -1,4 +1,4 @@
-"""What is served when not everything fits: models of low priority yield first, those of equal priority by equal parts.
+"""Demands cut until they fit: models of low priority yield first, those of equal priority by equal parts.
 
 A model is served whole, capped (a part of its rate; the rest is turned away and counted) or refused, with the reason
 in words. Cameras have a priority too: models below it get only what cameras leave at their best, the others what
@@ -36,7 +36,7 @@ class Capacity:
         checks.in_range("capacity.beside", self.beside, 0.0, 1.0)
 
     def of(self, priority: int) -> float:
-        """What models of this priority, and all above it, may take together."""
+        """The share for models of this priority and all above it together."""
         return self.most if priority >= self.cameras_priority else min(self.most, self.beside)
 
     def less(self, share: float) -> Capacity:

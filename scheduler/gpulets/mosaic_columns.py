@@ -1,4 +1,4 @@
-"""What one gpu-let can hold: the candidates from which `mosaic` composes devices.
+"""The contents of one gpu-let: candidates from which `mosaic` composes devices.
 
 A device is planned at a level: the pressure of all its gpu-lets together is at most `level`, so each has at most
 `level` less its own beside it, and its execution times are known before its neighbours are. Level ALONE is a device

@@ -147,7 +147,8 @@ def compositions(load: Workload, pool: GpuletCandidates) -> Iterator[Composition
 
 
 def closest(load: Workload, pool: GpuletCandidates) -> Composition:
-    """What serves most of the rates on the devices there are; of several, models of higher priority come first."""
+    """The plan that serves most of the rates on the present devices; of several, models of higher priority come
+    first."""
     bound, _ = _relaxed(load, pool, None)
     ranks = sorted({m.priority for m in load.models})
     weight = np.array([_PRIORITY ** ranks.index(m.priority) for m in load.models])

@@ -43,7 +43,7 @@ class Timing:
 
 
 def pressures(load: Workload, gpulets: Sequence[PlacedGpulet]) -> list[float | None]:
-    """What presses on each gpu-let: the sum of its neighbours' pressures, None without neighbours."""
+    """The pressure on each gpu-let: the sum of its neighbours' pressures, None without neighbours."""
     own = []
     for g in gpulets:
         part = load.shares[g.share] / 100

@@ -35,7 +35,7 @@ class Device:
         return self.capacity - sum(p.share for p in self.pieces)
 
     def pressure_on(self, index: int) -> float | None:
-        """What the other pieces press on piece number `index` (len(pieces): on one that is still to come)."""
+        """The other pieces' pressure on piece number `index` (len(pieces): on one that is still to come)."""
         others = [p.fit.pressure for n, p in enumerate(self.pieces) if n != index and p.fit is not None]
         return sum(others) if others else None
 
@@ -112,7 +112,7 @@ class Packing:
         return self.settled(replace(device, pieces=(*device.pieces, Piece(share, (load,)))))
 
     def gpulets(self) -> tuple[Gpulet, ...]:
-        """What is placed, as a plan has it. Devices that have nothing get the highest numbers."""
+        """The placed pieces as gpu-lets of a plan. Devices that have nothing get the highest numbers."""
         result = []
         order = sorted(range(len(self.devices)), key=lambda d: not any(p.loads for p in self.devices[d].pieces))
         for number, d in enumerate(order):

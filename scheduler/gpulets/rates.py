@@ -49,7 +49,7 @@ class RateEstimate:
 
     @staticmethod
     def starting(rate: float) -> RateEstimate:
-        """What is expected before anything was measured, requests per second."""
+        """The expected rate before any measurement, requests per second."""
         return RateEstimate(rate, rate)
 
     @property

@@ -50,7 +50,7 @@ RETRY_S = 30.0
 
 @dataclass
 class ReorganiserState:
-    """What was decided last, and on what; touched by `Reorganiser.handle` only. `capped` and `refused` are as in
+    """The last decision and its grounds; touched by `Reorganiser.handle` only. `capped` and `refused` are as in
     `Fitted`; `planned_s` is when the plan was made, `looked_s` when another was last tried; `reserved` is the share
     that belongs to serving."""
 

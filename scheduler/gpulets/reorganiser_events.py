@@ -1,4 +1,4 @@
-"""What the reorganiser is told (events, facts of the past) and what it orders (instructions, carried out in order)."""
+"""Events for the reorganiser (facts of the past) and its instructions (carried out in order)."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class FrontLost:
 
 @dataclass(frozen=True)
 class ServingCapacityChanged:
-    """What serving may take of the device has changed (cameras came, went, or have another floor)."""
+    """The share that serving may take has changed (cameras came, went, or have another floor)."""
 
     at_s: float
     capacity: Capacity

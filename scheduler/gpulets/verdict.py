@@ -1,4 +1,4 @@
-"""What a serving plan will do, worked out from the device table: execution times, worst latencies, rates, faults.
+"""A serving plan's effect by the device table: execution times, worst latencies, rates, faults.
 
 The law (gpu-lets, section 4; interference, section 4.4 and eq. 1). A gpu-let runs one batch of each of its models per
 duty cycle D. With E the sum of their execution times, E <= D, and a request may just miss a batch and then wait for
@@ -45,7 +45,7 @@ class GpuletTiming:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a plan delivers. `faults` in words, none when the plan holds; `worst_ms` per model (placed models only);
+    """A plan's delivery. `faults` in words, none when the plan holds; `worst_ms` per model (placed models only);
     `throughput` requests per second per model of the problem; `timings` in the order of the plan's gpu-lets, without
     those that name what the table does not know."""
 
@@ -125,7 +125,7 @@ def times(table: DeviceTable, gpulets: Sequence[Gpulet], interference: bool = Tr
 
 
 def pressure(table: DeviceTable, gpulet: Gpulet) -> float:
-    """What `gpulet` adds to the slowdown of each of its neighbours: that of its most demanding model."""
+    """The slowdown that `gpulet` adds to each of its neighbours: that of its most demanding model."""
     _, c2, _, c4, _ = table.interference
     uses = [table.utilised(part.model, part.batch) for part in gpulet.models]
     return max((c2 * u.l2 + c4 * u.dram) * gpulet.share for u in uses)
@@ -163,7 +163,7 @@ def stretch_beside(table: DeviceTable, gpulets: Mapping[str, Gpulet]) -> list[di
 
 
 def _unknown(problem: ServingProblem, table: DeviceTable, gpulet: Gpulet) -> list[str]:
-    """What of `gpulet` neither problem nor table know."""
+    """The models of `gpulet` that problem or table do not know."""
     where = f"device {gpulet.device}, share {gpulet.share:g}"
     faults = []
     asked = {m.name for m in problem.models}
@@ -181,7 +181,7 @@ def _unknown(problem: ServingProblem, table: DeviceTable, gpulet: Gpulet) -> lis
 
 
 def _device_faults(problem: ServingProblem, table: DeviceTable, device: int, gpulets: Sequence[Gpulet]) -> list[str]:
-    """What is wrong with the gpu-lets of one device together."""
+    """Faults of the gpu-lets of one device together."""
     faults = []
     if device >= problem.devices:
         faults.append(f"device {device}: the devices are numbered 0 to {problem.devices - 1}")

@@ -1,4 +1,4 @@
-"""What of a served version is loaded into a process, and what is in force without loading anything."""
+"""Parts of a served version: those loaded into a process, and those in force without loading."""
 
 from __future__ import annotations
 

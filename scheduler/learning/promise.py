@@ -1,4 +1,4 @@
-"""What a plan may promise: accuracies measured before a window, corrected to those that the window will show.
+"""Promises of a plan: accuracies measured before a window, corrected to those that the window will show.
 
 A held-out accuracy is measured on the end of the window past; the scene then goes on (drift), the best of several noisy
 profiles was picked (winner's curse), candidates are refused by the gate, retrainings end later than profiled. What came
@@ -53,8 +53,8 @@ LEAST_FACTOR = 0.2
 
 
 def level(accuracy: float, measured: float, correction: Correction, window_s: float) -> float:
-    """What a model of held-out `accuracy` will show over the window. `measured` is that of the model that the window
-    began with: what lies above it was or will be gained by retraining."""
+    """The expected showing over the window of a model of held-out `accuracy`. `measured` is that of the model that the
+    window began with: what lies above it was or will be gained by retraining."""
     base = measured + correction.offset - correction.decay_per_s * window_s / 2.0
     if correction.usual is not None:
         base += correction.pull * (correction.usual - measured)
@@ -108,8 +108,8 @@ def usual_pull(frames: int) -> float:
 def correction(
     history: PromiseHistory, camera: str, window: int, window_s: float, frames: int | None = None
 ) -> Correction:
-    """What to do to `camera`'s numbers in `window` of `window_s` seconds. `frames` were held out to measure its student
-    (None: not known)."""
+    """The correction of `camera`'s numbers in `window` of `window_s` seconds. `frames` were held out to measure its
+    student (None: not known)."""
     prior = PRIOR if not frames else np.array([PRIOR[0], PRIOR[1], usual_pull(frames)])
     every = [
         (c, o, o.measured)
@@ -132,8 +132,8 @@ def correction(
 
 
 def usual_level(history: PromiseHistory, camera: str) -> float | None:
-    """What `camera` showed over its past windows before the inference factor, the latest counting most; None: nothing
-    is known."""
+    """The showing of `camera` over its past windows before the inference factor, the latest counting most; None:
+    nothing is known."""
     found = [o for o in history.cameras.get(camera, ()) if o.factor >= LEAST_FACTOR]
     if not found:
         return None
@@ -143,7 +143,7 @@ def usual_level(history: PromiseHistory, camera: str) -> float | None:
 
 
 def decay_per_s(history: PromiseHistory, camera: str | None, window_s: float) -> float:
-    """What a student loses per second inside a window: the median of the site shrunk to 0, that of the camera shrunk to
+    """A student's loss per second inside a window: the median of the site shrunk to 0, that of the camera shrunk to
     the site's (`camera` None: the site's). Negative where scenes became easier."""
     limit = MOST_DECAY / window_s
     every = [o.drift_per_s for found in history.cameras.values() for o in found if o.drift_per_s is not None]

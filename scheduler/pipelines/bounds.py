@@ -1,4 +1,4 @@
-"""What a module may cost at each latency, once the others take at least what they must: a search in one module needs
+"""Upper bounds of a module's cost at each latency, once the others take their least: a search in one module needs
 to look at nothing dearer."""
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ Hardware = Literal["any", "cheapest", "dearest"]
 
 @dataclass(frozen=True)
 class HarpagonOptions:
-    """What is switched on. `most` configurations per module (None: any number); `reassign` modules at most (None: any
+    """The options. `most` configurations per module (None: any number); `reassign` modules at most (None: any
     number, 0: none); `step_s`: budgets are multiples of it (None: split switch by switch, by latency-cost efficiency
     or, with `by_throughput`, by throughput)."""
 

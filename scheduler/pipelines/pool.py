@@ -103,7 +103,7 @@ def _shared(c: Configuration, rate: float, dummy: float) -> Allotted:
 
 
 def _latency(t: Allotted) -> float:
-    """What the module is given: with padding, the spare place too."""
+    """The module's latency: with padding, the spare place too."""
     spare = 1 if t.dummy > 0 and t.configuration.collected else 0
     return t.configuration.duration + (t.configuration.collected + spare) / t.rate
 

@@ -16,7 +16,7 @@ MOST_REVERSED = 5
 
 
 class Level(NamedTuple):
-    """What a group of modules (mostly one) may switch to: its latency, its cost, the throughput per price of its
+    """A choice of a group of modules (mostly one): its latency, its cost, the throughput per price of its
     members added up, and the worst case of each member."""
 
     latency: float
@@ -26,7 +26,7 @@ class Level(NamedTuple):
 
 
 class Modules(NamedTuple):
-    """What a splitter knows: the graph, each module's rate and configurations, the dispatch and the objective."""
+    """A splitter's input: the graph, each module's rate and configurations, the dispatch and the objective."""
 
     graph: PipelineGraph
     rates: Sequence[float]
@@ -126,7 +126,7 @@ def _level(modules: Modules, group: tuple[int, ...], chosen: Sequence[Configurat
 
 
 def _levels(modules: Modules, group: tuple[int, ...]) -> list[Level]:
-    """What the group may switch to: of one module each configuration, of several at each common latency the cheapest
+    """The group's choices: of one module each configuration, of several at each common latency the cheapest
     configurations."""
     if len(group) == 1:
         return [_level(modules, group, (c,)) for c in modules.configs[group[0]]]

@@ -155,7 +155,7 @@ def _model_residual(asked: Population, own: str, f1: float) -> Floats:
 
 @dataclass(frozen=True)
 class _Size:
-    """What the width follows from, beside the residuals: sizes of the questions that are drawn, how many of them are
+    """The grounds of the width beside the residuals: sizes of the questions that are drawn, how many of them are
     left and how many were answered."""
 
     size: Floats

@@ -1,4 +1,4 @@
-"""What people together say: a majority; at a tie nobody is believed."""
+"""The people's joint answers: a majority; at a tie nobody is believed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is to be expected of a question before it is answered: from scores, sizes and places, and from answers to other
+"""The expected answer to a question: from scores, sizes and places, and from answers to other
 windows of the camera.
 
 Predictions only make the interval narrow. They may be as wrong as they like and the interval still covers, because the

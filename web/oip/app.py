@@ -282,7 +282,7 @@ class _OipApp:
 
 
 class _Held:
-    """What one request's body takes of all that may be held."""
+    """The part of the held bytes that one request's body takes."""
 
     def __init__(self, app: _OipApp) -> None:
         self._app, self.size = app, 0

@@ -1,4 +1,4 @@
-"""Who may ask served models: what the transports ask a gate before they do anything."""
+"""The gate of served models: transports ask it before they do anything."""
 
 from __future__ import annotations
 

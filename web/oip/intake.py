@@ -1,4 +1,4 @@
-"""What gRPC calls may hold at a time: messages that are coming in, and those that are worked on.
+"""Bounds on bytes held by gRPC calls: messages that are coming in, and those that are worked on.
 
 gRPC tells nothing of a message before the whole of it is there; so one that is awaited counts as the largest allowed.
 Before it is awaited no more of it than HTTP/2's first window is taken from the network.

@@ -75,12 +75,12 @@ class _Http(HttpToolsProtocol):
         self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
 
     def on_headers_complete(self) -> None:
-        """What follows is the app's matter."""
+        """The headers are complete; the rest is the app's matter."""
         self._in_headers = False
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        """What follows are the next request's headers."""
+        """The message is complete; the next request's headers follow."""
         self._in_headers, self._header_bytes = True, 0
         self._completed += 1
         super().on_message_complete()

@@ -1,4 +1,4 @@
-"""What of an answer somebody gets who may see some of the cameras only, chosen by the marks of its type
+"""The part of an answer for a user of some cameras, chosen by the marks of its type
 (`edge.appliance.answers.marks`): a field that nobody marked is hidden."""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MaySee = Callable[[str | None], bool]
 
 
 def limited(value: T, may_see: MaySee) -> T | None:
-    """What a reader gets of an answer who sees the cameras that `may_see` says; None: nothing of it is theirs. Raises
+    """The part of an answer for a reader of the cameras that `may_see` allows; None: nothing of it. Raises
     TypeError for a type with a field that is hidden and cannot be empty."""
     found = _row(value, may_see)
     return None if found is _NOT_YOURS else found

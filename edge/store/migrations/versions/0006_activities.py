@@ -1,4 +1,4 @@
-"""What a worker's share was for is recorded, where it stood in executors' and the front's names only."""
+"""Record the activity of a worker's share, which stood in executors' and the front's names only."""
 
 from __future__ import annotations
 
