@@ -46,7 +46,7 @@ def lane(name: str = "e", batch: int = 8, one_s: float = 0.01, more_s: float = 0
 
 @dataclass
 class Outcome:
-    """What became of all requests; rows and batches per lane."""
+    """The fates of all requests; rows and batches per lane."""
 
     in_time: int = 0
     late: int = 0
@@ -123,7 +123,7 @@ def poisson(rate: float, seconds: float, seed: int = 7) -> list[float]:
 
 
 def served_without_deadlines(only: Lane, arrivals_s: Sequence[float], slo_s: float) -> Outcome:
-    """Whatever waits is run in order of arrival as soon as the lane is free, and nothing is dropped."""
+    """Serve requests in order of arrival as soon as the lane is free, and drop none."""
     now_s, at, out, batches = 0.0, 0, Outcome(), 0
     while at < len(arrivals_s):
         now_s = max(now_s, arrivals_s[at])

@@ -144,7 +144,7 @@ def run_demo(options: Sequence[str], group: Path | None) -> dict[str, Any]:
 
 
 def told(report: dict[str, Any], data: Path) -> dict[str, Any]:
-    """What is kept of a run."""
+    """The kept figures of a run."""
     with Store(None, data) as store:
         events = store.events(limit=1000, kind="learning.ready")
         lost = [e for e in store.events(limit=1000, kind="worker.worker_lost") if "profiler" in str(e.data)]

@@ -33,7 +33,7 @@ def run_demo(arguments: list[str], windows: int) -> dict[str, Any]:
 
 
 def brief(report: dict[str, Any]) -> dict[str, Any]:
-    """What is kept of a report: per window and camera the two accuracies, and the totals."""
+    """The kept figures of a report: per window and camera the two accuracies, and the totals."""
     windows = [
         {
             "window": w["window"],

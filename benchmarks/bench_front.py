@@ -1,4 +1,4 @@
-"""What serving a request costs before any model computes: requests a second of a model that returns its input.
+"""The cost of serving a request before any model computes: requests a second of a model that returns its input.
 
 `python -m benchmarks.bench_front [--mlserver-python PATH] [--seconds S] [--connections N] [--rounds R]` prints a table
 and writes benchmarks/results/front.json. 16 KiB of FP32 go in and come back, over loopback, from a client in a process

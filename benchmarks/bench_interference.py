@@ -45,7 +45,7 @@ TARGET = 0.10
 
 @dataclass(frozen=True)
 class Recorded:
-    """What was measured: pairs of models, all twice, one pass after the other; models beside stressors once."""
+    """The measurements: pairs of models, all twice, one pass after the other; models beside stressors once."""
 
     together: tuple[Together, ...]
     again: tuple[Together, ...]

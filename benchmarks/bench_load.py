@@ -1,4 +1,4 @@
-"""What the load tool itself can send: requests of 16 KiB over loopback to a server that does nothing.
+"""The load tool's own limit: requests of 16 KiB over loopback to a server that does nothing.
 
 `python -m benchmarks.bench_load [--seconds S] [--rounds R]` prints two tables and writes benchmarks/results/load.json:
 what a request costs the client's processor with the libraries that could have been taken (32 requests under way at a
@@ -76,7 +76,7 @@ One = Callable[[], Awaitable[Any]]
 
 
 async def with_aiohttp(url: str, stack: AsyncExitStack) -> One:
-    """What the load tool uses: its own client."""
+    """The load tool's own client."""
     client = await stack.enter_async_context(Client(url, 30))
     tensor = {"name": "x", "datatype": "FP32", "shape": [1, ELEMENTS], "parameters": {"binary_data_size": 4 * ELEMENTS}}
     head = json.dumps({"inputs": [tensor], "parameters": {"binary_data_output": True}}).encode()

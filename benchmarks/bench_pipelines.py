@@ -148,7 +148,7 @@ def _row(
 
 
 def whole_cost(problem: PipelineProblem, plan: PipelinePlan) -> float:
-    """What the plan costs with each tuple's machines rounded up."""
+    """The plan's cost with each tuple's machines rounded up."""
     total = 0.0
     for module in problem.modules:
         prices = {(row.batch, row.hardware): row.price for row in module.profile}
@@ -202,7 +202,7 @@ def _targets(
     runs: Mapping[str, Run],
     problems: Sequence[PipelineProblem],
 ) -> dict[str, bool]:
-    """What is to be reached. The means are those of the shared workloads: they count only with their stored costs."""
+    """The numbers to reach. The means are those of the shared workloads: they count only with their stored costs."""
     published = "same_as_stored" in rows["harpagon"]
     targets = {}
     for name, (median, p99) in MOST_MS.items():

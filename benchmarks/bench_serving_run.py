@@ -399,7 +399,7 @@ def _slo(box: Appliance, model: str) -> float:
 
 
 def judged(results: dict[str, Any]) -> dict[str, bool]:
-    """What the issue asks for, and whether it was reached."""
+    """The targets, and whether they were reached."""
     out = {}
     if "wave" in results:
         found = results["wave"]

@@ -78,12 +78,12 @@ class Row:
 
     @property
     def own_gain(self) -> float:
-        """What a window's retraining of its own brings."""
+        """The gain of a window's retraining of its own."""
         return self.own - self.download
 
     @property
     def gain(self) -> float:
-        """What the sibling brings; nothing, where nobody is alike and the download stays."""
+        """The sibling's gain; nothing, where nobody is alike and the download stays."""
         return self.sibling - self.download if self.chosen else 0.0
 
 
@@ -190,7 +190,7 @@ HEAD = f"{'camera':<12}{'sibling':<8}{'distance':>9}" + "".join(
 
 
 def part(rows: Sequence[Row]) -> float:
-    """What siblings bring, as a part of what windows of the cameras' own bring; means over cameras."""
+    """The siblings' gain as a part of the gain of windows of the cameras' own; means over cameras."""
     own = float(np.mean([r.own_gain for r in rows]))
     return float(np.mean([r.gain for r in rows])) / own if own > 0 else float("nan")
 

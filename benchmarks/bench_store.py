@@ -1,4 +1,4 @@
-"""What durability costs: transactions a second of the store, with SQLite's synchronous=FULL against NORMAL.
+"""The cost of durability: transactions a second of the store, with SQLite's synchronous=FULL against NORMAL.
 
 `python -m benchmarks.bench_store [--url postgresql://...] [--seconds S]` prints a table and writes
 benchmarks/results/store.json. The ratios compare runs on the same disk, alternating, so that its speed cancels out.

@@ -298,7 +298,7 @@ def open_models(teacher: str, student: str) -> tuple[Teacher, float, PublishedSt
 
 
 def write_results(args: argparse.Namespace, found: dict[str, Any]) -> None:
-    """What was found, with when, where and with what, into `args.out`, if one was asked for."""
+    """Write the results, with date, machine and settings, into `args.out`, if one was asked for."""
     if args.out is None:
         return
     value = {

@@ -105,7 +105,7 @@ def answers_of(file: Path, detect: Detector) -> list[tuple[float, NDArray[Any], 
 def track(
     answers: Sequence[Any], sure: float, unsure: float, with_looks: bool, stepped: Callable[..., Any] = step
 ) -> dict[int, list[tuple[float, Any]]]:
-    """What was told: per object, when and where it was seen."""
+    """The announced objects: when and where each was seen."""
     state, number = TrackerState("clip"), 1
     told: dict[int, list[tuple[float, Any]]] = defaultdict(list)
     for at_s, boxes, scores, classes, shown in answers:
@@ -130,7 +130,7 @@ def place(path: Sequence[Sequence[float]], at_s: float) -> tuple[float, float] |
 
 
 def compare(told: dict[int, list[tuple[float, Any]]], counted: dict[str, Any]) -> dict[str, Any]:
-    """What was told against what was counted."""
+    """The announced objects against the counted ones."""
     paths = [o["path"] for o in counted["objects"]]
     region = Zone("counted", tuple(tuple(p) for p in counted["region"]))  # type: ignore[misc]
     own: dict[int, list[int]] = defaultdict(list)

@@ -119,7 +119,7 @@ class Box:
 
     @property
     def told(self) -> str:
-        """What it printed, this time and before."""
+        """The process's prints, this time and before."""
         return "\n".join(self._lines)
 
     def start(self) -> None:

@@ -89,7 +89,7 @@ def reduced(png: bytes, most: int = MOST_BYTES) -> bytes:
 
 
 def furnish(box: Box) -> Person:
-    """What an administrator has set up: names, zones, people, rules, outputs."""
+    """An administrator's settings: names, zones, people, rules, outputs."""
     admin = box.set_up()
     rest = admin.rest
     until(lambda: live(admin), "every camera answers", 120.0)

@@ -77,7 +77,7 @@ def retrained(
 def group_students(
     cameras: Sequence[BenchCamera], download: PublishedStudent, seed: int, cache: Path
 ) -> dict[str, PublishedStudent]:
-    """What every camera of a group has after the first window, which all were retrained on as one."""
+    """Each camera's student after the first window, on which the group was retrained as one."""
     names = "+".join(c.name for c in cameras)
     pictures = "".join(f.frame.path.name for c in cameras for f in c.frames)
     key = hashlib.sha256(download.content + pictures.encode()).hexdigest()[:8]

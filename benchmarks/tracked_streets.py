@@ -49,7 +49,7 @@ class Thing:
 
 @dataclass
 class Picture:
-    """What is on one picture, and what was answered; `source` of each answered box is the true object's number or
+    """One picture's objects and answers; `source` of each answered box is the true object's number or
     None; `looks` as edge.tracking.looks says, where it was asked."""
 
     at_s: float
@@ -61,7 +61,7 @@ class Picture:
     looks: list[list[float]] = field(default_factory=list)
 
     def seen(self, sure: float, unsure: float, with_looks: bool) -> tuple[Seen, list[int | None]]:
-        """What a tracker is told if answers with a score from `unsure` on are sent, and the source of each."""
+        """The tracker's input if answers with a score from `unsure` on are sent, and the source of each."""
         kept = [n for n, score in enumerate(self.scores) if score >= unsure]
         shown = np.array([self.looks[n] for n in kept], np.float32) if with_looks and self.looks else None
         boxes = np.array([self.boxes[n] for n in kept], np.float32).reshape(-1, 4)

@@ -47,7 +47,7 @@ def trained_once(data: Path, windows: int) -> dict[str, dict[int, float]]:
 
 
 def against(report: dict[str, Any], once: dict[str, dict[int, float]]) -> dict[str, Any]:
-    """What the run realised against `once` in the same windows: per camera and the mean, in points."""
+    """The run's accuracy against `once` in the same windows: per camera and the mean, in points."""
     rows = {}
     for camera, by_window in once.items():
         pairs = [

@@ -30,7 +30,7 @@ class Street:
         return tuple(askable(f) for f in self.window.all_sampled)
 
     def verdict(self, question: Question) -> tuple[Verdict, int | None]:
-        """What a perfect person answers."""
+        """A perfect person's answer."""
         labelled = next(f for f in self.window.all_sampled if f.frame.number == question.key.frame)
         frame, truth = askable(labelled), self.truth[question.key]
         seen: set[int] = set()

@@ -1,4 +1,4 @@
-"""What the system page is told: promises of share kinds, workers, losses in words, sizes on disk."""
+"""The system page's state: promises of share kinds, workers, losses in words, sizes on disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a start begins with: the file's cameras once, then the database's; settings changed by REST outlive the file."""
+"""The settings that a start begins with: the file's cameras once, then the database's; settings changed by REST outlive
+the file."""
 
 from __future__ import annotations
 

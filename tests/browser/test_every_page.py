@@ -36,7 +36,7 @@ PAGES = (
 
 
 async def sound(visit: Visit, width: int, axe: str) -> dict[str, list[str]]:
-    """What is wrong with the page that is shown, in both themes."""
+    """Faults of the page that is shown, in both themes."""
     wrong: dict[str, list[str]] = {}
     for scheme in ("light", "dark"):
         await visit.page.emulate_media(color_scheme=scheme)

@@ -1,4 +1,4 @@
-"""What a role may not do is not offered, and who may see one camera sees that one."""
+"""A role is offered its rights only, and a user of one camera sees that one."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ async def confirmed(visit: Visit, title: str, action: str) -> None:
 
 
 async def refused(visit: Visit, label: str) -> str:
-    """What is said at the field, once something is."""
+    """The message at the field, once there is one."""
     field = visit.page.get_by_role("main").get_by_label(label, exact=True)
     await visit.page.wait_for_function(
         "field => field.getAttribute('aria-invalid') === 'true'", arg=await field.element_handle()

@@ -62,7 +62,7 @@ class Visit:
         await self.page.wait_for_function(_SETTLED)
 
     async def too_wide(self) -> list[str]:
-        """What makes the page scroll sideways."""
+        """The elements that make the page scroll sideways."""
         return list(await self.page.evaluate(_WIDE))
 
     async def violations(self, axe: str, rules: Sequence[str] = ()) -> list[str]:

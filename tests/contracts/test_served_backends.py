@@ -1,4 +1,5 @@
-"""What every platform of served models does: it loads, answers by name and in rows, and refuses what does not fit."""
+"""The contract of every platform of served models: it loads, answers by name and in rows, and refuses what does not
+fit."""
 
 from __future__ import annotations
 

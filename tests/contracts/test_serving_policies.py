@@ -1,5 +1,5 @@
-"""What every serving policy does: a plan that it calls schedulable holds, any other is within the limits and says why,
-the same every time."""
+"""The contract of every serving policy: a plan that it calls schedulable holds, any other is within the limits and says
+why, the same every time."""
 
 from __future__ import annotations
 

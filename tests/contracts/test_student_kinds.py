@@ -1,4 +1,5 @@
-"""What every kind of student does: it answers, is saved, loaded and copied, and a damaged file of it is refused."""
+"""The contract of every kind of student: it answers, is saved, loaded and copied, and a damaged file of it is
+refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What every kind of teacher does: it is checked without being loaded, and labels whole pictures in its classes."""
+"""The contract of every kind of teacher: it is checked without being loaded, and labels whole pictures in its
+classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What every window policy does: it plans every camera for the whole window within the rules, the same every time."""
+"""The contract of every window policy: it plans every camera for the whole window within the rules, the same every
+time."""
 
 from __future__ import annotations
 

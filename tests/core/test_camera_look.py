@@ -1,4 +1,4 @@
-"""What a camera sees, in numbers."""
+"""A camera's look, in numbers."""
 
 from __future__ import annotations
 

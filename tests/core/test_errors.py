@@ -1,4 +1,4 @@
-"""What an error of a library means."""
+"""The meaning of a library's errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the end-to-end tests share: waiting for a condition, and a running appliance."""
+"""Common parts of the end-to-end tests: waiting for a condition, and a running appliance."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def gpu() -> GpuInfo:
 
 @pytest.fixture(scope="session")
 def facts(gpu: GpuInfo) -> dict[str, Any]:
-    """What the product's own probe finds without MPS."""
+    """The findings of the product's own probe without MPS."""
     found = discover.probe_gpu(gpu, {})
     if not found["ok"]:
         pytest.skip(f"torch cannot use {gpu.name}: {found['reason']}")

@@ -1,4 +1,4 @@
-"""What share kinds do on a real GPU (numbers as in docs/shares.md: what must be checked on hardware)."""
+"""Share kinds on a real GPU (numbers as in docs/shares.md: checks that need hardware)."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Asked:
-    """What a client asked for."""
+    """A client's request."""
 
     path: str
     range: str

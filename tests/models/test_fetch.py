@@ -65,7 +65,7 @@ class Bench:
         return [t.kind for t in self.heard if isinstance(t, Trouble)]
 
     def names(self) -> set[str]:
-        """What lies in the folder, but locks."""
+        """The names in the folder, but locks."""
         return {p.name for p in self.folder.path.iterdir() if p.suffix != ".lock"}
 
 

@@ -1,4 +1,4 @@
-"""What a site still needs: which files of which description, in what state, and the one command for them."""
+"""Files that a site still needs: by description, with their state, and the one command for them."""
 
 from __future__ import annotations
 

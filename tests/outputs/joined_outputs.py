@@ -22,7 +22,7 @@ PACE = RetryPace(0.02, 0.1)
 
 @dataclass
 class FakeSite:
-    """What the outputs see of an appliance."""
+    """An appliance as outputs see it."""
 
     cameras: dict[str, str] = field(default_factory=lambda: {"north": "live", "south": "live"})
     accuracy: float | None = 0.6

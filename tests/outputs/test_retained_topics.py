@@ -29,7 +29,7 @@ class WrittenLink:
             raise Unavailable("the connection is lost")
 
     def taken(self) -> list[tuple[str, str]]:
-        """What was published since the last time."""
+        """The messages published since the last time."""
         taken, self.published = self.published, []
         return taken
 

@@ -1,4 +1,4 @@
-"""What a closed window leaves on disk: found, weighed, dropped; damage is no trouble."""
+"""A closed window's files on disk: found, weighed, dropped; damage is no trouble."""
 
 from __future__ import annotations
 

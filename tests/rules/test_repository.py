@@ -26,7 +26,7 @@ def tracked(pattern: str = "*") -> list[Path]:
 
 
 def test_import_rules_hold() -> None:
-    """Who may know whom: the contracts in pyproject.toml."""
+    """The import contracts in pyproject.toml hold."""
     out = subprocess.run(
         [sys.executable, "-c", "from importlinter.cli import lint_imports_command; lint_imports_command()"],
         cwd=REPO, capture_output=True, text=True, check=False,

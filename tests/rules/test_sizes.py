@@ -29,7 +29,7 @@ def _methods(found: ast.ClassDef) -> list[ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def _attributes(found: ast.ClassDef) -> set[str]:
-    """What its methods set on `self`, and the fields that it declares."""
+    """The attributes that its methods set on `self`, and the fields that it declares."""
     names = {n.target.id for n in found.body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)}
     for method in _methods(found):
         for node in ast.walk(method):

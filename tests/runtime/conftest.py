@@ -1,4 +1,4 @@
-"""What tests of the runtime need: a supervisor over real processes, and its partitioner."""
+"""Parts for tests of the runtime: a supervisor over real processes, and its partitioner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What tests of the serving runtime's parts need: versions, tables, layouts, and a supervisor that only writes down."""
+"""Values for tests of the serving runtime's parts: versions, tables, layouts, and a supervisor that only writes
+down."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ def layout(*versions: ServedVersion, number: int = 1, share: float = 0.2, batch_
 
 @dataclass
 class Written:
-    """What a part told: events to the reorganiser, entries of the journal, complaints, work in the background."""
+    """A part's messages: events to the reorganiser, entries of the journal, complaints, work in the background."""
 
     events: list[Any] = field(default_factory=list)
     notes: list[tuple[str, dict[str, Any]]] = field(default_factory=list)

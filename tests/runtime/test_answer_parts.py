@@ -1,4 +1,4 @@
-"""What becomes of a camera's answers: counted, told to whoever follows objects, shown to whoever watches."""
+"""A camera's answers: counted, sent to the tracker, shown to viewers."""
 
 from __future__ import annotations
 

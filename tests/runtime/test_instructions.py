@@ -1,4 +1,4 @@
-"""What the controller orders, carried out: a plan is kept and journaled with its cause in words."""
+"""The controller's orders, carried out: a plan is kept and journaled with its cause in words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the runtime knows of learning: the share that follows, turns in being tried, promises kept over a restart."""
+"""The runtime's knowledge of learning: the share that follows, turns in being tried, promises kept over a restart."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ class Box(Site):
         return m.Evaluated("a", 3, version, None, None, *(Accuracy(x, frames, 300) for x in (live, parent)))
 
     async def quiet(self) -> None:
-        """Whatever was begun has asked the store, and ordered its switch, by then."""
+        """Wait until each task has asked the store and ordered its switch."""
         for _ in range(5):
             await self.records.ask(self.store.version, "a-first")
 
@@ -109,7 +109,7 @@ class Box(Site):
         return next(v.state for v in self.store.versions("a") if v.id == version)
 
     def settled(self, version: str) -> bool:
-        """What is recorded, what is known and what answers are one, and nothing is under way."""
+        """Record, state and answering version are one, and nothing is under way."""
         return self.in_force() == self.a.version.id == self.live.answering == version and not self._swap.under_way
 
 

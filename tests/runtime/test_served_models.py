@@ -1,4 +1,4 @@
-"""What the reorganiser is told of the models to serve and of their latencies."""
+"""The reorganiser's events of the models to serve and of their latencies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What clients ask of the model repository is answered, whatever becomes of it; and the index that they get."""
+"""Clients' commands to the model repository are always answered; and the index that they get."""
 
 from __future__ import annotations
 

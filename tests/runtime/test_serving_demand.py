@@ -1,4 +1,4 @@
-"""What is asked of a served model when an application asks it too."""
+"""The demand on a served model that an application asks too."""
 
 from __future__ import annotations
 

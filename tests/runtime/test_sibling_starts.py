@@ -93,7 +93,7 @@ def frames(folder: Path, count: int, value: int = 120, camera: str = "new") -> t
 
 
 class Beats:
-    """What a worker's channel is used for here; a real one ends its process when nobody is at the other end."""
+    """The use of a worker's channel here; a real one ends its process when nobody is at the other end."""
 
     def __init__(self) -> None:
         self.count = 0

@@ -1,4 +1,4 @@
-"""What workers used: processes that stood in for each other are one account."""
+"""Workers' use: processes that stood in for each other are one account."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from edge.runtime.process import Beat, Channel, Retire, Stop, TakeOver, WorkerPr
 
 @dataclass(frozen=True)
 class Said:
-    """What a worker tells its test."""
+    """A worker's message to its test."""
 
     what: str
     value: Any = None

@@ -1,4 +1,4 @@
-"""What runs models, on real files of every platform, and what is refused."""
+"""Backends on real files of every platform, and the files that they refuse."""
 
 from __future__ import annotations
 

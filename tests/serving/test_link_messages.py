@@ -1,4 +1,4 @@
-"""What front and executors say to each other: every message survives its frame; nothing malformed is ever believed."""
+"""Messages between front and executors: every message survives its frame; nothing malformed is ever believed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests of shares need: a stand-in for the MPS program, short folders for sockets."""
+"""Parts for tests of shares: a stand-in for the MPS program, short folders for sockets."""
 
 from __future__ import annotations
 

@@ -172,7 +172,7 @@ def _programs() -> Path | None:
 
 
 def _unprivileged() -> pwd.struct_passwd | None:
-    """Whom to run the server as: PostgreSQL refuses to run as root."""
+    """The account to run the server as: PostgreSQL refuses to run as root."""
     if os.geteuid() != 0:
         return None
     names = {entry.pw_name: entry for entry in pwd.getpwall()}

@@ -78,7 +78,7 @@ def retraining_profile() -> RetrainingProfile:
 
 
 def check_invariants(store: Store) -> None:
-    """What must hold whatever happened: one model in force per camera with an intact blob, whole lineages."""
+    """The store's invariants: one model in force per camera with an intact blob, whole lineages."""
     seen = set()
     for one in store.versions(limit=10_000):
         if one.state == "promoted":

@@ -1,4 +1,4 @@
-"""What a restart finds after the last run was killed at any instant."""
+"""A restart after the last run was killed at any instant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests with made-up requests share."""
+"""Common settings of the tests with made-up requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What REST answers has types: in OpenAPI, in the examples, in the page, and for who may see some cameras only."""
+"""Types of REST answers: in OpenAPI, in the examples, in the page, and for users of some cameras."""
 
 from __future__ import annotations
 

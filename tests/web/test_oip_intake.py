@@ -1,4 +1,4 @@
-"""What gRPC calls may hold: whole messages, partial ones, and open streams."""
+"""Bounds on the bytes of gRPC calls: whole messages, partial ones, and open streams."""
 
 from __future__ import annotations
 

@@ -417,7 +417,7 @@ def test_bytes_that_are_no_text_are_refused_in_json(client: triton.InferenceServ
 
 
 def talk(server: Running, sent: bytes) -> bytes:
-    """What comes back over a bare connection until it ends."""
+    """The bytes that come back over a bare connection until it ends."""
     host, port = server.http.split(":")
     with socket.create_connection((host, int(port)), timeout=20) as connection:
         connection.sendall(sent)

@@ -1,4 +1,4 @@
-"""What the teacher said, over REST: shapes, bounds, pictures, and paths that lead nowhere."""
+"""The teacher's labels over REST: shapes, bounds, pictures, and paths that lead nowhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may ask, answer and carry labels out: with the real records and tokens."""
+"""The rights to ask, answer and carry labels out: with the real records and tokens."""
 
 from __future__ import annotations
 

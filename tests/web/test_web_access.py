@@ -1,4 +1,4 @@
-"""Who may do what over REST, sockets and streams: with the real records, tokens and sessions."""
+"""Rights over REST, sockets and streams: with the real records, tokens and sessions."""
 
 from __future__ import annotations
 
@@ -695,7 +695,7 @@ async def test_what_becomes_of_dead_letters_is_recorded(app: FastAPI, door: Door
 
 
 async def test_an_address_is_shown_as_one_line(door: Door, app: FastAPI, caplog: pytest.LogCaptureFixture) -> None:
-    """What a proxy tells of its client may be any text."""
+    """A proxy's name of its client may be any text."""
     transport = httpx.ASGITransport(app, client=("9.9.9.9\x1b[31m\nlogged in", 1))
     async with httpx.AsyncClient(transport=transport, base_url="http://box/api/v1") as client:
         await client.post("/login", json={"name": "ann\nroot", "password": "x"})

@@ -33,7 +33,7 @@ REPO = Path(__file__).resolve().parents[2]
 
 
 def statistics() -> list[dict[str, Any]]:
-    """What the front really says of a version with two answered requests and a failed one."""
+    """The front's real statistics of a version with two answered requests and a failed one."""
     version = VersionStatistics("plates", "3")
     version.batch(2, 0.001, 0.02, 0.002)
     for _ in range(2):

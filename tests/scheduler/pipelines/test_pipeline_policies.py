@@ -1,4 +1,4 @@
-"""What every pipeline policy keeps, on drawn pipelines and on the developers' shared workloads."""
+"""The contract of every pipeline policy, on drawn pipelines and on the developers' shared workloads."""
 
 from __future__ import annotations
 
