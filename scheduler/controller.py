@@ -266,17 +266,21 @@ class WindowController:
         if event.window != s.window or s.phase != "preparing":
             return []
         s.late = s.awaiting_labels | s.awaiting_profiles
-        late = ", ".join(sorted(s.late))
         s.awaiting_labels.clear()
         s.awaiting_profiles.clear()
         spent = event.at_s - s.window_start_s
-        message = (
-            f"window {s.window}: labelling and profiling took {spent:.0f} s of {s.settings.window_s:.0f} s; "
-            f"planned without {late}: retrained if labels and profiles still come. Lengthen the window or give "
-            "Magpie more of the machine."
-        )
+        late = [
+            ev.Complain(
+                "window_too_short",
+                f"window {s.window}: labelling and profiling took {spent:.0f} s of {s.settings.window_s:.0f} s; "
+                f"planned without {camera}: retrained if labels and profiles still come. Lengthen the window or give "
+                "Magpie more of the machine.",
+                camera,
+            )
+            for camera in sorted(s.late)
+        ]
         planned = self._plan_if_ready(event.at_s)
-        return [ev.Complain("window_too_short", message), *planned, ev.StopProfiling(s.window - 1)]
+        return [*late, *planned, ev.StopProfiling(s.window - 1)]
 
     @_handle.register
     def _(self, event: ev.RetrainingProgressed) -> list[ev.Instruction]:

@@ -147,8 +147,8 @@ def _key(method: str, template: str) -> str:
 
 
 def _table() -> Mapping[str, Row]:
-    prefixed = {f"{key.partition(' ')[0]} {_API}{key.partition(' ')[2]}": row for key, row in _V1.items()}
-    return {_key(*key.split(" ")): row for key, row in {**_HEALTH, **_PAGE, **prefixed}.items()}
+    prefixed = {route.replace(" ", f" {_API}", 1): row for route, row in _V1.items()}
+    return {_key(*route.split(" ")): row for route, row in {**_HEALTH, **_PAGE, **prefixed}.items()}
 
 
 _ROWS: Final = _table()

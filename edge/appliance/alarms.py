@@ -21,7 +21,7 @@ from edge.appliance.answers.read import read
 from edge.appliance.deliver import Deliver
 from edge.appliance.followed_objects import FollowedObjects
 from edge.appliance.picture_files import PictureFiles
-from edge.appliance.picture_requests import PictureRequests, subject_of
+from edge.appliance.picture_requests import PictureRequests
 from edge.appliance.service import Json
 from edge.core import alarms as al
 from edge.core.alarms import Alarm
@@ -31,7 +31,7 @@ from edge.core.journal_kinds import JournalNote, ToldKind
 from edge.runtime import messages as m
 from edge.runtime.camera import CameraRuntime
 from edge.settings import RetentionSettings, RuleSettings, SiteSettings
-from edge.store.alarms import AlarmRetention, Kept
+from edge.store.alarms import ONE_KEPT, AlarmRetention, Kept
 from edge.store.store import Store
 
 log = logging.getLogger(__name__)
@@ -179,10 +179,7 @@ class Alarms:
             self._active.look(seen, None if frame is None else (camera, frame))
 
     def _pictured(self, camera: str, picture: m.Picture) -> None:
-        found = subject_of(picture.key)
-        if found is None:
-            return
-        kind, number = found
+        kind, number = picture.of.kind, picture.of.number
         if not picture.jpeg:
             self._pictures.missed(kind, number)
             return
@@ -302,5 +299,5 @@ class Alarms:
 
     def _picture(self, kind: Kept, number: int, camera: str | None, there: bool) -> bytes:
         if not there:
-            raise NotFound(f"no picture of {kind.removesuffix('s')} {number} is kept")
+            raise NotFound(f"no picture of {ONE_KEPT[kind]} {number} is kept")
         return self._files.read(kind, number, camera)

@@ -60,7 +60,7 @@ def explained(detail: WindowDetail, parts: OtherParts, usage: Sequence[ShareUsag
 
     {"window", "timeline": [{"start_s", "end_s", "plan", "phase", "shares": [{"kind", "camera", "config", "share"}]}],
     "decisions": [{"plan", "at_s", "cause", "cause_code", "cause_camera", "policy", "objective", "whole",
-    "cameras": {camera: [words]}, "faults"}],
+    "cameras": {camera: [words]}, "recorded", "faults"}],
     "cameras": [{"camera", "realised", "frozen", "promised", "predicted", "steps", "options", "jobs", ...}], "configs":
     {id: words}, "usage", "costs", "policies": what can be asked in `compared`}.
     """
@@ -218,10 +218,15 @@ def _decision(p: _Planned, before: _Planned | None, names: Mapping[str, str]) ->
         "policy": p.record.policy,
         "objective": p.record.objective,
         "decision_s": p.plan.decision_seconds,
-        "whole": in_words(p.plan.reasons.get("", ()), names),
-        "cameras": {s.id: in_words(p.plan.reasons.get(s.id, ()), names) for s in p.problem.streams},
+        "whole": in_words(_coded(p.plan.reasons.get("", ())), names),
+        "cameras": {s.id: in_words(_coded(p.plan.reasons.get(s.id, ())), names) for s in p.problem.streams},
+        "recorded": in_words([r for rs in p.plan.reasons.values() for r in rs if r.code == "recorded"], names),
         "faults": [_fault(f) for f in p.plan.faults],
     }
+
+
+def _coded(reasons: Sequence[PlanReason]) -> list[PlanReason]:
+    return [r for r in reasons if r.code != "recorded"]
 
 
 def _camera(camera: str, row: Any, detail: WindowDetail, plans: Sequence[_Planned], names: Mapping[str, str]) -> Json:

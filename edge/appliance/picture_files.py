@@ -7,7 +7,7 @@ import logging
 from pathlib import Path
 
 from edge.core.errors import NotFound
-from edge.store.alarms import Kept
+from edge.store.alarms import ONE_KEPT, Kept
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ class PictureFiles:
             return self._path(kind, number, camera).read_bytes()
         except OSError:
             log.info("picture of %s %s is gone", kind, number)
-            raise NotFound(f"no picture of {kind.removesuffix('s')} {number} is kept") from None
+            raise NotFound(f"no picture of {ONE_KEPT[kind]} {number} is kept") from None
 
     def drop(self, kind: Kept, number: int, camera: str | None) -> None:
         """Delete a picture, if it is there. Raises OSError."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -65,7 +64,7 @@ class PictureRequests:
         """Ask for a picture of a frame for each new alarm; those without are counted."""
         now_s, alarms = self._clock.monotonic(), list(numbers)
         allowed = [n for n in alarms if self._may_ask(f"{camera}/alarms", now_s)]
-        wanted = tuple(m.PictureWanted(f"alarms/{n}") for n in allowed)
+        wanted = tuple(m.PictureWanted(m.PictureOf("alarms", n)) for n in allowed)
         self.not_taken += len(alarms) - len(wanted)
         if wanted and not self._ask(camera, frame, wanted):
             self.not_taken += len(wanted)
@@ -87,7 +86,7 @@ class PictureRequests:
             if not self._may_ask(camera, now_s):
                 break  # those that have none come first the next time, too
             known.asked, known.best, known.asked_s = known.asked + 1, quality, now_s
-            orders.append(m.PictureWanted(f"objects/{thing.id}", thing.box))
+            orders.append(m.PictureWanted(m.PictureOf("objects", thing.id), thing.box))
         if orders:
             self._ask(camera, frame, tuple(orders))
 
@@ -127,14 +126,6 @@ class PictureRequests:
         known = self._of_object.get(number)
         if known is not None:
             known.kept = True
-
-
-def subject_of(key: str) -> tuple[Kept, int] | None:
-    """The alarm or object that a picture was asked for; None if the key is none of ours."""
-    found = re.fullmatch(r"(alarms|objects)/(\d{1,18})", key)
-    if found is None:
-        return None
-    return ("alarms" if found[1] == "alarms" else "objects"), int(found[2])
 
 
 def _quality(thing: TrackedObject) -> float:

@@ -467,7 +467,7 @@ def _by_window(records: Iterable[AnswerRecord]) -> dict[int, tuple[AnswerRecord,
 def _identity(record: AnswerRecord) -> tuple[object, ...]:
     """Equal for two rows in which one person says the same."""
     a = record.answer
-    return (a.question, a.verdict, a.missed, a.by.partition(" via ")[0])
+    return (a.question, a.verdict, a.missed, a.person)
 
 
 def _marked(given: Any, classes: Sequence[str]) -> tuple[Marked, ...]:

@@ -107,6 +107,9 @@ def _values(*literals: Any) -> frozenset[str]:
     return frozenset(found)
 
 
+#: Keys of an entry's data that name other cameras than its own, or their versions.
+OTHER_CAMERAS: Final = frozenset({"began_with", "leader", "members", "sibling", "sibling_version", "taught_with"})
+
 JOURNAL_KINDS: Final = _values(JournalKind)
 TOLD_KINDS: Final = _values(ToldKind)
 

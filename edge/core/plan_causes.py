@@ -64,45 +64,50 @@ class PlanCause:
     sentence: str = ""
 
     @classmethod
-    def recorded(cls, sentence: str) -> PlanCause:
+    def recorded(cls, sentence: str, camera: str | None = None) -> PlanCause:
         """A stored plan's cause, of which only the sentence is kept."""
-        return cls("recorded", sentence=sentence)
+        return cls("recorded", camera, sentence=sentence)
 
     @property
     def words(self) -> str:
-        """The cause as a sentence, as it is stored and journaled."""
+        """The cause as a sentence, after its camera's id where it has one."""
+        return self.what if self.camera is None else f"{self.camera}: {self.what}"
+
+    @property
+    def what(self) -> str:
+        """The cause as a sentence without its camera, as it is stored and journaled."""
         match self.code:
             case "camera_joined":
-                return f"camera {self.camera} joined"
+                return "the camera joined"
             case "camera_left":
-                return f"camera {self.camera} left"
+                return "the camera left"
             case "camera_measured":
-                return f"{self.camera}: its inference was measured"
+                return "its inference was measured"
             case "camera_pinned":
-                return f"{self.camera}: its model was pinned"
+                return "its model was pinned"
             case "camera_unpinned":
-                return f"{self.camera}: its model was unpinned"
+                return "its model was unpinned"
             case "camera_rolled_back":
-                return f"{self.camera}: an earlier model is in force again"
+                return "an earlier model is in force again"
             case "camera_from_sibling":
-                return f"{self.camera}: another camera's student is in force"
+                return "another camera's student is in force"
             case "camera_settings":
-                return f"{self.camera}: its settings of retraining changed"
+                return "its settings of retraining changed"
             case "profiles_late":
-                return f"{self.camera}: its profiles came late"
+                return "its profiles came late"
             case "work_corrected":
-                return f"{self.camera}: the retraining costs {self.gpu_seconds:.0f} device seconds"
+                return f"the retraining costs {self.gpu_seconds:.0f} device seconds"
             case "progress_unexpected":
                 done, expected = self.gpu_seconds, self.expected_gpu_seconds
-                return f"{self.camera}: {done:.1f} device seconds done where {expected:.1f} were expected"
+                return f"{done:.1f} device seconds done where {expected:.1f} were expected"
             case "retraining_late":
-                return f"{self.camera}: the retraining is later than planned"
+                return "the retraining is later than planned"
             case "retraining_completed":
-                return f"{self.camera}: retraining completed, {'promoted' if self.promoted else 'not promoted'}"
+                return f"retraining completed, {'promoted' if self.promoted else 'not promoted'}"
             case "retraining_failed":
-                return f"{self.camera}: retraining failed"
+                return "retraining failed"
             case "group_over":
-                return f"{self.camera}: the group's retraining is over"
+                return "the group's retraining is over"
             case "recorded":
                 return self.sentence
             case _:

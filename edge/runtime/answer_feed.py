@@ -44,7 +44,7 @@ class AnswerFeed:
         """The pictures wanted of a lately answered frame; empty pictures of one that is gone."""
         frame = next((f for f in self._frames if f.number == order.number), None)
         for wanted in order.wanted:
-            yield m.Picture(wanted.key, b"" if frame is None else _jpeg(frame.picture, wanted.crop))
+            yield m.Picture(wanted.of, b"" if frame is None else _jpeg(frame.picture, wanted.crop))
 
 
 def _jpeg(picture: NDArray[Any], crop: tuple[float, float, float, float] | None) -> bytes:

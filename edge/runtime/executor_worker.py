@@ -63,12 +63,21 @@ class SetVersions:
 
 
 @dataclass(frozen=True)
+class NotLoaded:
+    """A version that cannot be loaded, and why."""
+
+    model: str
+    version: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class VersionsLoaded:
-    """From the worker: `model/version` of what it serves now, and why others cannot be loaded."""
+    """From the worker: `model/version` of each version that it serves now, and the others."""
 
     executor: str
     loaded: tuple[str, ...]
-    failed: Mapping[str, str]
+    failed: tuple[NotLoaded, ...]
 
 
 def executor_worker(channel: Channel, spec: ExecutorSpec) -> None:
@@ -197,12 +206,14 @@ class _ExecutorWorker:
             return
         if isinstance(came, BaseException):
             raise came
-        before = self._execution.keys
-        self._execution.replace(self._loading.versions, came)
+        before, versions = self._execution.keys, self._loading.versions
+        self._execution.replace(versions, came)
         self._loading = None
         if self._link is not None and self._execution.keys != before:
             self._send_loaded(self._execution.keys)
-        self._channel.send(VersionsLoaded(self._spec.executor, self._execution.keys, dict(self._execution.failed)))
+        reasons = self._execution.failed
+        failed = tuple(NotLoaded(v.model, v.version, reasons[v.key]) for v in versions if v.key in reasons)
+        self._channel.send(VersionsLoaded(self._spec.executor, self._execution.keys, failed))
 
     # -- serving
 

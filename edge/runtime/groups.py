@@ -117,7 +117,7 @@ class Groups:
         r = self._r
         try:
             tolerance = r.window.settings.gate_tolerance
-            judged = await self._gate.judge(camera, done, job.config, job.window, tolerance, f"group-{job.camera}")
+            judged = await self._gate.judge(camera, done, job.config, job.window, tolerance, "group")
         except MagpieError as error:
             r.complaints.add(error.code, f"{camera.id}: not judged with the group of {job.camera}: {error}")
             return

@@ -90,7 +90,8 @@ class Instructions:
             window=order.window,
             data={
                 "policy": order.plan.policy,
-                "cause": order.cause.words,
+                "cause": order.cause.what,
+                "cause_camera": order.cause.camera,
                 "objective": order.plan.objective,
                 "decision_s": order.plan.decision_seconds,
                 "reasons": reasons_in_words(order.plan.reasons),

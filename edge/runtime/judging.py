@@ -22,7 +22,8 @@ from edge.store.store import Store
 @dataclass(frozen=True)
 class Judged:
     """A candidate's fate. `promoted`: another student than before is in force; `learned`: it is the new one.
-    `accuracy` is held-out, of the candidate or of what came into force."""
+    `accuracy` is held-out, of the candidate or of what came into force. `began_with`: the version that the retraining
+    began with, where that is not its parent; `taught_with`: the other cameras of its group."""
 
     promoted: bool
     learned: bool
@@ -30,6 +31,8 @@ class Judged:
     version: str
     reason: str
     scores: dict[str, float]
+    began_with: str = ""
+    taught_with: tuple[str, ...] = ()
 
     @property
     def kind(self) -> JournalKind:
@@ -38,7 +41,14 @@ class Judged:
 
     def facts(self, config: str) -> dict[str, Any]:
         """For the journal, of a retraining with `config`."""
-        return {"version": self.version, "config": config, "scores": self.scores, "reason": self.reason}
+        of_others = {"began_with": self.began_with, "taught_with": list(self.taught_with)}
+        return {
+            "version": self.version,
+            "config": config,
+            "scores": self.scores,
+            "reason": self.reason,
+            **{key: value for key, value in of_others.items() if value},
+        }
 
     def fact(self, camera: str, device_seconds: float) -> Promoted | StudentRejected:
         """For alarms and counts, of a retraining that took `device_seconds`."""
@@ -119,4 +129,6 @@ class Gate:
                 error.code, f"{camera.id}: the retrained model could not be put in force: {error}", camera.id
             )
         unlink(done.path, done.download_path)
-        return Judged(promoted, learned and promoted, accuracy, candidate.id, reason, scores)
+        return Judged(
+            promoted, learned and promoted, accuracy, candidate.id, reason, scores, done.start, done.taught_with
+        )

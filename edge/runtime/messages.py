@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,10 +55,18 @@ class Watch:
 
 
 @dataclass(frozen=True)
-class PictureWanted:
-    """`key` comes back with the picture; `crop` (xyxy, fractions of the picture): that part and something around it."""
+class PictureOf:
+    """The alarm or the object that a picture is of."""
 
-    key: str
+    kind: Literal["alarms", "objects"]
+    number: int
+
+
+@dataclass(frozen=True)
+class PictureWanted:
+    """`of` comes back with the picture; `crop` (xyxy, fractions of the picture): that part and something around it."""
+
+    of: PictureOf
     crop: tuple[float, float, float, float] | None = None
 
 
@@ -172,7 +180,7 @@ class Answered:
 class Picture:
     """The picture that TakePictures asked for; no bytes: the frame was gone already."""
 
-    key: str
+    of: PictureOf
     jpeg: bytes
 
 

@@ -40,8 +40,10 @@ def decide(done: m.TrainingDone, in_force: ModelVersion, tolerance: float, seed:
     outcome: Outcome = verdict.winner
     if outcome == "download" and done.download_path is None:
         outcome = "in_force"
-    taught = f"; retrained as one with {', '.join(done.taught_with)}" if done.taught_with else ""
-    begun = f"; it began with {done.start}, the best on kept-out pictures" if done.start else ""
+    # Not which: a user of this camera may not see the others. The journal has them as fields.
+    several = "1 other camera" if len(done.taught_with) == 1 else f"{len(done.taught_with)} other cameras"
+    taught = f"; retrained as one with {several}" if done.taught_with else ""
+    begun = "; it began with another version than its parent, the best on kept-out pictures" if done.start else ""
     return Promotion(outcome, in_words(verdict) + taught + begun, scores)
 
 

@@ -80,8 +80,8 @@ class Executors:
         if not isinstance(message, VersionsLoaded) or not message.failed:
             return
         # Half of what it shall hold is not enough: it ends, and what is at fault is said.
-        reason = "; ".join(f"{key}: {words}" for key, words in message.failed.items())
-        models = tuple(key.rpartition("/")[0] for key in message.failed)
+        reason = "; ".join(f"{one.model}/{one.version}: {one.reason}" for one in message.failed)
+        models = tuple(one.model for one in message.failed)
         self._spawn(self._give_up(executor, reason, models), f"give {executor} up")
 
     async def _give_up(self, executor: str, reason: str, models: tuple[str, ...]) -> None:

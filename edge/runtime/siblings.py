@@ -145,7 +145,8 @@ class Siblings:
                 return  # it has been judged by its labels before: they know better
             theirs: ModelVersion = await hands.ask(hands.store.version, sibling.version)
             path = await hands.ask(hands.store.blobs.verify, theirs.blob)
-            reason = f"camera {sibling.camera} looks most alike (distance {sibling.distance:.2f}): {sibling.version}"
+            # Not which camera: a user of this one may not see it. The journal has it as a field.
+            reason = f"the student of the camera that looks most alike (distance {sibling.distance:.2f})"
             scores = {"sibling_distance": round(sibling.distance, 4)}
             now = hands.clock.utc()
             made = ModelVersion(
@@ -167,8 +168,8 @@ class Siblings:
             words = f"{camera.id}: the student of {sibling.camera} was not put in force: {error}"
             hands.complain(error.code, words, None)
             return
-        told = {"version": added.id, "sibling": sibling.camera, "sibling_version": sibling.version} | scores
-        hands.note("model.from_sibling", camera=camera.id, data=told)
+        data = {"version": added.id, "sibling": sibling.camera, "sibling_version": sibling.version} | scores
+        hands.note("model.from_sibling", camera=camera.id, data=data)
         hands.changed(camera, "camera_from_sibling")
 
 

@@ -15,6 +15,15 @@ IDENTIFIER_PATTERN = r"^[a-z0-9][a-z0-9_-]{0,62}$"
 Identifier = Annotated[str, Field(pattern=IDENTIFIER_PATTERN, description="lower-case name")]
 
 
+class FieldProblem(ValueError):
+    """Of fields that do not fit together: the one at `path`, in the model that is checked, should be as `allowed`
+    says."""
+
+    def __init__(self, path: str, allowed: str) -> None:
+        super().__init__(f"{path}: {allowed}")
+        self.path, self.allowed = path, allowed
+
+
 class Settings(BaseModel):
     """Base: unknown keys fail, values do not change after they were checked, texts hold no hidden characters (but those
     of the fields in `any_text`: passwords, contents of files)."""

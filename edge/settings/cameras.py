@@ -18,7 +18,7 @@ from edge.core.configs import (
 )
 from edge.core.errors import InvalidValue
 from edge.core.zones import MAX_POINTS, MIN_POINTS, Zone, check_polygon
-from edge.settings.base import Fraction, Identifier, SecretReference, Settings
+from edge.settings.base import FieldProblem, Fraction, Identifier, SecretReference, Settings
 
 
 class StudentSettings(Settings):
@@ -152,27 +152,30 @@ class CameraSettings(Settings):
     @model_validator(mode="after")
     def _fits_together(self) -> CameraSettings:
         if len(set(self.classes)) != len(self.classes):
-            raise ValueError("classes: each class once")
+            raise FieldProblem("classes", "each class once")
         for name in self.class_map:
             if name not in self.classes:
-                raise ValueError(f"class_map.{name}: one of the camera's classes {', '.join(self.classes)}")
+                raise FieldProblem(f"class_map.{name}", f"one of the camera's classes {', '.join(self.classes)}")
         names = [z.name for z in self.zones]
         for number, zone in enumerate(self.zones):
             if names.index(zone.name) != number:
-                raise ValueError(f"zones[{number}].name: {zone.name!r} is there twice; each name once")
+                raise FieldProblem(f"zones[{number}].name", f"{zone.name!r} is there twice; each name once")
             for name in zone.classes:
                 if name not in self.classes:
-                    raise ValueError(
-                        f"zones[{number}].classes: {name!r} is none of the camera's classes {', '.join(self.classes)}"
+                    raise FieldProblem(
+                        f"zones[{number}].classes",
+                        f"{name!r} is none of the camera's classes {', '.join(self.classes)}",
                     )
         if self.student.model and self.task != "detection":
-            raise ValueError("student.model: a published detector needs task detection")
+            raise FieldProblem("student.model", "a published detector needs task detection")
         for name in self.student.class_map:
             if name not in self.classes:
-                raise ValueError(f"student.class_map.{name}: one of the camera's classes {', '.join(self.classes)}")
+                raise FieldProblem(
+                    f"student.class_map.{name}", f"one of the camera's classes {', '.join(self.classes)}"
+                )
         allowed = DETECTION_ARCHITECTURES if self.task == "detection" else CLASSIFICATION_ARCHITECTURES
         if self.student.architecture is not None and self.student.architecture not in allowed:
-            raise ValueError(f"student.architecture: one of {', '.join(allowed)} for task {self.task}")
+            raise FieldProblem("student.architecture", f"one of {', '.join(allowed)} for task {self.task}")
         return self
 
     def drawn_spec(self) -> StudentSpec:

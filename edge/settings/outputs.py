@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from edge.core.alarms import Severity
 from edge.core.link_local import link_local
-from edge.settings.base import Identifier, SecretReference, Settings
+from edge.settings.base import FieldProblem, Identifier, SecretReference, Settings
 
 
 def _topic_levels(value: str) -> str:
@@ -82,7 +82,7 @@ class WebhookSettings(Settings):
     @model_validator(mode="after")
     def _not_link_local(self) -> WebhookSettings:
         if not self.link_local and link_local(urlsplit(self.url).hostname or ""):
-            raise ValueError("url: an address that is not link-local (link_local: true allows it)")
+            raise FieldProblem("url", "an address that is not link-local (link_local: true allows it)")
         return self
 
 
@@ -97,5 +97,5 @@ class OutputsSettings(Settings):
         ids = [w.id for w in self.webhooks]
         for number, webhook in enumerate(ids):
             if ids.index(webhook) != number:
-                raise ValueError(f"webhooks[{number}].id: {webhook!r} is there twice; each id once")
+                raise FieldProblem(f"webhooks[{number}].id", f"{webhook!r} is there twice; each id once")
         return self

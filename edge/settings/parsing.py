@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from edge.core.errors import InvalidValue, InvalidValues
 from edge.core.hours import SPAN_PATTERN
-from edge.settings.base import IDENTIFIER_PATTERN, Settings
+from edge.settings.base import IDENTIFIER_PATTERN, FieldProblem, Settings
 from edge.settings.serving import MODEL_NAME_PATTERN
 
 M = TypeVar("M", bound=Settings)
@@ -24,11 +24,15 @@ def _problems(error: ValidationError, prefix: str, model: type[BaseModel]) -> li
         for part in e["loc"]:
             path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
         given = e.get("input")
+        problem = e.get("ctx", {}).get("error")
         if e["type"] == "extra_forbidden":
             allowed = "no such field; known: " + ", ".join(sorted(_fields_at(model, e["loc"])))
             given = e["loc"][-1]
         elif e["type"] == "missing":
             allowed, given = "a value (the field is required)", None
+        elif isinstance(problem, FieldProblem):
+            path, given = f"{path}.{problem.path}" if path else problem.path, _at(given, problem.path)
+            allowed = problem.allowed
         else:
             allowed = _allowed(e["type"], e["msg"], e.get("ctx", {}))
         if "password" in path.lower() or path.endswith("secret_from"):
@@ -37,6 +41,18 @@ def _problems(error: ValidationError, prefix: str, model: type[BaseModel]) -> li
             given = re.sub(r"(//[^/:@\s]*):[^@/\s]*@", r"\1:***@", given)
         out.append(InvalidValue(path or "(body)", given, allowed))
     return out
+
+
+def _at(given: Any, path: str) -> Any:
+    """The value at `path`, as in `zones[1].name`, of the model that was given; None where there is none."""
+    for part in re.findall(r"[^.\[\]]+", path):
+        if isinstance(given, Mapping):
+            given = given.get(part)
+        elif isinstance(given, (list, tuple)) and part.isdigit() and int(part) < len(given):
+            given = given[int(part)]
+        else:
+            given = getattr(given, part, None)
+    return given.model_dump() if isinstance(given, BaseModel) else given
 
 
 #: What a pattern lets through, for people.

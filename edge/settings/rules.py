@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from edge.core.alarms import Rule, RuleKind, Severity
-from edge.settings.base import Identifier, QuietHours, Settings
+from edge.settings.base import FieldProblem, Identifier, QuietHours, Settings
 
 
 class RuleSettings(Settings):
@@ -44,7 +44,7 @@ class RuleSettings(Settings):
     @model_validator(mode="after")
     def _fits_together(self) -> RuleSettings:
         if self.kind == "accuracy" and self.below is None:
-            raise ValueError("below: a number from 0 to 1: alarms when a window's accuracy is below it")
+            raise FieldProblem("below", "a number from 0 to 1: alarms when a window's accuracy is below it")
         used = {
             "cameras": ("object", "accuracy", "camera_lost", "roll_back"),
             "classes": ("object",),
@@ -55,7 +55,7 @@ class RuleSettings(Settings):
         }
         for name, kinds in used.items():
             if getattr(self, name) and self.kind not in kinds:
-                raise ValueError(f"{name}: only with kind {', '.join(kinds)}")
+                raise FieldProblem(name, f"only with kind {', '.join(kinds)}")
         return self
 
     def rule(self) -> Rule:

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import Field, model_validator
 
 from edge.core.shares import ShareChoice
-from edge.settings.base import Identifier, Settings
+from edge.settings.base import FieldProblem, Identifier, Settings
 from edge.settings.cameras import CameraSettings
 from edge.settings.outputs import OutputsSettings
 from edge.settings.retraining import RetrainingSettings
@@ -55,19 +55,19 @@ class SiteSettings(Settings):
     @model_validator(mode="after")
     def _distinct_cameras(self) -> SiteSettings:
         ids = [c.id for c in self.cameras]
-        for camera in ids:
-            if ids.count(camera) > 1:
-                raise ValueError(f"cameras[].id: {camera!r} is there twice; each id once")
+        for number, camera in enumerate(ids):
+            if ids.index(camera) != number:
+                raise FieldProblem(f"cameras[{number}].id", f"{camera!r} is there twice; each id once")
         rules = [r.id for r in self.rules]
         for number, rule in enumerate(rules):
             if rules.index(rule) != number:
-                raise ValueError(f"rules[{number}].id: {rule!r} is there twice; each id once")
+                raise FieldProblem(f"rules[{number}].id", f"{rule!r} is there twice; each id once")
         return self
 
     @model_validator(mode="after")
     def _certificate_for_serving(self) -> SiteSettings:
         if self.serving is not None and self.serving.tls and self.web.tls is None:
-            raise ValueError("serving.tls: only with web.tls, which names the certificate and its key")
+            raise FieldProblem("serving.tls", "only with web.tls, which names the certificate and its key")
         return self
 
     def database(self) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 from edge.core.errors import InvalidValue
 from edge.core.plan_basis import PlanBasis
+from edge.core.plan_causes import PlanCause
 from edge.core.window import WindowPlan, WindowProblem
 from scheduler.follow import made_again
 
@@ -48,11 +49,15 @@ def _replayed(record: Mapping[str, Any]) -> ReplayedPlan:
     if basis is not None:
         again = made_again(WindowProblem.from_json(record["problem"]), PlanBasis.from_json(basis))
         differs = _differences(record["plan"], again)
-    return ReplayedPlan(int(record["window"]), number, str(record["cause"]), policy, objective, again, differs)
+    cause = PlanCause.recorded(str(record["cause"]), record.get("cause_camera")).words
+    return ReplayedPlan(int(record["window"]), number, cause, policy, objective, again, differs)
 
 
 def _differences(recorded: Mapping[str, Any], again: WindowPlan) -> tuple[str, ...]:
     """Fields that are not as recorded; how long the decision took is no part of it."""
     now = json.loads(json.dumps(again.to_json()))
     fields = recorded.keys() - {"decision_seconds"}  # a later version may tell more
+    for words, values in (("reasons", "reason_values"), ("faults", "fault_values")):
+        if values in recorded:  # its words may be put otherwise by now
+            fields -= {words}
     return tuple(sorted(f for f in fields if recorded.get(f) != now.get(f)))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -22,6 +22,7 @@ _CHUNK = 500
 _a, _o = t.alarms.c, t.objects.c
 
 Kept = Literal["alarms", "objects"]
+ONE_KEPT: Final[Mapping[Kept, str]] = {"alarms": "alarm", "objects": "object"}
 #: In the order in which pictures go: those of alarms, which people asked for, last.
 _KINDS: tuple[Kept, ...] = ("objects", "alarms")
 

@@ -218,7 +218,7 @@ class WindowsPart(Part):
         row = {
             "window": window,
             "at_utc_s": self._clock.utc() if at_utc_s is None else at_utc_s,
-            "cause": words(cause.words),
+            "cause": words(cause.what),
             "cause_code": cause.code,
             "cause_camera": cause.camera,
             "policy": plan.policy,

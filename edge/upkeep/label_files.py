@@ -19,7 +19,18 @@ from edge.core import checks
 from edge.core.accuracy import match
 from edge.core.disagreements import IOU
 from edge.core.errors import InvalidValue
-from edge.core.truth import KINDS, Answer, AskableFrame, FrameKey, Marked, Question, QuestionKind, Verdict, fitting
+from edge.core.truth import (
+    KINDS,
+    Answer,
+    AskableFrame,
+    FrameKey,
+    Marked,
+    Question,
+    QuestionKind,
+    Verdict,
+    fitting,
+    imported_by,
+)
 from edge.core.vision import Detections
 from edge.core.zones import Box
 from edge.store.answers import AnswerRecord
@@ -256,11 +267,9 @@ def _kept(row: Mapping[str, Any], camera: str, by: str, where: str) -> AnswerRec
     ]  # fmt: skip
     names = tuple(dict.fromkeys(name for _, name in objects))
     marked = tuple(Marked(box, names.index(name)) for box, name in objects)
-    answered = _text(row, "by", where)
+    answered = imported_by(_text(row, "by", where), by)
     (utc_s,) = _numbers([row.get("utc_s")], 1, f"{where}.utc_s")
     missed = None if row.get("missed") is None else _whole(row, "missed", where)
-    if not answered.endswith(f" via {by}"):
-        answered = f"{answered} via {by}"[:512]
     question = Question(key, cast(QuestionKind, kind), candidate)
     answer = Answer(question, cast(Verdict, verdict), answered, utc_s, missed, marked, "import")
     boxes = [

@@ -37,7 +37,7 @@ class Box:
         self.recorded.append(alarm)
 
     def _take(self, camera: str, order: m.TakePictures) -> bool:
-        self.asked += [(order.number, w.key) for w in order.wanted]
+        self.asked += [(order.number, f"{w.of.kind}/{w.of.number}") for w in order.wanted]
         return True
 
 

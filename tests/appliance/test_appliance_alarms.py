@@ -151,7 +151,7 @@ async def test_a_picture_that_cannot_be_kept_leaves_no_file(
     box = await start()
     box.answer((0.2, 0.2))
     box.answer((0.2, 0.2), number=5)
-    key = box.asked[0].wanted[0].key
+    of = box.asked[0].wanted[0].of
     await box.alarms.records.flush()
 
     def full(path: Path, data: bytes) -> int:
@@ -160,7 +160,7 @@ async def test_a_picture_that_cannot_be_kept_leaves_no_file(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "write_bytes", full)
-    box.alarms.answered("gate", m.Picture(key, JPEG))
+    box.alarms.answered("gate", m.Picture(of, JPEG))
     await box.alarms.records.flush()
     monkeypatch.undo()
 
@@ -168,7 +168,7 @@ async def test_a_picture_that_cannot_be_kept_leaves_no_file(
         raise Unavailable("the database is locked")
 
     monkeypatch.setattr(box.store, "set_picture", locked)
-    box.alarms.answered("gate", m.Picture(key, JPEG))
+    box.alarms.answered("gate", m.Picture(of, JPEG))
     await box.alarms.records.flush()
     monkeypatch.undo()
     assert box.alarms.counts()["lost"]["pictures_not_kept"] == 2
@@ -195,12 +195,12 @@ async def test_pictures_are_asked_for_kept_and_dropped(start: Callable[..., Any]
     box = await start()
     box.answer((0.2, 0.2))
     box.answer((0.2, 0.2), number=7)
-    asked = [(order.number, w.key, w.crop is None) for order in box.asked for w in order.wanted]
+    asked = [(order.number, f"{w.of.kind}/{w.of.number}", w.crop is None) for order in box.asked for w in order.wanted]
     assert asked == [(7, "alarms/1", True), (7, "objects/1", False)]
     await box.alarms.records.flush()
-    for key in ("alarms/1", "objects/1", "objects/../../x", "alarms/99", ""):
-        box.alarms.answered("gate", m.Picture(key, JPEG))
-    box.alarms.answered("gate", m.Picture("objects/1", b""))
+    for of in (m.PictureOf("alarms", 1), m.PictureOf("objects", 1), m.PictureOf("alarms", 99)):
+        box.alarms.answered("gate", m.Picture(of, JPEG))
+    box.alarms.answered("gate", m.Picture(m.PictureOf("objects", 1), b""))
     update = box.delivered[-1]
     assert (update[0], update[2]["phase"], update[2]["picture"]) == ("alarm", "update", True)
     await box.alarms.records.flush()
@@ -210,7 +210,7 @@ async def test_pictures_are_asked_for_kept_and_dropped(start: Callable[..., Any]
     ]  # fmt: skip
     lost = box.alarms.counts()["lost"]
     assert (lost["pictures_not_taken"], lost["pictures_not_kept"]) == (0, 1), "one came: nothing is missing"
-    box.alarms.answered("gate", m.Picture("alarms/1", b""))
+    box.alarms.answered("gate", m.Picture(m.PictureOf("alarms", 1), b""))
     assert box.alarms.counts()["lost"]["pictures_not_taken"] == 1
     box.clock.advance(20)
     box.alarms.tick(slow=False)
@@ -226,7 +226,7 @@ async def test_a_crowd_is_not_photographed_at_once(start: Callable[..., Any]) ->
     crowd = [(0.02 + 0.09 * n, 0.1 + 0.2 * k) for n in range(10) for k in range(2)]
     box.answer(*crowd)
     box.answer(*crowd)
-    asked = [w.key.partition("/")[0] for order in box.asked for w in order.wanted]
+    asked = [w.of.kind for order in box.asked for w in order.wanted]
     assert (asked.count("objects"), asked.count("alarms")) == (6, 6)
     counts = box.alarms.counts()
     assert counts["objects"] == {"gate": 20}
@@ -234,7 +234,7 @@ async def test_a_crowd_is_not_photographed_at_once(start: Callable[..., Any]) ->
     for _ in range(40):
         for order in box.asked:
             for wanted in order.wanted:
-                box.alarms.answered("gate", m.Picture(wanted.key, JPEG))
+                box.alarms.answered("gate", m.Picture(wanted.of, JPEG))
         box.asked.clear()
         box.answer(*crowd)
     await box.end()
@@ -246,7 +246,7 @@ async def test_an_object_without_any_picture_is_counted_once(start: Callable[...
     for n in range(20):
         box.answer((0.2, 0.2), number=n)
         for order in box.asked:
-            box.alarms.answered("gate", m.Picture(order.wanted[0].key, b""))
+            box.alarms.answered("gate", m.Picture(order.wanted[0].of, b""))
     assert len(box.asked) == 3, "it is tried again, not for ever"
     assert box.alarms.counts()["lost"]["pictures_not_taken"] == 0
     await box.end()

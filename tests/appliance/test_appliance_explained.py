@@ -170,6 +170,18 @@ def test_faults_are_told_in_the_sentences_in_which_they_were_recorded() -> None:
     assert beside["made"]["faults"] == beside["asked"]["faults"] == told
 
 
+def test_sentences_of_an_earlier_version_are_for_those_who_see_every_camera() -> None:
+    plan = window_policy("relay").plan(problem(10.0))
+    reasons = {"": "yard first, then gate", "gate": "gate waits for yard"}
+    kept = replace(record(1, problem(10.0)), plan=plan.to_json() | {"reasons": reasons})
+    del kept.plan["reason_values"]
+    story = explained(detail(kept), PARTS)
+    (decision,) = story["decisions"]
+    assert (decision["whole"], decision["cameras"]["gate"]) == ([], [])
+    assert decision["recorded"] == ["Yard first, then gate", "Gate waits for yard"]
+    assert visible(story, "gate").decisions[0].recorded == ()
+
+
 def test_options_say_what_became_of_them() -> None:
     story = explained(detail(record(1, problem(10.0)), jobs=(job(),)), PARTS)
     verdicts = {o["config"]: o["verdict"] for o in of(story, "gate")["options"]}

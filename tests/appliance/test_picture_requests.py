@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from edge.appliance.picture_requests import PictureRequests, subject_of
+from edge.appliance.picture_requests import PictureRequests
 from edge.core.clock import ManualClock
 from edge.core.tracks import TrackedObject
 from edge.runtime import messages as m
@@ -20,7 +20,7 @@ class Box:
 
     def _take(self, camera: str, order: m.TakePictures) -> bool:
         if self.there:
-            self.asked += [(camera, order.number, w.key) for w in order.wanted]
+            self.asked += [(camera, order.number, f"{w.of.kind}/{w.of.number}") for w in order.wanted]
         return self.there
 
     def see(self, *objects: TrackedObject, frame: int = 1) -> list[str]:
@@ -118,17 +118,3 @@ def test_a_picture_is_kept_of_what_is_followed() -> None:
     assert [box.requests.kept(n) for n in (1, 2)] == [True, False]
     box.requests.ended(1)
     assert not box.requests.kept(1)
-
-
-@pytest.mark.parametrize(
-    ("key", "subject"),
-    [
-        ("alarms/1", ("alarms", 1)),
-        ("objects/22", ("objects", 22)),
-        ("objects/../1", None),
-        ("alarms/", None),
-        ("", None),
-    ],
-)
-def test_keys_of_pictures(key: str, subject: object) -> None:
-    assert subject_of(key) == subject

@@ -14,8 +14,8 @@ SAID = {
     PlanCause("restarted"): "restarted inside a window: planned again with what is left",
     PlanCause("restarted_without_plan"): "restarted inside a window without a plan",
     PlanCause("capacity_changed"): "another part of the device is left for cameras",
-    PlanCause("camera_joined", "gate"): "camera gate joined",
-    PlanCause("camera_left", "gate"): "camera gate left",
+    PlanCause("camera_joined", "gate"): "gate: the camera joined",
+    PlanCause("camera_left", "gate"): "gate: the camera left",
     PlanCause("camera_measured", "gate"): "gate: its inference was measured",
     PlanCause("camera_pinned", "gate"): "gate: its model was pinned",
     PlanCause("camera_unpinned", "gate"): "gate: its model was unpinned",
@@ -41,6 +41,11 @@ def test_every_cause_is_put_into_words() -> None:
 @pytest.mark.parametrize(("cause", "words"), SAID.items(), ids=lambda x: getattr(x, "code", ""))
 def test_a_cause_is_told_in_these_words(cause: PlanCause, words: str) -> None:
     assert cause.words == words
+
+
+def test_without_its_camera_a_cause_is_stored() -> None:
+    for cause, words in SAID.items():
+        assert words == (cause.what if cause.camera is None else f"{cause.camera}: {cause.what}")
 
 
 def test_of_a_recorded_cause_the_sentence_is_kept() -> None:

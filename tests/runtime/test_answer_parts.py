@@ -72,9 +72,12 @@ def test_pictures_are_those_of_frames_told_lately() -> None:
     feed = AnswerFeed()
     for n in range(4):
         feed.offer(frame(n, 100.0 + n), answer(n, 100.0 + n))
-    whole, part = m.PictureWanted("whole"), m.PictureWanted("part", (0.25, 0.25, 0.5, 0.5))
+    whole, part = (
+        m.PictureWanted(m.PictureOf("alarms", 1)),
+        m.PictureWanted(m.PictureOf("objects", 2), (0.25, 0.25, 0.5, 0.5)),
+    )
     shown = list(feed.pictures(m.TakePictures(3, (whole, part))))
-    assert [p.key for p in shown] == ["whole", "part"]
+    assert [p.of for p in shown] == [whole.of, part.of]
     assert size_of(shown[0].jpeg) == (640, 360)
     assert size_of(shown[1].jpeg) == (320, 180), "the object and half its size around it"
     assert [p.jpeg for p in feed.pictures(m.TakePictures(0, (whole,)))] == [b""], "gone"

@@ -146,7 +146,7 @@ async def test_members_are_judged_each_by_its_own_pictures_and_groups_learn(site
     assert site.cameras["c"].version.id == before["c"], "the group's student is worse there: it keeps its own"
     b = site.store.lineage(site.cameras["b"].version.id)
     assert (b[0].parent, b[0].config, b[0].decided_by) == (before["b"], "all", "gate")
-    assert "retrained as one with a" in b[0].reason
+    assert "retrained as one with 1 other camera" in b[0].reason, "not which: a user of b may not see it"
     told = [(e.camera, e.promoted) for e in site.dispatched if isinstance(e, ev.RetrainingCompleted)]
     assert told == [("b", True), ("c", False)]
     assert [kind for kind, _ in site.notes] == ["model.promoted", "model.rejected"]

@@ -40,10 +40,16 @@ def test_a_plan_is_kept_and_journaled_with_its_cause_in_words() -> None:
     order = ev.RecordPlan(3, problem, plan, PlanCause("retraining_completed", "gate", promoted=True), request)
     unasked: list[PlanQuestion] = []
     Instructions(runtime, lambda kind, window, data: noted.append((kind, window, data)), unasked.append).do(order)
-    words = "gate: retraining completed, promoted"
     basis = PlanBasis("relay", ideal_caps(), plan, 7.5, request.problem)
     assert kept == [("add_plan", 3, problem, plan, order.cause, basis)]
     assert basis.request(problem) == request
     assert planned == [order]
-    facts = {"policy": "relay", "cause": words, "objective": 0.5, "decision_s": 0.25, "reasons": {"gate": "why"}}
+    facts = {
+        "policy": "relay",
+        "cause": "retraining completed, promoted",
+        "cause_camera": "gate",
+        "objective": 0.5,
+        "decision_s": 0.25,
+        "reasons": {"gate": "why"},
+    }
     assert noted == [("plan", 3, facts)]

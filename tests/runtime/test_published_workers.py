@@ -232,5 +232,5 @@ async def test_a_group_is_retrained_once_and_each_camera_is_judged_on_its_own_pi
     assert all(torch.equal(x, y) for x, y in zip(one.weights, two.weights, strict=True)), "one student for both"
     promotion = decide(theirs, ModelVersion("first", "north", "", parent.spec, 0.0), 0.0, 1)
     assert promotion.outcome == "new"
-    assert "retrained as one with cam" in promotion.reason
+    assert "retrained as one with 1 other camera" in promotion.reason
     assert b.lost == []

@@ -9,7 +9,7 @@ from serving_parts import Supervised, Written, version
 from edge.core.clock import ManualClock
 from edge.core.layout import ExpectExecutor, ForgetExecutor
 from edge.core.workers import FRONT
-from edge.runtime.executor_worker import ExecutorSpec, VersionsLoaded
+from edge.runtime.executor_worker import ExecutorSpec, NotLoaded, VersionsLoaded
 from edge.runtime.serving_executors import Executors
 from scheduler.gpulets import reorganiser_events as r
 
@@ -66,9 +66,9 @@ async def test_one_that_is_lost_keeps_its_token_and_one_that_is_given_up_does_no
 
 async def test_one_that_loaded_only_a_part_ends_with_the_models_at_fault() -> None:
     box = Box()
-    box.started.on_message(VersionsLoaded("executor-0", ("a/1", "b/3"), {}))
+    box.started.on_message(VersionsLoaded("executor-0", ("a/1", "b/3"), ()))
     assert box.written.spawned == []
-    box.started.on_message(VersionsLoaded("executor-0", ("a/1",), {"b/3": "no memory"}))
+    box.started.on_message(VersionsLoaded("executor-0", ("a/1",), (NotLoaded("b", "3", "no memory"),)))
     await box.written.finish()
     assert box.supervisor.stopped == ["executor-0"]
     assert box.written.events == [r.ExecutorFailed(5.0, "executor-0", "b/3: no memory", ("b",))]

@@ -144,28 +144,30 @@ async def test_unknown_refused_and_starting_models(tmp_path: Path) -> None:
 
 
 async def test_what_cannot_be_answered_in_time_is_dropped_at_once(tmp_path: Path) -> None:
-    async with site(tmp_path) as s:
-        v = version(slo_ms=4000.0)
+    clock = ManualClock(100.0)
+    async with site(tmp_path, clock=clock.monotonic) as s:
+        v = version(slo_ms=400.0)
         executor = await s.executor("e", v, held=True)
-        s.layout(route("e", (v, 2), batch_ms=800.0), models=[v])
+        s.layout(route("e", (v, 2), batch_ms=80.0), models=[v])
         totals = Totals(s)
         first = [asyncio.create_task(s.front.infer(request())) for _ in range(2)]
         await until(lambda: bool(executor.batches))
         # Four further batches could be answered in that time: what is beyond them is told now, what then waits in vain
-        # for the executor is told when its time is up. One batch is handed over ahead.
+        # for the executor is told when its time is up.
         more = [asyncio.create_task(s.front.infer(request())) for _ in range(20)]
         await asyncio.sleep(0)
         await until(lambda: totals.take().dropped >= 0 and totals.counts["dropped"] >= 12)
         assert sum(t.done() for t in more) <= 14
-        await until(lambda: totals.take().dropped >= 0 and totals.counts["dropped"] >= 18)
+        clock.advance(1.0)
+        await until(lambda: totals.take().dropped >= 0 and totals.counts["dropped"] >= 20)
         executor.release()
         outcomes = await asyncio.gather(*more, return_exceptions=True)
         missed = [o for o in outcomes if isinstance(o, DeadlineMissed)]
-        assert len(missed) == 18
-        assert "could not be answered within 4000.0 ms" in str(missed[0])
+        assert len(missed) == 20
+        assert "could not be answered within 400.0 ms" in str(missed[0])
         await asyncio.gather(*first)
         totals.take()
-        assert (totals.counts["dropped"], totals.counts["answered"]) == (18, 4)
+        assert (totals.counts["dropped"], totals.counts["answered"]) == (20, 2)
 
 
 async def test_a_late_answer_is_given_and_counted(tmp_path: Path) -> None:

@@ -28,11 +28,15 @@ def problems(model: type, value: Any) -> dict[str, Any]:
         ({"url": "http://x"}, "url", "rtsp://"),
         ({"transport": "quic"}, "transport", "'tcp' or 'udp'"),
         ({"classes": []}, "classes", "at least 1"),
-        ({"classes": ["car", "car"]}, "(body)", "each class once"),
-        ({"class_map": {"tram": ["bus"]}}, "(body)", "one of the camera's classes"),
+        ({"classes": ["car", "car"]}, "classes", "each class once"),
+        ({"class_map": {"tram": ["bus"]}}, "class_map.tram", "one of the camera's classes"),
         ({"stall_timeout_s": 0.01}, "stall_timeout_s", "0.5"),
         ({"student": {"wdith": 1}}, "student.wdith", "width"),
-        ({"task": "classification", "student": {"architecture": "ssdlite_mobilenet_v3"}}, "(body)", "resnet18"),
+        (
+            {"task": "classification", "student": {"architecture": "ssdlite_mobilenet_v3"}},
+            "student.architecture",
+            "resnet18",
+        ),
         ({"inference": {"frame_rates": [0]}}, "inference.frame_rates[0]", "greater than 0"),
         ({"password_from": "hunter2"}, "password_from", "env:NAME"),
         ({"colour": 1}, "colour", "no such field"),
@@ -58,7 +62,7 @@ def test_every_problem_is_reported_at_once() -> None:
 
 
 def test_two_cameras_of_one_name_are_refused() -> None:
-    assert "twice" in problems(SiteSettings, {"cameras": [CAMERA, CAMERA]})["(body)"].allowed
+    assert "twice" in problems(SiteSettings, {"cameras": [CAMERA, CAMERA]})["cameras[1].id"].allowed
 
 
 @pytest.mark.parametrize(

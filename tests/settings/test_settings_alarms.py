@@ -43,7 +43,7 @@ def test_a_zone_of_a_camera() -> None:
         ({"polygon": [[0.1, 0.1], [0.105, 0.1], [0.1, 0.105]]}, "zones[0].polygon", "of the picture"),
         ({"polygon": [[0.1, 0.1], [0.5, 0.5], [0.9, 0.9]]}, "zones[0].polygon", "meet at their ends only"),
         ({"name": "Drive way/#"}, "zones[0].name", "small letters"),
-        ({"classes": ["zebra"]}, "(body)", "zones[0].classes: 'zebra' is none of the camera's classes"),
+        ({"classes": ["zebra"]}, "zones[0].classes", "'zebra' is none of the camera's classes"),
         ({"colour": "red"}, "zones[0].colour", "no such field"),
     ],
 )
@@ -53,15 +53,15 @@ def test_zones_that_are_refused(zone: dict[str, Any], path: str, words: str) -> 
 
 def test_two_zones_of_one_name_are_refused() -> None:
     zones = [{"name": "drive", "polygon": SQUARE}] * 2
-    assert "zones[1].name: 'drive' is there twice" in refused(CameraSettings, CAMERA | {"zones": zones})["(body)"]
+    assert "'drive' is there twice" in refused(CameraSettings, CAMERA | {"zones": zones})["zones[1].name"]
 
 
 @pytest.mark.parametrize(
     ("rule", "path", "words"),
     [
-        ({"kind": "accuracy"}, "(body)", "below: a number"),
+        ({"kind": "accuracy"}, "below", "a number"),
         ({"kind": "accuracy", "below": 1.5}, "below", "less than or equal to 1"),
-        ({"kind": "disk", "zones": ["drive"]}, "(body)", "zones: only with kind object"),
+        ({"kind": "disk", "zones": ["drive"]}, "zones", "only with kind object"),
         ({"kind": "object", "quiet_hours": ["25:00-01:00"]}, "quiet_hours[0]", "HH:MM"),
         ({"kind": "fire"}, "kind", "'object'"),
         ({"kind": "object", "severity": "loud"}, "severity", "'critical'"),
@@ -82,4 +82,4 @@ def test_a_site_has_rules_without_being_told() -> None:
 
 def test_two_rules_of_one_id_are_refused() -> None:
     rule = {"id": "r", "kind": "object"}
-    assert "rules[1].id: 'r' is there twice" in refused(SiteSettings, {"rules": [rule, rule]})["(body)"]
+    assert "'r' is there twice" in refused(SiteSettings, {"rules": [rule, rule]})["rules[1].id"]

@@ -25,6 +25,7 @@ from edge.appliance.answers.serving import Serving
 from edge.appliance.answers.state import BoxHealth, Overview
 from edge.appliance.answers.system import SystemAnswer
 from edge.appliance.answers.windows import ExplainedWindow, WindowAnswer, WindowStory
+from edge.core.journal_kinds import OTHER_CAMERAS
 from web import page_types
 from web.app import create_app
 
@@ -135,6 +136,15 @@ def test_a_new_field_is_hidden_until_somebody_marks_it() -> None:
     assert limited(rows[1], only_north) is None
     with pytest.raises(TypeError, match=r"Unmarked\.number"):
         limited(Unmarked(1), only_north)
+
+
+@pytest.mark.parametrize("key", sorted(OTHER_CAMERAS))
+def test_an_entry_of_ones_own_camera_names_no_other(key: str) -> None:
+    data = {"scores": 1, key: "south"}
+    entry = JournalEntry(id=1, utc_s=1.0, kind="model.promoted", camera="north", window=3, data=data)
+    shown = limited(entry, lambda camera: camera in (None, "north"))
+    assert shown is not None
+    assert shown.data == {"scores": 1}
 
 
 @pytest.mark.parametrize("value", [{"live": True}, {"live": True, "more": 1, "ready": True, "reasons": ()}])

@@ -126,6 +126,7 @@ EXPLAINED: Final[Example] = {
             "objective": 0.68,
             "decision_s": 0.012,
             "whole": ["1 retraining", "Inference has the rest"],
+            "recorded": [],
             "cameras": {"junction-north": _WHY},
             "faults": [],
         }

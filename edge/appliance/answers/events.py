@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edge.appliance.answers.marks import Document, OfCamera, OfOwn, Shown, answer
+from edge.appliance.answers.marks import OfCamera, OwnData, Shown, answer
 
 
 @answer
@@ -15,4 +15,4 @@ class JournalEntry:
     kind: Shown[str]
     camera: OfCamera[str | None]
     window: Shown[int | None]
-    data: OfOwn[Document]
+    data: OwnData

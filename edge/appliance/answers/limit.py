@@ -10,6 +10,7 @@ from functools import cache
 from typing import Annotated, Any, Final, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from edge.appliance.answers.marks import Mark
+from edge.core.journal_kinds import OTHER_CAMERAS
 
 T = TypeVar("T")
 
@@ -90,6 +91,8 @@ def _shown(value: Any, mark: Mark, may_see: MaySee, whose: str | None) -> Any:
         return {camera: _within(v, may_see) for camera, v in value.items() if may_see(camera)}
     if mark is Mark.OF_OWN:
         return {} if whose is None else value
+    if mark is Mark.OWN_DATA:
+        return {} if whose is None else {key: v for key, v in value.items() if key not in OTHER_CAMERAS}
     if mark is Mark.ABOUT:
         return value if may_see(value) else None
     if mark is Mark.MESSAGE:

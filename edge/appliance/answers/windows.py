@@ -199,7 +199,8 @@ class FaultAnswer:
 
 @answer
 class DecisionAnswer:
-    """A plan in words: in force from `at_s` to `until_s` seconds after the window's start, made in `decision_s`."""
+    """A plan in words: in force from `at_s` to `until_s` seconds after the window's start, made in `decision_s`.
+    `recorded`: reasons of which an earlier version kept the sentences only; they may name any camera."""
 
     plan: Shown[int]
     at_s: Shown[float]
@@ -212,6 +213,7 @@ class DecisionAnswer:
     decision_s: Shown[float]
     whole: Shown[tuple[str, ...]]
     cameras: ByCamera[tuple[str, ...]]
+    recorded: tuple[str, ...]
     faults: Shown[tuple[FaultAnswer, ...]]
 
 

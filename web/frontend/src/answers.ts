@@ -279,7 +279,8 @@ export type DeadLetterAnswer = {
   body: Record<string, unknown>;
 };
 
-/** A plan in words: in force from `at_s` to `until_s` seconds after the window's start, made in `decision_s`. */
+/** A plan in words: in force from `at_s` to `until_s` seconds after the window's start, made in `decision_s`.
+ * `recorded`: reasons of which an earlier version kept the sentences only; they may name any camera. */
 export type DecisionAnswer = {
   plan: number;
   at_s: number;
@@ -292,6 +293,7 @@ export type DecisionAnswer = {
   decision_s: number;
   whole: string[];
   cameras: Record<string, string[]>;
+  recorded: string[];
   faults: FaultAnswer[];
 };
 

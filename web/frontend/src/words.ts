@@ -143,9 +143,9 @@ const KNOWN: Record<string, (d: Data, e: JournalEntry) => string | Told> = {
   "retraining.started": (d) => `retraining began: ${config(text(d["config"]))}${together(d["members"])}`,
   "retraining.stopped": (d) => `retraining ended early${because(d)}`,
   "retraining.failed": (d) => ({ text: `retraining failed${because(d)}`, tone: "bad" }),
-  "model.from_sibling": (d) => ({ text: `begins with the student of camera ${text(d["sibling"])}, which looks most alike`, tone: "good" }),
+  "model.from_sibling": (d) => ({ text: `begins with the student of ${text(d["sibling"]) ? `camera ${text(d["sibling"])}` : "the camera"} that looks most alike`, tone: "good" }),
   "sibling.none": () => "begins with the download: no camera with a student looks alike",
-  "group.member_skipped": (d) => `not judged with the retraining of ${text(d["leader"])}: it has another student by now`,
+  "group.member_skipped": (d) => `not judged with its group's retraining${text(d["leader"]) ? ` (of ${text(d["leader"])})` : ""}: it has another student by now`,
   "model.promoted": (d) => ({ text: `a better model is in force${scores(d)}${led(d["leader"])}`, tone: "good" }),
   "model.rejected": (d) => `the retrained model was not put in force${because(d)}`,
   "model.switched": (d) => `the new model answers; ${text(d["frames_lost"])} frames lost in the switch`,
@@ -226,9 +226,8 @@ function deleted(data: Data): Told {
 export function tell(entry: JournalEntry, named: (camera: string) => string = (id) => id): Told {
   const known = KNOWN[entry.kind];
   if (known) {
-    const cause = entry.data["cause"];
-    const about = typeof cause === "string" ? /^([a-z0-9_-]+): (.*)$/s.exec(cause) : null;
-    const data = about ? { ...entry.data, cause: `${named(about[1] ?? "")}: ${about[2] ?? ""}` } : entry.data;
+    const about = text(entry.data["cause_camera"]);
+    const data = about ? { ...entry.data, cause: `${named(about)}: ${text(entry.data["cause"])}` } : entry.data;
     const told = known(data, entry);
     return typeof told === "string" ? { text: told, tone: "plain" } : told;
   }

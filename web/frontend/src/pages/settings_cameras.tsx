@@ -196,10 +196,6 @@ function ZonesForm({ camera, state, changeable, onSaved }: ZonesProps) {
   const dirty = JSON.stringify(zones) !== JSON.stringify(kept);
   const [found] = useCheck("camera", dirty ? { ...camera.settings, zones } : null);
   const problems = [...problemsOf(failure), ...found]
-    .map((p) => {
-      const told = /^(zones\[\d+\][\w.[\]]*): (.+)$/s.exec(p.allowed);
-      return told ? { ...p, path: told[1] ?? p.path, allowed: told[2] ?? p.allowed } : p;
-    })
     .filter((p, n, all) => all.findIndex((o) => o.path === p.path && o.allowed === p.allowed) === n);
   const name = cameraTitle(camera);
   const ratio = state !== undefined && state.width > 0 && state.height > 0 ? state.width / state.height : 16 / 9;

@@ -212,10 +212,8 @@ function sentence(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
-/** A cause begins with the id of the camera that it concerns. */
-function named(cause: string, cameras: Camera[]): string {
-  const found = /^([a-z0-9_-]+): (.*)$/s.exec(cause);
-  return found === null ? cause : `${cameraName(cameras, found[1] ?? "")}: ${found[2] ?? ""}`;
+function inWords({ cause, cause_camera }: Decision, cameras: Camera[]): string {
+  return cause_camera === null ? cause : `${cameraName(cameras, cause_camera)}: ${cause}`;
 }
 
 function Decisions({ decisions, cameras, start_utc_s }: { decisions: Decision[]; cameras: Camera[]; start_utc_s: number }) {
@@ -227,7 +225,7 @@ function Decisions({ decisions, cameras, start_utc_s }: { decisions: Decision[];
           <details open={n === 0}>
             <summary>
               <span class="plan-number">Plan {n + 1}</span>
-              <span class="cause">{sentence(named(d.cause, cameras))}</span>
+              <span class="cause">{sentence(inWords(d, cameras))}</span>
               <span class="quiet">
                 {clock(start_utc_s + d.at_s)}, expects {percent(d.objective, 1)} on average
               </span>
@@ -238,9 +236,9 @@ function Decisions({ decisions, cameras, start_utc_s }: { decisions: Decision[];
                 {sentence(fault.message)}
               </p>
             ))}
-            {d.whole.length > 0 && (
+            {d.whole.length + d.recorded.length > 0 && (
               <ul class="reasons">
-                {d.whole.map((reason) => (
+                {[...d.whole, ...d.recorded].map((reason) => (
                   <li key={reason}>{reason}.</li>
                 ))}
               </ul>

@@ -127,11 +127,8 @@ export function patchOf(before: Json, after: Json): Json {
   return out;
 }
 
-/** An objection of a rule over several fields stands at the field that its words begin with; one to an item of a list
- * that is typed as text stands at the list, and names the item. */
+/** An objection to an item of a list that is typed as text stands at the list, and names the item. */
 function placed(problem: Problem): Problem {
-  const found = /^([a-z_][\w.[\]]*): (.+)$/s.exec(problem.allowed);
-  if (found && (problem.path === "" || problem.path === "(body)")) return { ...problem, path: found[1]!, allowed: found[2]! };
   const item = /^([\w.]+)\[\d+\]$/.exec(problem.path);
   if (item && (typeof problem.given === "string" || typeof problem.given === "number")) {
     return { ...problem, path: item[1]!, allowed: `${problem.allowed} (not ${problem.given})` };
