@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import jsonschema
 import schemathesis
-from fuzz_kit import FUZZ
+from fuzz_kit import FUZZ, client
 from oip_double import NumpyService
 
 from web.oip.app import create_oip_app
 
-schema = schemathesis.openapi.from_asgi("/v2/openapi.json", create_oip_app(NumpyService()))
+_APP = create_oip_app(NumpyService())
+_CLIENT = client(_APP)
+schema = schemathesis.openapi.from_asgi("/v2/openapi.json", _APP)
 
 
 @schema.parametrize()
@@ -17,7 +19,7 @@ schema = schemathesis.openapi.from_asgi("/v2/openapi.json", create_oip_app(Numpy
 def test_never_a_fault(case: schemathesis.Case) -> None:
     if case.path_parameters and case.method == "GET":
         case.path_parameters["model"] = "echo_fp32"  # one that is there, to get past its name
-    response = case.call()
+    response = case.call(session=_CLIENT)
     assert response.status_code < 500, response.text
     if response.status_code >= 400 and not case.path.endswith("/ready"):
         assert isinstance(response.json()["error"], str)

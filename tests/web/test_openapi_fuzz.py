@@ -10,8 +10,7 @@ from typing import Final
 import schemathesis
 from access_kit import Door
 from appliance_double import DictAppliance
-from fuzz_kit import FUZZ
-from schemathesis.python.asgi import ASGIClient
+from fuzz_kit import FUZZ, client
 
 from edge.core.access import ROLES, Principal, Role, allows
 from web.app import create_app
@@ -25,9 +24,7 @@ _HEADERS: Final[dict[Role | None, dict[str, str]]] = {
     None: {},
     **{role: _DOOR.person(role, name=f"the-{role}") for role in ROLES},
 }
-#: One for all requests: one of its own for each costs more than the answer.
-_CLIENT: Final = ASGIClient(_APP)
-_CLIENT.trust_env = False
+_CLIENT: Final = client(_APP)
 #: Streams never end; their parameters are tested by hand.
 schema = schemathesis.openapi.from_asgi("/api/v1/openapi.json", _APP, headers=_HEADERS["admin"]).exclude(
     path_regex=r"stream(\.mjpeg)?$"
