@@ -46,10 +46,14 @@ SIDE_BY_SIDE := $(addprefix tests/,access appliance commands contracts core demo
 LAST := tests/gpu tests/shares
 ALONE := $(filter-out tests/browser tests/trials $(LAST) $(SIDE_BY_SIDE),$(patsubst %/,%,$(wildcard tests/*/)))
 
+# Compiled modules are kept, also where the environment says otherwise: each test process would compile all of them anew.
+test trials: export PYTHONDONTWRITEBYTECODE :=
+test trials: export PYTHONPYCACHEPREFIX := $(abspath $(VENV))/compiled
+
 test: $(DEV_STAMP) system-packages ## run the whole test suite (no GPU needed)
 ifeq ($(strip $(ARGS)),)
 	said=$$(mktemp -d); trap 'kill $$(jobs -p) 2>/dev/null; rm -rf $$said' EXIT; failed=0; \
-	nice -n 10 $(BIN)/python -m pytest -n 3 --dist worksteal $(SIDE_BY_SIDE) > $$said/rooms 2>&1 & rooms=$$!; \
+	nice -n 10 $(BIN)/python -m pytest -n 2 --dist worksteal $(SIDE_BY_SIDE) > $$said/rooms 2>&1 & rooms=$$!; \
 	nice -n 5 $(BIN)/python -m pytest tests/browser > $$said/browser 2>&1 & browser=$$!; \
 	$(BIN)/python -m pytest $(ALONE) || failed=1; \
 	wait $$browser || failed=1; cat $$said/browser; \

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 REPO = Path(__file__).resolve().parent.parent.parent
@@ -12,7 +13,12 @@ ROOMS = ("edge", "golden", "microprofiler", "scheduler", "web")
 MOST_METHODS, MOST_ATTRIBUTES, MOST_LINES, MOST_FUNCTION_LINES = 30, 20, 600, 60
 
 
-def _modules() -> Iterator[tuple[str, str, ast.Module]]:
+@cache
+def _modules() -> tuple[tuple[str, str, ast.Module], ...]:
+    return tuple(_parsed())
+
+
+def _parsed() -> Iterator[tuple[str, str, ast.Module]]:
     for room in ROOMS:
         for path in sorted((REPO / room).rglob("*.py")):
             if "node_modules" not in path.parts:
