@@ -183,7 +183,8 @@ class _FrontProcess:
             report = self._front.report()
             away = 0 if self._intake is None else self._intake.turned_away
             new, self._turned_away = away - self._turned_away, away
-            self._tell(replace(report, applications=self._applications.traffic(), turned_away=new))
+            whole, stages = self._applications.traffic(), self._applications.stage_traffic()
+            self._tell(replace(report, applications=whole, stages=stages, turned_away=new))
 
     async def _tick(self) -> None:
         loop = asyncio.get_running_loop()

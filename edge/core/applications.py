@@ -178,8 +178,9 @@ class ApplicationOutput:
 
 @dataclass(frozen=True)
 class Application:
-    """Stages behind one name, answered within `slo_ms` from end to end. Raises InvalidValue where a value is read
-    that nobody gives, and for cycles."""
+    """Stages behind one name, answered within `slo_ms` from end to end. `budgets`: milliseconds of each stage in the
+    plan in force; empty: nothing is planned yet. Raises InvalidValue where a value is read that nobody gives, for
+    cycles, and for budgets that are not of all stages or that add up to more than `slo_ms` on some way."""
 
     name: str
     slo_ms: float
@@ -190,6 +191,7 @@ class Application:
     priority: int = 0
     rate: float = 0.0  # expected requests per second to start with
     digest: str = field(default="", compare=False)
+    budgets: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         checks.positive("slo_ms", self.slo_ms)
@@ -219,6 +221,20 @@ class Application:
                     f"outputs[{output.spec.name}].shape", shape, f"(-1, {cut.most}, ...), one per cut-out"
                 )
         self._check_order()
+        if self.budgets:
+            self._check_budgets()
+
+    def _check_budgets(self) -> None:
+        names = sorted(s.name for s in self.stages)
+        if sorted(self.budgets) != names:
+            raise InvalidValue("budgets", sorted(self.budgets), f"one of each stage: {', '.join(names)}")
+        for name, budget_ms in self.budgets.items():
+            checks.positive(f"budgets[{name}]", budget_ms)
+        name, longest_ms = max(self.rest_ms.items(), key=lambda item: item[1])
+        if longest_ms > self.slo_ms * (1 + 1e-9):
+            raise InvalidValue(
+                f"budgets[{name}]", longest_ms, f"at most {self.slo_ms:g} ms on the way from it to an end"
+            )
 
     @staticmethod
     def _known(path: str, source: str, given: set[str], stages: Mapping[str, Stage]) -> None:
@@ -244,18 +260,22 @@ class Application:
             left = [s for s in left if s.name not in done]
 
     @cached_property
-    def heights(self) -> Mapping[str, int]:
-        """Stage -> stages on the longest way from it to an end, itself included: what the rest of the time is split
-        among."""
-        heights: dict[str, int] = {}
+    def rest_ms(self) -> Mapping[str, float]:
+        """Stage -> the largest sum of budgets on a way from it to an end, itself included. Empty without budgets."""
         readers = {s.name: [r.name for r in self.stages if s.name in r.after] for s in self.stages}
+        rest: dict[str, float] = {}
 
-        def height(name: str) -> int:
-            if name not in heights:
-                heights[name] = 1 + max((height(r) for r in readers[name]), default=0)
-            return heights[name]
+        def longest(name: str) -> float:
+            if name not in rest:
+                rest[name] = self.budgets[name] + max((longest(r) for r in readers[name]), default=0.0)
+            return rest[name]
 
-        return {s.name: height(s.name) for s in self.stages}
+        return {name: longest(name) for name in self.budgets}
+
+    def part_of_rest(self, stage: str) -> float:
+        """The part of the time that is left which `stage` gets: its budget over the longest sum of budgets from it to
+        an end, so that time saved before it goes to all that follow, each by its need. 1 where nothing is planned."""
+        return self.budgets[stage] / self.rest_ms[stage] if self.budgets else 1.0
 
     @cached_property
     def depths(self) -> Mapping[str, int]:
@@ -269,10 +289,6 @@ class Application:
             return depths[name]
 
         return {s.name: depth(s.name) for s in self.stages}
-
-    def budget_ms(self, stage: str) -> float:
-        """The even split: the objective over the stages on the longest way through `stage`."""
-        return self.slo_ms / (self.depths[stage] + self.heights[stage] - 1)
 
     @property
     def models(self) -> tuple[str, ...]:

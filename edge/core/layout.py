@@ -90,6 +90,26 @@ class ModelTraffic:
 
 
 @dataclass(frozen=True)
+class StageTraffic:
+    """One stage of an application in a period: requests of the application that reached it, those of them that its model
+    answered, those answered later than allowed (`over`), rows that the model was asked for, and rows per row of the
+    application's request (`fan_out`, mean and p99). `took_ms`: p50, p99 of the answered; `budget_ms` 0: none planned.
+    """
+
+    application: str
+    stage: str
+    model: str
+    requests: int = 0
+    answered: int = 0
+    over: int = 0
+    rows: int = 0
+    fan_out: float = 0.0
+    fan_out_p99: float = 0.0
+    took_ms: tuple[float, ...] = ()
+    budget_ms: float = 0.0
+
+
+@dataclass(frozen=True)
 class BatchTraffic:
     """One model's batches on one executor in a period: how many, rows in them, seconds that they ran (`busy_s`) and
     that they waited for the executor's share before (`waited_s`)."""
@@ -123,6 +143,7 @@ class TrafficReport:
     models: tuple[ModelTraffic, ...]
     executors: tuple[ExecutorTraffic, ...]
     applications: tuple[ModelTraffic, ...] = ()  # from end to end; their stages' requests count in `models`, too
+    stages: tuple[StageTraffic, ...] = ()
     turned_away: int = 0  # messages and streams by gRPC that had no room, or came too slowly: no model's yet
 
 

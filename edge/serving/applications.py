@@ -1,8 +1,8 @@
 """Applications behind the protocol: a request to one asks its stages' models and joins their answers.
 
 `ApplicationService` stands before the service that serves models; what is no application passes through unchanged.
-The objective is split evenly (gpu-lets, section 5): a stage gets the time that is left, divided by the number of
-stages on the longest way from it to an end. Descriptions are read in edge.serving.pipeline_files.
+A stage gets its budget's part of the time that is left (`Application.part_of_rest`). Descriptions are read in
+edge.serving.pipeline_files.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 
 from edge.core.applications import COUNT, PLATFORM, Application, Normalise, Stage
 from edge.core.errors import DeadlineMissed, InvalidValue, MagpieError, NotFound, Overloaded, Unavailable
-from edge.core.layout import ModelTraffic
+from edge.core.layout import ModelTraffic, StageTraffic
 from edge.core.oip import DATATYPES, InferenceService, InferRequest, InferResponse, ModelMetadata, Tensor, TensorSpec
 from edge.serving import glue
+from edge.serving.stage_counts import StageCounts
 
 #: Operations on more bytes than this leave the event loop: other requests are not to wait for them.
 _INLINE_BYTES = 1 << 18
@@ -79,14 +80,17 @@ class ApplicationService:
         self._applications: dict[str, Application] = {}
         self._counts: dict[str, _Counts] = {}
         self._reported: dict[str, tuple[int, ...]] = {}
+        self._stages: dict[tuple[str, str], StageCounts] = {}
         self._pool: ThreadPoolExecutor | None = None
         self.apply(applications)
 
     def apply(self, applications: Iterable[Application]) -> None:
         """Serve these applications from now on; requests that run go on as they began."""
         self._applications = {a.name: a for a in applications}
-        for name in self._applications:
-            self._counts.setdefault(name, _Counts())
+        for application in self._applications.values():
+            self._counts.setdefault(application.name, _Counts())
+        stages = {(a.name, s.name) for a in self._applications.values() for s in a.stages}
+        self._stages = {key: self._stages.get(key, StageCounts()) for key in stages}
 
     def close(self) -> None:
         """End the thread for large pictures, if it was started."""
@@ -244,6 +248,10 @@ class ApplicationService:
                 del self._counts[name], self._reported[name]  # its last requests have just been told
         return tuple(out)
 
+    def stage_traffic(self) -> tuple[StageTraffic, ...]:
+        """Counts of each stage since the last call."""
+        return tuple(self._stages[a.name, s.name].taken(a, s) for a in self._applications.values() for s in a.stages)
+
     async def repository_index(self, ready_only: bool) -> list[Mapping[str, Any]]:
         """Models, then applications; an application that cannot be answered says why."""
         entries = [e for e in await self._inner.repository_index(ready_only) if e["name"] not in self._applications]
@@ -344,10 +352,15 @@ class ApplicationService:
             ) from None
         counts = next((p.counts for p in prepared.values() if p.counts is not None), None)
         rows = len(next(iter(prepared.values())).array)
+        # A request that runs goes on as it began, also where its stage is gone by now.
+        stage_counts = self._stages.get((application.name, stage.name)) or StageCounts()
+        stage_counts.asked(rows, len(values[application.inputs[0].name]))
         if rows:
-            left_s = deadline - self._clock()
+            begun_s = self._clock()
+            left_s = deadline - begun_s
             if left_s <= 0:
                 raise DeadlineMissed(f"{at}: no time is left of {application.slo_ms:g} ms")
+            allowed_s = left_s * application.part_of_rest(stage.name)
             asked = InferRequest(
                 stage.model,
                 tuple(
@@ -357,9 +370,10 @@ class ApplicationService:
                 stage.version,
                 request.id,
                 priority=request.priority,
-                timeout_us=max(1, round(left_s / application.heights[stage.name] * 1e6)),
+                timeout_us=max(1, round(allowed_s * 1e6)),
             )
             answers = {o.name: o.array for o in (await _named(at, self._inner.infer(asked), from_client)).outputs}
+            stage_counts.ended(self._clock() - begun_s, allowed_s)
         else:
             answers = self._none(stage)
         for name, array in answers.items():

@@ -1,7 +1,8 @@
 """An application's demand on its models: its rate and its objective, stage by stage, for the planner.
 
-The objective is split evenly over the stages on the longest way through a stage; cleverer splits are another matter.
-(gpu-lets, section 5: `game` puts 95 ms on each of its parallel models; `traffic` half of its 136 ms on each phase.)
+Budgets are those of the plan in force. Where nothing is planned yet, and for comparison, the objective is split evenly
+over the stages on the longest way through a stage (gpu-lets, section 5: `game` puts 95 ms on each of its parallel models,
+`traffic` half of its 136 ms on each phase).
 """
 
 from __future__ import annotations
@@ -21,10 +22,24 @@ def expand(application: Application, rate: float) -> tuple[ServedModel, ...]:
     InvalidValue for a rate that is negative or not finite.
     """
     checks.in_range(f"{application.name}.rate", rate, 0.0, 1e9)
+    budgets = application.budgets or even_budgets(application)
     return merge(
-        ServedModel(s.model, rate * s.per_request, application.budget_ms(s.name), application.priority)
-        for s in application.stages
+        ServedModel(s.model, rate * s.per_request, budgets[s.name], application.priority) for s in application.stages
     )
+
+
+def even_budgets(application: Application) -> dict[str, float]:
+    """Milliseconds of each stage: the objective over the number of stages on the longest way through it."""
+    readers = {s.name: [r.name for r in application.stages if s.name in r.after] for s in application.stages}
+    heights: dict[str, int] = {}
+
+    def height(name: str) -> int:
+        if name not in heights:
+            heights[name] = 1 + max((height(r) for r in readers[name]), default=0)
+        return heights[name]
+
+    depths = application.depths
+    return {s.name: application.slo_ms / (depths[s.name] + height(s.name) - 1) for s in application.stages}
 
 
 def merge(demands: Iterable[ServedModel]) -> tuple[ServedModel, ...]:

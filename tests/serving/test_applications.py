@@ -6,6 +6,7 @@ import asyncio
 import copy
 import pickle
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -233,13 +234,14 @@ async def test_a_stage_without_cut_outs_asks_nobody(models: Models) -> None:
 # time
 
 
-async def test_time_that_is_left_is_split_evenly_over_the_stages_to_come(models: Models) -> None:
+async def test_time_that_is_left_is_split_by_the_budgets_of_the_stages_to_come(models: Models) -> None:
     models.takes_s = {"ssd": 0.030}
-    service = serving(models, shipped("traffic"))
+    traffic = shipped("traffic")
+    service = serving(models, replace(traffic, budgets={s.name: 102.0 if s.after else 34.0 for s in traffic.stages}))
     picture = np.full((1, 64, 64, 3), 255, np.uint8)
     await service.infer(ask("traffic", picture, priority=2))
-    # 136 ms in two stages: 68 for the first; it took 30, so 106 are left for the last.
-    assert [r.timeout_us for r in models.asked] == [68_000, 106_000, 106_000]
+    # 136 ms in two stages: a quarter for the first; it took 30 of its 34, so 106 are left for the last.
+    assert [r.timeout_us for r in models.asked] == [34_000, 106_000, 106_000]
     assert {r.priority for r in models.asked} == {2}
 
 
@@ -387,7 +389,45 @@ async def test_any_graph_computes_what_it_says(data: st.DataObject) -> None:
     for n, wanted in enumerate(expected):
         np.testing.assert_allclose(got[f"y{n}"], wanted)
     assert len(models.asked) == count
-    assert sorted(r.timeout_us for r in models.asked) == sorted(round(1e5 / h) for h in application.heights.values())
+    assert {r.timeout_us for r in models.asked} == {100_000}, "nothing is planned: all the time that is left"
+    stages = {t.stage: t for t in service.stage_traffic()}
+    assert {(t.requests, t.answered, t.rows, t.fan_out) for t in stages.values()} == {(1, 1, 3, 1.0)}
+    assert {t.requests for t in service.stage_traffic()} == {0}, "counts begin anew"
+
+
+@given(st.data())
+@settings(max_examples=40)
+async def test_a_stage_gets_its_budgets_part_of_the_time_that_is_left(data: st.DataObject) -> None:
+    count = data.draw(st.integers(1, 6))
+    before = [data.draw(st.lists(st.integers(0, n - 1), unique=True)) if n else [] for n in range(count)]
+    plain = adding(before)
+    weights = {s.name: data.draw(st.integers(1, 50)) for s in plain.stages}
+    longest = max(replace(plain, slo_ms=1e9, budgets={k: float(v) for k, v in weights.items()}).rest_ms.values())
+    budgets = {name: plain.slo_ms * weight / longest for name, weight in weights.items()}
+    application = replace(plain, budgets=budgets)
+    clock = Clock()
+    models = Models(clock)
+    for k in range(1, 8):
+        models.add(f"add{k}", [spec(f"a{n}", 2) for n in range(k)], [spec("y", 2)], lambda given: {"y": given["a0"]})
+    service = serving(models, application)
+    await service.infer(InferRequest("sum", (Tensor("x", "FP32", np.zeros((1, 2), np.float32)),)))
+    allowed = sorted(round(plain.slo_ms * 1000 * budgets[n] / application.rest_ms[n]) for n in budgets)
+    assert sorted(r.timeout_us for r in models.asked) == pytest.approx(allowed, abs=1)
+    assert max(application.rest_ms.values()) == pytest.approx(plain.slo_ms)
+
+
+@pytest.mark.parametrize(
+    ("budgets", "path"),
+    [
+        ({"s0": 40.0}, "budgets"),
+        ({"s0": 40.0, "s1": 0.0}, "budgets[s1]"),
+        ({"s0": 60.0, "s1": 50.0}, "budgets[s0]"),
+    ],
+)
+def test_budgets_that_are_refused(budgets: dict[str, float], path: str) -> None:
+    with pytest.raises(InvalidValue) as refused:
+        replace(adding([[], [0]]), slo_ms=100.0, budgets=budgets)
+    assert refused.value.path == path
 
 
 # before requests
