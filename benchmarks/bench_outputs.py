@@ -31,8 +31,10 @@ import psutil
 from aiohttp import web
 from paho.mqtt.enums import CallbackAPIVersion
 
-from edge.appliance.outputs import Outputs, Snapshot, World
+from edge.appliance.outputs import Outputs, World
 from edge.core.clock import SystemClock
+from edge.core.tracks import ObjectNews, ObjectPhase, TrackedObject
+from edge.outputs.topics import CameraSnapshot, Snapshot
 from edge.settings import OutputsSettings, parse
 from edge.store.store import Store
 
@@ -95,12 +97,12 @@ def listen(port: int, target: Path) -> None:
         client.loop_forever(retry_first_connection=True)
 
 
-def _event(number: int, camera: str, now: float) -> dict[str, Any]:
-    return {
-        "id": number, "phase": ("new", "update", "end")[number % 3], "camera": camera, "class": "car",
-        "began_utc_s": now, "ended_utc_s": None, "score": 0.83, "box": [0.2, 0.3, 0.4, 0.5], "zones": ["drive"],
-        "dwell_s": 4.2, "picture": True,
-    }  # fmt: skip
+def _news(number: int, camera: str, now: float) -> ObjectNews:
+    car = TrackedObject(
+        number, camera, "car", 0.83, (0.2, 0.3, 0.4, 0.5), now, now, 4.2, 8, ("drive",), {"drive": 4.2}
+    )  # fmt: skip
+    phases: tuple[ObjectPhase, ...] = ("new", "update", "end")
+    return ObjectNews(car, phases[number % 3], picture=True)
 
 
 async def measure(minutes: float, rate: float, folder: Path) -> dict[str, Any]:
@@ -121,10 +123,6 @@ async def measure(minutes: float, rate: float, folder: Path) -> dict[str, Any]:
     _listens(http_port)
     await asyncio.sleep(2.0)  # the subscription
 
-    overview = {
-        "site": "bench", "policy": "relay", "jobs": [], "window": {"number": 1, "phase": "planned"},
-        "cameras": [{"id": c, "name": c, "state": "live", "model_version": "v1", "accuracy": 0.6} for c in CAMERAS],
-    }  # fmt: skip
     notes: list[dict[str, Any]] = []
     began = time.monotonic()
 
@@ -134,7 +132,8 @@ async def measure(minutes: float, rate: float, folder: Path) -> dict[str, Any]:
     async def switch(_camera: str, _on: bool, _by: str) -> None:
         return None
 
-    snapshot = Snapshot(overview, True, (), "bench", dict.fromkeys(CAMERAS, 0.7), dict.fromkeys(CAMERAS, True))
+    cameras = tuple(CameraSnapshot(c, c, "live", "v1", 0.6, 0.7, True) for c in CAMERAS)
+    snapshot = Snapshot("bench", "bench", True, (), "relay", 1, "planned", 0, cameras)
     world = World(
         "bench", "bench", lambda: snapshot, note, switch, lambda _reference, _path: "the shared secret",
         lambda _reference, _before, _path: None,
@@ -158,7 +157,7 @@ async def measure(minutes: float, rate: float, folder: Path) -> dict[str, Any]:
             for camera in CAMERAS:
                 number += 1
                 made[camera].append(number)
-                outputs.deliver("object", camera, _event(number, camera, time.time()))
+                outputs.deliver(_news(number, camera, time.time()))
             due += 1.0 / rate
             await asyncio.sleep(max(0.0, due - time.monotonic()))
 

@@ -39,6 +39,14 @@ class GrantedPolicy:
         return keep_serving(replace(problem, share_step=self._caps.step or problem.share_step), plan)
 
 
+def followed_policy(
+    name: str, caps: ShareCaps, policies: Callable[[str], WindowPolicy] = window_policy
+) -> BoundedPolicy:
+    """The policy `name` within `LIMITS`, as a device with `caps` can grant it. Raises InvalidValue for an unknown
+    policy."""
+    return BoundedPolicy(GrantedPolicy(policies(name), caps), LIMITS)
+
+
 def planner(
     caps: ShareCaps,
     seconds: Callable[[], float] = lambda: 0.0,
@@ -49,7 +57,7 @@ def planner(
 
     def plan(request: PlanRequest) -> WindowPlan:
         began = seconds()
-        policy = BoundedPolicy(GrantedPolicy(policies(request.policy), caps), LIMITS)
+        policy = followed_policy(request.policy, caps, policies)
         followed = policy.replan(request.problem, request.current, request.age_s).plan
         return replace(followed, decision_seconds=seconds() - began)
 

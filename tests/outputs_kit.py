@@ -17,6 +17,9 @@ import pytest
 from aiohttp import web
 from paho.mqtt.enums import CallbackAPIVersion
 
+from edge.core.alarms import Alarm, Phase
+from edge.core.tracks import ObjectNews, ObjectPhase, TrackedObject
+
 MOSQUITTO = shutil.which("mosquitto") or shutil.which("/usr/sbin/mosquitto")
 
 
@@ -171,13 +174,20 @@ class HttpReceiver:
         return [json.loads(raw) for _, raw in self.posts]
 
 
-def alarm(number: int, camera: str | None = "north", phase: str = "new", **more: Any) -> dict[str, Any]:
-    """The body of an alarm."""
-    return {
-        "id": number, "rule": "cars", "kind": "object", "severity": "warning", "camera": camera, "phase": phase,
-        "began_utc_s": 1790000000.0, "ended_utc_s": None, "message": f"car number {number}", "value": None,
-        "object": None, "acknowledged_by": None, "acknowledged_utc_s": None, "picture": False,
-    } | more  # fmt: skip
+def alarm(number: int, camera: str | None = "north", phase: Phase = "new", **more: Any) -> Alarm:
+    """An alarm about a car."""
+    said: dict[str, Any] = {"kind": "object", "severity": "warning", "message": f"car number {number}"} | more
+    return Alarm(
+        id=number, rule="cars", rule_name="Cars", camera=camera, subject="", phase=phase, began_utc_s=1790000000.0,
+        **said,
+    )  # fmt: skip
+
+
+def news(number: int, camera: str = "north", phase: ObjectPhase = "new") -> ObjectNews:
+    """News of a car."""
+    box = (0.1, 0.2, 0.30004, 0.4)
+    car = TrackedObject(number, camera, "car", 0.91236, box, 1790000000.0, 1790000002.0, 2.0, 4, (), {"gate": 1.239})
+    return ObjectNews(car, phase, picture=False)
 
 
 def in_order(numbers: list[int]) -> bool:

@@ -14,7 +14,7 @@ from edge.core.workers import LossCause, Worker, WorkerKind
 from edge.runtime.supervisor import Supervisor
 from edge.shares.cpu import CpuPartitioner
 
-PATIENCE_S = 30.0
+PATIENCE_S = 90.0
 
 
 async def until(condition: Callable[[], object], what: str = "", timeout_s: float = PATIENCE_S) -> None:

@@ -86,9 +86,8 @@ class ActiveAlarms:
         self.raised[alarm.kind] += alarm.phase == "new"
         if alarm.phase == "end":
             self._with_picture.discard(alarm.id)
-        body = alarm.to_json()
-        self._note(_PHASES[alarm.phase], camera=alarm.camera, data=body)
-        self._deliver("alarm", alarm.camera, body)
+        self._note(_PHASES[alarm.phase], camera=alarm.camera, data=alarm.to_json())
+        self._deliver(alarm)
 
     def _now(self) -> Now:
         return Now(self._clock.monotonic(), self._clock.utc(), self._clock.local_minute())

@@ -15,7 +15,6 @@ from edge.settings import AdmissionCamera, ModelCandidate, ServingPlanning
 from scheduler.admission import Admission, Box, CameraCandidate, admit, camera_like
 from scheduler.gpulets.policies import serving_policy
 from scheduler.gpulets.rates import RateSettings, planned_rate
-from scheduler.policies import window_policy
 
 
 @dataclass(frozen=True)
@@ -78,7 +77,7 @@ def _box(served: ServedLoad, now: CamerasNow, table: DeviceTable | None, rate: f
 
 
 def _admit(box: Box, candidate: ServedModel | CameraCandidate, served: ServedLoad, now: CamerasNow) -> Admission:
-    found = admit(box, candidate, serving_policy(served.planning.policy), window_policy(now.policy))
+    found = admit(box, candidate, serving_policy(served.planning.policy), now.followed())
     if found.serving_share_after <= served.planning.max_share + 1e-6 or not found.admitted:
         return found
     words = (

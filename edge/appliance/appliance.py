@@ -13,8 +13,6 @@ from typing import Any
 
 import configs
 from edge.appliance.alarms import Alarms
-from edge.appliance.answers.read import plain
-from edge.appliance.answers.state import Overview
 from edge.appliance.cameras import Cameras
 from edge.appliance.housekeeping import Housekeeping
 from edge.appliance.journal import Journal
@@ -25,7 +23,8 @@ from edge.appliance.metrics import expected_accuracy
 from edge.appliance.model_files import ModelFiles
 from edge.appliance.models import Models
 from edge.appliance.opened_parts import opened
-from edge.appliance.outputs import Outputs, Snapshot, World
+from edge.appliance.outputs import Outputs, World
+from edge.appliance.outputs_world import snapshot_of
 from edge.appliance.retraining import BoxRetraining
 from edge.appliance.secrets import NamedSecrets
 from edge.appliance.served_models import ServedModels
@@ -45,6 +44,7 @@ from edge.core.shares import Partitioner
 from edge.core.truth import Finding
 from edge.ingest.secrets import resolve_secret
 from edge.logs import LogRing
+from edge.outputs.topics import Snapshot
 from edge.runtime.golden_worker import GoldenWorkerSpec, TeacherOffer, check_golden
 from edge.runtime.groups import GROUPS_DOCUMENT
 from edge.runtime.process import WorkerMain
@@ -301,11 +301,9 @@ class Appliance:
         def snapshot() -> Snapshot:
             services, cameras = self.services, self.runtime.cameras.values()
             health = services.state.health()
-            return Snapshot(
-                plain(Overview, services.state.overview()),
-                health.ready,
-                tuple(reason.code for reason in health.reasons),
-                health.version,
+            return snapshot_of(
+                services.state.overview(),
+                health,
                 {c.id: expected_accuracy(c.version) for c in cameras},
                 {c.id: c.settings.retraining.enabled for c in cameras},
             )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol
+from typing import Protocol
 
-from edge.appliance.service import Json
+from edge.outputs.messages import Told
 
 
 class Deliver(Protocol):
     """Hands what happened to other systems; never waits."""
 
-    def __call__(self, kind: Literal["alarm", "object"], camera: str | None, body: Json) -> None:
-        """`kind` "alarm" or "object"; `body` as REST gives it, with `phase`."""
+    def __call__(self, told: Told) -> None:
+        """An alarm as it is now, or what changed of an object."""

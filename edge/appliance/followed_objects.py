@@ -13,7 +13,7 @@ from edge.appliance.picture_requests import PictureRequests
 from edge.appliance.service import Json
 from edge.core.clock import Clock
 from edge.core.journal_kinds import ToldKind
-from edge.core.tracks import ObjectChange, Seen, TrackedObject
+from edge.core.tracks import ObjectChange, ObjectNews, Seen, TrackedObject
 from edge.core.zones import Zone
 from edge.runtime import messages as m
 from edge.settings import CameraSettings
@@ -98,12 +98,12 @@ class FollowedObjects:
         for change in changes:
             thing = change.object
             self._records.put_object(thing)
-            body = thing.to_json() | {"picture": self._pictures.kept(thing.id), "phase": change.phase}
+            news = ObjectNews(thing, change.phase, self._pictures.kept(thing.id))
             if change.phase == "new":
                 self.counts[thing.camera] += 1
                 self._pictures.follow(thing.id)
             elif change.phase == "end":
                 self._pictures.ended(thing.id)
             if change.phase != "update":
-                self._tell("object.new" if change.phase == "new" else "object.end", thing.camera, body)
-            self._deliver("object", thing.camera, body)
+                self._tell("object.new" if change.phase == "new" else "object.end", thing.camera, news.to_json())
+            self._deliver(news)

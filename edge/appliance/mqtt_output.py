@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
 
 from edge.appliance.outputs_world import World
 from edge.appliance.restarted_tasks import RestartedTasks
 from edge.appliance.service import Json
+from edge.core.alarms import Alarm
 from edge.core.clock import Clock
 from edge.core.errors import MagpieError
 from edge.core.journal_kinds import JournalKind
@@ -111,15 +112,12 @@ class MqttOutput:
 
     # -- states
 
-    def follow(self, camera: str | None, body: Mapping[str, Any]) -> None:
+    def follow(self, alarm: Alarm) -> None:
         """Take an alarm as it is now: states tell of those that have not ended."""
-        number = body.get("id")
-        if not isinstance(number, int):
-            return
-        if body.get("phase") == "end":
-            self._alarms.pop(number, None)
+        if alarm.phase == "end":
+            self._alarms.pop(alarm.id, None)
         elif len(self._alarms) < _MAX_ALARMS:
-            self._alarms[number] = (camera, str(body.get("kind")))
+            self._alarms[alarm.id] = (alarm.camera, alarm.kind)
         self.tell_states()
 
     async def keep_telling(self) -> None:
@@ -134,18 +132,11 @@ class MqttOutput:
         found = self._world.snapshot() if sender is not None else None
         if sender is None or settings is None or found is None:
             return
-        overview = found.overview
-        cameras = overview["cameras"]
-        self._cameras = tuple(c["id"] for c in cameras)
-        facts = {
-            "ready": found.ready, "reasons": found.reasons, "version": found.version, "expected": found.expected,
-            "retraining": found.retraining, "alarms": set(self._alarms.values()),
-        }  # fmt: skip
+        self._cameras = tuple(c.id for c in found.cameras)
         names = sender.options.topics
-        wanted = topics.states(names, overview, facts)
+        wanted = topics.states(names, found, set(self._alarms.values()))
         if settings.discovery:
-            about = [{"id": c["id"], "name": c["name"]} for c in cameras]
-            wanted |= home_assistant.discovery(names, settings.discovery_prefix, self._world.site, found.version, about)
+            wanted |= home_assistant.discovery(names, settings.discovery_prefix, found)
         sender.retained.replace(wanted)
 
     # -- switches
@@ -157,7 +148,8 @@ class MqttOutput:
         if camera is None:
             return "no such camera"
         found = self._world.snapshot()
-        if found is None or found.retraining.get(camera) != on:
+        before = None if found is None else next((c.retrained for c in found.cameras if c.id == camera), None)
+        if before != on:
             await self._world.set_retraining(camera, on, MQTT)
         self.tell_states()
         return ""

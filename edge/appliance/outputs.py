@@ -21,15 +21,16 @@ from edge.appliance.answers.outputs import (
 )
 from edge.appliance.answers.read import read
 from edge.appliance.mqtt_output import MqttOutput
-from edge.appliance.outputs_world import Snapshot, World
+from edge.appliance.outputs_world import World
 from edge.appliance.restarted_tasks import RestartedTasks
 from edge.appliance.service import Json
 from edge.appliance.webhook_outputs import WebhookOutputs
+from edge.core.alarms import Alarm
 from edge.core.checks import made_plain
 from edge.core.clock import Clock
 from edge.core.errors import Conflict, InvalidValue, NotFound
 from edge.core.journal_kinds import JournalKind
-from edge.outputs.messages import MQTT, WEBHOOK, DestinationCounts, Kind, QueueLimits, RetryPace, Wanted
+from edge.outputs.messages import MQTT, WEBHOOK, DestinationCounts, QueueLimits, RetryPace, Told, Wanted, kind_of
 from edge.outputs.mqtt import PACE as MQTT_PACE
 from edge.outputs.mqtt import MqttSender
 from edge.outputs.outbox import Outbox
@@ -38,7 +39,7 @@ from edge.outputs.webhooks import WebhookSender
 from edge.settings import MqttSettings, OutputsSettings, QueueSettings, WebhookSettings, merge, parse
 from edge.store.store import Store
 
-__all__ = ["Outputs", "Snapshot", "World"]
+__all__ = ["Outputs", "World"]
 
 log = logging.getLogger(__name__)
 
@@ -103,10 +104,11 @@ class Outputs:
 
     # -- messages
 
-    def deliver(self, kind: Kind, camera: str | None, body: Mapping[str, Any]) -> None:
+    def deliver(self, told: Told) -> None:
         """Tell everybody who wants it. Never waits and raises nothing: what cannot be kept is counted as lost."""
-        if kind == "alarm":
-            self.mqtt.follow(camera, body)
+        if isinstance(told, Alarm):
+            self.mqtt.follow(told)
+        kind = kind_of(told)
         settings = self.settings
         wanted: list[tuple[str, Wanted]] = []
         if settings.mqtt is not None and settings.mqtt.enabled:
@@ -119,9 +121,9 @@ class Outputs:
             if w.enabled
         ]  # fmt: skip
         for destination, wants in wanted:
-            if wants.takes(kind, camera, body):
+            if wants.takes(told):
                 try:
-                    self.outbox.put(destination, kind, camera, body)
+                    self.outbox.put(destination, kind, told.camera, told.to_json())
                 except (InvalidValue, NotFound) as error:
                     log.warning("a message (%s) for %s is lost: %s", kind, destination, error)
 

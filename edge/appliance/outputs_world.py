@@ -5,21 +5,27 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
+from edge.appliance.answers.state import BoxHealth, Overview
 from edge.appliance.service import Json
 from edge.core.journal_kinds import JournalKind
+from edge.outputs.topics import CameraSnapshot, Snapshot
 
 
-@dataclass(frozen=True)
-class Snapshot:
-    """The appliance's state as outputs read it each second: the service's overview as JSON; by camera what its model
-    promised and whether it is retrained."""
-
-    overview: Json
-    ready: bool
-    reasons: tuple[str, ...]
-    version: str
-    expected: Mapping[str, float | None]
-    retraining: Mapping[str, bool]
+def snapshot_of(
+    overview: Overview, health: BoxHealth, promised: Mapping[str, float | None], retraining: Mapping[str, bool]
+) -> Snapshot:
+    """The appliance as outputs read it each second. By camera: the accuracy that its model promised, and whether it is
+    retrained (a camera that is missing: no)."""
+    return Snapshot(
+        overview.site, health.version, health.ready, tuple(reason.code for reason in health.reasons), overview.policy,
+        overview.window.number, overview.window.phase, len(overview.jobs),
+        tuple(
+            CameraSnapshot(
+                c.id, c.name, c.state, c.model_version, c.accuracy, promised.get(c.id), retraining.get(c.id, False)
+            )
+            for c in overview.cameras
+        ),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)

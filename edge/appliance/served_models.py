@@ -99,7 +99,8 @@ class ServedModels:
         runtime = self._cameras
         controller = runtime.controller
         window = controller.state.problem(self._clock.monotonic()) if controller.state.cameras else None
-        return CamerasNow(runtime.shares.shared_capacity(), window, runtime.window.settings.policy)
+        shares = runtime.shares
+        return CamerasNow(shares.shared_capacity(), window, runtime.window.settings.policy, shares.partitioner.caps)
 
     # -- service
 

@@ -18,12 +18,14 @@ from edge.core import checks
 from edge.core.errors import InvalidValue, Unavailable
 from edge.core.fields import mapping, number, required
 from edge.core.serving import DeviceTable, ServedModel, ServingProblem
+from edge.core.shares import ideal_caps
 from edge.core.window import PROBLEM_FORMAT as WINDOW_FORMAT
 from edge.core.window import StreamProblem, WindowProblem
 from edge.ingest.secrets import resolve_secret
 from scheduler.admission import Admission, Box, CameraCandidate, admit, camera_like
+from scheduler.follow import followed_policy
 from scheduler.gpulets.policies import DEFAULT_SERVING_POLICY, SERVING_POLICIES, serving_policy
-from scheduler.policies import DEFAULT_POLICY, WINDOW_POLICIES, window_policy
+from scheduler.policies import DEFAULT_POLICY, WINDOW_POLICIES
 
 HELP = "say whether a camera or a model would fit, before it is added"
 FORMAT = "admission/1"
@@ -111,7 +113,8 @@ def admission_of(value: Any, folder: Path) -> Admission:
     policy, cameras = value.get("policy", DEFAULT_SERVING_POLICY), value.get("window_policy", DEFAULT_POLICY)
     checks.one_of("policy", policy, SERVING_POLICIES)
     checks.one_of("window_policy", cameras, WINDOW_POLICIES)
-    return admit(box, _candidate(value, box), serving_policy(policy), window_policy(cameras))
+    caps = ideal_caps(None if box.window is None else box.window.share_step)
+    return admit(box, _candidate(value, box), serving_policy(policy), followed_policy(cameras, caps))
 
 
 def _part(value: Mapping[str, Any], key: str, folder: Path) -> Any:

@@ -100,7 +100,7 @@ class TrackedObject:
         return max(self.zone_s.values(), default=self.age_s)
 
     def to_json(self) -> dict[str, Any]:
-        """For REST, outputs and listeners; `picture` is added by who keeps it."""
+        """For REST; `picture` is added by who keeps it."""
         return {
             "id": self.id, "camera": self.camera, "class": self.class_name, "began_utc_s": self.began_utc_s,
             "ended_utc_s": self.ended_utc_s, "score": round(self.score, 4), "box": [round(v, 4) for v in self.box],
@@ -115,3 +115,21 @@ class ObjectChange:
 
     phase: ObjectPhase
     object: TrackedObject
+
+
+@dataclass(frozen=True)
+class ObjectNews:
+    """The news of an object that changed; `picture`: one of it is kept."""
+
+    object: TrackedObject
+    phase: ObjectPhase
+    picture: bool
+
+    @property
+    def camera(self) -> str:
+        """The camera that follows it."""
+        return self.object.camera
+
+    def to_json(self) -> dict[str, Any]:
+        """For outputs and listeners."""
+        return self.object.to_json() | {"picture": self.picture, "phase": self.phase}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
-from edge.outputs.topics import APPLIANCE_KINDS, CAMERA_KINDS, Topics
+from edge.outputs.topics import APPLIANCE_KINDS, CAMERA_KINDS, Snapshot, Topics
 
 Json = dict[str, Any]
 
@@ -36,22 +36,18 @@ def line(text: str, most: int = 120) -> str:
     return clean[:most]
 
 
-def discovery(
-    topics: Topics, prefix: str, site: str, version: str, cameras: Sequence[Mapping[str, Any]]
-) -> dict[str, str]:
-    """Home Assistant's discovery documents by topic: a device for the appliance, one per camera ({"id", "name"})."""
-    box = f"magpie_{word(site)}"
-    origin = {"name": "Magpie", "sw": version}
+def discovery(topics: Topics, prefix: str, now: Snapshot) -> dict[str, str]:
+    """Home Assistant's discovery documents by topic: a device for the appliance, one per camera."""
+    box = f"magpie_{word(now.site)}"
+    origin = {"name": "Magpie", "sw": now.version}
     base: Json = {"origin": origin, "availability_topic": topics.available, "qos": 1}
-    about = {"manufacturer": "Magpie", "model": "Edge appliance", "sw_version": version}
-    own = {"identifiers": [box], "name": f"Magpie {site}"} | about
+    about = {"manufacturer": "Magpie", "model": "Edge appliance", "sw_version": now.version}
+    own = {"identifiers": [box], "name": f"Magpie {now.site}"} | about
     out = {f"{prefix}/device/{box}/config": _device(base, own, _appliance_components(topics))}
-    for c in cameras:
-        camera = str(c["id"])
-        name = line(str(c.get("name") or "")) or camera
-        ident = f"{box}_camera_{word(camera)}"
-        device = {"identifiers": [ident], "name": name, "via_device": box} | about | {"model": "Camera"}
-        out[f"{prefix}/device/{ident}/config"] = _device(base, device, _camera_components(topics, camera))
+    for c in now.cameras:
+        ident = f"{box}_camera_{word(c.id)}"
+        device = {"identifiers": [ident], "name": line(c.name) or c.id, "via_device": box} | about | {"model": "Camera"}
+        out[f"{prefix}/device/{ident}/config"] = _device(base, device, _camera_components(topics, c.id))
     return out
 
 

@@ -13,10 +13,14 @@ from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, Literal
 
+from edge.core.alarms import Alarm
 from edge.core.errors import InvalidValue
+from edge.core.tracks import ObjectNews
 
 Json = dict[str, Any]
 Kind = Literal["alarm", "object"]
+#: What leaves the appliance.
+Told = Alarm | ObjectNews
 
 MQTT: Final = "mqtt"
 WEBHOOK: Final = "webhook/"
@@ -110,15 +114,15 @@ class Wanted:
     severities: frozenset[str] = frozenset()
     phases: frozenset[str] = frozenset()
 
-    def takes(self, kind: str, camera: str | None, body: Mapping[str, Any]) -> bool:
-        """Whether this destination gets the message."""
-        if self.kinds and kind not in self.kinds:
+    def takes(self, told: Told) -> bool:
+        """Whether this destination gets it."""
+        if self.kinds and kind_of(told) not in self.kinds:
             return False
-        if self.cameras and camera not in self.cameras:
+        if self.cameras and told.camera not in self.cameras:
             return False
-        if self.phases and body.get("phase") not in self.phases:
+        if self.phases and told.phase not in self.phases:
             return False
-        return kind != "alarm" or not self.severities or body.get("severity") in self.severities
+        return not isinstance(told, Alarm) or not self.severities or told.severity in self.severities
 
 
 @dataclass(frozen=True)
@@ -160,6 +164,11 @@ class DestinationCounts:
         """Count messages that will never be delivered."""
         if messages:
             self.lost[cause] = self.lost.get(cause, 0) + messages
+
+
+def kind_of(told: Told) -> Kind:
+    """The kind that destinations ask for."""
+    return "alarm" if isinstance(told, Alarm) else "object"
 
 
 def size_of(body: Mapping[str, Any]) -> int:

@@ -10,7 +10,9 @@ import json
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
+
+from edge.core.camera import CameraState
 
 #: Rules about a camera, and rules about the whole appliance.
 CAMERA_KINDS: Final[tuple[str, ...]] = ("object", "accuracy", "camera_lost", "roll_back")
@@ -75,41 +77,65 @@ def switch(payload: bytes) -> bool | None:
     return {b"ON": True, b"OFF": False}.get(payload)
 
 
-def states(topics: Topics, overview: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[str, str]:
-    """The retained messages, by topic. `overview` is the service's. `facts`: {"ready": bool, "reasons": [codes],
-    "version", "expected": {camera: accuracy promised or None}, "retraining": {camera: bool}, "alarms": {(camera or
-    None, kind)}}. What is not known (an accuracy before the first measured window) is not there."""
-    cameras = overview["cameras"]
-    window = overview["window"]
+@dataclass(frozen=True)
+class CameraSnapshot:
+    """A camera now. `accuracy` [0, 1] of the window that was measured last, None before the first; `promised`: its
+    model's promise, where that is known; `retrained`: its retraining is switched on."""
+
+    id: str
+    name: str
+    state: CameraState
+    model_version: str
+    accuracy: float | None
+    promised: float | None
+    retrained: bool
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The appliance now. `reasons`: codes of what is wrong; `phase` of the window; `retraining`: how many retrainings
+    run."""
+
+    site: str
+    version: str
+    ready: bool
+    reasons: tuple[str, ...]
+    policy: str
+    window: int
+    phase: str
+    retraining: int
+    cameras: tuple[CameraSnapshot, ...]
+
+
+def states(topics: Topics, now: Snapshot, alarms: Collection[tuple[str | None, str]]) -> dict[str, str]:
+    """The retained messages, by topic. `alarms`: camera (None: the whole appliance) and kind of those that have not
+    ended. What is not known (an accuracy before the first measured window) is not there."""
     out = {
         topics.state: json.dumps(
             {
-                "site": overview["site"],
-                "version": facts["version"],
-                "ready": facts["ready"],
-                "reasons": sorted(set(facts["reasons"])),
-                "policy": overview["policy"],
-                "window": window["number"],
-                "phase": window["phase"],
-                "cameras": len(cameras),
-                "cameras_live": sum(c["state"] == "live" for c in cameras),
-                "retraining": len(overview["jobs"]),
+                "site": now.site,
+                "version": now.version,
+                "ready": now.ready,
+                "reasons": sorted(set(now.reasons)),
+                "policy": now.policy,
+                "window": now.window,
+                "phase": now.phase,
+                "cameras": len(now.cameras),
+                "cameras_live": sum(c.state == "live" for c in now.cameras),
+                "retraining": now.retraining,
             }
         )
     }
-    alarms = facts["alarms"]
     for kind in APPLIANCE_KINDS:
         out[topics.alarm(None, kind)] = _ON_OFF[(None, kind) in alarms]
-    for c in cameras:
-        camera = c["id"]
-        out[topics.camera(camera, "state")] = str(c["state"])
-        out[topics.camera(camera, "model")] = str(c["model_version"])
-        out[topics.camera(camera, "retraining")] = _ON_OFF[bool(facts["retraining"].get(camera, False))]
-        accuracy, promised = c.get("accuracy"), facts["expected"].get(camera)
-        if accuracy is not None:
-            out[topics.camera(camera, "accuracy")] = f"{accuracy:.4f}"
-            if promised is not None:
-                out[topics.camera(camera, "drift")] = f"{promised - accuracy:.4f}"
+    for c in now.cameras:
+        out[topics.camera(c.id, "state")] = c.state
+        out[topics.camera(c.id, "model")] = c.model_version
+        out[topics.camera(c.id, "retraining")] = _ON_OFF[c.retrained]
+        if c.accuracy is not None:
+            out[topics.camera(c.id, "accuracy")] = f"{c.accuracy:.4f}"
+            if c.promised is not None:
+                out[topics.camera(c.id, "drift")] = f"{c.promised - c.accuracy:.4f}"
         for kind in CAMERA_KINDS:
-            out[topics.alarm(camera, kind)] = _ON_OFF[(camera, kind) in alarms]
+            out[topics.alarm(c.id, kind)] = _ON_OFF[(c.id, kind) in alarms]
     return out

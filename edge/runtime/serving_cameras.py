@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from edge.core.shares import ShareCaps, ideal_caps
 from edge.core.window import WindowProblem
 from edge.runtime.serving_shares import ServingShares
 from edge.settings import ServingPlanning
 from scheduler.admission import cameras_need
-from scheduler.policies import window_policy
+from scheduler.bounded import BoundedPolicy
+from scheduler.follow import followed_policy
 
 #: Seconds between two looks at the cameras' need.
 _LOOK_S = 2.0
@@ -19,12 +21,17 @@ _LOOK_S = 2.0
 
 @dataclass(frozen=True)
 class CamerasNow:
-    """The part of the device that serving and cameras have together, and the cameras' planning problem and policy
-    (None: there are none)."""
+    """The part of the device that serving and cameras have together, and the cameras' planning problem (None:
+    there are none) and policy, and how the device grants shares."""
 
     capacity: float
     window: WindowProblem | None = None
     policy: str = "relay"
+    caps: ShareCaps = field(default_factory=ideal_caps)
+
+    def followed(self) -> BoundedPolicy:
+        """The planner of the cameras' windows on this device. Raises InvalidValue for an unknown policy."""
+        return followed_policy(self.policy, self.caps)
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -65,7 +72,7 @@ class CameraWatch:
             extra = self._front_more()
             if not anew and (now.key, extra) == self._seen:
                 return
-            need = await asyncio.to_thread(cameras_need, now.window, now.capacity, window_policy(now.policy))
+            need = await asyncio.to_thread(cameras_need, now.window, now.capacity, now.followed())
             self._seen = (now.key, extra)
             self._shares.hold_for_front(extra)
             rest = now.capacity - extra

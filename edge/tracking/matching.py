@@ -44,7 +44,8 @@ def one_per_object(seen: Seen) -> list[ScoredBox]:
     given = np.asarray(seen.boxes, np.float64)
     width, height = given[:, 2] - given[:, 0], given[:, 3] - given[:, 1]
     usable = np.flatnonzero((width > 0) & (height > 0) & (width * height < _WHOLE)).tolist()
-    order = sorted(usable, key=lambda n: (-float(seen.scores[n]), *given[n].tolist(), seen.classes[n]))
+    looks = [()] * len(given) if seen.looks is None else [tuple(look) for look in np.asarray(seen.looks).tolist()]
+    order = sorted(usable, key=lambda n: (-float(seen.scores[n]), *given[n].tolist(), seen.classes[n], looks[n]))
     kept: list[int] = []
     votes: list[dict[str, float]] = []
     overlap, within = bx.iou(given, given), bx.within(given, given)

@@ -29,7 +29,7 @@ class Box:
         self.active = ActiveAlarms(
             self.clock, cast(Any, self), cast(Any, self), PictureRequests(self.clock, self._take),
             lambda kind, camera, data: self.noted.append(kind),
-            lambda kind, camera, body: self.delivered.append((body["phase"], body["picture"])),
+            lambda told: self.delivered.append((told.phase, told.picture)),
         )  # fmt: skip
 
     def put_alarm(self, alarm: Alarm) -> None:

@@ -17,7 +17,9 @@ from edge.core.camera import CameraStatus
 from edge.core.clock import ManualClock
 from edge.core.errors import Conflict, InvalidValue, InvalidValues, NotFound, Unavailable
 from edge.core.roll_backs import RollBackReason
+from edge.core.tracks import ObjectNews
 from edge.core.vision import Detections
+from edge.outputs.messages import Told, kind_of
 from edge.runtime import messages as m
 from edge.settings import CameraSettings, RetentionSettings, SiteSettings, parse
 from edge.store.store import Store
@@ -38,13 +40,13 @@ class Box:
         self.cameras: dict[str, Any] = {"gate": camera}
         self.noted: list[tuple[str, dict[str, Any]]] = []
         self.told: list[str] = []
-        self.delivered: list[tuple[str, str | None, dict[str, Any]]] = []
+        self.delivered: list[Told] = []
         self.asked: list[m.TakePictures] = []
         self.complaints: list[str] = []
         self.alarms = Alarms(
             parse(SiteSettings, site | {"data_dir": str(folder)}), self.store, clock, lambda: self.cameras, self._take,
             dict, self._note, lambda kind, camera, data: self.told.append(kind),
-            lambda kind, camera, body: self.delivered.append((kind, camera, body)),
+            self.delivered.append,
             lambda code, message: self.complaints.append(code),
         )  # fmt: skip
 
@@ -123,7 +125,7 @@ async def test_an_active_alarm_survives_being_killed_and_ends_once(start: Callab
     assert all(o.ended_utc_s is not None for o in again.alarms.objects(10, None, None, None, None, None))
     again.answer((0.2, 0.2))
     again.answer((0.2, 0.2))
-    numbers = [body["id"] for kind, _, body in again.delivered if body["phase"] == "new" and kind == "object"]
+    numbers = [d.object.id for d in again.delivered if isinstance(d, ObjectNews) and d.phase == "new"]
     assert numbers[0] > 1000, "numbers that a killed run may have told are not given again"
 
 
@@ -181,12 +183,12 @@ async def test_everything_is_told_in_order_and_with_its_phase(start: Callable[..
         box.answer((0.2 + 0.01 * n, 0.2), number=n)
     box.clock.advance(10)
     box.alarms.tick(slow=False)
-    said = [(kind, body["phase"]) for kind, _, body in box.delivered]
+    said = [(kind_of(d), d.phase) for d in box.delivered]
     assert said == [("object", "new"), ("alarm", "new"), ("object", "end"), ("alarm", "end")]
     assert box.told == ["object.new", "object.end"]
-    thing = box.delivered[0][2]
+    thing = box.delivered[0].to_json()
     assert (thing["class"], thing["camera"], thing["zones"]) == ("car", "gate", ["drive"])
-    ended = box.delivered[3][2]
+    ended = box.delivered[3].to_json()
     assert ended["object"] == thing["id"]
     assert ended["message"] == "car is gone"
 
@@ -202,7 +204,7 @@ async def test_pictures_are_asked_for_kept_and_dropped(start: Callable[..., Any]
         box.alarms.answered("gate", m.Picture(of, JPEG))
     box.alarms.answered("gate", m.Picture(m.PictureOf("objects", 1), b""))
     update = box.delivered[-1]
-    assert (update[0], update[2]["phase"], update[2]["picture"]) == ("alarm", "update", True)
+    assert (kind_of(update), update.phase, update.picture) == ("alarm", "update", True)
     await box.alarms.records.flush()
     assert box.alarms.alarm_picture(1) == box.alarms.object_picture(1) == JPEG
     assert sorted(str(p.relative_to(tmp_path)) for p in (tmp_path / "data").rglob("*.jpg")) == [

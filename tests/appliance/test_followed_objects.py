@@ -9,6 +9,7 @@ from edge.appliance.picture_requests import PictureRequests
 from edge.core.clock import ManualClock
 from edge.core.tracks import TrackedObject
 from edge.core.vision import Detections
+from edge.outputs.messages import Told
 from edge.runtime import messages as m
 from edge.settings import CameraSettings, parse
 
@@ -24,11 +25,11 @@ class Box:
         self.settings = parse(CameraSettings, SETTINGS)
         self.recorded: list[int] = []
         self.told: list[str] = []
-        self.delivered: list[dict[str, Any]] = []
+        self.delivered: list[Told] = []
         self.pictures = PictureRequests(self.clock, lambda camera, order: True)
         self.objects = FollowedObjects(
             self.clock, cast(Any, self), self.pictures, lambda kind, camera, body: self.told.append(kind),
-            lambda kind, camera, body: self.delivered.append(body),
+            self.delivered.append,
         )  # fmt: skip
 
     def put_object(self, thing: TrackedObject) -> None:
@@ -57,7 +58,7 @@ def test_an_object_is_recorded_told_of_and_delivered_from_beginning_to_end() -> 
     assert box.objects.on("gate") == ()
     assert set(box.recorded) == {41}
     assert box.told == ["object.new", "object.end"]
-    assert [(d["phase"], d["picture"]) for d in box.delivered] == [("new", False), ("end", True)]
+    assert [(d.phase, d.picture) for d in box.delivered] == [("new", False), ("end", True)]
     assert box.objects.counts == {"gate": 1}
     assert not box.pictures.kept(41), "forgotten with the object"
 

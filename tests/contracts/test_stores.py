@@ -175,7 +175,7 @@ def test_everything_of_a_window_comes_back(open_store: Callable[[], Store]) -> N
     assert store.next_window() == 1
     detail = store.window(window)
     assert (detail.window.policy, detail.window.settings, detail.window.open) == ("relay", {"a_min": 0.4}, True)
-    assert [(p.cause, p.objective) for p in detail.plans] == [("labels and profiles are in", 0.6), (DONE.words, 0.7)]
+    assert [(p.cause, p.objective) for p in detail.plans] == [("labels and profiles are in", 0.6), (DONE.what, 0.7)]
     assert [(p.cause_code, p.cause_camera) for p in detail.plans] == [("prepared", None), (DONE.code, "gate")]
     assert detail.plans[0].problem == problem("first").to_json()
     assert detail.plans[0].plan == plan("first", 0.6).to_json()
@@ -217,7 +217,7 @@ def test_a_restart_goes_on_with_the_open_window_and_its_latest_plan(open_store: 
     state = open_store().open_window_state()
     assert state is not None
     assert state.plan is not None
-    assert (state.plan.cause, state.plan.problem["name"]) == (DONE.words, "c")
+    assert (state.plan.cause, state.plan.problem["name"]) == (DONE.what, "c")
     assert [j.id for j in state.jobs] == ["j"]
 
 

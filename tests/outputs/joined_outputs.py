@@ -8,11 +8,13 @@ from typing import Any
 
 from edge.appliance.answers.outputs import OutputState
 from edge.appliance.answers.read import plain
-from edge.appliance.outputs import Outputs, Snapshot, World
+from edge.appliance.outputs import Outputs, World
+from edge.core.camera import CameraState
 from edge.core.clock import SystemClock
 from edge.core.errors import InvalidValue, NotFound
 from edge.ingest.secrets import check_named
 from edge.outputs.messages import RetryPace
+from edge.outputs.topics import CameraSnapshot, Snapshot
 from edge.settings import OutputsSettings, parse
 from edge.store.store import Store
 
@@ -24,7 +26,7 @@ PACE = RetryPace(0.02, 0.1)
 class FakeSite:
     """An appliance as outputs see it."""
 
-    cameras: dict[str, str] = field(default_factory=lambda: {"north": "live", "south": "live"})
+    cameras: dict[str, CameraState] = field(default_factory=lambda: {"north": "live", "south": "live"})
     accuracy: float | None = 0.6
     retraining: dict[str, bool] = field(default_factory=lambda: {"north": True, "south": True})
     secrets: dict[str, str] = field(default_factory=dict)
@@ -32,17 +34,11 @@ class FakeSite:
     switched: list[tuple[str, bool, str]] = field(default_factory=list)
 
     def snapshot(self) -> Snapshot:
-        overview = {
-            "site": "depot",
-            "policy": "relay",
-            "jobs": [],
-            "window": {"number": 3, "phase": "planned"},
-            "cameras": [
-                {"id": c, "name": c.title(), "state": state, "model_version": f"{c}-v1", "accuracy": self.accuracy}
-                for c, state in self.cameras.items()
-            ],
-        }
-        return Snapshot(overview, True, (), "1.2", dict.fromkeys(self.cameras, 0.7), dict(self.retraining))
+        cameras = tuple(
+            CameraSnapshot(c, c.title(), state, f"{c}-v1", self.accuracy, 0.7, self.retraining.get(c, False))
+            for c, state in self.cameras.items()
+        )
+        return Snapshot("depot", "1.2", True, (), "relay", 3, "planned", 0, cameras)
 
     def note(self, kind: str, camera: str | None, data: dict[str, Any]) -> None:
         self.notes.append((kind, data))

@@ -6,7 +6,7 @@ import json
 import re
 
 from hypothesis import given
-from topics_kit import FACTS, NAMES, OVERVIEW
+from topics_kit import ALARMS, NAMES, SNAPSHOT
 
 from edge.outputs.home_assistant import discovery, line, word
 from edge.outputs.topics import Topics, states
@@ -19,8 +19,8 @@ def test_an_id_of_home_assistant(name: str) -> None:
 
 def test_discovery_names_topics_that_exist() -> None:
     topics = Topics("m")
-    retained = states(topics, OVERVIEW, FACTS) | {topics.camera("south", "accuracy"): "", "m/south/drift": ""}
-    documents = discovery(topics, "homeassistant", "depot", "1", OVERVIEW["cameras"])
+    retained = states(topics, SNAPSHOT, ALARMS) | {topics.camera("south", "accuracy"): "", "m/south/drift": ""}
+    documents = discovery(topics, "homeassistant", SNAPSHOT)
     assert set(documents) == {
         "homeassistant/device/magpie_depot/config",
         "homeassistant/device/magpie_depot_camera_north/config",

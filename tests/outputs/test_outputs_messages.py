@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from outputs_kit import alarm, news
 
 from edge.core.errors import InvalidValue
 from edge.outputs.messages import MAX_BYTES, QueueLimits, RetryPace, Wanted, judge, retry_after_s, size_of, surplus
@@ -73,15 +76,29 @@ def test_any_retry_after_is_none_or_within_an_hour(value: str) -> None:
 
 
 def test_who_gets_what() -> None:
-    warning = {"severity": "warning", "phase": "new"}
-    assert Wanted().takes("alarm", None, warning)
-    assert not Wanted(kinds=frozenset({"object"})).takes("alarm", "north", warning)
-    assert Wanted(cameras=frozenset({"north"})).takes("alarm", "north", warning)
-    assert not Wanted(cameras=frozenset({"north"})).takes("alarm", None, warning)
-    assert not Wanted(severities=frozenset({"critical"})).takes("alarm", "north", warning)
+    warning, of_all = alarm(1), alarm(2, camera=None)
+    assert Wanted().takes(of_all)
+    assert not Wanted(kinds=frozenset({"object"})).takes(warning)
+    assert Wanted(cameras=frozenset({"north"})).takes(warning)
+    assert not Wanted(cameras=frozenset({"north"})).takes(of_all)
+    assert not Wanted(severities=frozenset({"critical"})).takes(warning)
     # An object has no severity: the restriction is not about it.
-    assert Wanted(severities=frozenset({"critical"})).takes("object", "north", {"phase": "end"})
-    assert not Wanted(phases=frozenset({"new"})).takes("object", "north", {"phase": "end"})
+    assert Wanted(severities=frozenset({"critical"})).takes(news(3, phase="end"))
+    assert not Wanted(phases=frozenset({"new"})).takes(news(3, phase="end"))
+
+
+def test_a_message_says_what_was_told() -> None:
+    assert json.dumps(replace(alarm(1), value=0.123456, details={"class": "car"}).to_json()) == (
+        '{"id": 1, "rule": "cars", "rule_name": "Cars", "kind": "object", "severity": "warning", "camera": "north", '
+        '"phase": "new", "began_utc_s": 1790000000.0, "ended_utc_s": null, "message": "car number 1", "value": 0.1235, '
+        '"object": null, "acknowledged_by": null, "acknowledged_utc_s": null, "picture": false, '
+        '"details": {"class": "car"}}'
+    )
+    assert json.dumps(news(2, "south", "end").to_json()) == (
+        '{"id": 2, "camera": "south", "class": "car", "began_utc_s": 1790000000.0, "ended_utc_s": null, '
+        '"score": 0.9124, "box": [0.1, 0.2, 0.3, 0.4], "zones": ["gate"], "zone_dwell_s": {"gate": 1.24}, '
+        '"dwell_s": 1.24, "picture": false, "phase": "end"}'
+    )
 
 
 @pytest.mark.parametrize("body", [{"x": math.nan}, {"x": object()}, {"x": "y" * MAX_BYTES}])

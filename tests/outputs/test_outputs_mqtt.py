@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from joined_outputs import FakeSite, Joined, Opener
-from outputs_kit import MOSQUITTO, Listener, Mosquitto, alarm, free_port, in_order, until
+from outputs_kit import MOSQUITTO, Listener, Mosquitto, alarm, free_port, in_order, news, until
 
 from edge.appliance.answers.outputs import OutputsAnswer
 from edge.appliance.answers.read import plain
@@ -65,9 +65,9 @@ async def test_states_are_retained_and_the_last_will_tells_of_the_end(broker: Mo
 async def test_alarms_and_events_go_to_the_common_and_to_the_camera_topic(broker: Mosquitto, joined: Opener) -> None:
     with Listener(broker.port) as heard:
         one = await joined(_mqtt(broker.port))
-        one.outputs.deliver("alarm", "north", alarm(1))
-        one.outputs.deliver("object", "south", {"id": 2, "phase": "new", "camera": "south", "class": "car"})
-        one.outputs.deliver("alarm", None, alarm(3, camera=None, kind="disk"))
+        one.outputs.deliver(alarm(1))
+        one.outputs.deliver(news(2, "south"))
+        one.outputs.deliver(alarm(3, camera=None, kind="disk"))
         await until(lambda: len(heard.bodies("magpie/alarms")) == 2, "alarms")
         await until(lambda: heard.bodies("magpie/south/events"), "the event")
         (mine,) = heard.bodies("magpie/north/alarms")
@@ -77,7 +77,7 @@ async def test_alarms_and_events_go_to_the_common_and_to_the_camera_topic(broker
         assert heard.bodies("magpie/events") == heard.bodies("magpie/south/events")
         await until(lambda: heard.retained.get("magpie/north/alarm/object") == "ON", "the alarm is on")
         assert heard.retained["magpie/alarm/disk"] == "ON"
-        one.outputs.deliver("alarm", "north", alarm(1, phase="end"))
+        one.outputs.deliver(alarm(1, phase="end"))
         await until(lambda: heard.retained.get("magpie/north/alarm/object") == "OFF", "the alarm is off")
         await until(lambda: one.state()["waiting"] == 0, "all sent")
         assert one.state()["sent"] == 4
@@ -86,8 +86,8 @@ async def test_alarms_and_events_go_to_the_common_and_to_the_camera_topic(broker
 async def test_objects_are_left_out_where_they_are_not_wanted(broker: Mosquitto, joined: Opener) -> None:
     with Listener(broker.port) as heard:
         one = await joined(_mqtt(broker.port, objects=False, discovery=False))
-        one.outputs.deliver("object", "south", {"id": 2, "phase": "new", "camera": "south"})
-        one.outputs.deliver("alarm", "north", alarm(1))
+        one.outputs.deliver(news(2, "south"))
+        one.outputs.deliver(alarm(1))
         await until(lambda: heard.bodies("magpie/alarms"), "the alarm")
         assert not heard.bodies("magpie/events")
         assert not [topic for topic in heard.retained if topic.startswith("homeassistant/")]
@@ -105,7 +105,7 @@ async def test_a_broker_that_was_away_gets_everything_in_order(tmp_path: Path, j
         def tell(count: int) -> None:
             for _ in range(count):
                 made.append(len(made))
-                one.outputs.deliver("alarm", ("north", "south")[made[-1] % 2], alarm(made[-1]))
+                one.outputs.deliver(alarm(made[-1], ("north", "south")[made[-1] % 2]))
 
         for _ in range(2):
             tell(120)
@@ -134,7 +134,7 @@ async def test_what_waits_survives_a_restart(tmp_path: Path, store: Store) -> No
     site = FakeSite()
     async with Joined(_mqtt(port), store, site) as one:
         for n in range(30):
-            one.outputs.deliver("alarm", "north", alarm(n))
+            one.outputs.deliver(alarm(n))
         await until(lambda: "refused" in one.state()["message"], "the broker is away")
     with Mosquitto(tmp_path / "broker") as broker, Listener(broker.port) as heard:
         async with Joined(_mqtt(broker.port), store, site) as again:
@@ -155,7 +155,7 @@ async def main():
     store = Store(None, Path({folder!r}))
     async with Joined({{"mqtt": {{"host": "127.0.0.1", "port": {port}}}}}, store, FakeSite()) as one:
         for n in range(600):
-            one.outputs.deliver("alarm", ("north", "south")[n % 2], alarm(n))
+            one.outputs.deliver(alarm(n, ("north", "south")[n % 2]))
         await one.outputs.outbox.flush()
         print("written", flush=True)
         await asyncio.sleep(60)
@@ -269,9 +269,9 @@ async def test_a_message_that_breaks_the_connection_is_given_up_and_the_rest_goe
         broker = stack.enter_context(Mosquitto(tmp_path / "b", *small))
         heard = stack.enter_context(Listener(broker.port))
         one = await joined(_mqtt(broker.port, discovery=False))
-        one.outputs.deliver("alarm", "north", alarm(1))
-        one.outputs.deliver("alarm", "north", alarm(2, message="x" * 10_000))
-        one.outputs.deliver("alarm", "north", alarm(3))
+        one.outputs.deliver(alarm(1))
+        one.outputs.deliver(alarm(2, message="x" * 10_000))
+        one.outputs.deliver(alarm(3))
         await until(lambda: len({b["id"] for b in heard.bodies("magpie/alarms")}) == 2, "the others arrive")
         (letter,) = await one.outputs.dead_letters(10, None)
         assert letter.body["id"] == 2
@@ -304,7 +304,7 @@ async def test_a_wrong_password_is_said_and_never_shown(tmp_path: Path, joined: 
         test = await one.outputs.test_mqtt({})
         assert (test.ok, test.took_s) == (False, None)
         assert "refuses" in test.message
-        one.outputs.deliver("alarm", "north", alarm(1))
+        one.outputs.deliver(alarm(1))
         site.secrets["secret:mqtt"] = "correct horse"  # put right while it runs
         await until(lambda: one.state()["connected"] and one.state()["waiting"] == 0, "logged in, and sent")
         del site.secrets["secret:mqtt"]
@@ -347,7 +347,7 @@ async def test_tls_with_a_ca_of_ones_own(tmp_path: Path, joined: Opener) -> None
         good = await one.outputs.test_mqtt({"ca_file": str(folder / "ca.pem")})
         assert good.ok, good
         await one.outputs.change_mqtt({"ca_file": str(folder / "ca.pem")}, "ann")
-        one.outputs.deliver("alarm", "north", alarm(1))
+        one.outputs.deliver(alarm(1))
         await until(lambda: one.state()["connected"] and one.state()["sent"] == 1, "sent over TLS")
 
 
@@ -355,7 +355,7 @@ async def test_a_broker_that_never_answers_holds_nobody_up(joined: Opener) -> No
     """It takes connections and says nothing: reported, the rest of the process goes on, and ending is quick."""
     with socket.create_server(("127.0.0.1", 0)) as mute:
         one = await joined(_mqtt(mute.getsockname()[1]))
-        one.outputs.deliver("alarm", "north", alarm(1))
+        one.outputs.deliver(alarm(1))
         await until(lambda: one.state()["message"].endswith("it does not answer"), "said so", 20.0)
         assert one.state()["waiting"] == 1
         threads = threading.active_count()

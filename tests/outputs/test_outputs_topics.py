@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 import paho.mqtt.client as paho
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from topics_kit import FACTS, NAMES, OVERVIEW
+from topics_kit import ALARMS, NAMES, SNAPSHOT
 
 from edge.core.errors import InvalidValues
 from edge.outputs.topics import Topics, part, states, switch
@@ -62,11 +61,11 @@ def test_a_switch_takes_on_and_off_only(payload: bytes, on: bool | None) -> None
 
 
 def test_what_is_retained() -> None:
-    made = states(Topics("m"), OVERVIEW, FACTS)
-    state = json.loads(made.pop("m/state"))
-    assert state["cameras"] == 2
-    assert state["cameras_live"] == 1
-    assert state["reasons"] == ["a", "b"]
+    made = states(Topics("m"), SNAPSHOT, ALARMS)
+    assert made.pop("m/state") == (
+        '{"site": "depot", "version": "1", "ready": true, "reasons": ["a", "b"], "policy": "relay", "window": 7, '
+        '"phase": "planned", "cameras": 2, "cameras_live": 1, "retraining": 1}'
+    )
     assert made == {
         "m/alarm/disk": "ON", "m/alarm/slo": "OFF",
         "m/north/state": "live", "m/north/model": "v2", "m/north/retraining": "ON", "m/north/accuracy": "0.6124",

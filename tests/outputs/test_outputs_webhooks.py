@@ -15,7 +15,7 @@ from aiohttp import web
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from joined_outputs import FakeSite, Joined, Opener
-from outputs_kit import HttpReceiver, alarm, free_port, in_order, until
+from outputs_kit import HttpReceiver, alarm, free_port, in_order, news, until
 
 from edge.appliance.answers.outputs import OutputsAnswer
 from edge.appliance.answers.read import plain
@@ -77,7 +77,7 @@ async def test_a_message_arrives_signed_and_once(joined: Opener) -> None:
     site = FakeSite(secrets={"secret:pager": "correct horse"})
     async with HttpReceiver() as receiver:
         one = await joined(_hooks(_hook(receiver.url, secret_from="secret:pager")), site)
-        one.outputs.deliver("alarm", "north", alarm(1))
+        one.outputs.deliver(alarm(1))
         await until(lambda: receiver.posts, "the post")
         await until(lambda: one.state("pager")["waiting"] == 0, "done")
         (given_headers, body), (told,) = receiver.posts[0], receiver.bodies()
@@ -100,11 +100,11 @@ async def test_each_receiver_gets_what_it_asked_for(joined: Opener) -> None:
                 _hook(off.url, "off", enabled=False),
             )
         )
-        one.outputs.deliver("alarm", "north", alarm(1))
-        one.outputs.deliver("alarm", None, alarm(2, camera=None, severity="critical"))
-        one.outputs.deliver("alarm", None, alarm(2, camera=None, severity="critical", phase="end"))
-        one.outputs.deliver("object", "south", {"id": 3, "phase": "new"})
-        one.outputs.deliver("object", "north", {"id": 4, "phase": "new"})
+        one.outputs.deliver(alarm(1))
+        one.outputs.deliver(alarm(2, camera=None, severity="critical"))
+        one.outputs.deliver(alarm(2, camera=None, severity="critical", phase="end"))
+        one.outputs.deliver(news(3, "south"))
+        one.outputs.deliver(news(4))
         await until(lambda: len(all_.posts) == 5, "all")
         await until(lambda: critical.posts and south.posts, "the others")
         ids = [[b["data"]["id"] for b in r.bodies()] for r in (all_, critical, south, off)]
@@ -118,12 +118,12 @@ async def test_a_receiver_that_was_away_gets_everything_in_order(joined: Opener)
         made = 0
         for _ in range(2):
             for _ in range(60):
-                one.outputs.deliver("alarm", ("north", "south", "west")[made % 3], alarm(made))
+                one.outputs.deliver(alarm(made, ("north", "south", "west")[made % 3]))
                 made += 1
             await until(lambda: receiver.posts, "some arrive")
             await receiver.stop()
             for _ in range(60):
-                one.outputs.deliver("alarm", ("north", "south", "west")[made % 3], alarm(made))
+                one.outputs.deliver(alarm(made, ("north", "south", "west")[made % 3]))
                 made += 1
             await until(lambda: one.state("pager")["down_s"] is not None, "the loss is seen")
             assert one.state("pager")["message"]
@@ -148,7 +148,7 @@ async def test_a_message_that_fails_holds_up_its_own_camera_only(joined: Opener)
     async with HttpReceiver(answer) as receiver:
         one = await joined(_hooks(_hook(receiver.url)))
         for n in range(10):
-            one.outputs.deliver("alarm", ("north", "south")[n % 2], alarm(n))
+            one.outputs.deliver(alarm(n, ("north", "south")[n % 2]))
         await until(lambda: one.state("pager")["waiting"] == 0, "all delivered")
         numbers = [b["data"]["id"] for b in receiver.bodies()]
         assert tries[0] == 4
@@ -167,7 +167,7 @@ async def test_a_slow_receiver_does_not_hold_up_another(joined: Opener) -> None:
     async with HttpReceiver(slow) as stuck, HttpReceiver() as quick:
         one = await joined(_hooks(_hook(stuck.url, "stuck", timeout_s=60), _hook(quick.url, "quick")))
         for n in range(100):
-            one.outputs.deliver("alarm", "north", alarm(n))
+            one.outputs.deliver(alarm(n))
         await until(lambda: len(quick.posts) == 100, "the quick one has all")
         assert stuck.posts == []
         release.set()
@@ -181,7 +181,7 @@ async def test_an_answer_that_will_never_be_another_makes_a_dead_letter(joined: 
     async with HttpReceiver(lambda body: answers.get(body["data"]["id"], 200)) as receiver:
         one = await joined(_hooks(_hook(receiver.url)))
         for n in range(3):
-            one.outputs.deliver("alarm", "north", alarm(n))
+            one.outputs.deliver(alarm(n))
         await until(lambda: len(receiver.posts) == 2, "the others arrive")
         await until(lambda: one.state("pager")["dead"] == 1, "one is given up")
         (letter,) = await one.outputs.dead_letters(10, None)
@@ -208,8 +208,8 @@ async def test_after_so_many_tries_it_is_given_up(joined: Opener) -> None:
 
     async with HttpReceiver(answer) as receiver:
         one = await joined(_hooks(_hook(receiver.url, max_tries=3)))
-        one.outputs.deliver("alarm", "north", alarm(0))
-        one.outputs.deliver("alarm", "north", alarm(1))
+        one.outputs.deliver(alarm(0))
+        one.outputs.deliver(alarm(1))
         await until(lambda: receiver.posts, "the one behind it")
         (letter,) = await one.outputs.dead_letters(10, None)
         assert (letter.tries, tries[0]) == (3, 3)
@@ -222,7 +222,7 @@ async def test_redirects_are_not_followed(joined: Opener) -> None:
         moved = lambda _: web.Response(status=302, headers={"location": inside.url})  # noqa: E731
         async with HttpReceiver(moved) as receiver:
             one = await joined(_hooks(_hook(receiver.url, max_tries=2)))
-            one.outputs.deliver("alarm", "north", alarm(1))
+            one.outputs.deliver(alarm(1))
             await until(lambda: one.state("pager")["dead"] == 1, "given up")
             assert "redirects are not followed" in (await one.outputs.dead_letters(1, None))[0].reason
             assert inside.posts == []
@@ -240,7 +240,7 @@ async def test_an_endless_answer_is_not_read_to_its_end(joined: Opener) -> None:
 
     async with HttpReceiver(lambda _: Endless()) as receiver:
         one = await joined(_hooks(_hook(receiver.url)))
-        one.outputs.deliver("alarm", "north", alarm(1))
+        one.outputs.deliver(alarm(1))
         await until(lambda: one.state("pager")["sent"] == 1, "taken as delivered")
         assert written < 50_000_000
 
@@ -255,9 +255,9 @@ async def test_a_receiver_that_says_when_is_not_asked_sooner(joined: Opener) -> 
 
     async with HttpReceiver(answer) as receiver:
         one = await joined(_hooks(_hook(receiver.url)))
-        one.outputs.deliver("alarm", "north", alarm(1))
+        one.outputs.deliver(alarm(1))
         await until(lambda: one.state("pager")["down_s"] is not None, "told to wait")
-        one.outputs.deliver("alarm", "south", alarm(2))
+        one.outputs.deliver(alarm(2, "south"))
         await until(lambda: len(receiver.posts) == 2, "both arrive")
         assert asked[1] - asked[0] >= 1.0  # PACE alone would have tried after 0.02 s
 
@@ -267,7 +267,7 @@ async def test_what_waits_survives_a_restart(store: Store) -> None:
     hooks = _hooks(_hook(f"http://127.0.0.1:{port}/hook"))
     async with Joined(hooks, store, site) as one:
         for n in range(20):
-            one.outputs.deliver("alarm", "north", alarm(n))
+            one.outputs.deliver(alarm(n))
         await until(lambda: "refused" in one.state("pager")["message"], "away")
     async with HttpReceiver() as receiver:
         receiver_there = _hooks(_hook(receiver.url))
@@ -280,7 +280,7 @@ async def test_a_secret_that_cannot_be_read_is_said_and_nothing_goes_unsigned(jo
     site = FakeSite()
     async with HttpReceiver() as receiver:
         one = await joined(_hooks(_hook(receiver.url, secret_from="secret:pager")), site)
-        one.outputs.deliver("alarm", "north", alarm(1))
+        one.outputs.deliver(alarm(1))
         await until(lambda: "secret_from" in one.state("pager")["message"], "said so")
         assert not (await one.outputs.test_webhook("pager")).ok
         assert receiver.posts == []
@@ -310,9 +310,9 @@ async def test_webhooks_are_changed_while_it_runs_and_changes_are_kept(store: St
         assert test.ok, test
         assert receiver.bodies()[0]["kind"] == "test"
         await one.outputs.change_webhook("pager", {"enabled": False}, "ann")
-        one.outputs.deliver("alarm", "north", alarm(1))
+        one.outputs.deliver(alarm(1))
         await one.outputs.change_webhook("pager", {"enabled": True, "kinds": ["alarm", "object"]}, "ann")
-        one.outputs.deliver("object", "north", {"id": 2, "phase": "new"})
+        one.outputs.deliver(news(2))
         await until(lambda: len(receiver.posts) == 2, "the object")
         await one.outputs.close()
         again = await joined({})
@@ -328,7 +328,7 @@ async def test_webhooks_are_changed_while_it_runs_and_changes_are_kept(store: St
 async def test_metrics_and_reasons(joined: Opener) -> None:
     away = _hooks(_hook(f"http://127.0.0.1:{free_port()}/"))
     one = await joined(away)
-    one.outputs.deliver("alarm", "north", alarm(1))
+    one.outputs.deliver(alarm(1))
     await until(lambda: one.outputs.metrics()[0]["up"] is False, "away")
     assert one.outputs.metrics()[0]["destination"] == "webhook/pager"
     assert one.outputs.metrics()[0]["waiting"] == 1

@@ -5,6 +5,9 @@ from __future__ import annotations
 from serving_parts import Written
 
 from edge.core.clock import ManualClock
+from edge.core.profiles import InferenceProfile
+from edge.core.shares import ideal_caps
+from edge.core.window import StreamProblem, WindowProblem
 from edge.runtime.serving_cameras import CamerasNow, CameraWatch
 from edge.runtime.serving_shares import ServingShares
 from edge.settings import ServingPlanning
@@ -49,3 +52,17 @@ async def test_less_of_the_device_is_seen() -> None:
     box.now = CamerasNow(0.6)
     await box.watch.look()
     assert box.most == [0.8, 0.6]
+
+
+async def test_cameras_need_what_the_followed_plan_needs() -> None:
+    camera = StreamProblem("gate", 0.6, InferenceProfile("linear", 0.24), ())
+    window = WindowProblem("w", 0.8, 100.0, (camera,), 0.05)
+    asked = []
+    for step in (None, 0.25):
+        box = Box()
+        box.now = CamerasNow(0.8, window, caps=ideal_caps(step))
+        await box.watch.look(anew=True)
+        asked.append(box.written.events[-1].capacity.beside)
+    fine, coarse = asked
+    # At its best on 0.24 of the device; in quarters it has nothing of that below 0.25.
+    assert coarse <= 0.55 < fine

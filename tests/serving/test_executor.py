@@ -204,7 +204,9 @@ async def test_versions_change_while_it_serves(rig: Rig, moody: ServedVersion, s
     await rig.until(lambda: len(rig.of(VersionsLoaded)) == 2, "what could not be loaded is said")
     (said,) = rig.of(VersionsLoaded)[1:]
     assert said.loaded == ("same/1", "same/2")
-    assert "have changed" in said.failed["moody/3"]
+    (failed,) = said.failed
+    assert (failed.model, failed.version) == ("moody", "3")
+    assert "have changed" in failed.reason
     refused = await rig.ask(1.0, damaged)
     assert refused.code == "model_failed"
     assert "have changed" in refused.reason

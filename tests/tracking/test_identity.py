@@ -247,3 +247,11 @@ def test_nothing_is_told_of_what_nobody_is_sure_of(scene: Sequence[tuple[float, 
         camera.answer(at_s, *objects)
     assert camera.told == []
     assert camera.state.tracks == ()
+
+
+def test_boxes_that_differ_by_their_look_alone_say_the_same_in_any_order() -> None:
+    one, other = Camera(0.5, with_looks=True), Camera(0.5, with_looks=True)
+    alike = [found(0.5, look=look) for look in (0.0, 1.0)]
+    one.answer(1.0, *alike)
+    other.answer(1.0, *reversed(alike))
+    assert one.state == other.state

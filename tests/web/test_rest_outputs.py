@@ -120,7 +120,7 @@ async def test_with_real_outputs(sqlite_template: Path, tmp_path: Path) -> None:
                     said = [(await client.post("/webhooks", json=hook)).json()]
                     said.append((await client.post("/webhooks/pager/test")).json())
                     assert said[1]["ok"]
-                    one.outputs.deliver("alarm", "north", alarm(1))
+                    one.outputs.deliver(alarm(1))
                     await until(lambda: one.state("pager")["dead"] == 1, "given up")
                     said.append((await client.get("/dead-letters")).json())
                     (letter,) = said[2]
