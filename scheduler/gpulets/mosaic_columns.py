@@ -150,22 +150,22 @@ def _levels(
 @dataclass(frozen=True)
 class GpuletCandidates:
     """Gpu-lets that hold, one per row: `level` (number), `share` (number), `pressure`, and for each model `batch` (0:
-    not in it) and `rate` (requests per second) with the duty cycle at its shortest."""
+    not in it) and `rate` (requests per second) with the duty cycle at its shortest. A row stands for `count` alike
+    gpu-lets, of each of which are share, pressure and batch, and of all together the rate."""
 
     level: IntArray
     share: IntArray
     pressure: FloatArray
     batch: IntArray
     rate: FloatArray
+    count: IntArray
 
     def __len__(self) -> int:
         return len(self.level)
 
     def take(self, rows: IntArray) -> GpuletCandidates:
         """These rows."""
-        return GpuletCandidates(
-            self.level[rows], self.share[rows], self.pressure[rows], self.batch[rows], self.rate[rows]
-        )
+        return GpuletCandidates(*(getattr(self, name)[rows] for name in GpuletCandidates.__annotations__))
 
 
 def candidates(load: Workload) -> GpuletCandidates:
@@ -188,7 +188,7 @@ def _rows(
     rate = np.zeros((len(level), len(load.models)))
     batch[:, m] = batches
     rate[:, m] = batches * 1000.0 / work.sum(axis=1)[:, None]
-    return GpuletCandidates(level, share, pressure, batch, rate)
+    return GpuletCandidates(level, share, pressure, batch, rate, np.ones(len(level), np.int64))
 
 
 def _singles(load: Workload) -> GpuletCandidates:

@@ -58,6 +58,16 @@ class Composition:
 
 
 @dataclass(frozen=True)
+class Relaxed:
+    """The linear programme's answer: the least number of `devices` (inf: no number does), the candidates `ranked` by
+    reduced cost, cheapest first, and what one unit of each row costs (`marginals`, at most 0; empty without answer)."""
+
+    devices: float
+    ranked: IntArray
+    marginals: FloatArray
+
+
+@dataclass(frozen=True)
 class _Programme:
     """Rows `matrix x <= 0` over candidates (`rows`), devices per level and, last, coverage per model; for at most
     `count` devices, or (None, the linear programme) for any number."""
@@ -77,7 +87,7 @@ class _Programme:
         return np.where(part >= 1.0 - 1e-12, 1.0 + 2 * _COVER, part).T
 
     def shares(self) -> FloatArray:
-        """[row]: share as a part of what a device has to give."""
+        """[row]: share of each gpu-let as a part of what a device has to give."""
         percent = np.array(self.load.shares, np.float64)[self.pool.share[self.rows]]
         return np.asarray(percent / self.load.capacity)
 
@@ -96,6 +106,7 @@ class _Programme:
         asked[:, n + levels :] = np.eye(models) * (1 + _COVER)
         result = [asked]
         share = self.shares()
+        each = self.pool.count[self.rows].astype(np.float64)
         memory = ((self.pool.batch[self.rows] > 0) * load.memory_mb).sum(axis=1)
         for number, level in enumerate(load.levels):
             here = self.pool.level[self.rows] == number
@@ -118,7 +129,7 @@ class _Programme:
                 if self.count != 1:
                     uses += [_dual_feasible(uses[-1], k) for k in _DUAL_FEASIBLE[:2]]
             block = np.zeros((len(uses), self.size))
-            block[:, :n] = np.stack(uses) * here
+            block[:, :n] = np.stack(uses) * each * here
             block[:, n + number] = -1.0
             result.append(block)
         return np.concatenate(result)
@@ -134,7 +145,8 @@ def _dual_feasible(share: FloatArray, k: int) -> FloatArray:
 def compositions(load: Workload, pool: GpuletCandidates) -> Iterator[Composition]:
     """Compositions that serve every rate, fewest devices first, then least total share; a later one is for when an
     earlier one does not settle. None where the linear programme shows that there are too few devices."""
-    bound, ranked = _relaxed(load, pool, None)
+    easier = relaxed(load, pool)
+    bound, ranked = easier.devices, easier.ranked
     least = max(1, math.ceil(bound - 1e-6)) if math.isfinite(bound) else load.problem.devices + 1
     for count in range(least, load.problem.devices + 1):
         # That no answer is found costs one device more, or, on the last, the plan.
@@ -149,28 +161,28 @@ def compositions(load: Workload, pool: GpuletCandidates) -> Iterator[Composition
 def closest(load: Workload, pool: GpuletCandidates) -> Composition:
     """The plan that serves most of the rates on the present devices; of several, models of higher priority come
     first."""
-    bound, _ = _relaxed(load, pool, None)
+    bound = relaxed(load, pool).devices
     ranks = sorted({m.priority for m in load.models})
     weight = np.array([_PRIORITY ** ranks.index(m.priority) for m in load.models])
     weight /= weight.sum()
     nothing = Composition((), bound, (0.0,) * len(load.models))
     if not len(pool):
         return nothing
-    _, ranked = _relaxed(load, pool, weight)
+    ranked = relaxed(load, pool, weight).ranked
     size, nodes = _EFFORTS[0]
     found = _solved(_Programme(load, pool, np.sort(ranked[:size]), load.problem.devices), nodes, weight)
     return nothing if found is None else replace(found, bound=bound)
 
 
-def _relaxed(load: Workload, pool: GpuletCandidates, weight: FloatArray | None) -> tuple[float, IntArray]:
-    """By the linear programme, the least number of devices (inf: no number does), and the candidates by reduced
-    cost, cheapest first. With `weight`, those that serve most on the devices there are."""
+def relaxed(load: Workload, pool: GpuletCandidates, weight: FloatArray | None = None) -> Relaxed:
+    """The linear programme: on the least number of devices; with `weight`, what serves most on those there are."""
     from scipy.optimize import linprog  # loaded when first needed: it takes half a second
 
     levels, models, n = len(load.levels), len(load.models), len(pool)
     programme = _Programme(load, pool, np.arange(n), 1 if load.problem.devices == 1 else None)
     matrix = programme.matrix()
-    cost = np.concatenate([_SHARE_COST * programme.shares(), np.ones(levels), np.zeros(models)])
+    each = pool.count.astype(np.float64)
+    cost = np.concatenate([_SHARE_COST * programme.shares() * each, np.ones(levels), np.zeros(models)])
     low = np.zeros(programme.size)
     high = np.full(programme.size, np.inf)
     high[n + levels :] = 1.0
@@ -193,7 +205,7 @@ def _relaxed(load: Workload, pool: GpuletCandidates, weight: FloatArray | None) 
             method="highs",
         )
         if answer.status != 0 or answer.x is None:
-            return math.inf, np.arange(n)
+            return Relaxed(math.inf, np.arange(n), np.zeros(0))
         reduced = cost[:n] - matrix[:, :n].T @ answer.ineqlin.marginals
         missing = np.setdiff1d(np.nonzero(reduced < -1e-7)[0], rows)
         if not len(missing):
@@ -206,7 +218,21 @@ def _relaxed(load: Workload, pool: GpuletCandidates, weight: FloatArray | None) 
     own = [order[pool.batch[order, m] > 0][:_OWN] for m in range(models)]
     ranked = np.concatenate([*own, order])
     _, first = np.unique(ranked, return_index=True)
-    return devices, ranked[np.sort(first)]
+    return Relaxed(devices, ranked[np.sort(first)], np.asarray(answer.ineqlin.marginals))
+
+
+def unit_prices(load: Workload, pool: GpuletCandidates, answer: Relaxed) -> FloatArray:
+    """[row]: what a row of `pool` takes of scarce share, pressure, memory and number, in devices, at the prices of a
+    linear programme of the same workload's size; its share alone where there was no answer."""
+    programme = _Programme(load, pool, np.arange(len(pool)), 1 if load.problem.devices == 1 else None)
+    each = pool.count.astype(np.float64)
+    own = programme.shares() * each
+    if not len(answer.marginals):
+        alone = np.array([level == ALONE for level in load.levels])[pool.level]
+        return np.asarray(np.where(alone, each, own))
+    models = len(load.models)
+    uses = programme.matrix()[models:, : len(pool)]
+    return np.asarray(_SHARE_COST * own - uses.T @ answer.marginals[models : models + len(uses)])
 
 
 def _solved(programme: _Programme, nodes: int, weight: FloatArray | None) -> Composition | None:
@@ -221,7 +247,8 @@ def _solved(programme: _Programme, nodes: int, weight: FloatArray | None) -> Com
     high = np.full(len(matrix), _SOLVER_SLACK)
     high[:models] = 0.0
     high[-1] += devices
-    cost = np.concatenate([programme.shares() + _GPULET_COST, np.zeros(levels + models)])
+    each = programme.pool.count[programme.rows]
+    cost = np.concatenate([(programme.shares() + _GPULET_COST) * each, np.zeros(levels + models)])
     low = np.zeros(programme.size)
     if weight is None:
         low[n + levels :] = 1.0
@@ -244,7 +271,7 @@ def _solved(programme: _Programme, nodes: int, weight: FloatArray | None) -> Com
     packed: list[tuple[int, ...]] = []
     for number in range(levels):
         here = programme.pool.level[programme.rows] == number
-        chosen = np.repeat(programme.rows[here], times[here]).tolist()
+        chosen = np.repeat(programme.rows[here], (times * each)[here]).tolist()
         if chosen:
             bins = pack(load, programme.pool, chosen, int(per_level[number]))
             if bins is None:

@@ -1,0 +1,1 @@
+"""Pipelines and gpu-lets chosen together: which part of the objective each stage gets, and which parts of devices."""

@@ -1,0 +1,72 @@
+"""What a plan does when gpu-lets of one model are fed in turn from its queue, and how it is judged.
+
+Alike gpu-lets (one model, the same batch and duty cycle D) that are fed in turn begin a batch every D / n, so a
+request waits for at most that until a batch begins: worst case E + D / n, with E the execution time. For n = 1, and for
+a gpu-let that several models share in time, this is the law of `scheduler.gpulets.verdict`. Requests of a model are
+dealt evenly to its gpu-lets that are not alike, so each group keeps its own worst case at its own rate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from edge.core.serving import DeviceTable, Gpulet, ServingPlan
+from scheduler.gpulets.verdict import GpuletTiming, verdict
+from scheduler.joint.demand import JointProblem
+
+#: Longer than any objective: the older law must not count the wait, which is counted here.
+_NO_OBJECTIVE_MS = 1e12
+_EPS = 1e-6
+
+
+@dataclass(frozen=True)
+class JointVerdict:
+    """`faults` in words, none when the plan holds. `worst_ms` per model (placed ones only), bursts included;
+    `throughput` requests per second per model; `path_ms` the longest path of each pipeline with requests."""
+
+    faults: tuple[str, ...]
+    worst_ms: Mapping[str, float]
+    throughput: Mapping[str, float]
+    path_ms: Mapping[str, float]
+
+
+def alike(gpulet: Gpulet) -> tuple[str, int, float] | None:
+    """What gpu-lets that are fed in turn have in common; None for one that several models share."""
+    if len(gpulet.models) > 1:
+        return None
+    return gpulet.models[0].model, gpulet.models[0].batch, round(gpulet.duty_cycle_ms, 6)
+
+
+def waits_ms(timings: tuple[GpuletTiming, ...]) -> list[float]:
+    """Of each gpu-let the longest wait until a batch begins."""
+    keys = [alike(t.gpulet) for t in timings]
+    return [
+        max(t.gpulet.duty_cycle_ms, t.busy_ms) / (1 if key is None else keys.count(key))
+        for t, key in zip(timings, keys, strict=True)
+    ]
+
+
+def joint_verdict(problem: JointProblem, table: DeviceTable, plan: ServingPlan) -> JointVerdict:
+    """Judge `plan` with interference on both sides and without tolerance."""
+    asked = problem.served({})
+    endless = replace(asked, models=tuple(replace(m, slo_ms=_NO_OBJECTIVE_MS) for m in asked.models))
+    judged = verdict(endless, table, plan, slack=0.0)
+    faults = list(judged.faults)
+    worst: dict[str, float] = {}
+    for timing, wait in zip(judged.timings, waits_ms(judged.timings), strict=True):
+        for part in timing.gpulet.models:
+            took = timing.busy_ms + wait + problem.burst_ms[part.model]
+            worst[part.model] = max(worst.get(part.model, 0.0), took)
+    paths: dict[str, float] = {}
+    for pipeline in problem.busy:
+        if any(stage.model not in worst for stage in pipeline.stages):
+            continue  # the missing rate is a fault already
+        took, path = pipeline.longest({s.name: worst[s.model] for s in pipeline.stages})
+        paths[pipeline.name] = took
+        if took > pipeline.slo_ms + _EPS:
+            names = " > ".join(path)
+            faults.append(
+                f"{pipeline.name}: {names} takes up to {took:.2f} ms, the objective is {pipeline.slo_ms:g} ms"
+            )
+    return JointVerdict(tuple(faults), worst, judged.throughput, paths)
