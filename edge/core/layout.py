@@ -91,9 +91,10 @@ class ModelTraffic:
 
 @dataclass(frozen=True)
 class StageTraffic:
-    """One stage of an application in a period: requests of the application that reached it, those of them that its model
-    answered, those answered later than allowed (`over`), rows that the model was asked for, and rows per row of the
-    application's request (`fan_out`, mean and p99). `took_ms`: p50, p99 of the answered; `budget_ms` 0: none planned.
+    """One stage of an application in a period: requests of the application that reached it, those of them that its
+    model answered, those answered later than allowed (`over`), rows that the model was asked for, and rows per row of
+    the application's request (`fan_out`, mean and p99). `took_ms`: p50, p99 of the answered; `budget_ms` 0: none
+    planned.
     """
 
     application: str

@@ -45,6 +45,7 @@ from scheduler.gpulets.fitting import Capacity
 from scheduler.gpulets.follow import plan_function, reorganiser_settings
 from scheduler.gpulets.reorganiser import Reorganiser
 from scheduler.gpulets.reorganiser_settings import ShareKindLimits
+from scheduler.joint.fitting import fit_pipelines
 
 
 class ServingRuntime:
@@ -114,6 +115,7 @@ class ServingRuntime:
             Capacity(0.0, 0.0),
             None,
             ShareKindLimits(caps.resize == "live", caps.min_share, caps.oversubscribe),
+            fit_pipelines,
         )
 
     # -- life

@@ -1,8 +1,8 @@
 """An application's demand on its models: its rate and its objective, stage by stage, for the planner.
 
 Budgets are those of the plan in force. Where nothing is planned yet, and for comparison, the objective is split evenly
-over the stages on the longest way through a stage (gpu-lets, section 5: `game` puts 95 ms on each of its parallel models,
-`traffic` half of its 136 ms on each phase).
+over the stages on the longest way through a stage (gpu-lets, section 5: `game` puts 95 ms on each of its parallel
+models, `traffic` half of its 136 ms on each phase).
 """
 
 from __future__ import annotations

@@ -45,6 +45,10 @@ class Demand:
         slo_ms = self.version.slo_ms if self.slo_ms is None else min(self.version.slo_ms, self.slo_ms)
         return ServedModel(self.version.model, self.rate, slo_ms, self.version.priority)
 
+    def own(self, rate: float) -> ServedModel:
+        """The demand at `rate` with the version's own objective, whoever else asks."""
+        return ServedModel(self.version.model, rate, self.version.slo_ms, self.version.priority)
+
     def planned(self, rate: float) -> ServedModel:
         """The demand that the planner holds for `rate` requests per second."""
         return for_groups(replace(self.served, rate=rate), self.group)
@@ -117,7 +121,8 @@ class Demands:
             model = self.models.get(traffic.model)
             if model is None:
                 continue
-            model.estimate = model.estimate.seen(traffic.arrived, report.period_s, rates)
+            # Batches are of rows: a request may bring several.
+            model.estimate = model.estimate.seen(max(traffic.arrived, traffic.rows), report.period_s, rates)
             if settled:
                 model.finished += traffic.answered + traffic.dropped + traffic.rejected + traffic.failed
                 model.violated += traffic.violations

@@ -16,8 +16,9 @@ from edge.core.applications import Application
 from edge.core.layout import ServedVersion
 from edge.core.serving import DeviceTable, ServedModel, ServingPlan, ServingProblem
 from scheduler.gpulets.demand import Demands, ModelView
-from scheduler.gpulets.fitting import Capacity, Fitted, PlanFunction, fit
+from scheduler.gpulets.fitting import Capacity, Fitted, PlanFunction
 from scheduler.gpulets.partitions import Partitions
+from scheduler.gpulets.pipelines import FitFunction, PipelineRates, fit_evenly
 from scheduler.gpulets.reorganiser_events import (
     Event,
     ExecutorEmptied,
@@ -69,8 +70,9 @@ class ReorganiserState:
 class Reorganiser:
     """`handle(event) -> instructions`, to be carried out in order. `plan` is a pure function.
 
-    `demands`, `partitions` and `routes` are what is asked, what holds gpu-lets, and what the front was told; they are
-    changed by `handle` only.
+    `demands`, `pipelines`, `partitions` and `routes` are what is asked of models and of applications, what holds
+    gpu-lets, and what the front was told; they are changed by `handle` only. `fit_all` chooses the budgets of
+    applications' stages together with the plan.
     """
 
     def __init__(
@@ -80,10 +82,12 @@ class Reorganiser:
         capacity: Capacity,
         table: DeviceTable | None = None,
         shares: ShareKindLimits | None = None,
+        fit_all: FitFunction = fit_evenly,
     ) -> None:
         self.state = ReorganiserState(capacity, table)
         self.settings = settings
-        self._plan, self._kind = plan, shares or ShareKindLimits()
+        self._plan, self._kind, self._fit_all = plan, shares or ShareKindLimits(), fit_all
+        self.pipelines = PipelineRates()
         self.demands, self.partitions, self.routes = Demands(), Partitions(self._kind), ServingRoutes()
 
     def handle(self, event: Event) -> list[Instruction]:
@@ -99,6 +103,7 @@ class Reorganiser:
     @_handle.register
     def _(self, event: ModelsChanged) -> list[Instruction]:
         s = self.state
+        self.pipelines.change(s.applications, event.applications)
         s.applications = event.applications
         s.table = event.table or s.table
         self.demands.change(event.models)
@@ -129,6 +134,7 @@ class Reorganiser:
     def _(self, event: TrafficMeasured) -> list[Instruction]:
         s, rules, demands = self.state, self.settings, self.demands
         layout = self.routes.layout
+        self.pipelines.count(event.report, rules.rates)
         demands.count(event.report, rules.rates, layout is not None and event.report.layout == layout.number)
         since = event.at_s - s.planned_s
         if any(m.failing and event.at_s >= m.retry_s for m in demands.models.values()):
@@ -227,6 +233,7 @@ class Reorganiser:
         s.looked_s = at_s
         held: dict[str, float] = {}
         models: list[ServedModel] = []
+        own: list[ServedModel] = []
         for model in self.demands.models.values():
             need = model.need(at_s, rules.rates)
             # A little less than planned for is no reason to give shares away.
@@ -236,13 +243,17 @@ class Reorganiser:
                 continue
             model.failing = ""
             models.append(model.demand.planned(round(held[model.name], 3)))
-        found = fit(models, s.table, self._room(), self._plan, rules.max_gpulets)
+            own.append(model.demand.own(round(held[model.name], 3)))
+        pipelines = self.pipelines.demands(s.applications, rules.rates)
+        split = self._fit_all(models, own, pipelines, s.table, self._room(), self._plan, rules.max_gpulets)
+        found = split.fitted
         total = 0.0 if s.plan is None else s.plan.total_share
         if only_if_saves is not None and (
             s.plan is None or found.capped or found.refused or found.plan.total_share > total - only_if_saves
         ):
             return []
         s.planned_s = at_s
+        s.applications = tuple(replace(a, budgets=split.budgets[a.name]) for a in s.applications)
         for model in self.demands.models.values():
             model.held = held[model.name]
         self.demands.recount(at_s)

@@ -40,7 +40,7 @@ Shape = tuple[LetGroup, ...]
 
 
 @dataclass(frozen=True)
-class Running:
+class RunningShape:
     """How a shape runs. By group: `batches`, `busy_ms` of the slowest gpu-let, `longest_ms` the duty cycle at which the
     rates are just met. By model: `worst_ms` with duty cycles at their shortest, bursts included."""
 
@@ -83,7 +83,7 @@ class Bench:
             and all(m <= self._most_memory + 1e-6 for m in memory.values())
         )
 
-    def run(self, shape: Shape, spare: float = 1.0) -> Running | None:
+    def run(self, shape: Shape, spare: float = 1.0) -> RunningShape | None:
         """How `shape` runs at `spare` times the rates, or None where no measured batches meet them."""
         rates = self.rates(shape, spare)
         batches = [[1] * len(g.models) for g in shape]
@@ -107,7 +107,7 @@ class Bench:
         """By how much the longest path exceeds its objective, at most (negative: how much it leaves)."""
         return max(p.longest({s.name: worst_ms[s.model] for s in p.stages})[0] - p.slo_ms for p in self.problem.busy)
 
-    def holds(self, shape: Shape, spare: float = 1.0) -> Running | None:
+    def holds(self, shape: Shape, spare: float = 1.0) -> RunningShape | None:
         """How `shape` runs, if every rate and every objective is kept."""
         if not self.fits(shape):
             return None
@@ -150,7 +150,9 @@ class Bench:
             busy.append(took)
         return busy
 
-    def _running(self, shape: Shape, batches: list[list[int]], busy: list[float], rates: list[list[float]]) -> Running:
+    def _running(
+        self, shape: Shape, batches: list[list[int]], busy: list[float], rates: list[list[float]]
+    ) -> RunningShape:
         worst: dict[str, float] = {}
         longest = []
         for n, g in enumerate(shape):
@@ -159,7 +161,7 @@ class Bench:
                 took = busy[n] * (1 + 1 / g.count) + self.problem.burst_ms[name]
                 worst[name] = max(worst.get(name, 0.0), took)
             longest.append(min(g.count * b * 1000 / r for b, r in zip(batches[n], rates[n], strict=True)))
-        return Running(tuple(tuple(b) for b in batches), tuple(busy), tuple(longest), worst)
+        return RunningShape(tuple(tuple(b) for b in batches), tuple(busy), tuple(longest), worst)
 
 
 def shape_of(load: Workload, gpulets: Sequence[tuple[int, int, tuple[int, ...], tuple[float, ...]]]) -> Shape:

@@ -1,0 +1,108 @@
+"""Applications as the reorganiser plans them: their measured rates and fan-outs, and the budgets of their stages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from edge.core.applications import Application
+from edge.core.layout import TrafficReport
+from edge.core.serving import DeviceTable, ServedModel
+from scheduler.gpulets.applications import even_budgets
+from scheduler.gpulets.fitting import Capacity, Fitted, PlanFunction, fit
+from scheduler.gpulets.rates import RateEstimate, RateSettings, planned_rate
+
+
+@dataclass(frozen=True)
+class PipelineDemand:
+    """An application that gets `rate` rows per second. `fan_out`: measured rows of a stage per row of a request; of a
+    stage that is missing there the application's own figure counts."""
+
+    application: Application
+    rate: float
+    fan_out: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class FittedPipelines:
+    """`fitted` is followed; `budgets`: application -> stage -> milliseconds; `reasons` say why this split."""
+
+    fitted: Fitted
+    budgets: Mapping[str, Mapping[str, float]]
+    reasons: tuple[str, ...] = ()
+
+
+class FitFunction(Protocol):
+    """Plans `models` (with the even split's objectives) and `pipelines` that ask some of them, as much as fits. `own`
+    are the same models with the objectives of their own."""
+
+    def __call__(
+        self,
+        models: Sequence[ServedModel],
+        own: Sequence[ServedModel],
+        pipelines: Sequence[PipelineDemand],
+        table: DeviceTable | None,
+        capacity: Capacity,
+        plan: PlanFunction,
+        max_gpulets: int | None = None,
+    ) -> FittedPipelines: ...
+
+
+def fit_evenly(
+    models: Sequence[ServedModel],
+    own: Sequence[ServedModel],
+    pipelines: Sequence[PipelineDemand],
+    table: DeviceTable | None,
+    capacity: Capacity,
+    plan: PlanFunction,
+    max_gpulets: int | None = None,
+) -> FittedPipelines:
+    """Every objective is split evenly: the comparison."""
+    budgets = {p.application.name: even_budgets(p.application) for p in pipelines}
+    return FittedPipelines(fit(models, table, capacity, plan, max_gpulets), budgets)
+
+
+class PipelineRates:
+    """Applications' rates by name: an estimate of rows per second, and of each stage's rows per row."""
+
+    def __init__(self) -> None:
+        self.estimates: dict[str, RateEstimate] = {}
+        self.fan_out: dict[tuple[str, str], float] = {}
+
+    def change(self, before: Iterable[Application], wanted: Iterable[Application]) -> None:
+        """These applications are served from now on. A changed rate is the rate that is expected now."""
+        known = {a.name: a for a in before}
+        asked = {a.name: a for a in wanted}
+        for name in [n for n in self.estimates if n not in asked]:
+            del self.estimates[name]
+        for name, application in asked.items():
+            old = known.get(name)
+            if old is None or old.rate != application.rate or name not in self.estimates:
+                self.estimates[name] = RateEstimate.starting(application.rate)
+        stages = {(a.name, s.name) for a in asked.values() for s in a.stages}
+        self.fan_out = {key: value for key, value in self.fan_out.items() if key in stages}
+
+    def count(self, report: TrafficReport, rates: RateSettings) -> None:
+        """Take a report of the front in."""
+        for traffic in report.applications:
+            known = self.estimates.get(traffic.model)
+            if known is not None:
+                rows = max(traffic.arrived, traffic.rows)
+                self.estimates[traffic.model] = known.seen(rows, report.period_s, rates)
+        for stage in report.stages:
+            if stage.requests and stage.application in self.estimates:
+                key = stage.application, stage.stage
+                kept = 0.5 ** (report.period_s / rates.half_life_s)
+                self.fan_out[key] = kept * self.fan_out.get(key, stage.fan_out) + (1.0 - kept) * stage.fan_out
+
+    def demands(self, applications: Iterable[Application], rates: RateSettings) -> tuple[PipelineDemand, ...]:
+        """The demands to plan for now."""
+        return tuple(
+            PipelineDemand(
+                a,
+                round(planned_rate(self.estimates[a.name].rate, rates), 3),
+                {s.name: self.fan_out[a.name, s.name] for s in a.stages if (a.name, s.name) in self.fan_out},
+            )
+            for a in applications
+        )

@@ -1,0 +1,131 @@
+"""Applications in the reorganiser: measured rates and fan-outs, and budgets chosen together with the plan."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reorganiser_world import by_load, one_each, table, version
+
+from edge.core.applications import Application, ApplicationOutput, Feed, Stage
+from edge.core.layout import ModelTraffic, StageTraffic, TrafficReport
+from edge.core.oip import TensorSpec
+from edge.core.serving import ServedModel
+from scheduler.gpulets import reorganiser_events as r
+from scheduler.gpulets.demand import Demand
+from scheduler.gpulets.fitting import Capacity
+from scheduler.gpulets.pipelines import PipelineDemand, PipelineRates, fit_evenly
+from scheduler.gpulets.rates import RateSettings
+from scheduler.gpulets.reorganiser import Reorganiser
+from scheduler.gpulets.reorganiser_settings import ReorganiserSettings
+from scheduler.joint.fitting import fit_pipelines
+
+RATES = RateSettings()
+X = TensorSpec("x", "FP32", (-1, 4))
+
+
+def chain(*models: str, name: str = "app", slo_ms: float = 120.0, rate: float = 5.0, rows: float = 1.0) -> Application:
+    """Each model reads the one before; the last asks `rows` per request."""
+    stages = tuple(
+        Stage(f"s{n}", m, {"x": Feed("x" if n == 0 else f"s{n - 1}.x")}, per_request=rows if n else 1.0)
+        for n, m in enumerate(models)
+    )
+    out = (ApplicationOutput(X, f"s{len(models) - 1}.x"),)
+    return Application(name, slo_ms, (X,), out, stages, rate=rate)
+
+
+def asked(application: Application, rate: float) -> tuple[list[ServedModel], list[ServedModel]]:
+    """Models as the reorganiser hands them over: with the even split, and with objectives of their own."""
+    even = {m: application.slo_ms / len(application.stages) for m in application.models}
+    rates = {s.model: rate * s.per_request for s in application.stages}
+    return [ServedModel(m, rates[m], even[m]) for m in even], [ServedModel(m, rates[m], 1000.0) for m in even]
+
+
+@given(
+    st.lists(st.sampled_from("abcd"), min_size=1, max_size=4, unique=True),
+    st.floats(1.0, 60.0),
+    st.floats(30.0, 400.0),
+    st.floats(0.2, 1.0),
+)
+@settings(max_examples=25)
+def test_never_more_share_than_the_even_split_and_budgets_within_the_objective(
+    models: list[str], rate: float, slo_ms: float, room: float
+) -> None:
+    application = chain(*models, slo_ms=slo_ms, rate=rate)
+    even, own = asked(application, rate)
+    demands = [PipelineDemand(application, rate)]
+    capacity = Capacity(round(room, 2), round(room, 2))
+    evenly = fit_evenly(even, own, demands, table(), capacity, by_load)
+    split = fit_pipelines(even, own, demands, table(), capacity, by_load)
+    assert replace(application, budgets=split.budgets["app"]).rest_ms["s0"] <= slo_ms * (1 + 1e-9)
+    assert split.fitted.plan.total_share <= capacity.most + 1e-9
+    if not evenly.fitted.capped and not evenly.fitted.refused:
+        assert split.fitted.plan.total_share <= evenly.fitted.plan.total_share + 1e-9
+        assert not split.fitted.capped
+        assert not split.fitted.refused
+
+
+def test_what_the_even_split_has_to_cap_may_fit() -> None:
+    application = chain("d", "c", slo_ms=60.0, rate=20.0)
+    even, own = asked(application, 20.0)
+    found = {}
+    for room in range(30, 101, 5):
+        capacity = Capacity(room / 100, room / 100)
+        demands = [PipelineDemand(application, 20.0)]
+        evenly = fit_evenly(even, own, demands, table(), capacity, one_each).fitted
+        split = fit_pipelines(even, own, demands, table(), capacity, one_each).fitted
+        found[room] = (bool(evenly.capped or evenly.refused), bool(split.capped or split.refused))
+    assert (True, False) in found.values(), found
+    assert (False, True) not in found.values(), found
+
+
+def test_a_models_own_objective_bounds_its_budget() -> None:
+    application = chain("a", "c", slo_ms=300.0)
+    even, own = asked(application, 10.0)
+    strict = [replace(m, slo_ms=25.0) if m.name == "a" else m for m in own]
+    even = [replace(m, slo_ms=min(m.slo_ms, 25.0)) if m.name == "a" else m for m in even]
+    split = fit_pipelines(even, strict, [PipelineDemand(application, 10.0)], table(), Capacity(1.0, 1.0), one_each)
+    worst = {m.name: m.slo_ms for m in split.fitted.problem.models}
+    assert worst["a"] <= 25.0 + 1e-9
+
+
+def test_rates_and_fan_outs_follow_what_is_measured() -> None:
+    application = chain("a", "b", rate=5.0)
+    rates = PipelineRates()
+    rates.change((), [application])
+    assert rates.demands([application], RATES)[0].fan_out == {}
+    for n in range(120):
+        stages = (
+            StageTraffic("app", "s1", "b", requests=20, fan_out=3.0),
+            StageTraffic("gone", "x", "b", 5, fan_out=9.0),
+        )
+        traffic = (ModelTraffic("app", arrived=10, rows=20),)
+        rates.count(TrafficReport(float(n), 1.0, 1, (), (), traffic, stages), RATES)
+    (found,) = rates.demands([application], RATES)
+    assert rates.estimates["app"].rate == pytest.approx(20.0, rel=0.02), "rows, which batches are made of"
+    assert found.fan_out == {"s1": pytest.approx(3.0)}
+    assert found.rate > 20.0, "head-room"
+    rates.change([application], [replace(application, rate=7.0)])
+    assert rates.estimates["app"].rate == 7.0, "a changed rate is the one that is expected now"
+    rates.change([application], [])
+    assert (rates.estimates, rates.fan_out) == ({}, {})
+
+
+def test_the_front_gets_the_budgets_of_the_plan() -> None:
+    application = chain("d", "c", slo_ms=150.0)
+    reorganiser = Reorganiser(
+        one_each, ReorganiserSettings(), Capacity(1.0, 1.0), table(), fit_all=fit_pipelines
+    )  # fmt: skip
+    wanted = tuple(Demand(version(m, slo_ms=1000.0), 5.0, slo_ms=75.0) for m in "cd")
+    reorganiser.handle(r.ModelsChanged(0.0, wanted, (application,)))
+    (planned,) = reorganiser.state.applications
+    assert planned.budgets.keys() == {"s0", "s1"}
+    assert planned.budgets["s1"] > planned.budgets["s0"], "the dearer model gets more of the time"
+    assert reorganiser.state.plan is not None
+    even = Reorganiser(one_each, ReorganiserSettings(), Capacity(1.0, 1.0), table())
+    even.handle(r.ModelsChanged(0.0, wanted, (application,)))
+    assert even.state.plan is not None
+    assert even.state.applications[0].budgets == {"s0": 75.0, "s1": 75.0}
+    assert reorganiser.state.plan.total_share <= even.state.plan.total_share + 1e-9
