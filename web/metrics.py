@@ -68,6 +68,7 @@ class _Snapshot(Collector):
             _alarms(s),
             _outputs(s),
             _serving(s),
+            _applications(s),
             _triton(s),
         )
         for part in parts:
@@ -398,6 +399,29 @@ def _silence(silence: Mapping[str, Any]) -> Iterator[Metric]:
         [((), silence["count"])],
     )
     yield _counter("magpie_control_silence_seconds", "Their seconds", (), [((), silence["seconds"])])
+
+
+def _applications(s: Json) -> Iterator[Metric]:
+    if s["serving"] is None:
+        return
+    labels = ("application", "stage")
+    stages = [((a["name"], e["name"]), e) for a in s["serving"].get("applications") or () for e in a["stages"]]
+    budgets = [(key, None if e["budget_ms"] is None else e["budget_ms"] / 1e3) for key, e in stages]
+    yield _gauge("magpie_serving_stage_budget_seconds", "Budget of the stage in the plan in force", labels, budgets)
+    latency = [
+        ((*key, quantile), ms / 1e3)
+        for key, e in stages
+        for quantile, ms in zip(("0.5", "0.99"), e["latency_ms"], strict=False)
+    ]
+    yield _gauge(
+        "magpie_serving_stage_latency_seconds", "Time of the stage in the last second", (*labels, "quantile"), latency
+    )
+    fan_out = [((*key, of), e[name]) for key, e in stages for of, name in (("mean", "fan_out"), ("p99", "fan_out_p99"))]
+    yield _gauge("magpie_serving_stage_fan_out", "Rows of the stage per row of a request", (*labels, "of"), fan_out)
+    yield _counter(
+        "magpie_serving_stage_requests", "Requests that reached the stage; answered; answered late; rows asked for",
+        (*labels, "of"), [((*where, key), e[key]) for where, e in stages for key in ("requests", "answered", "over",
+        "rows")], )  # fmt: skip
 
 
 def _serving(s: Json) -> Iterator[Metric]:

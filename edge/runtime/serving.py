@@ -20,6 +20,7 @@ from edge.core.layout import RepositoryCommand
 from edge.core.serving import DeviceTable, ServedModel
 from edge.core.shares import ShareCaps
 from edge.core.workers import FRONT
+from edge.runtime.application_status import applications_status
 from edge.runtime.process import WorkerMain
 from edge.runtime.serving_cameras import CamerasNow, CameraWatch
 from edge.runtime.serving_commands import RepositoryCommands
@@ -198,6 +199,7 @@ class ServingRuntime:
             },
             "reorganising": view.in_flight,
             "models": [model_status(o, offers, view, front.counts) for _, o in sorted(offers.items())],
+            "applications": applications_status(view, front.stages),
             "executors": executors_status(view, front.layout, front.traffic, self._supervisor.pid),
             "interference": interference(self.tables.table, front.layout),
             "plan": view.plan.to_json() if view.plan else None,

@@ -23,6 +23,7 @@ from edge.core.layout import (
 )
 from edge.core.shares import ShareCaps
 from edge.core.workers import FRONT
+from edge.runtime.application_status import StageTotals
 from edge.runtime.process import WorkerMain
 from edge.runtime.serving_status import ServedCounts
 from edge.runtime.supervisor import Supervisor
@@ -62,6 +63,7 @@ class ServingFront:
         #: The routes in force.
         self.layout: Layout | None = None
         self.counts = ServedCounts()
+        self.stages = StageTotals()
         self._settings, self._path, self._keys, self._main = settings, path, keys, main
         self._supervisor, self._clock, self._expected = supervisor, clock, expected
         self._tell, self._note, self._web = tell, note, web or WebSettings()
@@ -127,6 +129,7 @@ class ServingFront:
         if isinstance(message, TrafficReport):
             self.traffic = message
             self.counts.add(message)
+            self.stages.add(message)
             self._tell(r.TrafficMeasured(now, message))
             reported(now, message)
         elif isinstance(message, ExecutorConnected):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from edge.core.applications import Application
 from edge.core.layout import Layout, ModelTraffic, TrafficReport
 from edge.core.serving import DeviceTable, ServingPlan, ServingProblem
 from edge.runtime.serving_demand import Offer
@@ -26,6 +27,8 @@ class View:
 
     `models` and `executors` are for people (rounded numbers, by the names of REST). `held` is the rate that is planned
     for by model, in requests per second, before it was capped; `table` the latencies that the plan reckons with.
+    `applications` have the budgets in force, `application_rates` their measured and planned rates in rows per second,
+    `split_reasons` say why the objectives are split so.
     """
 
     models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -39,6 +42,9 @@ class View:
     in_flight: bool = False
     held: Mapping[str, float] = field(default_factory=dict)
     table: DeviceTable | None = None
+    applications: tuple[Application, ...] = ()
+    application_rates: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    split_reasons: tuple[str, ...] = ()
 
 
 def look(reorganiser: Reorganiser) -> View:
@@ -69,6 +75,10 @@ def look(reorganiser: Reorganiser) -> View:
     return View(
         models, executors, s.problem, s.plan, dict(s.capped), dict(s.refused), s.capacity, s.reserved,
         reorganiser.partitions.in_flight, {m.name: m.held for m in reorganiser.demands.models.values()}, s.table,
+        s.applications,
+        {d.application.name: (reorganiser.pipelines.estimates[d.application.name].rate, d.rate)
+         for d in reorganiser.pipelines.demands(s.applications, reorganiser.settings.rates)},
+        s.split_reasons,
     )  # fmt: skip
 
 

@@ -58,6 +58,7 @@ class ReorganiserState:
     capacity: Capacity
     table: DeviceTable | None
     applications: tuple[Application, ...] = ()
+    split_reasons: tuple[str, ...] = ()
     problem: ServingProblem | None = None
     plan: ServingPlan | None = None
     capped: dict[str, float] = field(default_factory=dict)
@@ -254,6 +255,7 @@ class Reorganiser:
             return []
         s.planned_s = at_s
         s.applications = tuple(replace(a, budgets=split.budgets[a.name]) for a in s.applications)
+        s.split_reasons = split.reasons
         for model in self.demands.models.values():
             model.held = held[model.name]
         self.demands.recount(at_s)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from edge.core.applications import Application, ApplicationOutput, Feed, Stage
 from edge.core.layout import Layout, Route, ServedVersion
 from edge.core.oip import TensorSpec
 from edge.core.serving import DeviceTable, Gpulet, ModelBatch
@@ -100,3 +101,10 @@ class Supervised:
 
     def ready(self, name: str) -> bool:
         return name in self.started and name not in self.stopped
+
+
+def chained(*models: str, slo_ms: float = 100.0) -> Application:
+    """An application in which each model reads the one before."""
+    x = TensorSpec("x", "FP32", (-1, 4))
+    stages = tuple(Stage(f"s{n}", m, {"x": Feed("x" if n == 0 else f"s{n - 1}.x")}) for n, m in enumerate(models))
+    return Application("app", slo_ms, (x,), (ApplicationOutput(x, f"s{len(models) - 1}.x"),), stages)

@@ -61,6 +61,48 @@ SERVING: Final[Example] = {
             "running": 1,
         }
     ],
+    "applications": [
+        {
+            "name": "gate",
+            "slo_ms": 120.0,
+            "rate": 6.1,
+            "planned_rate": 9.4,
+            "longest_ms": 118.2,
+            "stages": [
+                {
+                    "name": "find",
+                    "model": "vehicles",
+                    "after": [],
+                    "budget_ms": 74.1,
+                    "even_ms": 60.0,
+                    "latency_ms": [41.2, 70.3],
+                    "requests": 4102,
+                    "answered": 4101,
+                    "over": 7,
+                    "rows": 4102,
+                    "fan_out": 1.0,
+                    "fan_out_p99": 1.0,
+                    "expected_fan_out": 1.0,
+                },
+                {
+                    "name": "read",
+                    "model": "plates",
+                    "after": ["find"],
+                    "budget_ms": 44.1,
+                    "even_ms": 60.0,
+                    "latency_ms": [21.0, 40.8],
+                    "requests": 4101,
+                    "answered": 3018,
+                    "over": 2,
+                    "rows": 6020,
+                    "fan_out": 1.5,
+                    "fan_out_p99": 5.0,
+                    "expected_fan_out": 2.0,
+                },
+            ],
+            "reasons": ["1 of 1 devices, 20 % together; the even split takes 25 %"],
+        }
+    ],
     "executors": [
         {
             "id": "executor-1",

@@ -78,6 +78,42 @@ class ServedModelAnswer:
 
 
 @answer
+class ApplicationStageAnswer:
+    """A stage of an application. `budget_ms` of the plan in force (null: none yet) beside that of the even split;
+    `latency_ms`: p50, p99 of the last second with answers; counts since the start: requests of the application that
+    reached it, those that its model answered, those answered later than its budget's part of the time left, and rows;
+    `fan_out`: rows per row of a request in the last second (mean, p99), beside the expected one."""
+
+    name: Shown[str]
+    model: Shown[str]
+    after: Shown[tuple[str, ...]]
+    budget_ms: Shown[float | None]
+    even_ms: Shown[float]
+    latency_ms: Shown[tuple[float, ...]]
+    requests: Shown[int]
+    answered: Shown[int]
+    over: Shown[int]
+    rows: Shown[int]
+    fan_out: Shown[float]
+    fan_out_p99: Shown[float]
+    expected_fan_out: Shown[float]
+
+
+@answer
+class ApplicationAnswer:
+    """An application: its objective, its rates in rows per second, and its stages. `longest_ms`: the largest sum of
+    budgets on a way through it; `reasons` say why the objectives are split so (empty: evenly)."""
+
+    name: Shown[str]
+    slo_ms: Shown[float]
+    rate: Shown[float]
+    planned_rate: Shown[float]
+    longest_ms: Shown[float | None]
+    stages: Shown[tuple[ApplicationStageAnswer, ...]]
+    reasons: Shown[tuple[str, ...]]
+
+
+@answer
 class BatchAnswer:
     """One model's part of a gpu-let's cycle: at most `batch` requests, which take `batch_ms`."""
 
@@ -191,6 +227,7 @@ class Serving:
     share: Shown[ServingShare]
     reorganising: Shown[bool]
     models: Shown[tuple[ServedModelAnswer, ...]]
+    applications: Shown[tuple[ApplicationAnswer, ...]]
     executors: Shown[tuple[ExecutorAnswer, ...]]
     interference: Shown[InterferenceAnswer]
     plan: Shown[ServingPlanAnswer | None]

@@ -61,6 +61,38 @@ export type Alive = {
   live: true;
 };
 
+/** An application: its objective, its rates in rows per second, and its stages. `longest_ms`: the largest sum of
+ * budgets on a way through it; `reasons` say why the objectives are split so (empty: evenly). */
+export type ApplicationAnswer = {
+  name: string;
+  slo_ms: number;
+  rate: number;
+  planned_rate: number;
+  longest_ms: number | null;
+  stages: ApplicationStageAnswer[];
+  reasons: string[];
+};
+
+/** A stage of an application. `budget_ms` of the plan in force (null: none yet) beside that of the even split;
+ * `latency_ms`: p50, p99 of the last second with answers; counts since the start: requests of the application that
+ * reached it, those that its model answered, those answered later than its budget's part of the time left, and rows;
+ * `fan_out`: rows per row of a request in the last second (mean, p99), beside the expected one. */
+export type ApplicationStageAnswer = {
+  name: string;
+  model: string;
+  after: string[];
+  budget_ms: number | null;
+  even_ms: number;
+  latency_ms: number[];
+  requests: number;
+  answered: number;
+  over: number;
+  rows: number;
+  fan_out: number;
+  fan_out_p99: number;
+  expected_fan_out: number;
+};
+
 /** A change: by whom and from where (null: a command on the machine, or the appliance itself); `value`: what was
  * kept, or null. */
 export type AuditAnswer = {
@@ -1154,6 +1186,7 @@ export type Serving = {
   share: ServingShare;
   reorganising: boolean;
   models: ServedModelAnswer[];
+  applications: ApplicationAnswer[];
   executors: ExecutorAnswer[];
   interference: InterferenceAnswer;
   plan: ServingPlanAnswer | null;

@@ -13,6 +13,7 @@ import { Table } from "../parts/table";
 import { may } from "../session";
 import type { PageProps } from "./index";
 import { AdmissionCard } from "./serving_admission";
+import { Applications } from "./serving_applications";
 import { Devices, Executors, Interference } from "./serving_devices";
 import { ModelDialog, PlanningCard } from "./serving_settings";
 import "../styles/serving.css";
@@ -125,6 +126,7 @@ export function ServingPage({ known, me, now_s }: PageProps) {
       {head}
       <Summary serving={shown} />
       <Models serving={shown} allowed={allowed} onChanged={setChanged} />
+      <Applications applications={shown.applications} />
       <Devices serving={shown} overview={overview} limited={me.cameras !== null} />
       <History serving={shown} past={past} />
       <Interference serving={shown} />

@@ -1,0 +1,131 @@
+/** Applications: their stages as a graph, each with its budget, what it takes, and how much the stage before asks of it. */
+
+import type { ApplicationAnswer, ApplicationStageAnswer } from "../answers";
+import { percent } from "../format";
+import { Table } from "../parts/table";
+import { milliseconds, rate } from "./serving";
+
+/** Stages by how many stand before them on the longest way: a column each. */
+function columnsOf(stages: ApplicationStageAnswer[]): ApplicationStageAnswer[][] {
+  const known = new Map(stages.map((s) => [s.name, s]));
+  const depth = (stage: ApplicationStageAnswer): number =>
+    Math.max(-1, ...stage.after.map((name) => (known.has(name) ? depth(known.get(name)!) : -1))) + 1;
+  const columns: ApplicationStageAnswer[][] = [];
+  for (const stage of stages) (columns[depth(stage)] ??= []).push(stage);
+  return columns;
+}
+
+const WIDTH = 150;
+const HEIGHT = 52;
+const GAP_X = 56;
+const GAP_Y = 16;
+
+function Graph({ application }: { application: ApplicationAnswer }) {
+  const columns = columnsOf(application.stages);
+  const rows = Math.max(...columns.map((c) => c.length));
+  const place = new Map<string, [number, number]>();
+  columns.forEach((column, x) => {
+    const top = ((rows - column.length) * (HEIGHT + GAP_Y)) / 2;
+    column.forEach((stage, y) => place.set(stage.name, [x * (WIDTH + GAP_X), top + y * (HEIGHT + GAP_Y)]));
+  });
+  const size = [columns.length * (WIDTH + GAP_X) - GAP_X, rows * (HEIGHT + GAP_Y) - GAP_Y] as const;
+  const words = application.stages.map((s) => (s.after.length > 0 ? `${s.name} after ${s.after.join(" and ")}` : s.name)).join(", ");
+  return (
+    <div class="stage-graph">
+      <svg viewBox={`-1 -1 ${size[0] + 2} ${size[1] + 2}`} width={size[0]} height={size[1]} role="img" aria-label={`Stages of ${application.name}: ${words}`}>
+        {application.stages.flatMap((stage) =>
+          stage.after.map((before) => {
+            const [from, to] = [place.get(before), place.get(stage.name)];
+            if (from === undefined || to === undefined) return null;
+            const [x, y] = [from[0] + WIDTH, from[1] + HEIGHT / 2];
+            const end = to[1] + HEIGHT / 2;
+            return <path key={`${before} ${stage.name}`} d={`M${x},${y} C${x + GAP_X / 2},${y} ${to[0] - GAP_X / 2},${end} ${to[0]},${end}`} />;
+          }),
+        )}
+        {application.stages.map((stage) => {
+          const [x, y] = place.get(stage.name) ?? [0, 0];
+          return (
+            <g key={stage.name} transform={`translate(${x},${y})`}>
+              <rect width={WIDTH} height={HEIGHT} rx="8" />
+              <text x={WIDTH / 2} y="21">
+                {stage.name}
+              </text>
+              <text class="quiet" x={WIDTH / 2} y="40">
+                {milliseconds(stage.budget_ms ?? stage.even_ms)}
+              </text>
+            </g>
+          );
+        })}
+      </svg>
+    </div>
+  );
+}
+
+function Late({ stage }: { stage: ApplicationStageAnswer }) {
+  const part = stage.answered > 0 ? stage.over / stage.answered : 0;
+  return <span class={part > 0.01 ? "lost" : ""}>{stage.answered > 0 ? percent(part, 1) : "–"}</span>;
+}
+
+export function Applications({ applications }: { applications: ApplicationAnswer[] }) {
+  if (applications.length === 0) return null;
+  return (
+    <section class="card" aria-labelledby="applications-title">
+      <h2 id="applications-title">Applications</h2>
+      <p class="about">
+        Each request has one objective. A stage gets its budget's part of the time that is left, so time saved by one stage goes to those
+        that follow.
+      </p>
+      {applications.map((a) => (
+        <article key={a.name} class="application" aria-label={a.name}>
+          <h3>
+            {a.name}{" "}
+            <span class="quiet small">
+              answers within {milliseconds(a.slo_ms)}; {rate(a.rate)} rows a second, planned for {rate(a.planned_rate)}
+              {a.longest_ms !== null && `; budgets add up to ${milliseconds(a.longest_ms)}`}
+            </span>
+          </h3>
+          <Graph application={a} />
+          <Table
+            caption={`Stages of ${a.name}`}
+            rows={a.stages}
+            rowKey={(s) => s.name}
+            columns={[
+              {
+                key: "stage",
+                title: "Stage",
+                cell: (s) => (
+                  <span>
+                    {s.name} <span class="quiet small">{s.model}</span>
+                  </span>
+                ),
+              },
+              { key: "budget", title: "Budget", number: true, cell: (s) => milliseconds(s.budget_ms) },
+              { key: "even", title: "Even split", number: true, cell: (s) => milliseconds(s.even_ms) },
+              { key: "took", title: "Takes p50, p99", number: true, cell: (s) => `${milliseconds(s.latency_ms[0])}, ${milliseconds(s.latency_ms[1])}` },
+              { key: "late", title: "Later than allowed", number: true, cell: (s) => <Late stage={s} /> },
+              {
+                key: "fan-out",
+                title: "Rows per row, p99, expected",
+                number: true,
+                cell: (s) => (s.requests > 0 ? `${s.fan_out.toFixed(2)}, ${s.fan_out_p99.toFixed(1)}, ${s.expected_fan_out}` : `–, –, ${s.expected_fan_out}`),
+              },
+              { key: "asked", title: "Asked, answered", number: true, cell: (s) => `${s.requests.toLocaleString()}, ${s.answered.toLocaleString()}` },
+            ]}
+          />
+          <details>
+            <summary>Why this split</summary>
+            {a.reasons.length > 0 ? (
+              <ul class="reasons">
+                {a.reasons.map((reason) => (
+                  <li key={reason}>{reason}.</li>
+                ))}
+              </ul>
+            ) : (
+              <p class="quiet">The objective is split evenly: no other split takes a smaller share.</p>
+            )}
+          </details>
+        </article>
+      ))}
+    </section>
+  );
+}
