@@ -12,6 +12,7 @@ BENCHMARKS: tuple[tuple[str, tuple[str, ...], int], ...] = (
     ("benchmarks.bench_planner", (), 2),
     ("benchmarks.bench_serving_planner", (), 8),
     ("benchmarks.bench_pipelines", (), 1),
+    ("benchmarks.bench_pipeline_box", (), 15),
     ("benchmarks.bench_shares", (), 4),
     ("benchmarks.bench_swap", (), 2),
     ("benchmarks.bench_interference", (), 4),

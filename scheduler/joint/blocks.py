@@ -1,8 +1,8 @@
-"""Candidates of one model on several alike gpu-lets that are fed in turn, and each model's front at given prices."""
+"""Candidates on several alike gpu-lets that are fed in turn, and each model's front at given prices."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from scheduler.grid import FloatArray, IntArray
 from scheduler.pipelines.pareto import Point, pareto
 
 #: Numbers of alike gpu-lets that are candidates.
-COUNTS = (2, 3, 4, 5, 6, 8, 10, 12, 16)
+COUNTS = (2, 3, 4, 5, 6, 8, 12)
 #: Weights of what a model would cost were gpu-lets divisible, against what it costs with whole ones.
 FLUID, WHOLE = 0.0, 1.0
 #: Models that share a gpu-let in time by equal parts.
@@ -21,9 +21,22 @@ _PARTS = (1, 2, 3, 4, 6)
 
 
 def all_candidates(load: Workload) -> GpuletCandidates:
-    """Those of `mosaic`, and blocks: n alike gpu-lets fed in turn, at the batch that gives most requests per second
-    with (1 + 1 / n) times its execution time within the objective."""
-    return _joined([candidates(load), *_blocks(load)])
+    """Those of `mosaic`, and the same as n alike gpu-lets fed in turn.
+
+    Each of them serves an n-th of the rate, and a request waits for an n-th of a duty cycle: E + E / n is within the
+    objective where 2 E is within 2 / (1 + 1 / n) of it.
+    """
+    found = [candidates(load)]
+    room = load.capacity * load.problem.devices
+    for count in COUNTS:
+        if count * load.shares[0] > room:
+            break
+        one = candidates(replace(load, rate=load.rate / count, slo_ms=load.slo_ms * 2 / (1 + 1 / count)))
+        one = one.take(np.nonzero(np.array(load.shares)[one.share] * count <= room)[0])
+        found.append(replace(one, rate=one.rate * count, count=np.full(len(one), count)))
+    return GpuletCandidates(
+        *(np.concatenate([getattr(f, name) for f in found]) for name in GpuletCandidates.__annotations__)
+    )
 
 
 def fronts(load: Workload, answer: Relaxed, whole: float) -> list[list[Point]]:
@@ -40,41 +53,18 @@ def fronts(load: Workload, answer: Relaxed, whole: float) -> list[list[Point]]:
         price = unit_prices(load, _columns(load, level, share, m, batch[b], np.ones(len(b), np.int64)), answer)
         gpulets = load.rate[m] * took / (1000.0 * batch[b])
         points: list[Point] = []
-        # Within one gpu-let: paid for a part, a duty cycle is longer by as much. At least the part that it computes.
-        for part in (np.minimum(gpulets, 1.0), *(np.full(len(took), 1 / k) for k in _PARTS)):
-            some = (gpulets <= part + 1e-12) & (part > 0)
-            paid = (1 - whole) * part + whole
-            points += _points(2 * took / np.maximum(part, 1e-9), paid * price, some)
-        for count in COUNTS:
-            some = (gpulets <= count) & (np.ceil(gpulets - 1e-9) > count / 2)
-            paid = (1 - whole) * np.maximum(gpulets, count - 1) + whole * count
-            points += _points(took * (1 + 1 / count), paid * price, some)
+        for count in (1, *COUNTS):
+            # Of each gpu-let a part is paid, and the duty cycle is longer by as much: at least the part in use.
+            for part in (np.clip(gpulets / count, 1e-9, 1.0), *(np.full(len(took), 1 / k) for k in _PARTS)):
+                some = gpulets <= count * part * (1 + 1e-9)
+                paid = count * ((1 - whole) * part + whole)
+                points += _points(took / part * (1 + 1 / count), paid * price, some)
         result.append(pareto(points))
     return result
 
 
 def _points(latency: FloatArray, price: FloatArray, some: NDArray[np.bool_]) -> list[Point]:
     return [(float(x), float(y), None) for x, y in zip(latency[some], price[some], strict=True)]
-
-
-def _blocks(load: Workload) -> list[GpuletCandidates]:
-    found = []
-    batch = np.arange(1, load.batches + 1)
-    room = load.capacity * load.problem.devices
-    for m in range(len(load.models)):
-        work = load.work_ms[:, m]
-        for count in COUNTS:
-            rate = np.where((1 + 1 / count) * work <= load.slo_ms[m], count * batch * 1000.0 / work, 0.0)
-            # The least batch that serves the whole rate, else the one that serves most.
-            enough = rate >= load.rate[m]
-            best = np.where(enough.any(axis=-1), enough.argmax(axis=-1), rate.argmax(axis=-1))
-            most = np.take_along_axis(rate, best[..., None], axis=-1)[..., 0]
-            fits = np.array([share * count <= room for share in load.shares])
-            level, share = np.nonzero((most > 0) & fits[None, :])
-            if len(level):
-                counts = np.full(len(level), count)
-                found.append(_columns(load, level, share, m, best[level, share] + 1, counts))
-    return found
 
 
 def _columns(
@@ -87,9 +77,3 @@ def _columns(
     batch[:, model] = batches
     rate[:, model] = count * batches * 1000.0 / work
     return GpuletCandidates(level, share, load.pressure[model, share, batches - 1], batch, rate, count)
-
-
-def _joined(found: Sequence[GpuletCandidates]) -> GpuletCandidates:
-    return GpuletCandidates(
-        *(np.concatenate([getattr(f, name) for f in found]) for name in GpuletCandidates.__annotations__)
-    )

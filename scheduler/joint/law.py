@@ -1,9 +1,9 @@
 """What a plan does when gpu-lets of one model are fed in turn from its queue, and how it is judged.
 
-Alike gpu-lets (one model, the same batch and duty cycle D) that are fed in turn begin a batch every D / n, so a
-request waits for at most that until a batch begins: worst case E + D / n, with E the execution time. For n = 1, and for
-a gpu-let that several models share in time, this is the law of `scheduler.gpulets.verdict`. Requests of a model are
-dealt evenly to its gpu-lets that are not alike, so each group keeps its own worst case at its own rate.
+Alike gpu-lets (the same models, batches and duty cycle D) that are fed in turn begin a duty cycle every D / n, so a
+request waits for at most that until a batch begins: worst case E + D / n, with E the execution time. For n = 1 this is
+the law of `scheduler.gpulets.verdict`. Requests of a model are dealt evenly to its gpu-lets that are not alike, so each
+group keeps its own worst case at its own rate.
 """
 
 from __future__ import annotations
@@ -31,20 +31,16 @@ class JointVerdict:
     path_ms: Mapping[str, float]
 
 
-def alike(gpulet: Gpulet) -> tuple[str, int, float] | None:
-    """What gpu-lets that are fed in turn have in common; None for one that several models share."""
-    if len(gpulet.models) > 1:
-        return None
-    return gpulet.models[0].model, gpulet.models[0].batch, round(gpulet.duty_cycle_ms, 6)
+def alike(gpulet: Gpulet) -> tuple[object, ...]:
+    """What gpu-lets that are fed in turn have in common."""
+    parts = sorted((part.model, part.batch) for part in gpulet.models)
+    return (*parts, round(gpulet.duty_cycle_ms, 6))
 
 
 def waits_ms(timings: tuple[GpuletTiming, ...]) -> list[float]:
     """Of each gpu-let the longest wait until a batch begins."""
     keys = [alike(t.gpulet) for t in timings]
-    return [
-        max(t.gpulet.duty_cycle_ms, t.busy_ms) / (1 if key is None else keys.count(key))
-        for t, key in zip(timings, keys, strict=True)
-    ]
+    return [max(t.gpulet.duty_cycle_ms, t.busy_ms) / keys.count(key) for t, key in zip(timings, keys, strict=True)]
 
 
 def joint_verdict(problem: JointProblem, table: DeviceTable, plan: ServingPlan) -> JointVerdict:

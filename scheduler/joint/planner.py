@@ -13,9 +13,9 @@ from scheduler.gpulets.mosaic_search import Composition, Relaxed, compositions, 
 from scheduler.gpulets.policies import ServingPolicy, serving_policy, smallest_plan
 from scheduler.joint.blocks import FLUID, WHOLE, all_candidates, fronts
 from scheduler.joint.demand import JointProblem
-from scheduler.joint.improving import improved
+from scheduler.joint.improving import aimed, descended
 from scheduler.joint.law import JointVerdict, joint_verdict
-from scheduler.joint.shapes import Bench, Shape, compiled, model_budgets, plan_shape, shape_of
+from scheduler.joint.shapes import Shape, ShapeBench, compiled, model_budgets, plan_shape, shape_of
 from scheduler.joint.splitting import cheapest_split
 from scheduler.pipelines.steps import CountedSteps
 
@@ -25,6 +25,8 @@ MOST_STEPS = 60_000
 PROGRAMME_STEPS = 500
 #: Rounds of pricing, splitting and packing, and compositions of one packing that are looked at.
 _ROUNDS, _COMPOSITIONS = 4, 2
+#: Shapes from which less is aimed at.
+_AIMED = 3
 _EPS = 1e-9
 
 
@@ -89,9 +91,11 @@ def plan_jointly(
     best = search.run()
     rounds, steps = tuple(search.rounds), search.steps
     if best is None:
-        plan, budgets = even, _even_budgets(problem, table, even)
+        budgets = _even_budgets(problem, table, even)
+        words = ("the even split's plan: no other split takes less",) if even.schedulable else ()
+        plan = replace(even, reasons=(*words, *even.reasons))
     else:
-        bench = Bench(problem, load)
+        bench = ShapeBench(problem, load)
         plan = compiled(bench, best, POLICY, ())
         judged = joint_verdict(problem, table, plan)
         budgets = _budgets(problem, judged)
@@ -106,20 +110,21 @@ class _Search:
         self, problem: JointProblem, table: DeviceTable, load: Workload, even: ServingPlan, steps: CountedSteps
     ) -> None:
         self._problem, self._table, self._even = problem, table, even
-        self._load, self._bench = load, Bench(problem, load)
+        self._load, self._bench = load, ShapeBench(problem, load)
         self._best: Shape | None = None
         self._total = 10**9
+        self._found: list[Shape] = []
         self._tried: set[tuple[float, ...]] = set()
         self.steps = steps
         self.rounds: list[JointRound] = []
 
     def run(self) -> Shape | None:
-        """The smallest shape that holds and that the even split's plan does not beat; None where there is none."""
+        """The smallest shape that holds, where it takes less than the even split's plan; None where there is none."""
         even = {m.name: m.slo_ms + self._problem.burst_ms[m.name] for m in self._load.models}
         if self._even.schedulable:
             shape = plan_shape(self._load, self._even)
             if self._bench.holds(shape) is not None:
-                self._keep(improved(self._bench, shape, self.steps))
+                self._keep(descended(self._bench, shape, self.steps))
                 self.rounds.append(JointRound("even, as planned today", even, self._total / 100))
         prices = self._packed("even", even)
         for _ in range(_ROUNDS):
@@ -129,7 +134,10 @@ class _Search:
                 prices = priced if priced is not None and self._total < before else prices
             if self._total >= before:
                 break
-        if self._even.schedulable and self._total > round(100 * self._even.total_share):
+        if self._found:
+            least = sorted(dict.fromkeys(self._found), key=self._bench.total)[:_AIMED]
+            self._keep(aimed(self._bench, least, self.steps))
+        if self._even.schedulable and self._total >= round(100 * self._even.total_share):
             return None
         return self._best
 
@@ -164,7 +172,7 @@ class _Search:
                 break
             shape = _composed(load, pool, composition)
             if self._bench.holds(shape) is not None:
-                shape = improved(self._bench, shape, self.steps)
+                shape = descended(self._bench, shape, self.steps)
                 found.append(self._bench.total(shape))
                 self._keep(shape)
             if number + 1 == _COMPOSITIONS:
@@ -174,6 +182,7 @@ class _Search:
 
     def _keep(self, shape: Shape) -> None:
         total = self._bench.total(shape)
+        self._found.append(shape)
         if total >= self._total:
             return
         plan = compiled(self._bench, shape, POLICY, ())

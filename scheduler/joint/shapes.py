@@ -22,7 +22,7 @@ _ROUNDS = 200
 @dataclass(frozen=True)
 class LetGroup:
     """Alike gpu-lets: `share` (number) on each of `devices`, fed in turn where there are several. `models` (numbers)
-    share each of them in time; more than one only in a group of one. `weights[n]`: its part of the rate of `models[n]`,
+    share each of them in time. `weights[n]`: its part of the rate of `models[n]`,
     relative to the model's other groups."""
 
     share: int
@@ -50,7 +50,7 @@ class RunningShape:
     worst_ms: Mapping[str, float]
 
 
-class Bench:
+class ShapeBench:
     """Shapes of one problem, tried on the table. Pure: it only holds what was given, as plain lists."""
 
     def __init__(self, problem: JointProblem, load: Workload) -> None:
@@ -114,6 +114,20 @@ class Bench:
         running = self.run(shape, spare)
         return running if running is not None and self.excess_ms(running.worst_ms) <= _EPS else None
 
+    def missed(self, shape: Shape) -> float:
+        """0 where `shape` holds; else by what parts of the objective the paths through all stages are too long
+        together, and inf where a rate is not met or a device is too full."""
+        running = self.run(shape) if self.fits(shape) else None
+        if running is None:
+            return math.inf
+        if self.excess_ms(running.worst_ms) <= _EPS:
+            return 0.0
+        over = 0.0
+        for p in self.problem.busy:
+            paths = p.through({s.name: running.worst_ms[s.model] for s in p.stages})
+            over += sum(max(0.0, took / p.slo_ms - 1) for took in paths.values())
+        return max(over, _EPS)
+
     def rates(self, shape: Shape, spare: float) -> list[list[float]]:
         """By group and its models, the requests per second that it serves, at `spare` times what is asked."""
         total = [0.0] * len(self.names)
@@ -165,17 +179,17 @@ class Bench:
 
 
 def shape_of(load: Workload, gpulets: Sequence[tuple[int, int, tuple[int, ...], tuple[float, ...]]]) -> Shape:
-    """The shape of gpu-lets given as (device, share number, models, what each model can get from it): those of one
-    model with alike shares and batches, which have alike rates, become a group."""
+    """The shape of gpu-lets given as (device, share number, models, what each model can get from it): those with alike
+    shares, models and rates become a group."""
     found: dict[tuple[object, ...], LetGroup] = {}
-    for n, (device, share, models, rates) in enumerate(gpulets):
-        key: tuple[object, ...] = (n,) if len(models) > 1 else (share, models[0], round(rates[0], 6))
+    for device, share, models, rates in gpulets:
+        key = (share, models, tuple(round(rate, 6) for rate in rates))
         known = found.get(key)
         if known is None:
             found[key] = LetGroup(share, models, (device,), rates)
         else:
-            weight = known.weights[0] + rates[0]
-            found[key] = replace(known, devices=(*known.devices, device), weights=(weight,))
+            weights = tuple(w + r for w, r in zip(known.weights, rates, strict=True))
+            found[key] = replace(known, devices=(*known.devices, device), weights=weights)
     return tuple(found.values())
 
 
@@ -194,7 +208,7 @@ def plan_shape(load: Workload, plan: ServingPlan) -> Shape:
 _SPARE = (3.0, 2.0, 1.5, 1.25, 1.1, 1.05, 1.02)
 
 
-def compiled(bench: Bench, shape: Shape, policy: str, reasons: tuple[str, ...]) -> ServingPlan:
+def compiled(bench: ShapeBench, shape: Shape, policy: str, reasons: tuple[str, ...]) -> ServingPlan:
     """The serving plan of a shape that holds, with as much room as the objectives leave.
 
     Batches are those for the highest rates that hold too. A duty cycle is longer than the execution time by as much as

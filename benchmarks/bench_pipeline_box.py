@@ -1,0 +1,247 @@
+"""Pipelines on gpu-lets: total share with budgets and gpu-lets chosen together, against the even split.
+
+    python -m benchmarks.bench_pipeline_box [--pipelines game,traffic,entrance,street] [--parts shares,rates]
+
+`game` and `traffic` are those of the gpu-let paper (as in bench_serving_planner); `entrance` and `street` are graphs of
+five stages, three deep, the first with stages of very unequal length, the second with nearly equal ones. Shares: on the
+whole device, on half of it and on four devices, at rates up to the largest at which the even split has a plan. Rates:
+the largest at which there is a plan on four devices, upwards in steps of 10 requests/s until three in a row have none.
+The even split is planned by `mosaic`, as the appliance does. Every plan is judged with interference and without
+tolerance by the law of `scheduler.joint.law`; the independent checker judges shares, interference and rates. A run
+replaces the rows of its pipelines and parts in the results and keeps the others. Times are CPU seconds of one plan, the
+even split's included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from benchmarks.scripts import load_script
+from edge.core.serving import DeviceTable, ServingPlan
+from scheduler.gpulets.policies import serving_policy, smallest_plan
+from scheduler.joint.demand import JointProblem, PipelineLoad, StageLoad
+from scheduler.joint.law import joint_verdict
+from scheduler.joint.planner import JointPlan, plan_jointly
+
+REPO = Path(__file__).resolve().parent.parent
+RESULTS = REPO / "benchmarks" / "results" / "pipeline_box.json"
+STEP = 10
+#: (devices, capacity of each): the box, half of it, and what the gpu-let paper has.
+SIZES = ((1, 1.0), (1, 0.5), (4, 1.0))
+#: Parts of the largest rate of the even split at which shares are compared.
+PARTS = (0.2, 0.4, 0.6, 0.8, 1.0)
+LEAST_SAVED = 0.07
+LEAST_RATE = {"game": 2510, "traffic": 790}
+PAUSE = 3
+
+
+def game(rate: float) -> PipelineLoad:
+    """Six digits and the scene of a streamed game, read at the same time."""
+    digits = tuple(StageLoad(f"digit{n}", f"lenet{n}") for n in range(1, 7))
+    return PipelineLoad("game", rate, 95.0, (*digits, StageLoad("scene", "resnet50")))
+
+
+def traffic(rate: float) -> PipelineLoad:
+    """Find objects, then look at vehicles and people."""
+    after = ("find",)
+    stages = (
+        StageLoad("find", "ssd-mobilenetv1"),
+        StageLoad("vehicle", "googlenet", 1.0, after),
+        StageLoad("person", "vgg16", 1.0, after),
+    )
+    return PipelineLoad("traffic", rate, 136.0, stages)
+
+
+def entrance(rate: float) -> PipelineLoad:
+    """Find people; turn their faces upright and recognise them; read a badge, and look half of them up by text."""
+    stages = (
+        StageLoad("find", "ssd-mobilenetv1"),
+        StageLoad("align", "mobilenet_v2", 1.0, ("find",)),
+        StageLoad("recognise", "densenet161", 1.0, ("align",)),
+        StageLoad("badge", "lenet", 1.0, ("find",)),
+        StageLoad("text", "bert", 0.5, ("badge",)),
+    )
+    return PipelineLoad("entrance", rate, 200.0, stages)
+
+
+def street(rate: float) -> PipelineLoad:
+    """Find objects; of vehicles the kind and then the plate, of people the clothes and then the pose."""
+    stages = (
+        StageLoad("find", "ssd-mobilenetv1"),
+        StageLoad("vehicle", "googlenet", 1.5, ("find",)),
+        StageLoad("person", "vgg16", 0.5, ("find",)),
+        StageLoad("plate", "lenet", 1.0, ("vehicle",)),
+        StageLoad("pose", "resnet50", 0.5, ("person",)),
+    )
+    return PipelineLoad("street", rate, 200.0, stages)
+
+
+PIPELINES: Mapping[str, Callable[[float], PipelineLoad]] = {
+    "game": game,
+    "traffic": traffic,
+    "entrance": entrance,
+    "street": street,
+}
+
+
+def main() -> int:
+    """Exit code 0 if every plan passes every judge and every target is met."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pipelines", default=",".join(PIPELINES))
+    parser.add_argument("--parts", default="shares,rates")
+    args = parser.parse_args()
+    shared = Path(os.environ.get("MAGPIE_SHARED", REPO.parent / "shared")) / "data"
+    if not shared.is_dir():
+        print(f"{shared} is absent: set MAGPIE_SHARED to the shared folder")
+        return 1
+    checker = load_script(shared / "check_serving_plan.py")
+    raw = _with_aliases(json.loads((shared / "serving-problems" / "device-rtx2080ti-synthetic.json").read_text()))
+    bench = Judged(checker, raw, DeviceTable.from_json(raw))
+    result: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    result |= {"benchmark": "pipeline_box"} | _where()
+    for name in args.pipelines.split(","):
+        if "shares" in args.parts:
+            result.setdefault("shares", {})[name] = shares(bench, name)
+        if "rates" in args.parts:
+            result.setdefault("rates", {})[name] = largest(bench, name)
+        RESULTS.write_text(json.dumps(result, indent=1) + "\n")
+    result["targets"] = targets(result)
+    for words, met in result["targets"].items():
+        print(f"{'met   ' if met else 'MISSED'}  {words}")
+    RESULTS.write_text(json.dumps(result, indent=1) + "\n")
+    return 0 if all(result["targets"].values()) else 1
+
+
+class Judged:
+    """Plans, each judged by all that there is."""
+
+    def __init__(self, checker: ModuleType, raw: dict[str, Any], table: DeviceTable) -> None:
+        self._checker, self._raw, self.table = checker, raw, table
+
+    def even(self, problem: JointProblem) -> ServingPlan:
+        """The even split's plan."""
+        return smallest_plan(problem.served({}), self.table, serving_policy("mosaic"))
+
+    def joint(self, problem: JointProblem) -> JointPlan:
+        """Budgets and gpu-lets together. Ends the benchmark where a judge refuses the plan."""
+        answer = plan_jointly(problem, self.table)
+        if answer.plan.schedulable:
+            faults = list(joint_verdict(problem, self.table, answer.plan).faults)
+            asked = problem.served({})
+            # The checker knows no gpu-lets that are fed in turn: it judges everything but the worst case.
+            endless = replace(asked, models=tuple(replace(m, slo_ms=1e9) for m in asked.models))
+            faults += self._checker.check(self._raw, endless.to_json(), json.loads(json.dumps(answer.plan.to_json())))[
+                0
+            ]
+            if faults:
+                raise SystemExit(f"refused: {faults} for {problem}")
+        return answer
+
+
+def shares(bench: Judged, name: str) -> list[dict[str, Any]]:
+    """Total share at the same rates."""
+    rows = []
+    for devices, capacity in SIZES:
+        most = _largest_even(bench, name, devices, capacity)
+        for part in PARTS:
+            rate = round(most * part, 1)
+            problem = JointProblem((PIPELINES[name](rate),), devices, capacity)
+            cpu = time.process_time()
+            answer = bench.joint(problem)
+            cpu = time.process_time() - cpu
+            if not answer.even.schedulable:
+                continue
+            tried = {r.split: r.share for r in answer.rounds}
+            row = {
+                "devices": devices,
+                "capacity": capacity,
+                "rate": rate,
+                "even": round(answer.even.total_share, 2),
+                "even_fed_in_turn": _least(tried.get("even"), tried.get("even, as planned today")),
+                "joint": round(answer.plan.total_share, 2),
+                "saved": round(1 - answer.plan.total_share / answer.even.total_share, 4),
+                "steps": answer.steps,
+                "complete": answer.complete,
+                "cpu_s": round(cpu, 2),
+            }
+            rows.append(row)
+            print(name, row, flush=True)
+    return rows
+
+
+def _least(*values: float | None) -> float | None:
+    return min((v for v in values if v is not None), default=None)
+
+
+def _largest_even(bench: Judged, name: str, devices: int, capacity: float) -> int:
+    """The largest rate, in steps, at which the even split has a plan, before the first that has none."""
+    rate, missed, best = 0, 0, 0
+    step = STEP if devices > 1 else STEP // 2
+    while missed < PAUSE:
+        rate += step
+        found = bench.even(JointProblem((PIPELINES[name](rate),), devices, capacity)).schedulable
+        best, missed = (rate, 0) if found else (best, missed + 1)
+    return best
+
+
+def largest(bench: Judged, name: str) -> dict[str, int]:
+    """The largest rate on four devices, with the even split and together."""
+    even = _largest_even(bench, name, 4, 1.0)
+    rate, missed, best = even - STEP, 0, 0
+    while missed < PAUSE:
+        rate += STEP
+        found = bench.joint(JointProblem((PIPELINES[name](rate),), 4)).plan.schedulable
+        best, missed = (rate, 0) if found else (best, missed + 1)
+    print(name, "largest rate: even split", even, "together", best, flush=True)
+    return {"even": even, "joint": best}
+
+
+def targets(result: dict[str, Any]) -> dict[str, bool]:
+    """The targets by name, and whether they are met."""
+    out: dict[str, bool] = {}
+    rows = [row for name in result.get("shares", {}) for row in result["shares"][name]]
+    if rows:
+        mean = statistics.mean(row["saved"] for row in rows)
+        words = f"{100 * mean:.1f} % less share than the even split, mean of {len(rows)}; at least 7 %"
+        out[words] = mean >= LEAST_SAVED
+        by_name = {name: statistics.mean(row["saved"] for row in given) for name, given in result["shares"].items()}
+        result["saved"] = {name: round(value, 4) for name, value in by_name.items()}
+        above = sum(row["joint"] > row["even"] + 1e-6 for row in rows)
+        out[f"{above} plans with more share than the even split's; none"] = above == 0
+    for name, least in LEAST_RATE.items():
+        if name in result.get("rates", {}):
+            best = result["rates"][name]["joint"]
+            out[f"{name}: {best} requests/s on four devices, at least {least}"] = best >= least
+    return out
+
+
+def _with_aliases(raw: dict[str, Any]) -> dict[str, Any]:
+    """The device file with the game's six LeNets as models of their own."""
+    names = [f"lenet{n}" for n in range(1, 7)]
+    latency, used = dict(raw["latency_ms"]), dict(raw["utilisation"])
+    for name in names:
+        latency[name], used[name] = latency["lenet"], used["lenet"]
+    return raw | {"latency_ms": latency, "utilisation": used}
+
+
+def _where() -> dict[str, Any]:
+    return {
+        "date": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())
