@@ -31,7 +31,7 @@ function Graph({ application }: { application: ApplicationAnswer }) {
   const size = [columns.length * (WIDTH + GAP_X) - GAP_X, rows * (HEIGHT + GAP_Y) - GAP_Y] as const;
   const words = application.stages.map((s) => (s.after.length > 0 ? `${s.name} after ${s.after.join(" and ")}` : s.name)).join(", ");
   return (
-    <div class="stage-graph">
+    <div class="stage-graph" tabIndex={0} role="group" aria-label={`Graph of ${application.name}`}>
       <svg viewBox={`-1 -1 ${size[0] + 2} ${size[1] + 2}`} width={size[0]} height={size[1]} role="img" aria-label={`Stages of ${application.name}: ${words}`}>
         {application.stages.flatMap((stage) =>
           stage.after.map((before) => {
