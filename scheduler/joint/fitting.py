@@ -14,8 +14,8 @@ from scheduler.gpulets.pipelines import FittedPipelines, PipelineDemand, fit_eve
 from scheduler.joint.demand import JointProblem, PipelineLoad, direct_load, pipeline_load
 from scheduler.joint.planner import JointPlan, plan_jointly
 
-#: Of the search for budgets; a few seconds at most.
-MOST_STEPS = 20_000
+#: Of the search for budgets: about a second of one core, as the box has other work.
+MOST_STEPS = 4_000
 #: What a model is asked beside its pipelines is planned for from this part of its rate on: less is chance.
 _DIRECT = 0.05
 #: The rate of a model that nobody asks directly: its own objective bounds what pipelines may take of it.
