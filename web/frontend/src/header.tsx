@@ -192,17 +192,17 @@ interface BannerProps {
 const SHOWN = 4;
 
 /** A reason, or a complaint, which tells when it was made. */
-type Told = Reason & { utc_s?: number };
+type Listed = Reason & { utc_s?: number };
 
 /** Complaints that every window may bring anew, with other numbers. */
 const EVERY_WINDOW: ReadonlySet<string> = new Set(["window_too_short"]);
 
 /** Of complaints that every window may bring the newest, with how many came before. */
-function newest(complaints: Told[]): (Told & { before: number })[] {
-  const kept = new Map<string, Told & { before: number }>();
-  const made = (c: Told): number => c.utc_s ?? 0;
+function newest(complaints: Listed[]): (Listed & { before: number })[] {
+  const kept = new Map<string, Listed & { before: number }>();
+  const made = (c: Listed): number => c.utc_s ?? 0;
   for (const c of complaints) {
-    const key = EVERY_WINDOW.has(c.code) ? c.code : `${c.code} ${c.camera ?? ""} ${c.message}`;
+    const key = EVERY_WINDOW.has(c.code) ? `${c.code} ${c.camera ?? ""}` : `${c.code} ${c.camera ?? ""} ${c.message}`;
     const other = kept.get(key);
     if (other === undefined) kept.set(key, { ...c, before: 0 });
     else kept.set(key, { ...(made(c) > made(other) ? c : other), before: other.before + 1 });
@@ -229,8 +229,8 @@ export function Banner({ overview, health, silentSince, liveLost, now_s }: Banne
   const complaints = (overview?.complaints ?? [])
     .filter((c) => !known.has(c.message) && now_s - (c.utc_s ?? now_s) < recent)
     .reverse();
-  const told = newest([...reasons, ...complaints]);
-  if (told.length === 0 && !liveLost) return null;
+  const listed = newest([...reasons, ...complaints]);
+  if (listed.length === 0 && !liveLost) return null;
   const ready = health?.ready ?? true;
   return (
     <div class={`banner ${ready ? "wait" : "bad"}`} role="status">
@@ -239,7 +239,7 @@ export function Banner({ overview, health, silentSince, liveLost, now_s }: Banne
         {!ready && <strong>Not ready</strong>}
         <ul>
           {liveLost && <li>Live pictures are interrupted; connecting again…</li>}
-          {(all ? told : told.slice(0, SHOWN)).map((c) => (
+          {(all ? listed : listed.slice(0, SHOWN)).map((c) => (
             <li key={`${c.code}-${c.message}`}>
               {c.message}
               {c.before > 0 && <span class="quiet"> (and {c.before} before it)</span>}
@@ -247,9 +247,9 @@ export function Banner({ overview, health, silentSince, liveLost, now_s }: Banne
             </li>
           ))}
         </ul>
-        {told.length > SHOWN && (
+        {listed.length > SHOWN && (
           <button type="button" class="link" aria-expanded={all} onClick={() => setAll(!all)}>
-            {all ? "Show fewer" : `Show ${told.length - SHOWN} more`}
+            {all ? "Show fewer" : `Show ${listed.length - SHOWN} more`}
           </button>
         )}
       </div>

@@ -42,9 +42,9 @@ interface Props extends PageProps {
 export function WindowDetail({ known, me, now_s, number, changed }: Props) {
   const isOpen = known.overview?.window.number === number;
   const asked = useAsked<Explained>(`/windows/${number}/explained`, changed, isOpen ? OPEN_EVERY_S : null);
-  const { value: told, error } = asked;
+  const { value: explained, error } = asked;
   const cameras = known.overview?.cameras ?? [];
-  if (told === null) {
+  if (explained === null) {
     if (error === null) return <Loading what={`Loading window ${number}`} />;
     if (error instanceof ApiError && error.status === 404) {
       return (
@@ -55,10 +55,10 @@ export function WindowDetail({ known, me, now_s, number, changed }: Props) {
     }
     return <ErrorBox what={`Window ${number} could not be loaded`} error={error} onRetry={asked.again} />;
   }
-  const { window } = told;
+  const { window } = explained;
   const since = now_s - window.start_utc_s;
   const now = window.open && since < window.length_s ? since : null;
-  const numbers = new Map(told.decisions.map((d, n) => [d.plan, n + 1]));
+  const numbers = new Map(explained.decisions.map((d, n) => [d.plan, n + 1]));
   const newest = known.overview?.window.number ?? number;
   return (
     <>
@@ -78,28 +78,28 @@ export function WindowDetail({ known, me, now_s, number, changed }: Props) {
       {error !== null && <ErrorBox what="The newest state of this window could not be loaded" error={error} onRetry={asked.again} />}
 
       <Section id="came" title="What came of it" about={now === null ? RESULT_ABOUT : RESULT_OPEN}>
-        <Results told={told} cameras={cameras} />
+        <Results explained={explained} cameras={cameras} />
       </Section>
 
       <Section id="plan" title="Shares over time" about="Who had how much of the device when. Numbers mark where a new plan took over.">
         <PlanChart
           label={`Shares in window ${number}`}
-          timeline={told.timeline}
+          timeline={explained.timeline}
           length_s={window.length_s}
           start_utc_s={window.start_utc_s}
           now_s={now}
           cameras={cameras}
-          configs={told.configs}
+          configs={explained.configs}
           planNumbers={numbers}
         />
       </Section>
 
       <Section id="expected" title="Expected over time" about="What the plans expected at each moment, as they took over; beside it what was measured over the whole window.">
-        <Expected told={told} cameras={cameras} />
+        <Expected explained={explained} cameras={cameras} />
       </Section>
 
       <Section id="why" title="Why it was planned so" about="Each plan in turn: what made a new plan necessary, and the reasons.">
-        <Decisions decisions={told.decisions} cameras={cameras} start_utc_s={window.start_utc_s} />
+        <Decisions decisions={explained.decisions} cameras={cameras} start_utc_s={window.start_utc_s} />
       </Section>
 
       <Section
@@ -107,18 +107,18 @@ export function WindowDetail({ known, me, now_s, number, changed }: Props) {
         title="Ways to retrain that were considered"
         about="Short trials estimate what each would bring and cost. One device second is all of the device for one second."
       >
-        <Considered told={told} cameras={cameras} />
+        <Considered explained={explained} cameras={cameras} />
       </Section>
 
       <Section id="use" title="Shares asked for, given and used" about={now === null ? "Means over the window." : "Means since the window began."}>
-        <Usage usage={told.usage} cameras={cameras} />
+        <Usage usage={explained.usage} cameras={cameras} />
       </Section>
 
       <Section id="costs" title="Costs and losses">
-        <CostsAndLosses told={told} cameras={cameras} />
+        <CostsAndLosses explained={explained} cameras={cameras} />
       </Section>
 
-      {told.decisions.length > 0 && <WhatIfCard told={told} me={me} cameras={cameras} />}
+      {explained.decisions.length > 0 && <WhatIfCard explained={explained} me={me} cameras={cameras} />}
     </>
   );
 }
@@ -156,18 +156,18 @@ function jobWords(job: WindowJob): string {
   return parts.join(" ");
 }
 
-function Results({ told, cameras }: { told: Explained; cameras: Camera[] }) {
+function Results({ explained, cameras }: { explained: Explained; cameras: Camera[] }) {
   return (
     <Table
       caption="Expected and realised accuracy of each camera"
-      rows={told.cameras}
+      rows={explained.cameras}
       rowKey={(c) => c.camera}
       empty="Nothing of your cameras in this window."
       columns={[
         { key: "camera", title: "Camera", cell: (c) => <CameraCell id={c.camera} cameras={cameras} /> },
         { key: "promised", title: "First expected", number: true, cell: (c) => percent(c.promised, 1) },
         { key: "predicted", title: "Expected after replanning", number: true, cell: (c) => percent(c.predicted, 1) },
-        { key: "realised", title: "Right", number: true, cell: (c) => (c.realised === null ? <NotYet told={told} /> : percent(c.realised, 1)) },
+        { key: "realised", title: "Right", number: true, cell: (c) => (c.realised === null ? <NotYet explained={explained} /> : percent(c.realised, 1)) },
         { key: "frozen", title: "Frozen", number: true, cell: (c) => percent(c.frozen, 1) },
         { key: "gain", title: "Gain", number: true, cell: (c) => <Gain realised={c.realised} frozen={c.frozen} /> },
         { key: "jobs", title: "Retraining", cell: (c) => <Jobs camera={c} /> },
@@ -176,8 +176,8 @@ function Results({ told, cameras }: { told: Explained; cameras: Camera[] }) {
   );
 }
 
-function NotYet({ told }: { told: Explained }) {
-  return <span class="quiet">{told.window.open ? "not yet" : "not measured"}</span>;
+function NotYet({ explained }: { explained: Explained }) {
+  return <span class="quiet">{explained.window.open ? "not yet" : "not measured"}</span>;
 }
 
 function Jobs({ camera }: { camera: WindowCamera }) {
@@ -269,8 +269,8 @@ function Decisions({ decisions, cameras, start_utc_s }: { decisions: Decision[];
   );
 }
 
-function Expected({ told, cameras }: { told: Explained; cameras: Camera[] }) {
-  const some = told.cameras.filter((c) => c.steps.length > 0);
+function Expected({ explained, cameras }: { explained: Explained; cameras: Camera[] }) {
+  const some = explained.cameras.filter((c) => c.steps.length > 0);
   const [chosen, setChosen] = useState("");
   const shown = some.find((c) => c.camera === chosen) ?? some[0];
   if (shown === undefined) return <p class="quiet">Nothing was planned for your cameras in this window.</p>;
@@ -319,8 +319,8 @@ function CameraChoice({ cameras, among, chosen, onChoose }: ChoiceProps) {
   );
 }
 
-function Considered({ told, cameras }: { told: Explained; cameras: Camera[] }) {
-  const some = told.cameras.filter((c) => c.options.length > 0);
+function Considered({ explained, cameras }: { explained: Explained; cameras: Camera[] }) {
+  const some = explained.cameras.filter((c) => c.options.length > 0);
   const [chosen, setChosen] = useState("");
   const [all, setAll] = useState(false);
   const shown = some.find((c) => c.camera === chosen) ?? some[0];
@@ -430,14 +430,14 @@ const COSTS: Record<string, string> = {
   planning: "Planning",
 };
 
-function CostsAndLosses({ told, cameras }: { told: Explained; cameras: Camera[] }) {
-  const kinds = [...new Set(told.costs.map((c) => c.kind))];
+function CostsAndLosses({ explained, cameras }: { explained: Explained; cameras: Camera[] }) {
+  const kinds = [...new Set(explained.costs.map((c) => c.kind))];
   const cost = (camera: string | null, kind: string): string => {
-    const found = told.costs.find((c) => c.camera === camera && c.kind === kind);
+    const found = explained.costs.find((c) => c.camera === camera && c.kind === kind);
     return found === undefined ? "–" : found.gpu_seconds.toFixed(1);
   };
-  const rows: (WindowCamera | null)[] = [...told.cameras];
-  if (told.costs.some((c) => c.camera === null)) rows.push(null);
+  const rows: (WindowCamera | null)[] = [...explained.cameras];
+  if (explained.costs.some((c) => c.camera === null)) rows.push(null);
   return (
     <Table
       caption="Device seconds spent for each camera, and what was lost"

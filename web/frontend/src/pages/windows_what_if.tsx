@@ -16,14 +16,14 @@ import { PlanChart, cameraName } from "./windows_plan";
 const TIMEOUT_MS = 60_000;
 
 interface Props {
-  told: Explained;
+  explained: Explained;
   me: Me;
   cameras: Camera[];
 }
 
-export function WhatIfCard({ told, me, cameras }: Props) {
-  const { window } = told;
-  const others = told.policies.filter((p) => p !== window.policy);
+export function WhatIfCard({ explained, me, cameras }: Props) {
+  const { window } = explained;
+  const others = explained.policies.filter((p) => p !== window.policy);
   const [policy, setPolicy] = useState(others[0] ?? "");
   const [answers, setAnswers] = useState<Record<string, WhatIf>>({});
   const [asking, setAsking] = useState<string | null>(null);
@@ -51,8 +51,8 @@ export function WhatIfCard({ told, me, cameras }: Props) {
   };
 
   const allowed = may(me, "operator") && me.cameras === null;
-  const nothing = told.cameras.every((c) => c.options.length === 0);
-  const asked = told.policies.flatMap((p) => answers[p] ?? []);
+  const nothing = explained.cameras.every((c) => c.options.length === 0);
+  const asked = explained.policies.flatMap((p) => answers[p] ?? []);
   const answer = shown === null ? undefined : answers[shown];
   return (
     <section class="card" aria-labelledby="what-if-title">
@@ -108,12 +108,12 @@ export function WhatIfCard({ told, me, cameras }: Props) {
           ]}
         />
       )}
-      {answer !== undefined && <Comparison answer={answer} told={told} cameras={cameras} />}
+      {answer !== undefined && <Comparison answer={answer} explained={explained} cameras={cameras} />}
     </section>
   );
 }
 
-function Comparison({ answer, told, cameras }: { answer: WhatIf; told: Explained; cameras: Camera[] }) {
+function Comparison({ answer, explained, cameras }: { answer: WhatIf; explained: Explained; cameras: Camera[] }) {
   const { made, asked } = answer.comparison;
   const difference = answer.objective - answer.original_objective;
   const verdict =
@@ -139,7 +139,7 @@ function Comparison({ answer, told, cameras }: { answer: WhatIf; told: Explained
               label={`Plan by ${side.policy}`}
               timeline={side.timeline}
               length_s={answer.comparison.length_s}
-              start_utc_s={told.window.start_utc_s}
+              start_utc_s={explained.window.start_utc_s}
               now_s={null}
               cameras={cameras}
               configs={answer.comparison.configs}
