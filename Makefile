@@ -48,7 +48,6 @@ ALONE := $(filter-out tests/browser tests/trials $(LAST) $(SIDE_BY_SIDE),$(patsu
 
 # Compiled modules are kept, also where the environment says otherwise: each test process would compile all of them anew.
 test trials: export PYTHONDONTWRITEBYTECODE :=
-test trials: export PYTHONPYCACHEPREFIX := $(abspath $(VENV))/compiled
 
 test: $(DEV_STAMP) system-packages ## run the whole test suite (no GPU needed)
 ifeq ($(strip $(ARGS)),)

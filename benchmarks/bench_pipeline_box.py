@@ -1,15 +1,16 @@
 """Pipelines on gpu-lets: total share with budgets and gpu-lets chosen together, against the even split.
 
-    python -m benchmarks.bench_pipeline_box [--pipelines game,traffic,entrance,street] [--parts shares,rates]
+    python -m benchmarks.bench_pipeline_box [--pipelines game,traffic,entrance,street] [--parts shares,rates,replays]
 
 `game` and `traffic` are those of the gpu-let paper (as in bench_serving_planner); `entrance` and `street` are graphs of
 five stages, three deep, the first with stages of very unequal length, the second with nearly equal ones. Shares: on the
 whole device, on half of it and on four devices, at rates up to the largest at which the even split has a plan. Rates:
 the largest at which there is a plan on four devices, upwards in steps of 10 requests/s until three in a row have none.
 The even split is planned by `mosaic`, as the appliance does. Every plan is judged with interference and without
-tolerance by the law of `scheduler.joint.law`; the independent checker judges shares, interference and rates. A run
-replaces the rows of its pipelines and parts in the results and keeps the others. Times are CPU seconds of one plan, the
-even split's included.
+tolerance by the law of `scheduler.joint.law`; the independent checker judges shares, interference and rates. Replays:
+what becomes of requests that come evenly, from end to end, at the rates of the shares on one device
+(pipeline_box_replay). A run replaces the rows of its pipelines and parts in the results and keeps the others. Times are
+CPU seconds of one plan, the even split's included.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from benchmarks.pipeline_box_replay import replayed
 from benchmarks.scripts import load_script
 from edge.core.serving import DeviceTable, ServingPlan
 from scheduler.gpulets.policies import serving_policy, smallest_plan
@@ -100,7 +102,7 @@ def main() -> int:
     """Exit code 0 if every plan passes every judge and every target is met."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pipelines", default=",".join(PIPELINES))
-    parser.add_argument("--parts", default="shares,rates")
+    parser.add_argument("--parts", default="shares,rates,replays")
     args = parser.parse_args()
     shared = Path(os.environ.get("MAGPIE_SHARED", REPO.parent / "shared")) / "data"
     if not shared.is_dir():
@@ -116,6 +118,8 @@ def main() -> int:
             result.setdefault("shares", {})[name] = shares(bench, name)
         if "rates" in args.parts:
             result.setdefault("rates", {})[name] = largest(bench, name)
+        if "replays" in args.parts:
+            result.setdefault("replays", {})[name] = replays(bench, name, result.get("shares", {}).get(name, []))
         RESULTS.write_text(json.dumps(result, indent=1) + "\n")
     result["targets"] = targets(result)
     for words, met in result["targets"].items():
@@ -169,7 +173,7 @@ def shares(bench: Judged, name: str) -> list[dict[str, Any]]:
                 "capacity": capacity,
                 "rate": rate,
                 "even": round(answer.even.total_share, 2),
-                "even_fed_in_turn": _least(tried.get("even"), tried.get("even, as planned today")),
+                "from_even": _least(tried.get("even"), tried.get("even, as planned today")),
                 "joint": round(answer.plan.total_share, 2),
                 "saved": round(1 - answer.plan.total_share / answer.even.total_share, 4),
                 "steps": answer.steps,
@@ -208,6 +212,23 @@ def largest(bench: Judged, name: str) -> dict[str, int]:
     return {"even": even, "joint": best}
 
 
+def replays(bench: Judged, name: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The even split's plan and the joint one, replayed."""
+    found = []
+    for row in rows:
+        if row["devices"] > 1:
+            continue
+        problem = JointProblem((PIPELINES[name](row["rate"]),), 1, row["capacity"])
+        answer = bench.joint(problem)
+        shown: dict[str, Any] = {"capacity": row["capacity"], "rate": row["rate"]}
+        for feeding in ("in turn", "pull"):
+            shown[f"even, {feeding}"] = replayed(problem, bench.table, answer.even, feeding)
+            shown[f"joint, {feeding}"] = replayed(problem, bench.table, answer.plan, feeding)
+        found.append(shown)
+        print(name, shown, flush=True)
+    return found
+
+
 def targets(result: dict[str, Any]) -> dict[str, bool]:
     """The targets by name, and whether they are met."""
     out: dict[str, bool] = {}
@@ -220,6 +241,10 @@ def targets(result: dict[str, Any]) -> dict[str, bool]:
         result["saved"] = {name: round(value, 4) for name, value in by_name.items()}
         above = sum(row["joint"] > row["even"] + 1e-6 for row in rows)
         out[f"{above} plans with more share than the even split's; none"] = above == 0
+    given = [row for rows in result.get("replays", {}).values() for row in rows]
+    if given:
+        late = sum(row["joint, in turn"]["late"] > 0 for row in given)
+        out[f"{late} of {len(given)} replayed plans with a late request, fed in turn; none"] = late == 0
     for name, least in LEAST_RATE.items():
         if name in result.get("rates", {}):
             best = result["rates"][name]["joint"]

@@ -14,7 +14,7 @@ from scheduler.joint.shapes import Shape, ShapeBench
 from scheduler.pipelines.steps import CountedSteps
 
 #: Shapes from which the aimed search begins, and changes of each.
-_STARTS, _CLIMBS = 4, 8
+_STARTS, _CLIMBS = 6, 10
 
 
 def descended(bench: ShapeBench, shape: Shape, steps: CountedSteps) -> Shape:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from serving_problems import NAMES, tables
 
 from benchmarks.bench_pipeline_box import entrance, traffic
+from benchmarks.pipeline_box_replay import replayed
 from edge.core.applications import Application, ApplicationOutput, Feed, Stage
 from edge.core.errors import InvalidValue
 from edge.core.oip import TensorSpec
@@ -76,13 +77,13 @@ def kept(problem: JointProblem, device: DeviceTable, answer: JointPlan) -> None:
 # -- properties
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(problem=joint_problems(), device=tables())
 def test_every_plan_holds_within_its_budgets_and_never_takes_more_than_the_even_split(
     problem: JointProblem, device: DeviceTable
 ) -> None:
     try:
-        answer = plan_jointly(problem, device)
+        answer = plan_jointly(problem, device, most_steps=15_000)
     except InvalidValue:
         return  # shorter than the fastest path
     asked = problem.served({})
@@ -265,6 +266,22 @@ def test_an_application_asks_as_its_stages_do() -> None:
     worst = {b.stage: b.worst_ms for b in answer.budgets}
     assert worst["digit0"] > problem.burst_ms["m"]  # the last of three at once waits longer
     kept(problem, device, answer)
+
+
+def test_a_replay_keeps_to_the_law_and_sees_what_is_late() -> None:
+    problem = JointProblem((chain(100.0, 10.0, "slow", "fast"),))
+    plan = plan_jointly(problem, SLOW_AND_FAST).plan
+    worst_ms = joint_verdict(problem, SLOW_AND_FAST, plan).path_ms["p"]
+    for feeding in ("in turn", "pull"):
+        found = replayed(problem, SLOW_AND_FAST, plan, feeding)
+        assert found["late"] == 0
+        assert 0.45 <= found["worst"] <= worst_ms / 100 + 1e-4  # 40 + 5 ms of work at least
+    stricter = JointProblem((chain(44.0, 10.0, "slow", "fast"),))
+    assert replayed(stricter, SLOW_AND_FAST, plan, "pull")["late"] == 1
+    # Two in turn: 230 requests/s wait 8 ms at most; where both begin together, up to 16.
+    device = table({"m": {50: (10.0, 16.0)}})
+    fast = JointProblem((chain(25.0, 230.0, "m"),))
+    assert replayed(fast, device, plan_jointly(fast, device).plan, "in turn")["late"] == 0
 
 
 # -- bad input
