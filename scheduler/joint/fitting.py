@@ -1,5 +1,8 @@
-"""The plan of models and pipelines that is followed on one device: with budgets and gpu-lets chosen together where that
+"""The plan of models and pipelines that is followed on one device: with the budgets of the joint planner where that
 takes less than the even split, or serves more; else the even split's plan, as `scheduler.gpulets.fitting` makes it.
+
+A plan is followed only if it holds by the law of `scheduler.gpulets.verdict`: gpu-lets that are fed in turn would need
+less, but the front lets each take what waits when it is free.
 """
 
 from __future__ import annotations
@@ -8,9 +11,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from edge.core.errors import InvalidValue
-from edge.core.serving import DeviceTable, ServedModel, ServingProblem
-from scheduler.gpulets.fitting import Capacity, Fitted, PlanFunction
+from edge.core.serving import DeviceTable, ServedModel, ServingPlan, ServingProblem
+from scheduler.gpulets.applications import for_groups, groups
+from scheduler.gpulets.fitting import Capacity, Fitted, PlanFunction, fit
 from scheduler.gpulets.pipelines import FittedPipelines, PipelineDemand, fit_evenly
+from scheduler.gpulets.verdict import verdict
 from scheduler.joint.demand import JointProblem, PipelineLoad, direct_load, pipeline_load
 from scheduler.joint.planner import JointPlan, plan_jointly
 
@@ -37,11 +42,7 @@ def fit_pipelines(
     evenly = fit_evenly(models, own, pipelines, table, capacity, plan, max_gpulets)
     even, budgets = evenly.fitted, evenly.budgets
     answer = _jointly(own, pipelines, table, capacity, max_gpulets)
-    if answer is None or not answer.plan.schedulable:
-        return evenly
-    served = {m.name for m in own if table is not None and m.name in table.latency_ms}
-    whole = not even.capped and not (set(even.refused) & served)
-    if whole and answer.plan.total_share > even.plan.total_share - _EPS:
+    if table is None or answer is None or not answer.budgets:
         return evenly
     split = {p.application.name: dict(budgets[p.application.name]) for p in pipelines}
     of_model: dict[str, float] = {}
@@ -49,10 +50,41 @@ def fit_pipelines(
         if b.pipeline in split:
             split[b.pipeline][b.stage] = b.budget_ms
         of_model[b.model] = min(b.budget_ms, of_model.get(b.model, b.budget_ms))
-    asked = tuple(replace(m, slo_ms=of_model.get(m.name, m.slo_ms)) for m in _in_order(own, served))
-    refused = {name: why for name, why in even.refused.items() if name not in served}
-    problem = ServingProblem(asked, 1, round(capacity.most, 6), max_gpulets)
-    return FittedPipelines(Fitted(problem, answer.plan, {}, refused), split, answer.plan.reasons)
+    together = {m: n for p in pipelines for m, n in groups(p.application).items()}
+    strict = [replace(m, slo_ms=min(m.slo_ms, of_model.get(m.name, m.slo_ms))) for m in own]
+    asked = [for_groups(m, together.get(m.name, 1)) for m in strict]
+    found = fit(asked, table, capacity, plan, max_gpulets)
+    unmeasured = {m.name for m in own} - table.latency_ms.keys()
+    problem = ServingProblem(_in_order(asked, unmeasured), 1, found.problem.capacity, max_gpulets)
+    # Where the joint plan holds without gpu-lets being fed in turn, which the front does not promise, it is as good.
+    holds = answer.plan.schedulable and not verdict(problem, table, answer.plan, slack=0.0).faults
+    if holds and (found.capped or found.refused.keys() - unmeasured or _less(answer.plan, found.plan)):
+        refused = {name: why for name, why in found.refused.items() if name in unmeasured}
+        found = Fitted(problem, answer.plan, {}, refused)
+    if found.capped or found.refused.keys() - unmeasured:
+        return evenly
+    whole = not even.capped and not even.refused.keys() - unmeasured
+    if whole and not _less(found.plan, even.plan):
+        return evenly
+    return FittedPipelines(found, split, _reasons(answer, found, even if whole else None))
+
+
+def _less(one: ServingPlan, other: ServingPlan) -> bool:
+    return one.total_share < other.total_share - _EPS
+
+
+def _reasons(answer: JointPlan, found: Fitted, even: Fitted | None) -> tuple[str, ...]:
+    """Why this split, in words."""
+    against = "more than fits" if even is None else f"{100 * even.plan.total_share:.0f} %"
+    words = [f"{100 * found.plan.total_share:.0f} % of the device; the even split takes {against}"]
+    return (
+        *words,
+        *(
+            f"{b.pipeline}, {b.stage}: {b.budget_ms:.1f} ms for {b.model}, {b.even_ms:.1f} ms in the even split"
+            for b in answer.budgets
+            if b.stage != b.pipeline
+        ),
+    )
 
 
 def _load(demand: PipelineDemand) -> PipelineLoad:
@@ -62,9 +94,9 @@ def _load(demand: PipelineDemand) -> PipelineLoad:
     return replace(load, stages=stages)
 
 
-def _in_order(models: Sequence[ServedModel], served: set[str]) -> list[ServedModel]:
+def _in_order(models: Sequence[ServedModel], unmeasured: set[str]) -> tuple[ServedModel, ...]:
     """The models that are served, in the order of a plan's problem."""
-    return sorted((m for m in models if m.name in served), key=lambda m: (-m.priority, m.name))
+    return tuple(sorted((m for m in models if m.name not in unmeasured), key=lambda m: (-m.priority, m.name)))
 
 
 def _jointly(
