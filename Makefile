@@ -36,9 +36,9 @@ demo: $(STAMP) ## four street cameras, a teacher and the whole appliance on this
 system-packages: # a browser for the page's tests and a PostgreSQL for the store's, where we may install them
 	@bash .ci/system-packages
 
-# Three lanes at once, as most tests wait: whole appliances, which go first; the browser's; and, at the lowest priority,
-# rooms that measure no shares and run no whole appliance. What measures shares (tests/shares) has the machine to itself
-# at the end.
+# Rooms whose tests measure no shares and run no whole appliance: two at once, at the lowest priority, beside the browser's
+# tests and then the whole appliances, which mostly wait. (A third lane made the whole slower.) What measures shares
+# (tests/shares) has the machine to itself at the end.
 SIDE_BY_SIDE := $(addprefix tests/,access appliance commands contracts core demo detectors golden inference ingest load \
 	microprofiler models outputs recording rules runtime scheduler serving settings simulation store students tracking \
 	training upkeep web)
@@ -51,12 +51,11 @@ test trials: export PYTHONDONTWRITEBYTECODE :=
 
 test: $(DEV_STAMP) system-packages ## run the whole test suite (no GPU needed)
 ifeq ($(strip $(ARGS)),)
-	said=$$(mktemp -d); trap 'kill $$(jobs -p) 2>/dev/null; rm -rf $$said' EXIT; failed=0; \
-	nice -n 10 $(BIN)/python -m pytest -n 2 --dist worksteal $(SIDE_BY_SIDE) > $$said/rooms 2>&1 & rooms=$$!; \
-	nice -n 5 $(BIN)/python -m pytest tests/browser > $$said/browser 2>&1 & browser=$$!; \
+	said=$$(mktemp); trap 'kill $$(jobs -p) 2>/dev/null; rm -f $$said' EXIT; failed=0; \
+	nice -n 10 $(BIN)/python -m pytest -n 2 --dist worksteal $(SIDE_BY_SIDE) > $$said 2>&1 & rooms=$$!; \
+	$(BIN)/python -m pytest tests/browser || failed=1; \
 	$(BIN)/python -m pytest $(ALONE) || failed=1; \
-	wait $$browser || failed=1; cat $$said/browser; \
-	wait $$rooms || failed=1; cat $$said/rooms; \
+	wait $$rooms || failed=1; cat $$said; \
 	$(BIN)/python -m pytest $(LAST) || failed=1; \
 	exit $$failed
 else
