@@ -11,6 +11,7 @@ import os
 import tempfile
 import time
 import webbrowser
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -191,8 +192,14 @@ async def _until_measured(running: RunningAppliance, console: _Console, first: i
     return [n for n in sorted(runtime.boundary.measured) if n >= first]
 
 
+def _cause(data: Mapping[str, Any]) -> str:
+    """A plan's cause in words, after its camera where it has one."""
+    camera = data.get("cause_camera")
+    return str(data["cause"]) if camera is None else f"{camera}: {data['cause']}"
+
+
 _TOLD = {
-    "plan": lambda e: f"plan ({e.data['policy']}, {e.data['cause']}): objective {100 * e.data['objective']:.1f} %",
+    "plan": lambda e: f"plan ({e.data['policy']}, {_cause(e.data)}): objective {100 * e.data['objective']:.1f} %",
     "retraining.started": lambda e: (
         f"{e.camera}: retraining {e.data['config']} on share {e.data['share']:.2f}, "
         f"expected {100 * e.data['expected_accuracy']['value']:.0f} %"

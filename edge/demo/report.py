@@ -51,6 +51,7 @@ def window_report(detail: WindowDetail) -> dict[str, Any]:
             {
                 "at_utc_s": p.at_utc_s,
                 "cause": p.cause,
+                "cause_camera": p.cause_camera,
                 "policy": p.policy,
                 "objective": p.objective,
                 "problem": p.problem,
