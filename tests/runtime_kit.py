@@ -70,6 +70,7 @@ class Respawning:
     """A partitioner as CUDA MPS is one: what a process was started with is its most; more needs another process.
 
     It gives real CPU shares (`inner`), pretends to be a GPU where told so, and writes down who was attached when.
+    `launched` is the order in which processes were asked for; which of them is there first is the machine's choice.
     """
 
     def __init__(self, inner: CpuPartitioner, device: str = "cpu") -> None:
@@ -77,6 +78,7 @@ class Respawning:
         self._device = device
         self._cap: dict[str, float] = {}
         self.attached: dict[str, int] = {}
+        self.launched: list[str] = []
         self.calls: list[tuple[str, str]] = []
         self.sick: str | None = None
         self.usage_reads = 0
@@ -101,6 +103,7 @@ class Respawning:
     def launch_spec(self, worker: str, role: Role, share: float) -> LaunchSpec:
         assert worker not in self.attached, f"{worker} runs already"
         self._cap[worker] = share
+        self.launched.append(worker)
         return self.inner.launch_spec(worker, role, share)
 
     def attach(self, worker: str, role: Role, pid: int, share: float) -> Grant:
