@@ -11,10 +11,11 @@ from sqlalchemy.engine import Connection, RowMapping
 
 from edge.core.access import Role, cameras_json
 from edge.core.clock import Clock
-from edge.core.errors import Conflict, NotFound
+from edge.core.errors import Conflict, InvalidValue, NotFound
 from edge.store import tables as t
 from edge.store.database import Database, retried
 from edge.store.parts import words
+from edge.store.unreadable import made
 
 MAX_USERS: Final = 1000
 MAX_TOKENS: Final = 100  # of one user
@@ -343,15 +344,21 @@ class Records:
 
 
 def _cameras(value: Any) -> frozenset[str] | None:
+    if value is not None and not isinstance(value, list):
+        raise InvalidValue("cameras", value, "a list of cameras' ids, or null")
     return None if value is None else frozenset(value)
 
 
+# Whoever comes in is decided on all users and tokens, so that none of them is left out: one that cannot be read is an
+# error that names it.
+
+
 def _user(row: RowMapping) -> User:
-    return User(**dict(row) | {"cameras": _cameras(row["cameras"])})
+    return made("user", row["name"], lambda: User(**dict(row) | {"cameras": _cameras(row["cameras"])}))
 
 
 def _token(row: RowMapping) -> Token:
-    return Token(**dict(row) | {"cameras": _cameras(row["cameras"])})
+    return made("token", row["id"], lambda: Token(**dict(row) | {"cameras": _cameras(row["cameras"])}))
 
 
 def _found(c: Connection, name: str) -> User:

@@ -32,7 +32,11 @@ class DeadLetters:
 
     async def newest(self, limit: int, before: int | None = None) -> tuple[DeadLetter, ...]:
         """Up to `limit` dead letters with ids below `before`, the newest first."""
-        return await asyncio.to_thread(self._table.dead, limit, before)
+        return await asyncio.to_thread(self.below, limit, before)
+
+    def below(self, limit: int, before: int | None = None) -> tuple[DeadLetter, ...]:
+        """As `newest`; blocks."""
+        return self._table.dead(limit, before)
 
     async def one(self, id_: int) -> DeadLetter:
         """A dead letter by its id. Raises NotFound."""

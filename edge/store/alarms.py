@@ -16,6 +16,7 @@ from edge.core.tracks import TrackedObject
 from edge.store import tables as t
 from edge.store.database import retried
 from edge.store.parts import Part, document, page, text, words
+from edge.store.unreadable import made
 
 DAY_S = 86_400.0
 _CHUNK = 500
@@ -165,10 +166,9 @@ class AlarmsPart(Part):
         active: bool | None = None,
         cameras: Collection[str] | None = None,
     ) -> tuple[Alarm, ...]:
-        """Newest first. `cameras` (not None): only alarms of these, none that belongs to no camera."""
-        query = sa.select(t.alarms).order_by(_a.id.desc()).limit(page(limit))
-        if before is not None:
-            query = query.where(_a.id < before)
+        """Newest first, without those that cannot be read. `cameras` (not None): only alarms of these, none that
+        belongs to no camera."""
+        query = sa.select(t.alarms).order_by(_a.id.desc())
         if camera is not None:
             query = query.where(_a.camera == camera)
         if rule is not None:
@@ -178,7 +178,9 @@ class AlarmsPart(Part):
         if cameras is not None:
             query = query.where(_a.camera.in_(sorted(cameras)))
         with self.database.read() as c:
-            return tuple(_alarm(row) for row in c.execute(query).mappings())
+            fetch = _fetch(c, query, _a.id)
+            found = self.database.unreadable.page("alarm", page(limit), before, fetch, _read_alarm, _number)
+        return tuple(found)
 
     @retried
     def tracked_object(self, number: int) -> ObjectRecord:
@@ -200,10 +202,8 @@ class AlarmsPart(Part):
         active: bool | None = None,
         cameras: Collection[str] | None = None,
     ) -> tuple[ObjectRecord, ...]:
-        """Newest first. `cameras` (not None): only objects of these."""
-        query = sa.select(t.objects).order_by(_o.id.desc()).limit(page(limit))
-        if before is not None:
-            query = query.where(_o.id < before)
+        """Newest first, without those that cannot be read. `cameras` (not None): only objects of these."""
+        query = sa.select(t.objects).order_by(_o.id.desc())
         if camera is not None:
             query = query.where(_o.camera == camera)
         if class_name is not None:
@@ -213,7 +213,9 @@ class AlarmsPart(Part):
         if cameras is not None:
             query = query.where(_o.camera.in_(sorted(cameras)))
         with self.database.read() as c:
-            return tuple(_object(row) for row in c.execute(query).mappings())
+            fetch = _fetch(c, query, _o.id)
+            found = self.database.unreadable.page("object", page(limit), before, fetch, _read_object, _number)
+        return tuple(found)
 
     @retried
     def end_open_objects(self, at_utc_s: float) -> int:
@@ -336,11 +338,33 @@ def _put(c: Connection, table: sa.Table, rows: Sequence[tuple[dict[str, Any], di
         c.execute(sa.update(table).where(table.c.id == sa.bindparam("number")).values(to), renamed)
 
 
+def _fetch(
+    c: Connection, query: sa.Select[Any], number: sa.Column[Any]
+) -> Callable[[int, int | None], Sequence[sa.RowMapping]]:
+    def fetch(wanted: int, before: int | None) -> Sequence[sa.RowMapping]:
+        some = query if before is None else query.where(number < before)
+        return c.execute(some.limit(wanted)).mappings().all()
+
+    return fetch
+
+
+def _number(row: Any) -> int:
+    return int(row["id"])
+
+
 def _alarm(row: Any) -> Alarm:
+    return made("alarm", row["id"], lambda: _read_alarm(row))
+
+
+def _object(row: Any) -> ObjectRecord:
+    return made("object", row["id"], lambda: _read_object(row))
+
+
+def _read_alarm(row: Any) -> Alarm:
     given = dict(row)
     return Alarm(picture=given.pop("picture_bytes") > 0, **given)
 
 
-def _object(row: Any) -> ObjectRecord:
+def _read_object(row: Any) -> ObjectRecord:
     given = dict(row)
     return ObjectRecord(box=tuple(given.pop("box")), picture=given.pop("picture_bytes") > 0, **given)

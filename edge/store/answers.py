@@ -86,14 +86,21 @@ class AnswersPart(Part):
     def answers(
         self, camera: str | None = None, window: int | None = None, after: int = 0, limit: int = MAX_PAGE
     ) -> tuple[AnswerRecord, ...]:
-        """Answers in the order in which they came, those after the id `after`. Raises InvalidValue, Unavailable."""
-        query = sa.select(t.answers).where(_c.id > after).order_by(_c.id).limit(page(limit))
+        """Answers in the order in which they came, those after the id `after`, without those that cannot be read.
+        Raises InvalidValue, Unavailable."""
+        query = sa.select(t.answers).order_by(_c.id)
         if camera is not None:
             query = query.where(_c.camera == camera)
         if window is not None:
             query = query.where(_c.window == window)
         with self.database.read() as c:
-            return tuple(_record(row) for row in c.execute(query))
+
+            def fetch(wanted: int, last: int | None) -> Sequence[sa.Row[Any]]:
+                return c.execute(query.where(_c.id > last).limit(wanted)).all()
+
+            return tuple(
+                self.database.unreadable.page("answer", page(limit), after, fetch, _record, lambda row: int(row.id))
+            )
 
     @retried
     def last_answers(self) -> dict[str, int]:

@@ -6,6 +6,7 @@ refused half-way. WAL with synchronous=FULL makes every commit durable; docs/dec
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import functools
 import logging
@@ -27,6 +28,7 @@ from sqlalchemy import exc
 from sqlalchemy.engine import URL, Connection, Engine, make_url
 
 from edge.core.errors import Conflict, DiskFull, InvalidValue, MagpieError, NotFound, StoreError, Unavailable
+from edge.store.unreadable import UnreadableRecords, document_of
 
 log = logging.getLogger(__name__)
 
@@ -104,6 +106,8 @@ class Database:
         self.url = parse_url(url)
         self.name = shown(self.url)
         self.sqlite = self.url.get_backend_name() == "sqlite"
+        #: What was met in it and could not be read.
+        self.unreadable = UnreadableRecords()
         if self.sqlite:
             self.engine = _sqlite_engine(self.url, busy_timeout_ms)
         else:
@@ -146,7 +150,10 @@ class Database:
 def _sqlite_engine(url: URL, busy_timeout_ms: int) -> Engine:
     # isolation_level None: the driver begins nothing by itself, the listener below does.
     engine = sa.create_engine(
-        url, connect_args={"isolation_level": None, "timeout": busy_timeout_ms / 1000}, pool_size=8
+        url,
+        connect_args={"isolation_level": None, "timeout": busy_timeout_ms / 1000},
+        pool_size=8,
+        json_deserializer=document_of,
     )
 
     @sa.event.listens_for(engine, "connect")
@@ -301,12 +308,7 @@ def upgrade(database: Database) -> tuple[str | None, str]:
     Raises StoreError for a database that a newer Magpie wrote, Unavailable where it cannot be reached.
     """
     if database.sqlite:
-        folder = Path(str(database.url.database)).parent
-        try:
-            # Pictures, password hashes: no other account of this machine looks in here.
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError as error:
-            raise from_os_error(error, str(folder)) from error
+        _own_file(Path(str(database.url.database)))
     config = migrations()
     known = {script.revision for script in scripts()}
     _save_before_upgrade(database, known)
@@ -324,6 +326,30 @@ def upgrade(database: Database) -> tuple[str | None, str]:
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
         return before, head()
+
+
+def _own_file(path: Path) -> None:
+    """Make a SQLite file if it is not there, and close it to other accounts of this machine, wherever it lies and
+    however it was made: it has password hashes. What SQLite keeps beside it takes its mode.
+
+    Raises StoreError, DiskFull.
+    """
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        # By name: to open and close a file that SQLite has open would end its locks.
+        for name in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
+            with contextlib.suppress(FileNotFoundError):
+                if name.stat().st_mode & 0o077:
+                    name.chmod(0o600)
+    except PermissionError as error:
+        raise StoreError(
+            f"{path} can be read by other accounts, and cannot be closed from here: {error.strerror}",
+            f"give it to account {os.geteuid()}, or close it (chmod 600)",
+        ) from error
+    except OSError as error:
+        raise from_os_error(error, str(path)) from error
 
 
 def snapshot(database: Database, target: Path) -> None:

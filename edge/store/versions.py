@@ -8,7 +8,7 @@ retired, rolled_back, rejected -> promoted   (a rollback, or an operator's choic
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -20,6 +20,7 @@ from edge.store import tables as t
 from edge.store.blobs import BlobStore
 from edge.store.database import retried
 from edge.store.parts import Part, document, page, text, words
+from edge.store.unreadable import made
 from edge.store.values import DecisionRecord
 
 _v = t.versions.c
@@ -117,18 +118,19 @@ class VersionsPart(Part):
 
     @retried
     def version(self, version: str) -> ModelVersion:
-        """One version. Raises NotFound."""
+        """One version. Raises NotFound, UnreadableRecord."""
         with self.database.read() as c:
             return _find(c, version)
 
     @retried
     def versions(self, camera: str | None = None, limit: int = 200) -> tuple[ModelVersion, ...]:
-        """Versions, the newest first."""
+        """Versions, the newest first, without those that cannot be read."""
         query = sa.select(t.versions).order_by(_v.created_utc_s.desc(), _v.id.desc()).limit(page(limit))
         if camera is not None:
             query = query.where(_v.camera == camera)
         with self.database.read() as c:
-            return tuple(_version(row) for row in c.execute(query).mappings())
+            rows = c.execute(query).mappings().all()
+        return tuple(self.database.unreadable.readable("model version", rows, _read_version, _id))
 
     @retried
     def kept_versions(self) -> tuple[ModelVersion, ...]:
@@ -152,10 +154,18 @@ class VersionsPart(Part):
 
     @retried
     def lineage(self, version: str) -> tuple[ModelVersion, ...]:
-        """The version, its parent, and so on to the first one. Raises NotFound."""
+        """The version, its parent, and so on to the first one. Raises NotFound, UnreadableRecord."""
         with self.database.read() as c:
             _find(c, version)
             return _lineage(c, version)
+
+    @retried
+    def readable_lineage(self, version: str) -> tuple[ModelVersion, ...]:
+        """`lineage` without ancestors that cannot be read. Raises NotFound, UnreadableRecord (the version itself)."""
+        with self.database.read() as c:
+            _find(c, version)
+            rows = _lineage_rows(c, version)
+        return tuple(self.database.unreadable.readable("model version", rows, _read_version, _id))
 
     @retried
     def decisions(
@@ -216,7 +226,15 @@ def checked_version(version: ModelVersion) -> dict[str, Any]:
 
 
 def _version(row: Mapping[str, Any] | sa.RowMapping) -> ModelVersion:
+    return made("model version", row["id"], lambda: _read_version(row))
+
+
+def _read_version(row: Mapping[str, Any] | sa.RowMapping) -> ModelVersion:
     return ModelVersion.from_json(dict(row))
+
+
+def _id(row: Mapping[str, Any] | sa.RowMapping) -> str:
+    return str(row["id"])
 
 
 def _find(c: Connection, version: str, what: str = "model version", *, lock: bool = False) -> ModelVersion:
@@ -234,12 +252,16 @@ def _promoted(c: Connection, camera: str, *, lock: bool = False) -> ModelVersion
 
 
 def _lineage(c: Connection, version: str) -> tuple[ModelVersion, ...]:
+    return tuple(_version(row) for row in _lineage_rows(c, version))
+
+
+def _lineage_rows(c: Connection, version: str) -> Sequence[sa.RowMapping]:
     chain = (
         sa.select(_v.id, _v.parent, sa.literal(0).label("depth")).where(_v.id == version).cte("chain", recursive=True)
     )
     chain = chain.union_all(sa.select(_v.id, _v.parent, chain.c.depth + 1).join(chain, _v.id == chain.c.parent))
     query = sa.select(t.versions).join(chain, _v.id == chain.c.id).order_by(chain.c.depth)
-    return tuple(_version(row) for row in c.execute(query).mappings())
+    return c.execute(query).mappings().all()
 
 
 def _rollback_target(c: Connection, camera: str) -> str | None:

@@ -314,3 +314,42 @@ def test_old_causes_workers_and_complaints_are_read_once(empty_url: str, tmp_pat
         assert [(e.kind, e.data) for e in store.events(newest_first=False)] == [
             ("complaint", {"code": "disk_full", "message": "little room"}), ("plan", {"policy": "relay"}),
         ]  # fmt: skip
+
+
+@pytest.mark.parametrize("made_before", [False, True])
+def test_a_database_file_is_closed_to_other_accounts_wherever_it_lies(tmp_path: Path, made_before: bool) -> None:
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    folder.chmod(0o755)
+    path = folder / "m.db"
+    before = os.umask(0o022)
+    try:
+        if made_before:
+            path.touch()
+            Path(f"{path}-wal").touch()
+            assert stat.S_IMODE(path.stat().st_mode) == 0o644
+        database = db.Database(f"sqlite:///{path}")
+        db.upgrade(database)
+        found = {p.name: stat.S_IMODE(p.stat().st_mode) for p in folder.iterdir()}
+        database.close()
+    finally:
+        os.umask(before)
+    assert found
+    assert set(found.values()) == {0o600}
+
+
+def test_a_database_file_that_cannot_be_closed_is_refused_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "m.db"
+    path.touch()
+    path.chmod(0o644)
+
+    def refuses(self: Path, mode: int) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(Path, "chmod", refuses)
+    database = db.Database(f"sqlite:///{path}")
+    with pytest.raises(StoreError, match="can be read by other accounts") as refused:
+        db.upgrade(database)
+    assert "chmod 600" in str(refused.value)
