@@ -1,171 +1,234 @@
-"""Replays serving plans for pipelines, event by event: how late are requests from end to end?
+"""Replays serving plans for pipelines in virtual time, by the front's own dispatcher: how late are requests from end to
+end?
 
-Requests of a pipeline come evenly. A stage's rows wait in its model's queue as soon as the stages before it have
-answered, all of a batch at once. Two ways of feeding:
+A stage's rows are asked of the front as soon as the stages before it have answered, all of a batch at once, with the
+part of the time left that a stage may take at most (`Application.most_of_rest`). Executors are simulated: each batch
+takes what the table says for its size, beside the planned neighbours. Two ways of feeding:
 
-- "in turn": requests are dealt evenly to groups of alike gpu-lets; each group begins a duty cycle every D / n and takes
-  what waits, up to its batches. The law of scheduler.joint.law, but for the hand-over.
-- "pull": a gpu-let that is free takes what waits in the models' queues at once, as today's front does.
-
-Each batch takes what the table says for its size, beside the planned neighbours. Written apart from the planner.
+- "in turn": alike gpu-lets are a group, as `scheduler.gpulets.routes` tells the front.
+- "pull": no groups, so each gpu-let takes what waits as soon as it is free.
 """
 
 from __future__ import annotations
 
-import heapq
+import asyncio
 import math
-from collections import deque
-from collections.abc import Iterator
+import random
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+
+from benchmarks.virtual_time import run_virtual
+from edge.core.applications import LENT
+from edge.core.errors import MagpieError
+from edge.core.layout import Layout, Route, ServedVersion
+from edge.core.oip import InferRequest, Tensor, TensorSpec
 from edge.core.serving import DeviceTable, Gpulet, ServingPlan
-from scheduler.gpulets.verdict import pressure, slowdown
+from edge.serving.front import Front
+from edge.serving.front_link import BatchDone, BatchInput
+from edge.serving.link_messages import Times
+from scheduler.gpulets.batching import DeadlineBatching
+from scheduler.gpulets.routes import in_turn
+from scheduler.gpulets.verdict import times
 from scheduler.joint.demand import JointProblem, PipelineLoad
+from scheduler.joint.law import joint_verdict
+from scheduler.joint.shapes import model_budgets
 
 REQUESTS = 1500
 _EPS = 1e-9
+_X, _Y = TensorSpec("x", "FP32", (-1, 1)), TensorSpec("y", "FP32", (-1, 1))
 
 
-@dataclass
-class _Group:
-    """Gpu-lets that take from the same queues. `turn_ms`: time between two beginnings (0: whenever one is free)."""
+@dataclass(frozen=True)
+class Begun:
+    """A batch of `rows` that an executor was handed at `handed_s` and began at `at_s`."""
 
-    gpulets: list[Gpulet]
-    turn_ms: float
-    queues: dict[str, deque[tuple[int, str]]] = field(default_factory=dict)
-    dealt: dict[str, float] = field(default_factory=dict)
-    free: list[int] = field(default_factory=list)
+    executor: str
+    handed_s: float
+    at_s: float
+    model: str
+    rows: int
 
 
-def replayed(problem: JointProblem, table: DeviceTable, plan: ServingPlan, feeding: str) -> dict[str, float]:
-    """Of all pipelines' requests: `late` the part that took longer than the objective, `worst` the longest time, in
-    parts of the objective."""
+@dataclass(eq=False)
+class SimulatedExecutor:
+    """Stands for an executor's link: computes one batch after the other, each in `took_ms[model][rows - 1]`."""
+
+    executor: str
+    models: frozenset[str]
+    took_ms: Mapping[str, Sequence[float]]
+    handler: Any = None
+    arena: Any = field(default_factory=lambda: SimpleNamespace(size=1 << 30))
+    begun: list[Begun] = field(default_factory=list)
+    free_s: float = 0.0
+    dead: bool = False
+    _number: int = 0
+
+    def send(self, model: str, version: str, inputs: Sequence[BatchInput], output_bytes: int) -> int:
+        """As FrontLink.send."""
+        loop = asyncio.get_running_loop()
+        rows = sum(len(part) for part in inputs[0].parts)
+        at_s = max(loop.time(), self.free_s)
+        self.free_s = at_s + self.took_ms[model][rows - 1] / 1000
+        self.begun.append(Begun(self.executor, loop.time(), at_s, model, rows))
+        self._number += 1
+        outputs = (Tensor("y", "FP32", np.concatenate(inputs[0].parts)),)
+        loop.call_at(self.free_s, self._done, self._number, outputs)
+        return self._number
+
+    def release(self, number: int) -> None:
+        """As FrontLink.release."""
+
+    def die(self) -> None:
+        """Its process ends: nothing that it has is answered."""
+        self.dead = True
+        self.handler.link_lost(self, (), "killed")
+
+    def _done(self, number: int, outputs: tuple[Tensor, ...]) -> None:
+        if not self.dead:
+            self.handler.batch_done(self, BatchDone(number, outputs, Times()))
+
+
+class SimulatedBox:
+    """A front and simulated executors that hold a plan's gpu-lets; inside of an event loop. `slo_ms`: of each model;
+    `planned_ms`: what each is planned to answer within, so alike gpu-lets begin in turn where that needs it."""
+
+    def __init__(
+        self,
+        table: DeviceTable,
+        gpulets: Sequence[Gpulet],
+        slo_ms: Mapping[str, float],
+        planned_ms: Mapping[str, float],
+    ) -> None:
+        clock = asyncio.get_running_loop().time
+        self.front = Front(DeadlineBatching(), lambda _: None, lambda _: None, clock=clock, wall=clock)
+        versions = {m: ServedVersion(m, "1", "", "identity", (_X,), (_Y,), ms, depth=10**6) for m, ms in slo_ms.items()}
+        self.executors = []
+        routes = []
+        for n, timing in enumerate(times(table, gpulets)):
+            gpulet, name = timing.gpulet, f"executor-{n}"
+            parts = list(zip(gpulet.models, timing.factors, timing.execution_ms, strict=True))
+            routes.append(
+                Route(name, gpulet, {p.model: "1" for p in gpulet.models}, {p.model: ms for p, _, ms in parts})
+            )
+            took = {
+                p.model: [table.solo_ms(p.model, gpulet.percent, b) * factor for b in range(1, p.batch + 1)]
+                for p, factor, _ in parts
+            }
+            self.executors.append(SimulatedExecutor(name, frozenset(versions[m].key for m in took), took))
+        for executor in self.executors:
+            self.front.joined(executor)  # type: ignore[arg-type]
+        self.front.apply(Layout(1, tuple(in_turn(routes, planned_ms)), tuple(versions.values())))
+
+    async def ask(self, model: str, within_s: float = 0.0, rows: int = 1) -> None:
+        """One request; 0: within the model's own objective. Raises DeadlineMissed, Unavailable."""
+        array = np.zeros((rows, 1), np.float32)
+        timeout_us = max(1, round(within_s * 1e6)) if within_s else 0
+        await self.front.infer(InferRequest(model, (Tensor("x", "FP32", array),), timeout_us=timeout_us))
+
+    async def taught(self) -> float:
+        """Let the front see how long batches of each size take everywhere, one after the other, and forget what began
+        so; the time when it is done. What it has not seen it guesses."""
+        most = {model: len(took_ms) for e in self.executors for model, took_ms in e.took_ms.items()}
+        for model, batch in most.items():
+            for rows in range(1, batch + 1):
+                for _ in self.executors:  # whoever began longest ago is asked first
+                    await self.ask(model, rows=rows)
+        for executor in self.executors:
+            executor.begun.clear()
+        return asyncio.get_running_loop().time()
+
+    @property
+    def begun(self) -> list[Begun]:
+        """All batches in the order of their beginnings."""
+        return sorted((b for e in self.executors for b in e.begun), key=lambda b: b.at_s)
+
+
+def replayed(
+    problem: JointProblem, table: DeviceTable, plan: ServingPlan, feeding: str, seed: int | None = None
+) -> dict[str, float]:
+    """Of all pipelines' requests: `late` the part that took longer than the objective (dropped ones, too), `worst` the
+    longest time of those that were answered, in parts of the objective. Requests come evenly, or with `seed` by chance
+    (Poisson)."""
     late, worst, count = 0, 0.0, 0
-    for pipeline, took in _Replay(problem, table, plan, feeding).run():
+    for pipeline, took_ms in run_virtual(_Replay(problem, table, plan, feeding == "in turn").run(seed)):
         count += 1
-        late += took > pipeline.slo_ms * (1 + 1e-6)
-        worst = max(worst, took / pipeline.slo_ms)
+        late += took_ms > pipeline.slo_ms * (1 + 1e-6)
+        worst = max(worst, took_ms / pipeline.slo_ms if took_ms < math.inf else 0.0)
     return {"late": round(late / count, 5), "worst": round(worst, 4)}
 
 
 class _Replay:
-    def __init__(self, problem: JointProblem, table: DeviceTable, plan: ServingPlan, feeding: str) -> None:
-        self._table, self._turns = table, feeding == "in turn"
-        self._pipelines = problem.busy
-        self._events: list[tuple[float, int, tuple[Any, ...]]] = []
-        self._number = 0
-        self._groups = self._grouped(plan)
-        self._factors = self._slowed(plan)
-        self._requests: dict[int, tuple[PipelineLoad, float, dict[str, int], set[str]]] = {}
-        self._finished: list[tuple[PipelineLoad, float]] = []
+    def __init__(self, problem: JointProblem, table: DeviceTable, plan: ServingPlan, groups: bool) -> None:
+        self._problem, self._table, self._plan = problem, table, plan
+        budgets = model_budgets(problem, joint_verdict(problem, table, plan).worst_ms)
+        self._planned_ms = {m: ms - problem.burst_ms[m] for m, ms in budgets.items()} if groups else {}
+        self._parts = {p.name: _parts_of_rest(p, budgets) for p in problem.busy}
 
-    def run(self) -> Iterator[tuple[PipelineLoad, float]]:
-        """Each request's pipeline and the time that it took in ms."""
-        for pipeline in self._pipelines:
-            for n in range(REQUESTS):
-                self._at(n * 1000 / pipeline.rate, ("asked", pipeline, n))
-        for group in self._groups if self._turns else ():
-            self._at(0.0, ("turn", group, 0))
-        expected = REQUESTS * len(self._pipelines)
-        while len(self._finished) < expected:
-            now, _, event = heapq.heappop(self._events)
-            if event[0] == "asked":
-                self._asked(now, event[1], event[2])
-            elif event[0] == "turn":
-                group, turn = event[1], event[2]
-                self._begun(now, group, turn % len(group.gpulets))
-                self._at(now + group.turn_ms, ("turn", group, turn + 1))
-            else:
-                self._answered(now, *event[1:])
-        yield from self._finished
-
-    def _asked(self, now: float, pipeline: PipelineLoad, n: int) -> None:
-        rows = {s.name: int((n + 1) * s.per_request + _EPS) - int(n * s.per_request + _EPS) for s in pipeline.stages}
-        number = len(self._requests)
-        self._requests[number] = pipeline, now, rows, set()
-        self._ready(now, number)
-
-    def _ready(self, now: float, number: int) -> None:
-        """Queue the stages of a request whose turn it is."""
-        pipeline, began, rows, queued = self._requests[number]
-        again = True
-        while again:
-            again = False
+    async def run(self, seed: int | None) -> list[tuple[PipelineLoad, float]]:
+        """Each request's pipeline and the time that it took in ms; infinity: it was dropped."""
+        slo_ms: dict[str, float] = {}
+        for pipeline in self._problem.busy:
             for stage in pipeline.stages:
-                if stage.name in queued or any(b not in queued or rows[b] > 0 for b in stage.after):
-                    continue
-                queued.add(stage.name)
-                again = again or rows[stage.name] == 0
-                for _ in range(rows[stage.name]):
-                    self._queue(now, stage.model, number, stage.name)
-        if len(queued) == len(pipeline.stages) and not any(rows.values()):
-            self._finished.append((pipeline, now - began))
-            self._requests[number] = pipeline, math.nan, rows, queued
+                slo_ms[stage.model] = max(slo_ms.get(stage.model, 0.0), pipeline.slo_ms)
+        self._box = SimulatedBox(self._table, self._plan.gpulets, slo_ms, self._planned_ms)
+        clients = [self._client(p, seed) for p in self._problem.busy]
+        found = list(await asyncio.gather(*clients))
+        self._box.front.close()
+        return [one for some in found for one in some]
 
-    def _queue(self, now: float, model: str, number: int, stage: str) -> None:
-        able = [g for g in self._groups if model in g.queues]
-        # Dealt evenly: the group that is furthest behind its part of the rate.
-        chosen = min(able, key=lambda g: g.dealt[model])
-        part = next(p.batch for p in chosen.gpulets[0].models if p.model == model)
-        chosen.dealt[model] += chosen.gpulets[0].duty_cycle_ms / (part * len(chosen.gpulets))
-        chosen.queues[model].append((number, stage))
-        for group in () if self._turns else able:
-            if group.free:
-                # What comes at the same instant is taken together.
-                self._at(now + 1e-6, ("answered", group, group.free.pop(), ()))
-                break
+    async def _client(self, pipeline: PipelineLoad, seed: int | None) -> list[tuple[PipelineLoad, float]]:
+        loop = asyncio.get_running_loop()
+        asked = []
+        for n, at_s in enumerate(_arrivals(pipeline, seed)):
+            await asyncio.sleep(max(0.0, at_s - loop.time()))
+            asked.append(loop.create_task(self._request(pipeline, n)))
+        return [(pipeline, took_ms) for took_ms in await asyncio.gather(*asked)]
 
-    def _begun(self, now: float, group: _Group, gpulet: int) -> bool:
-        """A gpu-let takes what waits; False where nothing does."""
-        took, answered = 0.0, []
-        for part in group.gpulets[gpulet].models:
-            queue = group.queues[part.model]
-            taken = [queue.popleft() for _ in range(min(part.batch, len(queue)))]
-            if taken:
-                solo = self._table.solo_ms(part.model, group.gpulets[gpulet].percent, len(taken))
-                took += solo * self._factors[id(group.gpulets[gpulet]), part.model]
-                answered += taken
-        if answered:
-            self._at(now + took, ("answered", group, gpulet, tuple(answered)))
-        return bool(answered)
+    async def _request(self, pipeline: PipelineLoad, n: int) -> float:
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        deadline_s = began_s + pipeline.slo_ms / 1000
+        done: dict[str, asyncio.Task[None]] = {}
+        parts = self._parts[pipeline.name]
+        stages = {s.name: s for s in pipeline.stages}
 
-    def _answered(self, now: float, group: _Group, gpulet: int, answered: tuple[tuple[int, str], ...]) -> None:
-        for number, stage in answered:
-            self._requests[number][2][stage] -= 1
-        for number in dict.fromkeys(number for number, _ in answered):
-            self._ready(now, number)
-        if not self._turns and not self._begun(now, group, gpulet):
-            group.free.append(gpulet)
+        async def run(name: str) -> None:
+            stage = stages[name]
+            for before in stage.after:
+                await done[before]
+            rows = int((n + 1) * stage.per_request + _EPS) - int(n * stage.per_request + _EPS)
+            within_s = (deadline_s - loop.time()) * (parts[name] + LENT * (1.0 - parts[name]))
+            # Of what leaves nothing to the next stages' rounding nothing is made late.
+            asked = [self._box.ask(stage.model, within_s + _EPS) for _ in range(rows)]
+            await asyncio.gather(*asked)
 
-    def _grouped(self, plan: ServingPlan) -> list[_Group]:
-        """In turn: alike gpu-lets together. Pull: each alone, with one queue per model for all."""
-        groups: dict[object, _Group] = {}
-        common: dict[str, deque[tuple[int, str]]] = {}
-        for n, given in enumerate(plan.gpulets):
-            gpulet = Gpulet(given.device, given.share, given.duty_cycle_ms, given.models)  # told apart by identity
-            parts = tuple(sorted((p.model, p.batch) for p in gpulet.models))
-            key = (parts, round(gpulet.duty_cycle_ms, 6)) if self._turns else n
-            group = groups.setdefault(key, _Group([], 0.0))
-            group.gpulets.append(gpulet)
-            for part in gpulet.models:
-                queue = deque[tuple[int, str]]() if self._turns else common.setdefault(part.model, deque())
-                group.queues.setdefault(part.model, queue)
-                group.dealt[part.model] = 0.0
-        for group in groups.values():
-            group.turn_ms = group.gpulets[0].duty_cycle_ms / len(group.gpulets)
-            group.free = list(range(len(group.gpulets)))
-        return list(groups.values())
+        try:
+            async with asyncio.TaskGroup() as group:
+                for name in pipeline.order:
+                    done[name] = group.create_task(run(name))
+        except BaseExceptionGroup as errors:
+            if errors.split(MagpieError)[1] is not None:
+                raise
+            return math.inf
+        return (loop.time() - began_s) * 1000
 
-    def _slowed(self, plan: ServingPlan) -> dict[tuple[int, str], float]:
-        every = [g for group in self._groups for g in group.gpulets]
-        found = {}
-        for g in every:
-            others = [pressure(self._table, o) for o in every if o is not g and o.device == g.device]
-            for part in g.models:
-                found[id(g), part.model] = slowdown(self._table, g.share, part.model, part.batch, others)
-        return found
 
-    def _at(self, when: float, event: tuple[Any, ...]) -> None:
-        self._number += 1
-        heapq.heappush(self._events, (when, self._number, event))
+def _arrivals(pipeline: PipelineLoad, seed: int | None) -> Iterator[float]:
+    """Seconds."""
+    chance, at_s = random.Random(f"{pipeline.name} {seed}"), 0.0
+    for n in range(REQUESTS):
+        yield n / pipeline.rate if seed is None else at_s
+        at_s += chance.expovariate(pipeline.rate)
+
+
+def _parts_of_rest(pipeline: PipelineLoad, budgets: Mapping[str, float]) -> dict[str, float]:
+    """Stage -> the part of the time left that it gets: its budget over the longest sum of budgets from it to an end."""
+    rest: dict[str, float] = {}
+    for stage in reversed([next(s for s in pipeline.stages if s.name == name) for name in pipeline.order]):
+        behind = (rest[s.name] for s in pipeline.stages if stage.name in s.after)
+        rest[stage.name] = budgets[stage.model] + max(behind, default=0.0)
+    return {s.name: budgets[s.model] / rest[s.name] for s in pipeline.stages}

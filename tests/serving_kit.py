@@ -142,7 +142,12 @@ class Served:
 
 @asynccontextmanager
 async def served(
-    data: Path, models: Path, partitioner: CpuPartitioner, tables: tuple[Path, ...] = (), **more: Any
+    data: Path,
+    models: Path,
+    partitioner: CpuPartitioner,
+    tables: tuple[Path, ...] = (),
+    memory_limit_bytes: int | None = None,
+    **more: Any,
 ) -> AsyncIterator[Served]:
     """Everything but cameras is real."""
     events: list[tuple[str, dict[str, Any]]] = []
@@ -152,6 +157,7 @@ async def served(
         SystemClock(),
         lambda kind, about: events.append((kind, about)),
         Patience(20.0, 60.0, 0.05, (0.0, 0.02, 0.04)),
+        memory_limit_bytes=memory_limit_bytes,
     )
     supervisor.open()
     settings = ServingSettings.model_validate(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from edge.core.workers import FRONT
 from edge.runtime.application_status import applications_status
 from edge.runtime.process import WorkerMain
 from edge.runtime.serving_cameras import CamerasNow, CameraWatch
+from edge.runtime.serving_check import check_version
 from edge.runtime.serving_commands import RepositoryCommands
 from edge.runtime.serving_demand import Offer
 from edge.runtime.serving_drift import DriftWatch
@@ -44,6 +44,7 @@ from edge.settings import ServingPlanning, ServingSettings, WebSettings
 from scheduler.gpulets import reorganiser_events as r
 from scheduler.gpulets.fitting import Capacity
 from scheduler.gpulets.follow import plan_function, reorganiser_settings
+from scheduler.gpulets.pipelines import PipelineDemand
 from scheduler.gpulets.reorganiser import Reorganiser
 from scheduler.gpulets.reorganiser_settings import ShareKindLimits
 from scheduler.joint.fitting import fit_pipelines
@@ -93,11 +94,11 @@ class ServingRuntime:
             partial(ServingProfiler, supervisor, caps, clock), note, complain, spawn,
         )  # fmt: skip
         self.drift = DriftWatch(
-            self.models, self.tables, measuring, lambda: self.planner.view, lambda: self.front.layout, note
+            self.models, self.tables, measuring, lambda: self.planner.view, lambda: self.front.layout, note, tell
         )
         self.loader = ModelLoader(
             self._repository, self.models, self.tables, measuring, self.planner, lambda: self.front.layout, clock,
-            complain, settings.measure,
+            complain, settings.measure, partial(check_version, limit_bytes=supervisor.memory_limit_bytes),
         )  # fmt: skip
         self.commands = RepositoryCommands(
             self._repository, self.models, self.loader, lambda: self.planner.view, lambda: self.front.layout,
@@ -219,12 +220,13 @@ class ServingRuntime:
         states = [state_of(o, offers, self.planner.view) for o in offers.values()]
         return not states or any(s in ("serving", "capped") for s in states)
 
-    def box(self) -> tuple[tuple[ServedModel, ...], DeviceTable | None]:
-        """For the admission answer: the models at the rates that are planned for now, and their table."""
+    def box(self) -> tuple[tuple[ServedModel, ...], DeviceTable | None, tuple[PipelineDemand, ...]]:
+        """For the admission answer: the models, with objectives of their own, and applications at the rates that are
+        planned for now, and their table."""
         wanted, _ = self.models.demands()
-        held = self.planner.view.held
-        models = tuple(replace(d.served, rate=held.get(d.version.model, d.rate)) for d in wanted)
-        return tuple(m for m in models if self.tables.knows(m.name)), self.tables.table
+        view = self.planner.view
+        models = tuple(d.own(view.held.get(d.version.model, d.rate)) for d in wanted)
+        return tuple(m for m in models if self.tables.knows(m.name)), self.tables.table, view.pipelines
 
     @property
     def front_share_per_rate(self) -> float:

@@ -5,14 +5,14 @@ What goes wrong there (a file that is none, an operator that is missing, a crash
 
 from __future__ import annotations
 
-import queue
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
 
-from edge.core.errors import InvalidValue, Unavailable, WeightsError, WorkerFailed
+from edge.core.errors import InvalidValue, WeightsError, WorkerFailed
 from edge.core.layout import ServedVersion
 from edge.core.shares import LaunchSpec
-from edge.runtime.process import Channel, WorkerError, WorkerProcess, describe_exit
+from edge.runtime.one_off import first_message
+from edge.runtime.process import Channel, WorkerError
 
 _PATIENCE_S = 180.0
 _NICE = 10
@@ -31,31 +31,18 @@ def try_version(channel: Channel, version: ServedVersion) -> None:
     channel.send(Tried())
 
 
-def check_version(version: ServedVersion) -> None:
-    """Blocks until the version was loaded and run. Raises WeightsError (its files), WorkerFailed (it crashed, no
-    memory), Unavailable (it takes too long), each with the reason."""
-    said: queue.Queue[Any] = queue.Queue()
+def check_version(version: ServedVersion, limit_bytes: int | None = None) -> None:
+    """Blocks until the version was loaded and run in at most `limit_bytes` of memory (None: as for workers without a
+    setting). Raises WeightsError (its files), MemoryLimitExceeded, WorkerFailed (it crashed), Unavailable (it takes too
+    long), each with the reason."""
+    file = f"{version.key} ({Path(version.folder) / version.file})" if version.file else version.key
     launch = LaunchSpec(nice=_NICE)
-    process = WorkerProcess(
-        f"try-{version.model}",
-        try_version,
-        version,
-        launch,
-        said.put,
-        lambda code: said.put(WorkerFailed(f"{version.key}: its process {describe_exit(code)}")),
-        killable=True,
+    message = first_message(
+        f"try-{version.model}", try_version, version, file, limit_bytes, _PATIENCE_S, launch, killable=True
     )
-    try:
-        message = said.get(timeout=_PATIENCE_S)
-    except queue.Empty:
-        raise Unavailable(f"{version.key} could not be loaded and run once within {_PATIENCE_S:.0f} s") from None
-    finally:
-        process.kill()
     if isinstance(message, WorkerError):
         if message.code == InvalidValue.code:
             raise WeightsError(f"{version.key}: {message.message}")
         kind = WeightsError if message.code == WeightsError.code else WorkerFailed
         words = message.message if version.model in message.message else f"{version.key}: {message.message}"
         raise kind(words)
-    if isinstance(message, WorkerFailed):
-        raise message

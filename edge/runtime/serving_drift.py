@@ -10,12 +10,16 @@ from edge.runtime.serving_measuring import Measuring
 from edge.runtime.serving_models import OfferedModels
 from edge.runtime.serving_status import View
 from edge.runtime.serving_tables import DeviceTables
+from scheduler.gpulets import stage_drift
 from scheduler.gpulets.drift import DriftRule, DriftState, Reprofile, ScaleTable, observations, step
+from scheduler.gpulets.reorganiser_events import StagesDrifted
+from scheduler.gpulets.stage_drift import StageDriftState, StageRule
 
 
 class DriftWatch:
-    """Has `tables` scaled and models measured again where the table does not hold any more. `view()` and `layout()` are
-    the plan and the routes in force; `note(kind, data)` journals."""
+    """Has `tables` scaled and models measured again where the table does not hold any more, and plans made with what
+    stages of applications take where that leaves their budgets. `view()` and `layout()` are the plan and the routes in
+    force; `note(kind, data)` journals, `tell(event)` is for the reorganiser."""
 
     def __init__(
         self,
@@ -25,10 +29,12 @@ class DriftWatch:
         view: Callable[[], View],
         layout: Callable[[], Layout | None],
         note: JournalNote,
+        tell: Callable[[StagesDrifted], None],
     ) -> None:
         self._models, self._tables, self._measuring = models, tables, measuring
         self._view, self._layout, self._note = view, layout, note
-        self._state = DriftState()
+        self._tell = tell
+        self._state, self._stages = DriftState(), StageDriftState()
 
     def report(self, now: float, report: TrafficReport) -> None:
         """Take in what the front reported at monotonic time `now`."""
@@ -46,3 +52,14 @@ class DriftWatch:
         again = sorted({o.model for o in orders if isinstance(o, Reprofile)})
         if again:
             self._measuring.again(again)
+        self._watch_stages(now, report, {o.model for o in slower}, view)
+
+    def _watch_stages(self, now: float, report: TrafficReport, scaled: set[str], view: View) -> None:
+        """What is slower as a batch is reckoned with as such, and its stages are judged anew."""
+        before = self._stages.factors
+        known, excused = self._stages.without(scaled), {*view.capped, *view.refused}
+        self._stages, reasons = stage_drift.step(StageRule(), known, now, report.stages, excused)
+        for reason in reasons:
+            self._note("serving.drift", data={"message": reason})
+        if self._stages.factors != before:
+            self._tell(StagesDrifted(now, self._stages.factors, reasons))

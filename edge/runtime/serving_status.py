@@ -12,6 +12,7 @@ from edge.core.layout import Layout, ModelTraffic, TrafficReport
 from edge.core.serving import DeviceTable, ServingPlan, ServingProblem
 from edge.runtime.serving_demand import Offer
 from scheduler.gpulets.fitting import Capacity
+from scheduler.gpulets.pipelines import PipelineDemand
 from scheduler.gpulets.rates import planned_rate
 from scheduler.gpulets.reorganiser import Reorganiser
 from scheduler.gpulets.verdict import stretch_beside
@@ -28,7 +29,7 @@ class View:
     `models` and `executors` are for people (rounded numbers, by the names of REST). `held` is the rate that is planned
     for by model, in requests per second, before it was capped; `table` the latencies that the plan reckons with.
     `applications` have the budgets in force, `application_rates` their measured and planned rates in rows per second,
-    `split_reasons` say why the objectives are split so.
+    `pipelines` are they as they are planned for, `split_reasons` say why the objectives are split so.
     """
 
     models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -45,6 +46,7 @@ class View:
     applications: tuple[Application, ...] = ()
     application_rates: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     split_reasons: tuple[str, ...] = ()
+    pipelines: tuple[PipelineDemand, ...] = ()
 
 
 def look(reorganiser: Reorganiser) -> View:
@@ -72,13 +74,14 @@ def look(reorganiser: Reorganiser) -> View:
         }
         for e in sorted(reorganiser.partitions.executors.values(), key=lambda e: e.id)
     )
+    pipelines = reorganiser.pipelines.demands(s.applications, reorganiser.settings.rates)
     return View(
         models, executors, s.problem, s.plan, dict(s.capped), dict(s.refused), s.capacity, s.reserved,
         reorganiser.partitions.in_flight, {m.name: m.held for m in reorganiser.demands.models.values()}, s.table,
         s.applications,
         {d.application.name: (reorganiser.pipelines.estimates[d.application.name].rate, d.rate)
-         for d in reorganiser.pipelines.demands(s.applications, reorganiser.settings.rates)},
-        s.split_reasons,
+         for d in pipelines},
+        s.split_reasons, pipelines,
     )  # fmt: skip
 
 

@@ -1,8 +1,8 @@
 """Applications behind the protocol: a request to one asks its stages' models and joins their answers.
 
 `ApplicationService` stands before the service that serves models; what is no application passes through unchanged.
-A stage gets its budget's part of the time that is left (`Application.part_of_rest`). Descriptions are read in
-edge.serving.pipeline_files.
+A stage gets its budget's part of the time that is left (`Application.part_of_rest`), and is given up only where it also
+used what later stages can spare (`Application.most_of_rest`). Descriptions are read in edge.serving.pipeline_files.
 """
 
 from __future__ import annotations
@@ -370,7 +370,7 @@ class ApplicationService:
                 stage.version,
                 request.id,
                 priority=request.priority,
-                timeout_us=max(1, round(allowed_s * 1e6)),
+                timeout_us=max(1, round(left_s * application.most_of_rest(stage.name) * 1e6)),
             )
             answers = {o.name: o.array for o in (await _named(at, self._inner.infer(asked), from_client)).outputs}
             stage_counts.ended(self._clock() - begun_s, allowed_s)

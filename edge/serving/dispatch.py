@@ -12,7 +12,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from edge.core.batching import Batching
+from edge.core.batching import Batching, Lane
 from edge.core.errors import InvalidValue, MagpieError, Overloaded, Unavailable
 from edge.core.layout import ExecutorConnected, ExecutorDrained, ExecutorGone, Layout
 from edge.core.oip import InferResponse, Tensor
@@ -20,7 +20,7 @@ from edge.serving.arena import ArenaFull
 from edge.serving.batch_times import BatchTimes
 from edge.serving.deadlines import TICK_S, DeadlineWatch
 from edge.serving.front_link import BatchDone, BatchInput, FrontLink
-from edge.serving.lanes import ExecutorSeat, RunningBatch, SeatLane, Served
+from edge.serving.lanes import LATE_S, ExecutorSeat, RunningBatch, SeatLane, Served, TurnGroup
 from edge.serving.link_messages import Failed
 from edge.serving.open_requests import OpenRequests, too_late
 from edge.serving.outputs import checked_outputs
@@ -33,6 +33,8 @@ Event = ExecutorConnected | ExecutorDrained | ExecutorGone
 
 #: The next batch is handed over so long before the running one is expected to end.
 _LEAD_S = 0.001
+#: What is due so soon is due now.
+_EARLY_S = 1e-6
 
 
 class Dispatcher:
@@ -244,8 +246,8 @@ class Dispatcher:
         dirty, self._dirty = self._dirty, []
         for served in dirty:
             served.dirty = False
-            for lane in served.lanes if served.queue else ():
-                self._feed(lane.seat)
+            for seat in served.in_order() if served.queue else ():
+                self._feed(seat)
         if any(served.queue.leaving for served in dirty):
             self._settle()
 
@@ -257,17 +259,17 @@ class Dispatcher:
                 if len(seat.running) > 1:
                     return
                 left_s = seat.free_s - now_s
-                if left_s < -_LEAD_S:
+                if left_s < -LATE_S:
                     return  # overdue: what waits is better off where it can still be given to another
                 if left_s > _LEAD_S:
                     if any(lane.served.queue for lane in seat.lanes):
-                        self._later(seat, left_s - _LEAD_S)
+                        self._later(seat, max(TICK_S, left_s - _LEAD_S))
                     return
             if not self._next(seat, now_s):
                 return
 
     def _later(self, seat: ExecutorSeat, seconds: float) -> None:
-        due_s = self._loop.time() + max(TICK_S, seconds)
+        due_s = self._loop.time() + seconds
         if seat.timer is not None:
             if seat.timer_s <= due_s:
                 return
@@ -276,21 +278,29 @@ class Dispatcher:
 
     def _tick(self, seat: ExecutorSeat) -> None:
         seat.timer = None
-        self._feed(seat)
+        for one in [seat] if seat.group is None else seat.group.in_order():
+            self._feed(one)
 
     def _next(self, seat: ExecutorSeat, now_s: float) -> bool:
         """The next batch of the first model in turn that has one; False if there is none."""
         lanes, link = seat.lanes, seat.link
         assert link is not None
-        again_s = math.inf
+        again_s = held_s = math.inf
+        first = seat.turn
         for k in range(len(lanes)):
-            at = (seat.turn + k) % len(lanes)
+            at = (first + k) % len(lanes)
             lane = lanes[at]
+            fresh = not first or at < first  # its cycle is over, the next one begins here
+            if seat.group is not None and fresh:
+                seat.turn = 0
+                held_s = self._held_s(seat.group, seat, now_s)
+                if held_s > now_s + _EARLY_S:
+                    break
             served = lane.served
             if not served.queue or served.key not in link.models:
                 continue
             mine = lane.in_turn(now_s)
-            others = [o.view(now_s) for o in served.live_lanes() if o is not lane] if len(served.lanes) > 1 else ()
+            others = self._others(lane, now_s) if len(served.lanes) > 1 else ()
             formed = self._batching.form(served.queue.waiting, mine, others, now_s)
             take = formed.take
             if formed.drop:
@@ -300,17 +310,40 @@ class Dispatcher:
                     gone = formed.drop
                     take = tuple((i - sum(d < i for d in gone), rows) for i, rows in take)
             if take:
+                start_s = seat.free_at(now_s)
                 if self._send(seat, lane, take, now_s):
                     seat.turn = (at + 1) % len(lanes)
+                    if fresh:
+                        seat.begins(start_s)
                     return True
                 if seat.blocked:
                     return False
                 continue
             if formed.again_s is not None:
                 again_s = min(again_s, formed.again_s)
-        if again_s < math.inf:
-            self._later(seat, again_s - now_s)
+        # A turn is due to the instant; where the rules ask to be asked again, a tick more does not matter.
+        wait_s = min(held_s, max(again_s, now_s + TICK_S)) - now_s
+        if wait_s < math.inf:
+            self._later(seat, wait_s)
         return False
+
+    def _others(self, lane: SeatLane, now_s: float) -> list[Lane]:
+        """The further lanes of its model, those of other groups as they are when it is their turn."""
+        found = []
+        for other in lane.served.live_lanes():
+            if other is lane:
+                continue
+            view, group = other.view(now_s), other.seat.group
+            if group is not None and group is not lane.seat.group and not other.seat.turn:
+                view = view._replace(free_s=max(view.free_s, self._held_s(group, other.seat, now_s)))
+            found.append(view)
+        return found
+
+    def _held_s(self, group: TurnGroup, seat: ExecutorSeat, now_s: float) -> float:
+        """When `seat` may be handed the first batch of its next cycle: now, or later where its turn is not yet."""
+        start_s = seat.free_at(now_s)
+        begin_s = self._batching.begin_s(group.turn(seat, now_s), group.queues(seat, TICK_S), start_s)
+        return now_s + (begin_s - start_s)
 
     def _send(self, seat: ExecutorSeat, lane: SeatLane, take: Sequence[tuple[int, int]], now_s: float) -> bool:
         """Hand a batch over; False if nothing was sent (the queue may have changed)."""

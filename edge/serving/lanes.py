@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from dataclasses import dataclass, field
 
-from edge.core.batching import Lane
+from edge.core.batching import Lane, Turn, TurnQueue
 from edge.core.layout import Route, ServedVersion
 from edge.serving.batch_times import BatchTimes
 from edge.serving.front_link import FrontLink
 from edge.serving.outputs import OutputSizes
 from edge.serving.queues import ModelQueue, TakenRows
 from edge.serving.statistics import ExecutorCounts, ModelCounts, VersionStatistics
+
+#: A batch that is late by so little is expected in this instant.
+LATE_S = 0.001
 
 
 class Served:
@@ -26,6 +30,15 @@ class Served:
         self.sizes = OutputSizes(version.outputs)
         #: Its queue is to be looked at when what came together has come.
         self.dirty = False
+
+    def in_order(self) -> list[ExecutorSeat]:
+        """Its executors in the order in which they are asked to take what waits: the fastest first, and those of a
+        group in turn."""
+        seats: dict[ExecutorSeat, None] = {}
+        for lane in self.lanes:
+            group = lane.seat.group
+            seats |= dict.fromkeys([lane.seat] if group is None else group.in_order())
+        return list(seats)
 
     def live_lanes(self) -> list[SeatLane]:
         """Lanes whose executor is connected and has the version loaded."""
@@ -48,18 +61,21 @@ class SeatLane:
         self.times.forget(now_s)
         free_s = seat.free_at(now_s)
         if len(seat.lanes) == 1:
-            return Lane(seat.name, self.batch, self.times.upper_s, free_s, self.times.upper_s[-1])
+            return Lane(seat.name, self.batch, self.times.upper_s, free_s, self.times.upper_s[-1], seat.group_name)
         for k in range(len(seat.lanes)):
             other = seat.lanes[(seat.turn + k) % len(seat.lanes)]
             if other is self:
                 break
             if other.served.queue.rows:
                 free_s += other.times.upper_s[min(other.served.queue.rows, other.batch) - 1]
-        return Lane(seat.name, self.batch, self.times.upper_s, free_s, self.cycle_s())
+        return Lane(seat.name, self.batch, self.times.upper_s, free_s, self.cycle_s(), seat.group_name)
 
     def in_turn(self, now_s: float) -> Lane:
         """The lane as it is when it is its model's turn."""
-        return Lane(self.seat.name, self.batch, self.times.upper_s, self.seat.free_at(now_s), self.cycle_s())
+        seat = self.seat
+        return Lane(
+            seat.name, self.batch, self.times.upper_s, seat.free_at(now_s), self.cycle_s(), seat.group_name
+        )  # fmt: skip
 
     def cycle_s(self) -> float:
         """Time of one cycle of the executor: a full batch of this model, and what waits of the others."""
@@ -97,17 +113,36 @@ class ExecutorSeat:
     answered_s: float = 0.0
     blocked: bool = False
     tell_drained: bool = False
+    group: TurnGroup | None = None
+    begun_s: float = -math.inf
     timer: asyncio.TimerHandle | None = None
     timer_s: float = 0.0
     counts: ExecutorCounts = field(default_factory=ExecutorCounts)
+
+    @property
+    def group_name(self) -> str:
+        """Of the group whose gpu-lets begin in turn with this one; empty: it begins whenever it is free."""
+        return "" if self.group is None else self.group.name
+
+    def begins(self, at_s: float) -> None:
+        """A cycle begins: the first batch of it is handed over."""
+        self.begun_s = at_s
+        if self.group is not None:
+            self.group.begun_s = at_s
 
     def free_at(self, now_s: float) -> float:
         """When it is expected to have finished what it was handed."""
         if not self.running:
             return now_s
-        if self.free_s > now_s:
-            return self.free_s
+        if self.free_s > now_s - LATE_S:
+            return max(now_s, self.free_s)
         return now_s + next(iter(self.running.values())).expected_s  # overdue: nobody knows
+
+    def cycle_ends(self, now_s: float) -> float:
+        """When it is expected to be free for its next cycle, with full batches of the models that are still to come in
+        this one."""
+        rest = self.lanes[self.turn :] if self.turn else ()
+        return self.free_at(now_s) + sum(lane.times.upper_s[-1] for lane in rest)
 
     def sent(self, number: int, batch: RunningBatch) -> None:
         """A batch was handed over."""
@@ -130,3 +165,44 @@ class ExecutorSeat:
         batches = [self.running[number] for number in sorted(self.running)]
         self.running.clear()
         return batches
+
+
+@dataclass(eq=False)
+class TurnGroup:
+    """Executors with alike gpu-lets, which begin their cycles in turn. `cycle_s`: how long one lasts; `begun_s`: when
+    the last one began, on whichever of them."""
+
+    name: str
+    cycle_s: float = 0.0
+    seats: list[ExecutorSeat] = field(default_factory=list)
+    begun_s: float = -math.inf
+
+    def turn(self, mine: ExecutorSeat, now_s: float) -> Turn:
+        """As `mine` sees it: an executor that is lost leaves the others longer beats."""
+        others = [seat for seat in self.seats if seat.link is not None and seat is not mine]
+        free_s = [seat.cycle_ends(now_s) for seat in others]
+        return Turn(self.cycle_s / (len(others) + 1), self.begun_s, free_s)
+
+    def in_order(self) -> list[ExecutorSeat]:
+        """Its executors, the one that began longest ago first."""
+        return sorted(self.seats, key=lambda seat: seat.begun_s)
+
+    def queues(self, seat: ExecutorSeat, margin_s: float) -> list[TurnQueue]:
+        """The queues of the models of `seat`. A batch is to begin `margin_s` before it must."""
+        found = []
+        for lane in seat.lanes:
+            queue = lane.served.queue
+            earliest_s = queue.earliest_s()
+            latest_s = math.inf if earliest_s is None else earliest_s - lane.cycle_s() - margin_s
+            found.append(TurnQueue(queue.rows, lane.batch, self._promised(lane), latest_s))
+        return found
+
+    def _promised(self, lane: SeatLane) -> int:
+        """Rows of its model that cycles under way are still to take."""
+        return sum(
+            other.batch
+            for seat in self.seats
+            if seat.turn and seat.link is not None
+            for other in seat.lanes[seat.turn :]
+            if other.served is lane.served
+        )

@@ -209,10 +209,29 @@ def parse_application(name: str, value: Any, version: str = "1", digest: str = "
         raise InvalidValues(problems) from None
 
 
+def described_application(name: str, value: Any, path: str) -> Application:
+    """As `parse_application`, with problems at `path` and below. Raises InvalidValues, InvalidValue."""
+    try:
+        return parse_application(name, value)
+    except InvalidValues as error:
+        raise InvalidValues([InvalidValue(f"{path}.{p.path}", p.given, p.allowed) for p in error.problems]) from None
+    except InvalidValue as error:
+        raise InvalidValue(f"{path}.{error.path}", error.given, error.allowed) from None
+
+
 def read_application(path: Path, name: str | None = None) -> Application:
     """An application from its YAML file; its name is `name`, else that of the folder (of `model.yaml`) or the file.
 
     Raises NotFound, InvalidValue, InvalidValues.
+    """
+    named, value = read_description(path)
+    return parse_application(name or named, value)
+
+
+def read_description(path: Path) -> tuple[str, Any]:
+    """Name (of the folder of a `model.yaml`, else of the file) and content of an application's YAML file, not checked.
+
+    Raises NotFound, InvalidValue.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -221,4 +240,4 @@ def read_application(path: Path, name: str | None = None) -> Application:
         raise NotFound(f"{path}: cannot be read: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidValue(str(path), "text that cannot be read", f"YAML ({str(error).splitlines()[0]})") from error
-    return parse_application(name or (path.parent.name if path.stem == "model" else path.stem), value)
+    return path.absolute().parent.name if path.stem == "model" else path.stem, value

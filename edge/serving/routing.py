@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from edge.core.errors import NotFound, Unavailable
 from edge.core.layout import Layout, Route, ServedVersion, TrafficReport
 from edge.serving.batch_times import BatchTimes
-from edge.serving.lanes import ExecutorSeat, SeatLane, Served
+from edge.serving.lanes import ExecutorSeat, SeatLane, Served, TurnGroup
 from edge.serving.statistics import ModelCounts, VersionStatistics
 
 log = logging.getLogger(__name__)
@@ -23,6 +23,7 @@ class RoutingTable:
         self.served: dict[str, Served] = {}  # by key
         self.current: dict[str, Served] = {}  # by model
         self.seats: dict[str, ExecutorSeat] = {}
+        self._groups: dict[str, TurnGroup] = {}
         self._counts: dict[str, ModelCounts] = {}
         self._statistics: dict[str, VersionStatistics] = {}
 
@@ -159,6 +160,21 @@ class RoutingTable:
             # What no layout names any more is answered where it was served.
             seat.lanes += [lane for lane in before if lane.served.key not in versions]
             seat.turn = seat.turn % len(seat.lanes) if seat.lanes else 0
+        self._group(routes)
+
+    def _group(self, routes: Mapping[str, Route]) -> None:
+        """Put executors that begin in turn together. A group that stays keeps its beat."""
+        before, self._groups = self._groups, {}
+        for seat in self.seats.values():
+            seat.group = None
+        for route in routes.values():
+            if route.group:
+                group = self._groups.setdefault(route.group, TurnGroup(route.group))
+                group.cycle_s = route.gpulet.duty_cycle_ms / 1000.0
+                group.begun_s = before[route.group].begun_s if route.group in before else group.begun_s
+                seat = self.seat(route.executor)
+                seat.group = group
+                group.seats.append(seat)
 
     def _lanes(self, route: Route, versions: Mapping[str, ServedVersion]) -> list[SeatLane]:
         seat = self.seat(route.executor)

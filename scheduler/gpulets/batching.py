@@ -3,7 +3,8 @@
 Queues are in order of priority, then deadline. Executors ask for work whenever they are about to be free, so that
 several gpu-lets of one model get requests in proportion to their throughput, in batches as full as the queue allows.
 Nobody waits for a batch to fill: while a batch runs the next one gathers, so that batches grow with the load up to the
-planned size, and a cycle of planned batches is never longer than the planned duty cycle (gpu-lets, section 4.1).
+planned size, and a cycle of planned batches is never longer than the planned duty cycle (gpu-lets, section 4.1). Only
+gpu-lets that the plan counts as fed in turn may wait for their turn (`scheduler.gpulets.turns`).
 Requests are dropped early, when no executor could answer them in time (as in Nexus and gpu-lets, section 5).
 """
 
@@ -12,7 +13,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from edge.core.batching import Formed, Lane, WaitingRequest
+from edge.core.batching import Formed, Lane, Turn, TurnQueue, WaitingRequest
+from scheduler.gpulets import turns
 
 #: Rounding of deadlines must not drop anybody.
 _EPS = 1e-9
@@ -25,7 +27,7 @@ _AGAIN_S = 0.001
 def form(waiting: Sequence[WaitingRequest], lane: Lane, others: Sequence[Lane], now_s: float) -> Formed:
     """The next batch of `lane`. Rows are taken in the queue's order, at most `lane.batch` of them, of one kind, and
     only as many as leave each of them in time; a request may be cut. Requests that a further lane answers sooner are
-    left to it.
+    left to it, but for those of its own group.
 
     Dropped are requests at the head that no lane can answer in time; and those that could only be answered by a batch
     so small that the requests behind them would be late for it: were they kept, batches would shrink from one to the
@@ -137,6 +139,10 @@ class DeadlineBatching:
         """See `form`."""
         return form(waiting, lane, others, now_s)
 
+    def begin_s(self, turn: Turn, queues: Sequence[TurnQueue], start_s: float) -> float:
+        """See `scheduler.gpulets.turns.begin_s`."""
+        return turns.begin_s(turn, queues, start_s)
+
     def hopeless(self, ahead_rows: int, rows: int, deadline_s: float, lanes: Sequence[Lane], now_s: float) -> bool:
         """See `hopeless`."""
         return hopeless(ahead_rows, rows, deadline_s, lanes, now_s)
@@ -156,6 +162,8 @@ def _left_to_faster(
     """How many requests at the head are answered sooner by further lanes, and when to look whether they were."""
     first, again_s = 0, None
     for other in sorted(others, key=lambda o: max(now_s, o.free_s) + o.times_s[-1]):
+        if lane.group and other.group == lane.group:
+            continue  # they are alike: whose turn it is decides, not what was measured
         begin_s = max(now_s, other.free_s)
         room, end, rows = other.batch, first, 0
         most = max(other.batch, lane.batch)

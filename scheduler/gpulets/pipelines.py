@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from edge.core.applications import Application
 from edge.core.layout import TrafficReport
 from edge.core.serving import DeviceTable, ServedModel
-from scheduler.gpulets.applications import even_budgets
+from scheduler.gpulets.applications import even_budgets, for_groups, groups
 from scheduler.gpulets.fitting import Capacity, Fitted, PlanFunction, fit
 from scheduler.gpulets.rates import RateEstimate, RateSettings, planned_rate
 
@@ -61,6 +61,22 @@ def fit_evenly(
     """Every objective is split evenly: the comparison."""
     budgets = {p.application.name: even_budgets(p.application) for p in pipelines}
     return FittedPipelines(fit(models, table, capacity, plan, max_gpulets), budgets)
+
+
+def evenly_split(own: Sequence[ServedModel], pipelines: Sequence[PipelineDemand]) -> tuple[ServedModel, ...]:
+    """The demands `own`, which have the models' own objectives, as they are planned for under the even split of these
+    pipelines' objectives: stricter where a stage has less time, or where requests come several at once."""
+    strict: dict[str, float] = {}
+    together: dict[str, int] = {}
+    for pipeline in pipelines:
+        budgets = even_budgets(pipeline.application)
+        for stage in pipeline.application.stages:
+            strict[stage.model] = min(strict.get(stage.model, budgets[stage.name]), budgets[stage.name])
+        for model, group in groups(pipeline.application).items():
+            together[model] = max(together.get(model, 1), group)
+    return tuple(
+        for_groups(replace(m, slo_ms=min(m.slo_ms, strict.get(m.name, m.slo_ms))), together.get(m.name, 1)) for m in own
+    )
 
 
 class PipelineRates:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from scipy.special import pdtrik
-
 from edge.core import checks
 
 
@@ -24,7 +22,7 @@ class RateSettings:
 
     half_life_s: float = 20.0
     rise_half_life_s: float = 4.0
-    headroom: float = 1.1
+    headroom: float = 1.2
     horizon_s: float = 5.0
     risk: float = 0.05
 
@@ -75,6 +73,8 @@ def planned_rate(rate: float, settings: RateSettings) -> float:
         return 0.0
     mean = rate * settings.headroom * settings.horizon_s
     # The number of arrivals, taken as continuous, that is exceeded with probability `risk`.
+    from scipy.special import pdtrik  # loaded when first needed: it takes half a second
+
     most = float(pdtrik(1.0 - settings.risk, mean))
     return max(mean, most) / settings.horizon_s
 

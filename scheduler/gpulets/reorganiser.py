@@ -8,7 +8,7 @@ resized live where the share kind can. The models that change partitions togethe
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import singledispatchmethod
 
@@ -18,7 +18,7 @@ from edge.core.serving import DeviceTable, ServedModel, ServingPlan, ServingProb
 from scheduler.gpulets.demand import Demands, ModelView
 from scheduler.gpulets.fitting import Capacity, Fitted, PlanFunction
 from scheduler.gpulets.partitions import Partitions
-from scheduler.gpulets.pipelines import FitFunction, PipelineRates, fit_evenly
+from scheduler.gpulets.pipelines import FitFunction, FittedPipelines, PipelineDemand, PipelineRates, fit_evenly
 from scheduler.gpulets.reorganiser_events import (
     Event,
     ExecutorEmptied,
@@ -35,6 +35,7 @@ from scheduler.gpulets.reorganiser_events import (
     ServingCapacityChanged,
     ServingRulesChanged,
     SetLayout,
+    StagesDrifted,
     TableChanged,
     TrafficMeasured,
     VersionFailed,
@@ -42,6 +43,7 @@ from scheduler.gpulets.reorganiser_events import (
 )
 from scheduler.gpulets.reorganiser_settings import ReorganiserSettings, ShareKindLimits
 from scheduler.gpulets.routes import ServingRoutes
+from scheduler.gpulets.stage_drift import slowed
 from scheduler.gpulets.versions import loads_alike
 
 _EPS = 1e-6
@@ -52,8 +54,8 @@ RETRY_S = 30.0
 @dataclass
 class ReorganiserState:
     """The last decision and its grounds; touched by `Reorganiser.handle` only. `capped` and `refused` are as in
-    `Fitted`; `planned_s` is when the plan was made, `looked_s` when another was last tried; `reserved` is the share
-    that belongs to serving."""
+    `Fitted`; `slower` are models to plan as so many times slower than measured; `planned_s` is when the plan was made,
+    `looked_s` when another was last tried; `reserved` is the share that belongs to serving."""
 
     capacity: Capacity
     table: DeviceTable | None
@@ -61,6 +63,7 @@ class ReorganiserState:
     split_reasons: tuple[str, ...] = ()
     problem: ServingProblem | None = None
     plan: ServingPlan | None = None
+    slower: dict[str, float] = field(default_factory=dict)
     capped: dict[str, float] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
     planned_s: float = 0.0
@@ -114,6 +117,13 @@ class Reorganiser:
     def _(self, event: TableChanged) -> list[Instruction]:
         self.state.table = event.table
         return self._replan(event.at_s, "latencies were measured")
+
+    @_handle.register
+    def _(self, event: StagesDrifted) -> list[Instruction]:
+        if self.state.slower == event.factors:
+            return []
+        self.state.slower = dict(event.factors)
+        return self._replan(event.at_s, "; ".join(event.reasons) or "stages keep their budgets again")
 
     @_handle.register
     def _(self, event: ServingRulesChanged) -> list[Instruction]:
@@ -246,7 +256,7 @@ class Reorganiser:
             models.append(model.demand.planned(round(held[model.name], 3)))
             own.append(model.demand.own(round(held[model.name], 3)))
         pipelines = self.pipelines.demands(s.applications, rules.rates)
-        split = self._fit_all(models, own, pipelines, s.table, self._room(), self._plan, rules.max_gpulets)
+        split = self._fitted(models, own, pipelines)
         found = split.fitted
         total = 0.0 if s.plan is None else s.plan.total_share
         if only_if_saves is not None and (
@@ -263,6 +273,17 @@ class Reorganiser:
         versions = {m.name: m.demand.version for m in self.demands.models.values()}
         self.partitions.match(found.plan.gpulets, versions)
         return out + self._reconcile()
+
+    def _fitted(
+        self, models: Sequence[ServedModel], own: Sequence[ServedModel], pipelines: Sequence[PipelineDemand]
+    ) -> FittedPipelines:
+        """The plan, with stages that left their budgets taken for slower: but not where less would be served then."""
+        s, room, most = self.state, self._room(), self.settings.max_gpulets
+        if s.slower and s.table is not None:
+            split = self._fit_all(models, own, pipelines, slowed(s.table, s.slower), room, self._plan, most)
+            if not split.fitted.capped and not split.fitted.refused:
+                return split
+        return self._fit_all(models, own, pipelines, s.table, room, self._plan, most)
 
     def _accept(self, found: Fitted, cause: str) -> list[Instruction]:
         """The plan is the one to carry out; record what it changes."""
@@ -289,7 +310,8 @@ class Reorganiser:
         s, partitions, models = self.state, self.partitions, self.demands.models
         partitions.keep_only({n for n in models if n not in s.refused})
         switched = self._served(partitions.switch())
-        layout = self.routes.update(partitions.active, models.values(), s.refused, s.applications, s.table)
+        slo_ms = {} if s.problem is None else {m.name: m.slo_ms for m in s.problem.models}
+        layout = self.routes.update(partitions.active, models.values(), s.refused, s.applications, s.table, slo_ms)
         stops = partitions.stop_idle()
         # What takes has its share before its routes, as far as there is share; what gives goes on with all of it until
         # its routes are gone; then the rest moves.

@@ -102,6 +102,16 @@ class TableChanged:
 
 
 @dataclass(frozen=True)
+class StagesDrifted:
+    """Stages of applications left their budgets, or keep them again: reckon with these models as so many times slower
+    than measured, and with all others as measured. `reasons` in words."""
+
+    at_s: float
+    factors: Mapping[str, float]
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class ServingRulesChanged:
     """The operator wants other settings, or another policy."""
 
@@ -121,6 +131,7 @@ Event = (
     | FrontLost
     | ServingCapacityChanged
     | TableChanged
+    | StagesDrifted
     | ServingRulesChanged
 )
 

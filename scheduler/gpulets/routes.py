@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from edge.core.applications import Application
 from edge.core.layout import Layout, Route
-from edge.core.serving import DeviceTable
+from edge.core.serving import DeviceTable, Gpulet
 from scheduler.gpulets.demand import ModelView
 from scheduler.gpulets.partitions import ExecutorView
+from scheduler.gpulets.turns import alike
 from scheduler.gpulets.verdict import times
 from scheduler.gpulets.versions import with_limits
+
+#: Times in ms are rounded to less.
+_EPS = 1e-3
 
 
 class ServingRoutes:
@@ -26,14 +33,17 @@ class ServingRoutes:
         refused: Mapping[str, str],
         applications: tuple[Application, ...],
         table: DeviceTable | None,
+        slo_ms: Mapping[str, float] | None = None,
     ) -> Layout | None:
         """The next layout, from the executors that have a gpu-let; None if nothing has changed. `refused` maps models
-        that are not served to the reason; `table` has the latencies, None: nothing was measured."""
+        that are not served to the reason; `table` has the latencies, None: nothing was measured. `slo_ms`: what each
+        model is planned to answer within."""
         routes = []
         for executor in sorted(active, key=lambda e: e.id):
             assert executor.gpulet is not None
             versions = {b.model: executor.versions[b.model].version for b in executor.gpulet.models}
             routes.append(Route(executor.id, executor.gpulet, versions, _batch_ms(executor, active, table)))
+        routes = in_turn(routes, slo_ms or {})
         named = sorted((m for m in models if m.name not in refused), key=lambda m: m.name)
         # What changed of a version without its files (objective, priority, queue) is in force at once.
         served = tuple(with_limits(m.serving or m.demand.version, m.demand.version) for m in named)
@@ -43,6 +53,30 @@ class ServingRoutes:
             return None
         self.layout = Layout(1 if last is None else last.number + 1, *now)
         return self.layout
+
+
+def in_turn(routes: Sequence[Route], slo_ms: Mapping[str, float]) -> list[Route]:
+    """The routes, with alike gpu-lets as one group where the plan counts on their turns: where a whole duty cycle of
+    waiting would make a model later than `slo_ms` has for it. Elsewhere each takes what waits as soon as it is free,
+    which is quicker where requests come by chance."""
+    count = Counter(alike(route.gpulet) for route in routes)
+    return [
+        replace(r, group=_group_name(r.gpulet)) if count[alike(r.gpulet)] > 1 and _needs_turns(r, slo_ms) else r
+        for r in routes
+    ]
+
+
+def _needs_turns(route: Route, slo_ms: Mapping[str, float]) -> bool:
+    duty_ms, busy_ms = route.gpulet.duty_cycle_ms, sum(route.batch_ms.values())
+    if not busy_ms:
+        return False  # nothing is known of its times
+    least_ms = min(slo_ms.get(part.model, math.inf) for part in route.gpulet.models)
+    return busy_ms + max(duty_ms, busy_ms) > least_ms + _EPS
+
+
+def _group_name(gpulet: Gpulet) -> str:
+    parts = ", ".join(sorted(f"{part.model} by {part.batch}" for part in gpulet.models))
+    return f"{parts} at {gpulet.percent} % every {gpulet.duty_cycle_ms:.6f} ms"
 
 
 def _batch_ms(executor: ExecutorView, active: Sequence[ExecutorView], table: DeviceTable | None) -> dict[str, float]:

@@ -1,8 +1,7 @@
 """The plan of models and pipelines that is followed on one device: with the budgets of the joint planner where that
 takes less than the even split, or serves more; else the even split's plan, as `scheduler.gpulets.fitting` makes it.
 
-A plan is followed only if it holds by the law of `scheduler.gpulets.verdict`: gpu-lets that are fed in turn would need
-less, but the front lets each take what waits when it is free.
+The joint plan holds by the law of `scheduler.joint.law`, for which the front feeds alike gpu-lets in turn.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from edge.core.serving import DeviceTable, ServedModel, ServingPlan, ServingProb
 from scheduler.gpulets.applications import for_groups, groups
 from scheduler.gpulets.fitting import Capacity, Fitted, PlanFunction, fit
 from scheduler.gpulets.pipelines import FittedPipelines, PipelineDemand, fit_evenly
-from scheduler.gpulets.verdict import verdict
 from scheduler.joint.demand import JointProblem, PipelineLoad, direct_load, pipeline_load
 from scheduler.joint.planner import JointPlan, plan_jointly
 
@@ -56,9 +54,9 @@ def fit_pipelines(
     found = fit(asked, table, capacity, plan, max_gpulets)
     unmeasured = {m.name for m in own} - table.latency_ms.keys()
     problem = ServingProblem(_in_order(asked, unmeasured), 1, found.problem.capacity, max_gpulets)
-    # Where the joint plan holds without gpu-lets being fed in turn, which the front does not promise, it is as good.
-    holds = answer.plan.schedulable and not verdict(problem, table, answer.plan, slack=0.0).faults
-    if holds and (found.capped or found.refused.keys() - unmeasured or _less(answer.plan, found.plan)):
+    if answer.plan.schedulable and (
+        found.capped or found.refused.keys() - unmeasured or _less(answer.plan, found.plan)
+    ):
         refused = {name: why for name, why in found.refused.items() if name in unmeasured}
         found = Fitted(problem, answer.plan, {}, refused)
     if found.capped or found.refused.keys() - unmeasured:
@@ -87,7 +85,7 @@ def _reasons(answer: JointPlan, found: Fitted, even: Fitted | None) -> tuple[str
     )
 
 
-def _load(demand: PipelineDemand) -> PipelineLoad:
+def load_of(demand: PipelineDemand) -> PipelineLoad:
     """Its graph with the measured rates."""
     load = pipeline_load(demand.application, demand.rate)
     stages = tuple(replace(s, per_request=demand.fan_out.get(s.name) or s.per_request) for s in load.stages)
@@ -112,7 +110,7 @@ def _jointly(
     room = min((capacity.of(m.priority) for m in own), default=0.0)
     if table is None or not asked or room <= 0:
         return None
-    loads = [_load(p) for p in asked]
+    loads = [load_of(p) for p in asked]
     of_pipelines: dict[str, float] = {}
     for load in loads:
         for stage in load.stages:

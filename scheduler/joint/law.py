@@ -1,9 +1,9 @@
 """What a plan does when gpu-lets of one model are fed in turn from its queue, and how it is judged.
 
-Alike gpu-lets (the same models, batches and duty cycle D) that are fed in turn begin a duty cycle every D / n, so a
-request waits for at most that until a batch begins: worst case E + D / n, with E the execution time. For n = 1 this is
-the law of `scheduler.gpulets.verdict`. Requests of a model are dealt evenly to its gpu-lets that are not alike, so each
-group keeps its own worst case at its own rate.
+Alike gpu-lets (the same models, batches, share and duty cycle D) that are fed in turn leave a place every D / n
+(`scheduler.gpulets.turns`), so a request waits for at most that until a batch begins: worst case E + D / n, with E the
+execution time. For n = 1 this is the law of `scheduler.gpulets.verdict`. Requests of a model are dealt evenly to its
+gpu-lets that are not alike, so each group keeps its own worst case at its own rate.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from edge.core.serving import DeviceTable, Gpulet, ServingPlan
+from edge.core.serving import DeviceTable, ServingPlan
+from scheduler.gpulets.turns import alike
 from scheduler.gpulets.verdict import GpuletTiming, verdict
 from scheduler.joint.demand import JointProblem
 
@@ -29,12 +30,6 @@ class JointVerdict:
     worst_ms: Mapping[str, float]
     throughput: Mapping[str, float]
     path_ms: Mapping[str, float]
-
-
-def alike(gpulet: Gpulet) -> tuple[object, ...]:
-    """What gpu-lets that are fed in turn have in common."""
-    parts = sorted((part.model, part.batch) for part in gpulet.models)
-    return (*parts, round(gpulet.duty_cycle_ms, 6))
 
 
 def waits_ms(timings: tuple[GpuletTiming, ...]) -> list[float]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from serving_parts import CAPS, Written, layout, table, version
 
 from edge.core.clock import ManualClock
-from edge.core.layout import BatchTraffic, ExecutorTraffic, Layout, TrafficReport
+from edge.core.layout import BatchTraffic, ExecutorTraffic, Layout, StageTraffic, TrafficReport
 from edge.runtime.serving_demand import Offer
 from edge.runtime.serving_drift import DriftWatch
 from edge.runtime.serving_models import OfferedModels
@@ -42,6 +42,7 @@ class Box:
         self.view, self.layout = View(table=table("a")), layout(version("a"), number=4)
         self.watch = DriftWatch(
             self.models, self.tables, self.again, lambda: self.view, self._layout, self.written.note,  # type: ignore[arg-type]
+            self.written.events.append,
         )  # fmt: skip
 
     def _layout(self) -> Layout | None:
@@ -53,6 +54,12 @@ class Box:
         for second in range(seconds):
             executors = (ExecutorTraffic("executor-0", 20, 20, busy.busy_s, True, (busy,)),)
             self.watch.report(float(second), TrafficReport(float(second), 1.0, number, (), executors))
+
+    def stage_reports(self, p99_ms: float, seconds: int = 32, model: str = "a") -> None:
+        """A report each second of a stage with a budget of 20 ms."""
+        stage = StageTraffic("app", "find", model, 20, 20, took_ms=(5.0, p99_ms), budget_ms=20.0)
+        for second in range(seconds):
+            self.watch.report(float(second), TrafficReport(float(second), 1.0, 4, (), (), (), (stage,)))
 
 
 def test_slower_batches_are_reckoned_with_and_measured_again(tmp_path: Path) -> None:
@@ -88,3 +95,28 @@ def test_the_table_of_the_plan_is_compared_with_not_the_one_that_is_on_its_way(t
     box.tables.table = table("a", ms=2.0)
     box.reports(10.0)
     assert box.tables.table.solo_ms("a", 20, 1) == 20.0
+
+
+def test_a_stage_that_leaves_its_budget_is_planned_slower_and_the_journal_says_so(tmp_path: Path) -> None:
+    box = Box(tmp_path)
+    box.stage_reports(30.0)
+    (event,) = box.written.events
+    assert isinstance(event, r.StagesDrifted)
+    assert (round(event.factors["a"], 6), len(event.reasons)) == (1.5, 1)
+    assert box.written.notes == [("serving.drift", {"message": event.reasons[0]})]
+    assert "app, find" in event.reasons[0]
+
+
+def test_stages_of_models_that_cannot_do_better_tell_nothing(tmp_path: Path) -> None:
+    box = Box(tmp_path)
+    box.view = replace(box.view, capped={"a": 0.5})
+    box.stage_reports(30.0)
+    assert box.written.events == []
+
+
+def test_what_is_slower_as_a_batch_is_not_counted_for_its_stages_too(tmp_path: Path) -> None:
+    box = Box(tmp_path)
+    box.stage_reports(30.0)
+    box.reports(10.0)
+    assert [type(e) for e in box.written.events] == [r.StagesDrifted, r.TableChanged, r.StagesDrifted]
+    assert box.written.events[-1] == r.StagesDrifted(box.written.events[-1].at_s, {})

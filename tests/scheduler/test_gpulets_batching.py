@@ -149,6 +149,14 @@ def test_what_a_faster_lane_answers_sooner_is_left_to_it() -> None:
     assert form([Asked(1.0)] * 3, slow, [replace_lane(fast, free_s=0.5)], 0.0).take == ((0, 1), (1, 1), (2, 1))
 
 
+def test_nothing_is_left_to_a_faster_one_of_the_same_group() -> None:
+    waiting = [Asked(10.0)]
+    mine, other = lane("mine", one_s=0.2), lane("other", one_s=0.1)
+    assert not form(waiting, mine, [other], 0.0).take
+    assert form(waiting, mine._replace(group="g"), [other._replace(group="g")], 0.0).take == ((0, 1),)
+    assert not form(waiting, mine._replace(group="g"), [other._replace(group="h")], 0.0).take
+
+
 def test_what_nobody_can_answer_is_dropped_wherever_it_waits() -> None:
     waiting = [Asked(0.005), Asked(0.5), Asked(0.009)]
     assert form(waiting, lane(), (), 0.0).drop == (0,)

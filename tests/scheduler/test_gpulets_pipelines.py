@@ -12,14 +12,15 @@ from reorganiser_world import by_load, one_each, table, version
 from edge.core.applications import Application, ApplicationOutput, Feed, Stage
 from edge.core.layout import ModelTraffic, StageTraffic, TrafficReport
 from edge.core.oip import TensorSpec
-from edge.core.serving import ServedModel
+from edge.core.serving import DeviceTable, ModelBatch, ServedModel
 from scheduler.gpulets import reorganiser_events as r
 from scheduler.gpulets.demand import Demand
 from scheduler.gpulets.fitting import Capacity
+from scheduler.gpulets.follow import plan_function
 from scheduler.gpulets.pipelines import PipelineDemand, PipelineRates, fit_evenly
 from scheduler.gpulets.rates import RateSettings
 from scheduler.gpulets.reorganiser import Reorganiser
-from scheduler.gpulets.reorganiser_settings import ReorganiserSettings
+from scheduler.gpulets.reorganiser_settings import ReorganiserSettings, ShareKindLimits
 from scheduler.joint.fitting import fit_pipelines
 
 RATES = RateSettings()
@@ -79,6 +80,56 @@ def test_what_the_even_split_has_to_cap_may_fit() -> None:
         found[room] = (bool(evenly.capped or evenly.refused), bool(split.capped or split.refused))
     assert (True, False) in found.values(), found
     assert (False, True) not in found.values(), found
+
+
+def test_a_plan_that_needs_turns_is_followed_and_the_front_is_told() -> None:
+    # 23 requests/s within 250 ms: batches of two take 160 ms, so two gpu-lets must be fed in turn (160 + 83 ms).
+    device = DeviceTable("by hand", {"m": {50: (100.0, 160.0)}}, {})
+    application = chain("m", slo_ms=250.0, rate=23.0)
+    even, own = asked(application, 23.0)
+    own = [replace(m, slo_ms=250.0) for m in own]
+    demands = [PipelineDemand(application, 23.0)]
+    mosaic = plan_function("mosaic")
+    assert fit_evenly(even, own, demands, device, Capacity(1.0, 1.0), mosaic).fitted.capped
+    found = fit_pipelines(even, own, demands, device, Capacity(1.0, 1.0), mosaic)
+    assert (found.fitted.capped, found.fitted.refused) == ({}, {})
+    assert [(g.percent, g.models) for g in found.fitted.plan.gpulets] == [(50, (ModelBatch("m", 2),))] * 2
+    reorganiser = Reorganiser(
+        mosaic, ReorganiserSettings(RateSettings(headroom=1.0, risk=0.5)), Capacity(1.0, 1.0), device,
+        ShareKindLimits(min_share=0.0), fit_pipelines,
+    )  # fmt: skip
+    reorganiser.settings = replace(reorganiser.settings, warm_share=0.0)
+    reorganiser.handle(r.ModelsChanged(0.0, (Demand(version("m", slo_ms=250.0), 23.0, slo_ms=250.0),), (application,)))
+    for executor in list(reorganiser.partitions.executors):
+        reorganiser.handle(r.ExecutorReady(1.0, executor))
+    layout = reorganiser.routes.layout
+    assert layout is not None
+    one, two = layout.routes
+    assert one.group
+    assert one.group == two.group
+
+
+def test_a_fan_out_that_leaves_the_head_room_is_planned_anew() -> None:
+    application = chain("a", "c", slo_ms=150.0, rate=5.0)
+    reorganiser = Reorganiser(one_each, ReorganiserSettings(), Capacity(1.0, 1.0), table(), fit_all=fit_pipelines)
+    wanted = tuple(Demand(version(m, slo_ms=1000.0), 5.0, slo_ms=75.0) for m in "ac")
+    reorganiser.handle(r.ModelsChanged(0.0, wanted, (application,)))
+
+    def planned(start_s: int, rows: int) -> dict[str, float]:
+        """Five requests a second that ask for `rows` rows of c each; the rates of the plan then."""
+        for n in range(start_s, start_s + 20):
+            models = ModelTraffic("a", 5, 5), ModelTraffic("c", 5, 5, rows=5 * rows)
+            stages = StageTraffic("app", "s1", "c", 5, 5, rows=5 * rows, fan_out=float(rows), fan_out_p99=float(rows))
+            report = TrafficReport(n, 1.0, 1, models, (), (ModelTraffic("app", 5, 5, rows=5),), (stages,))
+            reorganiser.handle(r.TrafficMeasured(float(n), report))
+        assert reorganiser.state.problem is not None
+        return {m.name: m.rate for m in reorganiser.state.problem.models}
+
+    before = planned(1, 1)
+    assert before["a"] == pytest.approx(before["c"])
+    after = planned(21, 3)
+    assert after["a"] == pytest.approx(before["a"], rel=0.1)
+    assert after["c"] > 15.0
 
 
 def test_a_models_own_objective_bounds_its_budget() -> None:

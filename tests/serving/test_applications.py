@@ -240,8 +240,9 @@ async def test_time_that_is_left_is_split_by_the_budgets_of_the_stages_to_come(m
     service = serving(models, replace(traffic, budgets={s.name: 102.0 if s.after else 34.0 for s in traffic.stages}))
     picture = np.full((1, 64, 64, 3), 255, np.uint8)
     await service.infer(ask("traffic", picture, priority=2))
-    # 136 ms in two stages: a quarter for the first; it took 30 of its 34, so 106 are left for the last.
-    assert [r.timeout_us for r in models.asked] == [34_000, 106_000, 106_000]
+    # 136 ms in two stages: a quarter for the first, and at most a quarter of the other 102; it took 30 of its 34, so
+    # 106 are left for the last.
+    assert [r.timeout_us for r in models.asked] == [59_500, 106_000, 106_000]
     assert {r.priority for r in models.asked} == {2}
 
 
@@ -411,7 +412,10 @@ async def test_a_stage_gets_its_budgets_part_of_the_time_that_is_left(data: st.D
         models.add(f"add{k}", [spec(f"a{n}", 2) for n in range(k)], [spec("y", 2)], lambda given: {"y": given["a0"]})
     service = serving(models, application)
     await service.infer(InferRequest("sum", (Tensor("x", "FP32", np.zeros((1, 2), np.float32)),)))
-    allowed = sorted(round(plain.slo_ms * 1000 * budgets[n] / application.rest_ms[n]) for n in budgets)
+    parts = {n: budgets[n] / application.rest_ms[n] for n in budgets}
+    assert {n: application.part_of_rest(n) for n in budgets} == pytest.approx(parts)
+    # It is given up where it has also used a quarter of what is kept for the stages behind it.
+    allowed = sorted(round(plain.slo_ms * 1000 * (part + (1 - part) / 4)) for part in parts.values())
     assert sorted(r.timeout_us for r in models.asked) == pytest.approx(allowed, abs=1)
     assert max(application.rest_ms.values()) == pytest.approx(plain.slo_ms)
 

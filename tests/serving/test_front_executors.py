@@ -7,6 +7,7 @@ import os
 import signal
 import warnings
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -113,14 +114,15 @@ async def test_an_executor_that_is_killed_fails_its_own_requests_only(processes:
     assert told["two"].failed == outcomes["failed"]
 
 
+@pytest.mark.parametrize("group", ["", "in turn"])
 async def test_killed_beside_another_nothing_fails_and_a_bad_request_fails_alone(
-    processes: Processes, tmp_path: Path
+    processes: Processes, tmp_path: Path, group: str
 ) -> None:
     s = processes.site
     two = network(tmp_path, "two", 2.0)
     one = await processes.start("one", two)
     await processes.start("other", two)
-    s.layout(route("one", (two, 4)), route("other", (two, 4)), models=[two])
+    s.layout(*(replace(route(name, (two, 4)), group=group) for name in ("one", "other")), models=[two])
     stopped, answered, refused, reasons = False, 0, 0, set()
 
     async def client(value: float) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from front_kit import pending, route, version
 
@@ -116,3 +118,21 @@ async def test_traffic_is_of_the_period_and_of_models_that_are_served() -> None:
     t.settle()
     assert [(m.arrived, m.failed) for m in t.traffic(6.0, 1.0).models] == [(0, 1)]
     assert t.traffic(7.0, 1.0).models == ()
+
+
+def test_executors_of_a_group_are_together_and_keep_their_beat_under_a_new_layout() -> None:
+    alike = [replace(route(e, (ONE, 4)), group="g") for e in ("a", "b", "c")]
+    t = table(*alike, route("d", (ONE, 4)), models=(ONE,))
+    group = t.seats["a"].group
+    assert group is not None
+    assert [s.name for s in group.seats] == ["a", "b", "c"]
+    assert t.seats["d"].group is None
+    t.seats["b"].begins(7.0)
+    t.seats["a"].begins(8.0)
+    assert [s.name for s in group.in_order()] == ["c", "b", "a"]
+    assert [s.name for s in t.find("m", None).in_order()] == ["c", "b", "a", "d"]
+    t.apply(layout(2, *alike[:2], route("c", (ONE, 4)), models=(ONE,)))
+    group = t.seats["a"].group
+    assert group is not None
+    assert (group.begun_s, [s.name for s in group.seats], t.seats["c"].group) == (8.0, ["a", "b"], None)
+    assert group.cycle_s == 0.01
