@@ -1,4 +1,5 @@
-"""One box, two planners, one admission answer: what adding a camera or a model would do, before it is added.
+"""One box, two planners, one admission answer: what adding a camera, a model or an application (a pipeline of models)
+would do, before it is added.
 
 The serving plan takes the smallest total share that holds every objective; cameras plan within the rest. Cameras give
 share up as far as their floors; models yield by priority (`scheduler.gpulets.fitting.fit`, which the appliance itself
@@ -16,14 +17,22 @@ from functools import partial
 from typing import Any
 
 from edge.core import checks
+from edge.core.applications import Application
 from edge.core.errors import InvalidValue
 from edge.core.serving import DeviceTable, ServedModel, ServingPlan
+from edge.core.shares import ideal_caps
 from edge.core.window import StreamProblem, WindowPlan, WindowProblem
-from scheduler.gpulets.fitting import Capacity, Fitted, fit
+from scheduler.follow import followed_policy
+from scheduler.gpulets.applications import even_budgets
+from scheduler.gpulets.fitting import Capacity, Fitted
+from scheduler.gpulets.pipelines import FittedPipelines, PipelineDemand, evenly_split
 from scheduler.gpulets.policies import DEFAULT_SERVING_POLICY, ServingPolicy, serving_policy, smallest_plan
 from scheduler.gpulets.verdict import verdict
-from scheduler.policies import DEFAULT_POLICY, WindowPolicy, window_policy
-from scheduler.serving_floor import floor_share, in_steps, keep_serving, reachable
+from scheduler.joint.demand import JointProblem
+from scheduler.joint.fitting import fit_pipelines, load_of
+from scheduler.joint.law import waits_ms
+from scheduler.policies import DEFAULT_POLICY, WindowPolicy
+from scheduler.serving_floor import floors_share, keep_serving, reachable
 from scheduler.timeline import evaluate
 
 __all__ = [
@@ -31,7 +40,9 @@ __all__ = [
     "Box",
     "CameraCandidate",
     "CameraEffect",
+    "CandidateStage",
     "ModelEffect",
+    "PipelineCandidate",
     "admit",
     "camera_like",
     "cameras_need",
@@ -42,8 +53,6 @@ __all__ = [
 BEST_WITHIN = 0.005
 #: Halvings in the searches for a share and for a rate.
 HALVINGS = 5
-#: No camera is planned with less, whatever its floor: a camera without a share sees nothing.
-LEAST_SHARE = 0.02
 _EPS = 1e-6
 
 
@@ -52,6 +61,8 @@ class Box:
     """The box's load now.
 
     `capacity`: devices that models and cameras have together (the whole less control and golden shares), at most 1.
+    `models`: all that each is asked, pipelines' stages included, with the objective of its own; `pipelines` ask some
+    of them under objectives of theirs.
     `window`: the cameras' problem now (None: no camera); its `num_gpus` is not looked at. A model of lower priority
     than `cameras_priority` gets only what cameras leave at their best.
     """
@@ -62,6 +73,7 @@ class Box:
     window: WindowProblem | None = None
     cameras_priority: int = 0
     max_gpulets: int | None = None
+    pipelines: tuple[PipelineDemand, ...] = ()
 
     def __post_init__(self) -> None:
         checks.in_range("capacity", self.capacity, 0.0, 1.0, low_open=True)
@@ -76,6 +88,33 @@ class CameraCandidate:
     stream: StreamProblem
     window_s: float = 200.0
     a_min: float | None = None
+
+
+@dataclass(frozen=True)
+class PipelineCandidate:
+    """An application to be added, or one that is there with another rate or objective. `rate`: rows per second,
+    head-room included."""
+
+    application: Application
+    rate: float
+
+    @property
+    def demand(self) -> PipelineDemand:
+        """As it is planned."""
+        return PipelineDemand(self.application, self.rate)
+
+
+Candidate = ServedModel | CameraCandidate | PipelineCandidate
+
+
+@dataclass(frozen=True)
+class CandidateStage:
+    """The time that a stage of the candidate would get, beside that of the even split, in milliseconds."""
+
+    stage: str
+    model: str
+    budget_ms: float
+    even_ms: float
 
 
 @dataclass(frozen=True)
@@ -110,10 +149,11 @@ class ModelEffect:
 @dataclass(frozen=True)
 class Admission:
     """The answer. `reasons` in words, why or why not; `yields` who would give up what for the candidate. For a model
-    that does not fit, `most_rate` is the rate that would (0: none). Shares are those planned, without and with."""
+    or pipeline that does not fit, `most_rate` is the rate that would (0: none). `budgets` are a pipeline's. Shares are
+    those planned, without and with."""
 
     candidate: str
-    kind: str  # "model" or "camera"
+    kind: str  # "model", "camera" or "pipeline"
     admitted: bool
     reasons: tuple[str, ...]
     yields: tuple[str, ...] = ()
@@ -124,6 +164,7 @@ class Admission:
     cameras_share_before: float = 0.0
     cameras_share_after: float = 0.0
     most_rate: float | None = None
+    budgets: tuple[CandidateStage, ...] = ()
     plan: ServingPlan | None = None
     window_plan: WindowPlan | None = field(default=None, repr=False)
 
@@ -142,6 +183,7 @@ class Admission:
             "cameras_share_before": self.cameras_share_before,
             "cameras_share_after": self.cameras_share_after,
             "most_rate": self.most_rate,
+            "budgets": [asdict(b) for b in self.budgets],
         }
 
 
@@ -155,33 +197,34 @@ class CamerasNeed:
 
 def admit(
     box: Box,
-    candidate: ServedModel | CameraCandidate,
+    candidate: Candidate,
     serving: ServingPolicy | None = None,
     window: WindowPolicy | None = None,
 ) -> Admission:
     """The effect of adding `candidate` to `box`. A candidate with the name of a model that is there replaces it (a
-    change of rate, objective or priority). Policies default to those of the appliance.
+    change of rate, objective or priority). Policies default to those of the appliance; `window` to the plan that is
+    followed (`scheduler.follow`), on a device that grants every multiple of the cameras' `share_step`.
 
-    Raises InvalidValue for a model that the table does not have and for a camera that is there already.
+    Raises InvalidValue for a model that the table does not have, for a camera that is there already, and for a pipeline
+    whose objective is shorter than its fastest path.
     """
     serving = serving or serving_policy(DEFAULT_SERVING_POLICY)
-    window = window or window_policy(DEFAULT_POLICY)
     wanted = _with(box, candidate)
+    window = window or _followed(wanted.window)
     before, after = _state(box, serving, window), _state(wanted, serving, window)
-    is_model = isinstance(candidate, ServedModel)
-    name = candidate.name if isinstance(candidate, ServedModel) else candidate.stream.id
-    priority = candidate.priority if isinstance(candidate, ServedModel) else box.cameras_priority
-    refusals = _refusals(wanted, before, after, name if is_model else None, priority)
-    yields = _yields(box, before, after, name, priority)
+    name, kind, priority = _named(box, candidate)
+    mine = _models_of(candidate)
+    refusals = _refusals(wanted, before, after, mine, priority)
+    yields = _yields(box, before, after, mine, priority)
     most = None
-    if refusals and isinstance(candidate, ServedModel):
+    if refusals and not isinstance(candidate, CameraCandidate):
         most = _most_rate(box, candidate, serving, window, before)
         fits = f"at most {most:.4g} requests/s of it fit" if most > 0 else "no rate of it fits"
         refusals.append(f"{name}: {fits} beside what is there")
     reasons = refusals or _acceptances(box, wanted, before, after, name)
     return Admission(
         candidate=name,
-        kind="model" if is_model else "camera",
+        kind=kind,
         admitted=not refusals,
         reasons=tuple(reasons),
         yields=yields,
@@ -192,24 +235,26 @@ def admit(
         cameras_share_before=round(before.rest, 6),
         cameras_share_after=round(after.rest, 6),
         most_rate=most,
+        budgets=_budgets(candidate, after.split) if isinstance(candidate, PipelineCandidate) else (),
         plan=after.fitted.plan,
         window_plan=after.window_plan,
     )
 
 
-def cameras_need(window: WindowProblem | None, capacity: float, policy: WindowPolicy) -> CamerasNeed:
+def cameras_need(window: WindowProblem | None, capacity: float, policy: WindowPolicy | None = None) -> CamerasNeed:
     """Devices for the floors (may be more than there are), and for the best on `capacity`, of these cameras.
 
     The floor of a camera: the least share at which its accuracy at the start is `a_min` (its cheapest configuration
     where it has no floor or cannot reach it), in steps that can be granted. At their best: the smallest share with
-    which the mean accuracy is within half a point of that on all of `capacity`, found by halving.
+    which the mean accuracy is within half a point of that on all of `capacity`, found by halving. `policy`
+    defaults as for `admit`.
     """
     if window is None:
         return CamerasNeed(0.0, 0.0)
-    floor = _floor(window)
+    floor, asked = floors_share(window), policy or _followed(window)
 
     def objective(share: float) -> float:
-        return policy.plan(replace(window, num_gpus=share)).objective
+        return asked.plan(replace(window, num_gpus=share)).objective
 
     low, high = min(floor, capacity), capacity
     whole = objective(capacity)
@@ -244,7 +289,7 @@ def camera_like(window: WindowProblem, camera: str, like: str | None = None) -> 
 class _State:
     """Both plans, and what they bring: worst latency per served model, accuracy per camera, floors that break."""
 
-    fitted: Fitted
+    split: FittedPipelines
     worst_ms: Mapping[str, float]
     rest: float
     window_plan: WindowPlan | None
@@ -253,20 +298,26 @@ class _State:
     floor: float  # devices that cameras need to keep their floors
     allowed: float  # devices that models may take
 
+    @property
+    def fitted(self) -> Fitted:
+        """The plan of what is served."""
+        return self.split.fitted
+
 
 def _state(box: Box, serving: ServingPolicy, window: WindowPolicy) -> _State:
-    floor = best = _floor(box.window)
+    floor = best = floors_share(box.window)
     if any(m.priority < box.cameras_priority for m in box.models):
         best = cameras_need(box.window, box.capacity, window).best
     most, beside = max(0.0, box.capacity - floor), max(0.0, box.capacity - best)
     allowed = Capacity(round(most, 6), round(beside, 6), box.cameras_priority)
-    fitted = fit(box.models, box.table, allowed, partial(smallest_plan, policy=serving), box.max_gpulets)
-    worst: Mapping[str, float] = {}
-    if box.table is not None and fitted.plan.gpulets:
-        worst = verdict(fitted.problem, box.table, fitted.plan, slack=0.0).worst_ms
+    even = evenly_split(box.models, box.pipelines)
+    plan_models = partial(smallest_plan, policy=serving)
+    split = fit_pipelines(even, box.models, box.pipelines, box.table, allowed, plan_models, box.max_gpulets)
+    fitted = split.fitted
+    worst = _worst_ms(box, fitted)
     rest = box.capacity - fitted.plan.total_share
     if box.window is None:
-        return _State(fitted, worst, max(0.0, rest), None, {}, {}, floor, most)
+        return _State(split, worst, max(0.0, rest), None, {}, {}, floor, most)
     problem = replace(box.window, num_gpus=max(rest, _EPS))
     plan = keep_serving(problem, window.plan(problem))
     outcome = evaluate(problem, plan.segments)
@@ -278,16 +329,52 @@ def _state(box: Box, serving: ServingPolicy, window: WindowPolicy) -> _State:
     if floor > rest + _EPS:
         total = f"cameras need {floor:.2f} devices for their floors, {max(0.0, rest):.2f} are left"
         broken.setdefault("", total)
-    return _State(fitted, worst, max(0.0, rest), plan, outcome.by_stream, broken, floor, most)
+    return _State(split, worst, max(0.0, rest), plan, outcome.by_stream, broken, floor, most)
 
 
-def _with(box: Box, candidate: ServedModel | CameraCandidate) -> Box:
+def _worst_ms(box: Box, fitted: Fitted) -> dict[str, float]:
+    """The worst latency of each model that is placed; gpu-lets that pipelines' plans count on are fed in turn."""
+    if box.table is None or not fitted.plan.gpulets:
+        return {}
+    judged = verdict(fitted.problem, box.table, fitted.plan, slack=0.0)
+    if not box.pipelines:
+        return dict(judged.worst_ms)
+    worst: dict[str, float] = {}
+    for timing, wait_ms in zip(judged.timings, waits_ms(judged.timings), strict=True):
+        for part in timing.gpulet.models:
+            worst[part.model] = max(worst.get(part.model, 0.0), timing.busy_ms + wait_ms)
+    return worst
+
+
+def _named(box: Box, candidate: Candidate) -> tuple[str, str, int]:
+    """Name, kind and priority of a candidate."""
     if isinstance(candidate, ServedModel):
-        if box.table is None or candidate.name not in box.table.latency_ms:
-            known = ", ".join(box.table.latency_ms) if box.table is not None else ""
-            raise InvalidValue("model.name", candidate.name, f"a model that was measured on this device: {known}")
+        return candidate.name, "model", candidate.priority
+    if isinstance(candidate, PipelineCandidate):
+        return candidate.application.name, "pipeline", candidate.application.priority
+    return candidate.stream.id, "camera", box.cameras_priority
+
+
+def _models_of(candidate: Candidate) -> frozenset[str]:
+    """The models that a candidate asks."""
+    if isinstance(candidate, ServedModel):
+        return frozenset((candidate.name,))
+    return frozenset(candidate.application.models) if isinstance(candidate, PipelineCandidate) else frozenset()
+
+
+def _measured(path: str, model: str, table: DeviceTable | None) -> None:
+    if table is None or model not in table.latency_ms:
+        known = ", ".join(table.latency_ms) if table is not None else ""
+        raise InvalidValue(path, model, f"a model that was measured on this device: {known}")
+
+
+def _with(box: Box, candidate: Candidate) -> Box:
+    if isinstance(candidate, ServedModel):
+        _measured("model.name", candidate.name, box.table)
         others = [m for m in box.models if m.name != candidate.name]
         return replace(box, models=(*others, candidate))
+    if isinstance(candidate, PipelineCandidate):
+        return _with_pipeline(box, candidate)
     stream = candidate.stream
     if box.window is None:
         first = WindowProblem("", box.capacity, candidate.window_s, (stream,), a_min=candidate.a_min)
@@ -297,26 +384,70 @@ def _with(box: Box, candidate: ServedModel | CameraCandidate) -> Box:
     return replace(box, window=replace(box.window, streams=(*box.window.streams, stream)))
 
 
-def _floor(window: WindowProblem | None) -> float:
-    """Devices with which every camera keeps its floor."""
-    return 0.0 if window is None else sum(_floor_share(window, s) for s in window.streams)
+def _followed(window: WindowProblem | None) -> WindowPolicy:
+    return followed_policy(DEFAULT_POLICY, ideal_caps(None if window is None else window.share_step))
 
 
-def _floor_share(problem: WindowProblem, stream: StreamProblem) -> float:
-    return max(floor_share(problem, stream), in_steps(problem, LEAST_SHARE))
+def _with_pipeline(box: Box, candidate: PipelineCandidate) -> Box:
+    """Instead of the pipeline of its name, if there is one: what that asks of models is no longer asked."""
+    application = candidate.application
+    for number, stage in enumerate(application.stages):
+        _measured(f"pipeline.stages[{number}].model", stage.model, box.table)
+    checks.in_range("pipeline.rate", candidate.rate, 0.0, 1e9, low_open=True)
+    if box.table is not None:
+        _check_reachable(box, candidate, box.table)
+    known = {m.name: m for m in box.models}
+    before = [p for p in box.pipelines if p.application.name == application.name]
+    for pipeline in before:
+        for name, rate in _asked(pipeline).items():
+            if name in known:
+                known[name] = replace(known[name], rate=max(0.0, known[name].rate - rate))
+    for name, rate in _asked(candidate.demand).items():
+        new = ServedModel(name, 0.0, application.slo_ms, application.priority)
+        model = known.get(name, new)
+        # A model is as urgent as the most urgent that asks it.
+        known[name] = replace(model, rate=model.rate + rate, priority=max(model.priority, application.priority))
+    others = [p for p in box.pipelines if p not in before]
+    return replace(box, models=tuple(known.values()), pipelines=(*others, candidate.demand))
+
+
+def _check_reachable(box: Box, candidate: PipelineCandidate, table: DeviceTable) -> None:
+    """Raises InvalidValue for an objective shorter than the fastest path."""
+    try:
+        JointProblem((load_of(candidate.demand),), 1, box.capacity, box.max_gpulets).check_reachable(table)
+    except InvalidValue as error:
+        path = error.path.replace(f"pipelines.{candidate.application.name}", "pipeline")
+        raise InvalidValue(path, error.given, error.allowed) from None
+
+
+def _asked(pipeline: PipelineDemand) -> dict[str, float]:
+    """Model -> rows per second that a pipeline asks of it."""
+    rates: dict[str, float] = {}
+    for stage in load_of(pipeline).stages:
+        rates[stage.model] = rates.get(stage.model, 0.0) + pipeline.rate * stage.per_request
+    return rates
 
 
 # -- the answer in words
+
+
+def _budgets(candidate: PipelineCandidate, split: FittedPipelines) -> tuple[CandidateStage, ...]:
+    """Of each of its stages, in the order of the description."""
+    application = candidate.application
+    even, given = even_budgets(application), split.budgets[application.name]
+    return tuple(
+        CandidateStage(s.name, s.model, round(given[s.name], 3), round(even[s.name], 3)) for s in application.stages
+    )
 
 
 def _part(fitted: Fitted, model: str) -> float:
     return 0.0 if model in fitted.refused else fitted.capped.get(model, 1.0)
 
 
-def _refusals(wanted: Box, before: _State, after: _State, model: str | None, priority: int) -> list[str]:
-    """Why the candidate cannot be added; empty if it can."""
+def _refusals(wanted: Box, before: _State, after: _State, mine: frozenset[str], priority: int) -> list[str]:
+    """Why the candidate, which asks the models `mine`, cannot be added; empty if it can."""
     reasons = []
-    if model is not None and _part(after.fitted, model) < 1.0:
+    for model in sorted(m for m in mine if _part(after.fitted, m) < 1.0):
         part = _part(after.fitted, model)
         reasons.append(
             after.fitted.refused.get(model)
@@ -324,7 +455,7 @@ def _refusals(wanted: Box, before: _State, after: _State, model: str | None, pri
             f"may take (cameras need {after.floor:.2f} for their floors)"
         )
     for other in wanted.models:
-        if other.name == model or other.priority < priority:
+        if other.name in mine or other.priority < priority:
             continue
         lost = _part(before.fitted, other.name) - _part(after.fitted, other.name)
         if lost > _EPS:
@@ -335,12 +466,12 @@ def _refusals(wanted: Box, before: _State, after: _State, model: str | None, pri
     return reasons + [words for camera, words in after.broken.items() if camera not in before.broken]
 
 
-def _yields(box: Box, before: _State, after: _State, candidate: str, priority: int) -> tuple[str, ...]:
+def _yields(box: Box, before: _State, after: _State, mine: frozenset[str], priority: int) -> tuple[str, ...]:
     """The losses of those of lower priority."""
     words = []
     for model in box.models:
         old, new = _part(before.fitted, model.name), _part(after.fitted, model.name)
-        if model.name != candidate and model.priority < priority and old - new > _EPS:
+        if model.name not in mine and model.priority < priority and old - new > _EPS:
             kept = "would not be served any more" if new == 0 else f"would be served at {100 * new:.0f} % of its rate"
             words.append(f"{model.name} (priority {model.priority}) {kept}")
     return tuple(words)
@@ -393,14 +524,17 @@ def _camera_effects(box: Box, wanted: Box, before: _State, after: _State) -> tup
     return tuple(CameraEffect(s.id, before.accuracy.get(s.id), after.accuracy.get(s.id)) for s in wanted.window.streams)
 
 
-def _most_rate(box: Box, candidate: ServedModel, serving: ServingPolicy, window: WindowPolicy, before: _State) -> float:
+def _most_rate(
+    box: Box, candidate: ServedModel | PipelineCandidate, serving: ServingPolicy, window: WindowPolicy, before: _State
+) -> float:
     """The largest rate of `candidate` that could be admitted, by halving; 0 if not even a small one."""
     low, high = 0.0, candidate.rate
+    mine, (_, _, priority) = _models_of(candidate), _named(box, candidate)
     for _ in range(HALVINGS):
         rate = (low + high) / 2
         wanted = _with(box, replace(candidate, rate=rate))
         after = _state(wanted, serving, window)
-        if _refusals(wanted, before, after, candidate.name, candidate.priority):
+        if _refusals(wanted, before, after, mine, priority):
             high = rate
         else:
             low = rate

@@ -16,6 +16,8 @@ from edge.core.plan_reasons import PlanReason
 from edge.core.window import Segment, StreamAllocation, StreamProblem, WindowPlan, WindowProblem
 from scheduler.timeline import Outcome, evaluate
 
+#: No camera is counted with less, whatever its floor: a camera without a share sees nothing.
+LEAST_SHARE = 0.02
 _EPS = 1e-6
 
 
@@ -45,6 +47,15 @@ def floor_share(problem: WindowProblem, stream: StreamProblem) -> float:
                 low = middle
         share = max(share, high)
     return in_steps(problem, share)
+
+
+def floors_share(problem: WindowProblem | None) -> float:
+    """Devices with which every stream keeps its floor, each with LEAST_SHARE at least; may be more than there are
+    (0 of None: no stream)."""
+    if problem is None:
+        return 0.0
+    least = in_steps(problem, LEAST_SHARE)
+    return sum(max(floor_share(problem, s), least) for s in problem.streams)
 
 
 def in_steps(problem: WindowProblem, share: float) -> float:

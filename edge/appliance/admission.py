@@ -11,19 +11,23 @@ from edge.core.serving import DeviceTable, ServedModel
 from edge.core.window import StreamProblem
 from edge.runtime.serving_cameras import CamerasNow
 from edge.runtime.serving_tables import merged
-from edge.settings import AdmissionCamera, ModelCandidate, ServingPlanning
-from scheduler.admission import Admission, Box, CameraCandidate, admit, camera_like
+from edge.serving.pipeline_files import described_application
+from edge.settings import AdmissionCamera, ModelCandidate, PipelineAdmission, ServingPlanning
+from scheduler.admission import Admission, Box, CameraCandidate, Candidate, PipelineCandidate, admit, camera_like
+from scheduler.gpulets.pipelines import PipelineDemand
 from scheduler.gpulets.policies import serving_policy
 from scheduler.gpulets.rates import RateSettings, planned_rate
 
 
 @dataclass(frozen=True)
 class ServedLoad:
-    """The served load: models at the rates that are planned for now, their latencies, the settings, the share that is
-    kept free to warm new partitions; and of the front its share, and what a request per second costs of the device."""
+    """The served load: models at the rates that are planned for now, their latencies, the applications that ask them,
+    the settings, the share that is kept free to warm new partitions; and of the front its share, and what a request per
+    second costs of the device."""
 
     models: tuple[ServedModel, ...] = ()
     table: DeviceTable | None = None
+    pipelines: tuple[PipelineDemand, ...] = ()
     planning: ServingPlanning = field(default_factory=ServingPlanning)
     warm_share: float = 0.0
     front_share: float = 0.0
@@ -36,9 +40,7 @@ class ServedLoad:
 
 def admit_model(asked: ModelCandidate, served: ServedLoad, now: CamerasNow) -> dict[str, Any]:
     """As REST answers. Raises InvalidValue for a model of which no latencies are known."""
-    table = served.table
-    if asked.table is not None:
-        table = merged(t for t in (table, DeviceTable.from_json(asked.table)) if t is not None)
+    table = _table(asked.table, served)
     if table is None or asked.name not in table.latency_ms:
         known = ", ".join(sorted(table.latency_ms)) if table is not None else "none"
         raise InvalidValue(
@@ -48,11 +50,54 @@ def admit_model(asked: ModelCandidate, served: ServedLoad, now: CamerasNow) -> d
     candidate = ServedModel(asked.name, planned_rate(asked.rate, rates), asked.slo_ms, asked.priority)
     rate = candidate.rate + sum(m.rate for m in served.models if m.name != candidate.name)
     found = _admit(_box(served, now, table, rate), candidate, served, now)
+    return _at_rates(found, asked.rate, candidate.rate)
+
+
+def admit_pipeline(asked: PipelineAdmission, served: ServedLoad, now: CamerasNow) -> dict[str, Any]:
+    """As REST answers. Raises InvalidValue and InvalidValues for a description that is none, for a name that is not
+    served where no description is given, and for models of which no latencies are known."""
+    candidate, rate = _pipeline(asked, served)
+    known = {p.application.name: p.rate for p in served.pipelines}
+    more = candidate.rate - known.get(asked.name, 0.0)
+    stages = sum(s.per_request for s in candidate.application.stages)
+    total = sum(m.rate for m in served.models) + more * stages
+    box = _box(served, now, _table(asked.table, served), max(0.0, total))
+    return _at_rates(_admit(box, candidate, served, now), rate, candidate.rate)
+
+
+def _pipeline(asked: PipelineAdmission, served: ServedLoad) -> tuple[PipelineCandidate, float | None]:
+    """The application that is asked about, and its rate without head-room; None: as it is planned for now."""
+    there = {p.application.name: p for p in served.pipelines}.get(asked.name)
+    if asked.description is not None:
+        application = described_application(asked.name, asked.description, "pipeline.description")
+        rate: float | None = asked.rate or application.rate
+    elif there is not None:
+        application, rate = replace(there.application, budgets={}), asked.rate
+    else:
+        names = ", ".join(sorted(p.application.name for p in served.pipelines)) or "none"
+        raise InvalidValue("pipeline.name", asked.name, f"an application that is served ({names}), or a description")
+    if asked.slo_ms is not None:
+        application = replace(application, slo_ms=asked.slo_ms)
+    if rate is None and there is not None:
+        return PipelineCandidate(application, there.rate), None
+    if not rate:
+        raise InvalidValue("pipeline.rate", asked.rate, "a rate above 0: the description has none")
+    return PipelineCandidate(application, planned_rate(rate, RateSettings(headroom=served.planning.headroom))), rate
+
+
+def _table(given: dict[str, Any] | None, served: ServedLoad) -> DeviceTable | None:
+    """The latencies that are known, with those that were sent along."""
+    if given is None:
+        return served.table
+    return merged(t for t in (served.table, DeviceTable.from_json(given)) if t is not None)
+
+
+def _at_rates(found: Admission, rate: float | None, planned: float) -> dict[str, Any]:
+    """Rates are planned with head-room; what fits is told as it is asked. `rate` None: none was asked for."""
     out = found.to_json()
-    # Rates are planned with head-room; what fits is told as it is asked.
-    if found.most_rate is not None and candidate.rate > 0:
-        out["most_rate"] = round(found.most_rate * asked.rate / candidate.rate, 3)
-    return out | {"rate": asked.rate, "planned_rate": round(candidate.rate, 3)}
+    if found.most_rate is not None and planned > 0 and rate is not None:
+        out["most_rate"] = round(found.most_rate * rate / planned, 3)
+    return out | {"rate": None if rate is None else round(rate, 3), "planned_rate": round(planned, 3)}
 
 
 def admit_camera(
@@ -73,10 +118,11 @@ def admit_camera(
 def _box(served: ServedLoad, now: CamerasNow, table: DeviceTable | None, rate: float) -> Box:
     held = (served.warm_share if served.models else 0.0) + served.front_more(rate)
     capacity = max(1e-6, now.capacity - held)
-    return Box(capacity, served.models, table, now.window, served.planning.cameras_priority)
+    priority = served.planning.cameras_priority
+    return Box(capacity, served.models, table, now.window, priority, pipelines=served.pipelines)
 
 
-def _admit(box: Box, candidate: ServedModel | CameraCandidate, served: ServedLoad, now: CamerasNow) -> Admission:
+def _admit(box: Box, candidate: Candidate, served: ServedLoad, now: CamerasNow) -> Admission:
     found = admit(box, candidate, serving_policy(served.planning.policy), now.followed())
     if found.serving_share_after <= served.planning.max_share + 1e-6 or not found.admitted:
         return found

@@ -1,4 +1,4 @@
-"""`magpie admit`: would a camera or a model fit, and what would it cost the others? Nothing is added.
+"""`magpie admit`: would a camera, a model or an application fit, and what would it cost the others? Nothing is added.
 
 Either of a running appliance (`--url`), or of a box described in a file: its models, its device table, its cameras.
 """
@@ -9,6 +9,7 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,24 +23,31 @@ from edge.core.shares import ideal_caps
 from edge.core.window import PROBLEM_FORMAT as WINDOW_FORMAT
 from edge.core.window import StreamProblem, WindowProblem
 from edge.ingest.secrets import resolve_secret
-from scheduler.admission import Admission, Box, CameraCandidate, admit, camera_like
+from edge.serving.pipeline_files import described_application, read_description
+from scheduler.admission import Admission, Box, CameraCandidate, Candidate, PipelineCandidate, admit, camera_like
 from scheduler.follow import followed_policy
+from scheduler.gpulets.pipelines import PipelineDemand
 from scheduler.gpulets.policies import DEFAULT_SERVING_POLICY, SERVING_POLICIES, serving_policy
 from scheduler.policies import DEFAULT_POLICY, WINDOW_POLICIES
 
-HELP = "say whether a camera or a model would fit, before it is added"
+HELP = "say whether a camera, a model or an application would fit, before it is added"
 FORMAT = "admission/1"
 _ANSWER = {"kind", "candidate", "admitted", "reasons", "yields", "models", "cameras"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """`admit FILE`, or `admit --url URL (--model NAME --rate R --slo-ms MS | --camera ID)`."""
+    """`admit FILE`, or `admit --url URL (--model NAME --rate R --slo-ms MS | --camera ID | --pipeline WHICH)`."""
     parser.add_argument("file", nargs="?", metavar="FILE", help="a box and a candidate (admission/1, JSON), or -")
     parser.add_argument("--url", metavar="URL", help="ask a running appliance, e.g. http://127.0.0.1:8080")
     parser.add_argument(
         "--token-from", default="", metavar="REF", help="with --url: env:NAME or file:/path[#key] with an API token"
     )
     parser.add_argument("--model", metavar="NAME", help="with --url: a model")
+    parser.add_argument(
+        "--pipeline",
+        metavar="WHICH",
+        help="with --url: an application, by its model.yaml or, if it is served, its name (--rate, --slo-ms: others)",
+    )
     parser.add_argument("--rate", type=float, metavar="R", help="its requests per second")
     parser.add_argument("--slo-ms", type=float, metavar="MS", help="each of them is answered within it")
     parser.add_argument("--priority", type=int, default=0, metavar="N", help="lower yields first (default 0)")
@@ -66,6 +74,10 @@ def in_words(answer: Mapping[str, Any]) -> str:
     for m in answer["models"]:
         before, after = (f"{x:.1f} ms" if x is not None else "not served" for x in (m["before_ms"], m["after_ms"]))
         lines.append(f"  model {m['model']}: worst latency {before} -> {after}, SLO {m['slo_ms']:g} ms")
+    for b in answer.get("budgets", ()):
+        lines.append(
+            f"  stage {b['stage']} ({b['model']}): {b['budget_ms']:.1f} ms, {b['even_ms']:.1f} ms in the even split"
+        )
     for c in answer["cameras"]:
         before, after = (f"{100 * x:.1f} %" if x is not None else "-" for x in (c["before"], c["after"]))
         lines.append(f"  camera {c['camera']}: accuracy {before} -> {after}")
@@ -85,13 +97,15 @@ def admission_of(value: Any, folder: Path) -> Admission:
 
     {"format", "capacity", "serving": gpulet-problem/1, "device" | "device_file": gpulet-device/1, "window" |
     "window_file": retrain-infer-window/1, "policy", "window_policy", "cameras_priority", "candidate": {"model":
-    {"name", "rate", "slo_ms", "priority"}} or {"camera": {"id", "like"} or a stream of retrain-infer-window/1}}.
+    {"name", "rate", "slo_ms", "priority"}}, {"camera": {"id", "like"} or a stream of retrain-infer-window/1} or
+    {"pipeline": {"name", "description": the content of its model.yaml, "rate", "slo_ms"}}, "pipelines": as many of
+    these as are served, what they ask being part of the models' rates}.
     """
     value = mapping(value, "admission")
     checks.one_of("format", value.get("format"), (FORMAT,))
     known = {
         "format", "capacity", "serving", "device", "device_file", "window", "window_file", "policy", "window_policy",
-        "cameras_priority", "candidate", "note",
+        "cameras_priority", "candidate", "pipelines", "note",
     }  # fmt: skip
     checks.known_keys("", value, known)
     device, window = _part(value, "device", folder), _part(value, "window", folder)
@@ -109,6 +123,7 @@ def admission_of(value: Any, folder: Path) -> Admission:
         None if window is None else WindowProblem.from_json(window),
         int(number(value, "cameras_priority", "", 0)),
         most,
+        _served_pipelines(value.get("pipelines")),
     )
     policy, cameras = value.get("policy", DEFAULT_SERVING_POLICY), value.get("window_policy", DEFAULT_POLICY)
     checks.one_of("policy", policy, SERVING_POLICIES)
@@ -128,10 +143,37 @@ def _part(value: Mapping[str, Any], key: str, folder: Path) -> Any:
     return read_json(str(folder / named))
 
 
-def _candidate(value: Mapping[str, Any], box: Box) -> ServedModel | CameraCandidate:
+def _served_pipelines(value: Any) -> tuple[PipelineDemand, ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, list):
+        raise InvalidValue("pipelines", value, "a list of applications")
+    found = tuple(_application(each, f"pipelines[{n}]").demand for n, each in enumerate(value))
+    checks.unique("pipelines", [p.application.name for p in found])
+    return found
+
+
+def _application(value: Any, path: str) -> PipelineCandidate:
+    given = mapping(value, path)
+    checks.known_keys(path, given, {"name", "description", "rate", "slo_ms"})
+    name = required(given, "name", path)
+    if not isinstance(name, str):
+        raise InvalidValue(f"{path}.name", name, "text")
+    application = described_application(name, required(given, "description", path), f"{path}.description")
+    if given.get("slo_ms") is not None:
+        application = replace(application, slo_ms=float(number(given, "slo_ms", path)))
+        checks.positive(f"{path}.slo_ms", application.slo_ms)
+    rate = float(number(given, "rate", path, application.rate))
+    checks.in_range(f"{path}.rate", rate, 0.0, 1e9, low_open=True)
+    return PipelineCandidate(application, rate)
+
+
+def _candidate(value: Mapping[str, Any], box: Box) -> Candidate:
     given = mapping(required(value, "candidate", ""), "candidate")
-    if len(given) != 1 or next(iter(given)) not in ("model", "camera"):
-        raise InvalidValue("candidate", dict(given), 'either {"model": {...}} or {"camera": {...}}')
+    if len(given) != 1 or next(iter(given)) not in ("model", "camera", "pipeline"):
+        raise InvalidValue("candidate", dict(given), '{"model": {...}}, {"camera": {...}} or {"pipeline": {...}}')
+    if "pipeline" in given:
+        return _application(given["pipeline"], "candidate.pipeline")
     if "model" in given:
         asked = {"models": [given["model"]]}
         try:
@@ -162,10 +204,12 @@ def _stream(camera: Mapping[str, Any]) -> StreamProblem:
 
 
 def _of_appliance(args: argparse.Namespace) -> dict[str, Any]:
-    if (args.model is None) == (args.camera is None):
-        raise InvalidValue("--model, --camera", None, "one of the two")
+    if sum(given is not None for given in (args.model, args.camera, args.pipeline)) != 1:
+        raise InvalidValue("--model, --camera, --pipeline", None, "one of the three")
     body: dict[str, Any]
-    if args.model is not None:
+    if args.pipeline is not None:
+        body = {"pipeline": _pipeline_body(args)}
+    elif args.model is not None:
         for name in ("rate", "slo_ms"):
             if getattr(args, name) is None:
                 raise InvalidValue(f"--{name.replace('_', '-')}", None, "a number (it is required with --model)")
@@ -180,3 +224,17 @@ def _of_appliance(args: argparse.Namespace) -> dict[str, Any]:
     if not isinstance(answer, dict) or not answer.keys() >= _ANSWER:
         raise Unavailable(f"{args.url}: no appliance answers: this is no answer about admission")
     return answer
+
+
+def _pipeline_body(args: argparse.Namespace) -> dict[str, Any]:
+    """The application of a file, or the name of one that is served; with another rate and objective if given."""
+    path = Path(args.pipeline)
+    body: dict[str, Any] = {"name": args.pipeline}
+    if path.suffix in (".yaml", ".yml") or path.is_file():
+        name, description = read_description(path)
+        described_application(name, description, str(path))
+        body = {"name": name, "description": description}
+    body |= {key: getattr(args, key) for key in ("rate", "slo_ms") if getattr(args, key) is not None}
+    if args.table is not None:
+        body["table"] = read_json(args.table)
+    return body

@@ -26,6 +26,7 @@ from edge.models.catalogue import SHIPPED, Catalogue, CatalogueEntry, read_catal
 from edge.models.fetch import Fetched, Fetcher, FetchProgress, FetchWaiting, Happening, StartedAnew, mirror_address
 from edge.models.folder import Accepted, ModelsFolder, utc_text
 from edge.models.shelf import Checked, KnownModel, check, chosen, known_descriptions, known_models
+from edge.runtime.memory_limit import usable_bytes, worker_limit_bytes
 
 #: A terminal's line of progress is written at most so often.
 _EVERY_S: Final = 0.1
@@ -63,7 +64,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     adding.add_argument("--licence", required=True, help="its SPDX licence; LicenseRef-NAME for your own; unknown")
     adding.add_argument("--attribution", default="", help="whose it is; kept beside it")
     adding.add_argument("--replace", action="store_true", help="take the place of another file of that name")
+    adding.add_argument(
+        "--worker-memory-mb", type=_memory, default=None, metavar="MB",
+        help="memory that may be taken to open it, as in the site file; default: a quarter of the machine's, at least "
+        "2048",
+    )  # fmt: skip
     _accept(adding)
+
+
+def _memory(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not 512 <= found <= 16_777_216:
+        raise argparse.ArgumentTypeError("a number from 512 to 16777216")
+    return found
 
 
 def _accept(parser: argparse.ArgumentParser) -> None:
@@ -183,7 +199,10 @@ def _add(args: argparse.Namespace, catalogue: Catalogue, folder: ModelsFolder) -
     if args.accept_licence and not covers(args.accept_licence, args.licence):
         raise InvalidValue("--accept-licence", args.accept_licence, f"the file's licence: {args.licence or 'unknown'}")
     licence = "unknown" if args.licence.strip().lower() in UNKNOWN else args.licence
-    addition = Addition(args.file, args.name, licence, _by(), args.attribution, args.accept_licence, args.replace)
+    limit = worker_limit_bytes(args.worker_memory_mb, usable_bytes())
+    addition = Addition(
+        args.file, args.name, licence, _by(), args.attribution, args.accept_licence, args.replace, limit
+    )
     done = add_model(folder, catalogue, SystemClock(), addition)
     how = {"was_here": "was here", "came": "added", "replaced": "replaced"}[done.how]
     _say(f"{done.notice.name}: {how}, {done.notice.bytes / 1e6:.1f} MB, {done.notice.licence}, {done.path}")

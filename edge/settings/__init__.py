@@ -3,7 +3,7 @@
 The same models check the YAML file, REST bodies and what the store kept, so a value is refused in one place only.
 """
 
-from edge.settings.admission import AdmissionCamera, AdmissionRequest, ModelCandidate
+from edge.settings.admission import AdmissionCamera, AdmissionRequest, ModelCandidate, PipelineAdmission
 from edge.settings.base import Fraction, Identifier, QuietHours, SecretReference, Settings
 from edge.settings.cameras import CameraRetraining, CameraSettings, InferenceSettings, StudentSettings, ZoneSettings
 from edge.settings.outputs import MqttSettings, OutputsSettings, QueueSettings, TopicPrefix, WebhookSettings
@@ -34,6 +34,7 @@ __all__ = [
     "ModelName",
     "MqttSettings",
     "OutputsSettings",
+    "PipelineAdmission",
     "QueueSettings",
     "QuietHours",
     "RecordingSettings",

@@ -21,6 +21,19 @@ class ModelCandidate(Settings):
     table: dict[str, Any] | None = Field(None, description="gpulet-device/1 with the model's latencies on this device")
 
 
+class PipelineAdmission(Settings):
+    """An application whose admission is asked: one that is described here, or one that is served, at this rate and
+    with this objective."""
+
+    name: ModelName
+    description: dict[str, Any] | None = Field(
+        None, description="the content of its model.yaml; absent: the application of this name that is served"
+    )
+    rate: float | None = Field(None, gt=0, le=1e6, description="requests per second; absent: its own, or as measured")
+    slo_ms: float | None = Field(None, gt=0, le=3.6e6, description="absent: its own")
+    table: dict[str, Any] | None = Field(None, description="gpulet-device/1 with its models' latencies on this device")
+
+
 class AdmissionCamera(Settings):
     """A camera whose admission is asked."""
 
@@ -31,13 +44,14 @@ class AdmissionCamera(Settings):
 
 
 class AdmissionRequest(Settings):
-    """Would this fit, and what would it cost the others? Either a camera or a model."""
+    """Would this fit, and what would it cost the others? A camera, a model or an application."""
 
     camera: AdmissionCamera | None = None
     model: ModelCandidate | None = None
+    pipeline: PipelineAdmission | None = None
 
     @model_validator(mode="after")
     def _one(self) -> AdmissionRequest:
-        if (self.camera is None) == (self.model is None):
-            raise ValueError("either a camera or a model")
+        if sum(asked is not None for asked in (self.camera, self.model, self.pipeline)) != 1:
+            raise ValueError("either a camera, a model or a pipeline")
         return self

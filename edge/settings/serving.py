@@ -37,7 +37,7 @@ class ServingPlanning(Settings):
     )
     half_life_s: float = Field(20.0, gt=0, le=3600, description="of the moving average of rates, when they fall")
     rise_half_life_s: float = Field(4.0, gt=0, le=3600, description="of the moving average of rates, when they rise")
-    headroom: float = Field(1.1, ge=1, le=10, description="rates are planned higher by this factor")
+    headroom: float = Field(1.2, ge=1, le=10, description="rates are planned higher by this factor")
     grow_dwell_s: float = Field(2.0, ge=0, le=3600, description="least time before a plan for more requests")
     shrink_dwell_s: float = Field(20.0, ge=0, le=86400, description="least time before a plan for fewer requests")
     models: dict[ModelName, ModelDemand] = Field(default_factory=dict, description="rate, SLO, priority by model")

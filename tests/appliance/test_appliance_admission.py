@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from edge.appliance.admission import ServedLoad, admit_camera, admit_model
+from edge.appliance.admission import ServedLoad, admit_camera, admit_model, admit_pipeline
 from edge.core.configs import InferenceConfig
-from edge.core.errors import InvalidValue
+from edge.core.errors import InvalidValue, InvalidValues
 from edge.core.profiles import InferencePoint
 from edge.core.serving import DeviceTable, ServedModel
 from edge.core.window import StreamProblem, WindowProblem
 from edge.runtime.camera import profile_from_points
 from edge.runtime.serving_cameras import CamerasNow
-from edge.settings import AdmissionCamera, ModelCandidate, ServingPlanning
+from edge.serving.pipeline_files import parse_application
+from edge.settings import AdmissionCamera, ModelCandidate, PipelineAdmission, ServingPlanning
+from scheduler.gpulets.pipelines import PipelineDemand
 
 ROWS = {p: (200.0 / p, 400.0 / p) for p in range(5, 101, 5)}
 SERVED = ServedLoad((ServedModel("plates", 20.0, 100.0),), DeviceTable("toy", {"plates": ROWS, "faces": ROWS}, {}))
@@ -73,3 +76,97 @@ def test_latencies_may_come_with_the_question() -> None:
         admit_model(poses, SERVED, CamerasNow(0.9))
     table = DeviceTable("other", {"poses": ROWS}, {}).to_json()
     assert admit_model(poses.model_copy(update={"table": table}), SERVED, CamerasNow(0.9))["admitted"]
+
+
+def described(per_request: float = 2.0, slo_ms: float = 100.0) -> dict[str, Any]:
+    """Find with `plates`, then look at what was found with `faces`."""
+    cut = {"from": "picture", "do": [{"crop_boxes": {"boxes": "find.boxes", "size": [8, 8], "most": 4}}]}
+    return {
+        "platform": "pipeline",
+        "slo_ms": slo_ms,
+        "inputs": [{"name": "picture", "datatype": "UINT8", "shape": [-1, 8, 8, 3]}],
+        "outputs": [{"name": "names", "datatype": "FP32", "shape": [-1, 4, 3], "from": "look.names"}],
+        "stages": [
+            {"name": "find", "model": "plates", "inputs": {"picture": "picture"}},
+            {"name": "look", "model": "faces", "per_request": per_request, "inputs": {"picture": cut}},
+        ],
+    }
+
+
+ALARM = PipelineAdmission(name="alarm", description=described(), rate=10.0)
+
+
+def test_an_application_that_fits_has_budgets_within_its_objective() -> None:
+    answer = admit_pipeline(ALARM, SERVED, CamerasNow(0.9, WINDOW))
+    assert answer["admitted"], answer["reasons"]
+    planned = answer["planned_rate"]
+    assert (answer["kind"], answer["rate"]) == ("pipeline", 10.0)
+    assert planned > 12.0, "head-room is part of it"
+    assert [b["stage"] for b in answer["budgets"]] == ["find", "look"]
+    assert sum(b["budget_ms"] for b in answer["budgets"]) <= 100.0 + 1e-6
+    assert [b["even_ms"] for b in answer["budgets"]] == [50.0, 50.0]
+    assert answer["serving_share_after"] > answer["serving_share_before"]
+    rates = {m["model"]: m["rate"] for m in answer["models"]}
+    assert rates == pytest.approx({"plates": 20.0 + planned, "faces": 2 * planned}, rel=1e-3), (
+        "rates are added, with the fan-out"
+    )
+    assert [c["camera"] for c in answer["cameras"]] == ["gate"]
+
+
+def test_an_application_that_does_not_fit_and_the_rate_that_would() -> None:
+    much = admit_pipeline(ALARM.model_copy(update={"rate": 1500.0}), SERVED, CamerasNow(0.9))
+    assert not much["admitted"]
+    assert 0 < much["most_rate"] < 1500
+    less = ALARM.model_copy(update={"rate": 0.9 * much["most_rate"]})
+    assert admit_pipeline(less, SERVED, CamerasNow(0.9))["admitted"]
+
+
+def test_a_served_application_is_asked_about_with_another_objective_or_rate() -> None:
+    application = parse_application("alarm", described())
+    models = (ServedModel("plates", 32.0, 100.0), ServedModel("faces", 24.0, 100.0))
+    served = replace(SERVED, models=models, pipelines=(PipelineDemand(application, 12.0),))
+    now = CamerasNow(0.9)
+    same = admit_pipeline(PipelineAdmission(name="alarm"), served, now)
+    assert same["admitted"]
+    assert (same["rate"], same["planned_rate"]) == (None, 12.0)
+    assert same["serving_share_after"] == pytest.approx(same["serving_share_before"]), "it is there already"
+    double = admit_pipeline(PipelineAdmission(name="alarm", rate=200.0), served, now)
+    planned = double["planned_rate"]
+    rates = {m["model"]: m["rate"] for m in double["models"]}
+    assert rates == pytest.approx({"plates": 20.0 + planned, "faces": 2 * planned}, rel=1e-3), "instead of its own"
+    assert double["serving_share_after"] > same["serving_share_after"]
+    stricter = admit_pipeline(PipelineAdmission(name="alarm", slo_ms=30.0), served, now)
+    assert stricter["serving_share_after"] > same["serving_share_after"]
+    assert sum(b["budget_ms"] for b in stricter["budgets"]) <= 30.0 + 1e-6
+
+
+@pytest.mark.parametrize(
+    ("asked", "path"),
+    [
+        (PipelineAdmission(name="nobody"), "pipeline.name"),
+        (PipelineAdmission(name="alarm", description=described()), "pipeline.rate"),
+        (PipelineAdmission(name="alarm", description=described(), rate=10, slo_ms=4.0), "pipeline.slo_ms"),
+        (PipelineAdmission(name="alarm", description=described() | {"slo_ms": 0}), "pipeline.description.slo_ms"),
+        (
+            PipelineAdmission(name="alarm", description=described(per_request=0)),
+            "pipeline.description.stages.1.per_request",
+        ),
+        (
+            PipelineAdmission(name="alarm", description=described(per_request=10_000_000)),
+            "pipeline.description.stages.1.per_request",
+        ),
+    ],
+)
+def test_bad_questions_about_applications_name_the_field(asked: PipelineAdmission, path: str) -> None:
+    with pytest.raises((InvalidValue, InvalidValues)) as error:
+        admit_pipeline(asked, SERVED, CamerasNow(0.9))
+    problems = error.value.problems if isinstance(error.value, InvalidValues) else [error.value]
+    assert [p.path for p in problems] == [path]
+
+
+def test_an_application_of_models_that_were_not_measured_names_the_stage() -> None:
+    table = DeviceTable("toy", {"plates": ROWS}, {})
+    with pytest.raises(InvalidValue, match=r"pipeline\.stages\[1\]\.model"):
+        admit_pipeline(ALARM, replace(SERVED, table=table), CamerasNow(0.9))
+    asked = ALARM.model_copy(update={"table": DeviceTable("toy", {"faces": ROWS}, {}).to_json()})
+    assert admit_pipeline(asked, replace(SERVED, table=table), CamerasNow(0.9))["admitted"]

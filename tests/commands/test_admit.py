@@ -160,7 +160,7 @@ def test_a_token_goes_along(appliance: tuple[str, list[Any]], monkeypatch: pytes
         ([], "either a file or --url"),
         (["--url", "ftp://x", "--camera", "a"], "http"),
         (["--url", "http://127.0.0.1:9", "--camera", "a"], "no appliance answers"),
-        (["--url", "http://127.0.0.1:9"], "one of the two"),
+        (["--url", "http://127.0.0.1:9"], "one of the three"),
         (["--url", "http://127.0.0.1:9", "--model", "a", "--rate", "1"], "--slo-ms"),
     ],
 )
@@ -196,3 +196,66 @@ def test_an_address_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
 def test_it_starts_without_torch() -> None:
     code = "import edge.commands.admit, sys; sys.exit(bool({'torch', 'cv2', 'fastapi'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+PIPELINE = {
+    "platform": "pipeline",
+    "slo_ms": 200,
+    "rate": 5,
+    "inputs": [{"name": "picture", "datatype": "UINT8", "shape": [-1, 8, 8, 3]}],
+    "outputs": [{"name": "text", "datatype": "FP32", "shape": [-1, 3], "from": "read.text"}],
+    "stages": [
+        {"name": "find", "model": "plates", "inputs": {"picture": "picture"}},
+        {"name": "read", "model": "plates", "inputs": {"picture": "find.cut"}},
+    ],
+}
+
+
+def test_a_pipeline_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = document(candidate={"pipeline": {"name": "gate", "description": PIPELINE}})
+    assert answer(tmp_path, asked) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("pipeline gate: fits")
+    assert "stage find (plates): " in said
+    serving = {"models": [{"name": "plates", "rate": 10, "slo_ms": 200}]}
+    there = [{"name": "gate", "description": PIPELINE}]
+    changed = asked | {"serving": serving, "pipelines": there, "candidate": {"pipeline": there[0] | {"rate": 20}}}
+    assert answer(tmp_path, changed, "--json") == 0
+    assert [m["rate"] for m in json.loads(capsys.readouterr().out)["models"]] == [40]
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "path"),
+    [
+        ({"name": "gate", "description": PIPELINE, "rate": 0}, "candidate.pipeline.rate"),
+        ({"name": "gate", "description": PIPELINE, "slo_ms": 0.001}, "pipeline.slo_ms"),
+        ({"name": "gate"}, "candidate.pipeline.description"),
+        ({"name": "gate", "description": PIPELINE | {"slo_ms": "soon"}}, "candidate.pipeline.description.slo_ms"),
+        ({"name": "gate", "description": PIPELINE | {"stages": PIPELINE["stages"][1:]}}, "candidate.pipeline"),
+    ],
+)
+def test_a_bad_pipeline_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], pipeline: dict[str, Any], path: str
+) -> None:
+    assert answer(tmp_path, document(candidate={"pipeline": pipeline})) == 1
+    assert path in capsys.readouterr().err
+
+
+def test_an_appliance_is_asked_about_a_pipeline(
+    tmp_path: Path, appliance: tuple[str, list[Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    url, asked = appliance
+    (tmp_path / "gate").mkdir()
+    path = tmp_path / "gate" / "model.yaml"
+    path.write_text(json.dumps(PIPELINE), encoding="utf-8")  # JSON is YAML
+    main(["admit", "--url", url, "--pipeline", str(path), "--rate", "7"])
+    main(["admit", "--url", url, "--pipeline", "gate", "--slo-ms", "90"])
+    assert [body for _, body, _ in asked] == [
+        {"pipeline": {"name": "gate", "description": PIPELINE, "rate": 7.0}},
+        {"pipeline": {"name": "gate", "slo_ms": 90.0}},
+    ]
+    capsys.readouterr()
+    path.write_text(json.dumps(PIPELINE | {"slo_ms": 0}), encoding="utf-8")
+    assert main(["admit", "--url", url, "--pipeline", str(path)]) == 1
+    assert "slo_ms" in capsys.readouterr().err
+    assert len(asked) == 2, "what is wrong is not sent"

@@ -11,11 +11,15 @@ from hypothesis import strategies as st
 from edge.core.errors import InvalidValue
 from edge.core.profiles import InferenceProfile
 from edge.core.serving import DeviceTable, ServedModel, ServingProblem
+from edge.core.shares import ideal_caps
 from edge.core.window import RetrainingOption, StreamProblem, WindowProblem
 from scheduler.admission import Admission, Box, CameraCandidate, admit, camera_like, cameras_need
+from scheduler.bounded import BoundedPolicy
+from scheduler.follow import LIMITS, GrantedPolicy, followed_policy
 from scheduler.gpulets.policies import serving_policy
 from scheduler.gpulets.verdict import verdict
-from scheduler.policies import window_policy
+from scheduler.policies import DEFAULT_POLICY, window_policy
+from scheduler.serving_floor import floors_share
 from scheduler.timeline import evaluate
 
 SHARES = tuple(range(5, 101, 5))
@@ -254,3 +258,88 @@ def test_more_priority_never_turns_an_admission_into_a_refusal(asked: tuple[Box,
 
 def _problem(box: Box) -> ServingProblem:
     return ServingProblem(box.models, 1, box.capacity)
+
+
+def sides(answer: Admission) -> list[tuple[str, float | None, float | None]]:
+    return [(c.camera, c.before, c.after) for c in answer.cameras]
+
+
+@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(asked=boxes())
+def test_without_a_policy_admission_asks_the_plan_that_is_followed(asked: tuple[Box, ServedModel]) -> None:
+    box, candidate = asked
+    step = None if box.window is None else box.window.share_step
+    followed = followed_policy(DEFAULT_POLICY, ideal_caps(step))
+    assert admit(box, candidate) == admit(box, candidate, window=followed)
+    assert cameras_need(box.window, box.capacity) == cameras_need(box.window, box.capacity, followed)
+
+
+@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(asked=boxes(), step=st.sampled_from((0.01, 0.05, 0.125)))
+def test_the_floor_of_an_answer_is_that_of_the_cameras_need(asked: tuple[Box, ServedModel], step: float) -> None:
+    """Models may take what the floors leave, in steps that can be granted, whoever asks."""
+    box, candidate = asked
+    if box.window is None:
+        return
+    box = replace(box, window=replace(box.window, share_step=step))
+    assert box.window is not None
+    floor = cameras_need(box.window, box.capacity).floor
+    assert floor == pytest.approx(floors_share(box.window))
+    assert floor / step == pytest.approx(round(floor / step), abs=1e-3)
+    assert admit(box, candidate).serving_share_after <= max(0.0, box.capacity - floor) + 1e-6
+
+
+def small_gain(gain: float) -> WindowProblem:
+    return cameras(camera("gate", 0.6, 0.2, gain), camera("yard", 0.6, 0.2, gain))
+
+
+def test_a_gain_that_is_not_retrained_for_is_not_counted_by_admission() -> None:
+    """LIMITS.min_gain is a bound of the plan that is followed; the bare policy would retrain."""
+    candidate = ServedModel("pose", 20.0, 60.0)
+    for gain, counts in ((0.8 * LIMITS.min_gain, False), (0.2, True)):
+        box = replace(BOX, models=(), window=small_gain(gain))
+        bare, followed = admit(box, candidate, window=window_policy(DEFAULT_POLICY)), admit(box, candidate)
+        assert any(before is not None and before > 0.6 + 1e-6 for _, before, _ in sides(bare))
+        assert any(before is not None and before > 0.6 + 1e-6 for _, before, _ in sides(followed)) == counts
+
+
+def test_the_best_of_cameras_is_what_the_followed_plan_can_use() -> None:
+    """Retrainings that are not worth their noise need no share, so more is left for models of less priority."""
+    window = replace(small_gain(0.8 * LIMITS.min_gain), a_min=0.3)
+    stricter = BoundedPolicy(window_policy("exact"), replace(LIMITS, min_gain=0.5))
+    window_of_use = replace(small_gain(0.3), a_min=0.3)
+    assert cameras_need(window_of_use, 0.9, stricter).best < cameras_need(window_of_use, 0.9).best - 0.1
+    assert cameras_need(window, 0.9).best < cameras_need(window_of_use, 0.9).best
+
+
+def test_a_bound_of_the_plan_shows_in_what_cameras_lose_and_takes_no_floor() -> None:
+    window = replace(_window(BOX), a_min=0.45)
+    candidate = camera_like(window, "door", "yard")
+    box = replace(BOX, window=window, capacity=0.95)
+    granted = GrantedPolicy(window_policy("exact"), ideal_caps(0.01))
+    free, kept = (
+        admit(box, candidate, SERVING, BoundedPolicy(granted, replace(LIMITS, headroom=h))) for h in (0.0, 0.2)
+    )
+    assert free.admitted
+    assert kept.admitted
+    pairs = list(zip(free.cameras, kept.cameras, strict=True))
+    assert all(f.after is not None and k.after is not None and k.after < f.after - 0.01 for f, k in pairs)
+    assert all(k.after is not None and k.after >= 0.45 - 1e-6 for _, k in pairs)
+
+
+def test_a_coarse_quantum_refuses_what_a_fine_one_admits() -> None:
+    """Floors that take 0.12 and 0.27 devices take 0.25 and 0.5 where shares are quarters: less is left to models."""
+    candidate = ServedModel("pose", 100.0, 60.0)
+    tight = replace(TIGHT, models=(), capacity=0.9)
+    fine, coarse = (replace(tight, window=replace(_window(TIGHT), share_step=step)) for step in (0.01, 0.25))
+    assert cameras_need(fine.window, 0.9).floor == pytest.approx(0.39)
+    assert cameras_need(coarse.window, 0.9).floor == pytest.approx(0.75)
+    assert admit(fine, candidate).admitted
+    refused = admit(coarse, candidate)
+    assert not refused.admitted
+    assert any("0.15 devices" in r and "0.75 for their floors" in r for r in refused.reasons)
+
+
+def _window(box: Box) -> WindowProblem:
+    assert box.window is not None
+    return box.window

@@ -19,7 +19,7 @@ SERVING: Final[Example] = {
         "cameras_priority": 0,
         "half_life_s": 20.0,
         "rise_half_life_s": 4.0,
-        "headroom": 1.1,
+        "headroom": 1.2,
         "grow_dwell_s": 2.0,
         "shrink_dwell_s": 20.0,
         "models": {"plates": {"rate": None, "min_rate": None, "slo_ms": 80.0, "priority": 1}},
@@ -169,6 +169,7 @@ ADMISSION: Final[Example] = {
     "cameras_share_before": 0.52,
     "cameras_share_after": 0.37,
     "most_rate": None,
+    "budgets": [],
     "rate": 40.0,
     "planned_rate": 49.3,
 }

@@ -104,7 +104,7 @@ export function ServingPage({ known, me, now_s }: PageProps) {
       <>
         {head}
         <HowToStart />
-        <AdmissionCard models={[]} overview={overview} me={me} />
+        <AdmissionCard models={[]} applications={[]} overview={overview} me={me} />
       </>
     );
   }
@@ -131,7 +131,12 @@ export function ServingPage({ known, me, now_s }: PageProps) {
       <History serving={shown} past={past} />
       <Interference serving={shown} />
       <Executors serving={shown} />
-      <AdmissionCard models={shown.models.filter((m) => m.kind === "model")} overview={overview} me={me} />
+      <AdmissionCard
+        models={shown.models.filter((m) => m.kind === "model")}
+        applications={shown.applications.map((a) => a.name)}
+        overview={overview}
+        me={me}
+      />
       <PlanningCard serving={shown} me={me} onChanged={setChanged} />
     </>
   );

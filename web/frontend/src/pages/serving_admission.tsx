@@ -1,4 +1,4 @@
-/** Would another model or camera fit, and what would it cost the others? Nothing is changed by asking. */
+/** Would another model, application or camera fit, and what would it cost the others? Nothing is changed by asking. */
 
 import { useState } from "preact/hooks";
 
@@ -16,49 +16,65 @@ import { milliseconds, rate } from "./serving";
 /** Both planners are asked; on large sites that takes a while. */
 const TIMEOUT_MS = 60_000;
 
-type Kind = "model" | "camera";
+type Kind = "model" | "pipeline" | "camera";
+
+const CALLED = { model: "A model", pipeline: "An application", camera: "A camera" };
 
 const FIELDS = {
   model: ["model.name", "model.rate", "model.slo_ms", "model.priority", "model.table"],
+  pipeline: ["pipeline.name", "pipeline.rate", "pipeline.slo_ms"],
   camera: ["camera.id", "camera.like", "camera.accuracy"],
 };
 
 interface Props {
   models: ServedModel[];
+  /** Names of the applications that are served. */
+  applications: string[];
   overview: Overview;
   me: Me;
 }
 
-export function AdmissionCard({ models, overview, me }: Props) {
+export function AdmissionCard({ models, applications, overview, me }: Props) {
   const allowed = may(me, "operator") && me.cameras === null;
   const [kind, setKind] = useState<Kind>(models.length > 0 ? "model" : "camera");
   const [model, setModel] = useState({ name: "", rate: "", slo_ms: "", priority: "0" });
   const [table, setTable] = useState<{ name: string; value: unknown } | null>(null);
+  const [pipeline, setPipeline] = useState({ name: applications[0] ?? "", rate: "", slo_ms: "" });
   const [camera, setCamera] = useState({ id: "", like: "", accuracy: "" });
   const [answer, setAnswer] = useState<Admission | null>(null);
   const [failure, setFailure] = useState("");
   const [busy, setBusy] = useState(false);
 
-  const request = (asked: typeof model): unknown => {
+  const request = (asked: { rate: string }): unknown => {
+    if (kind === "pipeline") {
+      const [given, objective] = [typedNumber(asked.rate), typedNumber(pipeline.slo_ms)];
+      const name = pipeline.name || applications[0];
+      return { pipeline: { name, ...(given === null ? {} : { rate: given }), ...(objective === null ? {} : { slo_ms: objective }) } };
+    }
     if (kind === "camera") {
       const accuracy = typedNumber(camera.accuracy);
       return { camera: { id: camera.id.trim(), ...(camera.like ? { like: camera.like } : {}), ...(accuracy === null ? {} : { accuracy }) } };
     }
     return {
       model: {
-        name: asked.name.trim(),
+        name: model.name.trim(),
         rate: typedNumber(asked.rate),
-        slo_ms: typedNumber(asked.slo_ms),
-        priority: typedNumber(asked.priority) ?? 0,
+        slo_ms: typedNumber(model.slo_ms),
+        priority: typedNumber(model.priority) ?? 0,
         ...(table === null ? {} : { table: table.value }),
       },
     };
   };
 
-  const filled = kind === "model" ? [model.name, model.rate, model.slo_ms].every((v) => v.trim() !== "") : camera.id.trim() !== "";
-  const [problems, setProblems] = useCheck("admission", allowed && filled && table === null ? request(model) : null);
+  const filled = {
+    model: [model.name, model.rate, model.slo_ms].every((v) => v.trim() !== ""),
+    pipeline: applications.length > 0,
+    camera: camera.id.trim() !== "",
+  }[kind];
+  const typed = kind === "pipeline" ? pipeline : model;
+  const [problems, setProblems] = useCheck("admission", allowed && filled && table === null ? request(typed) : null);
 
-  const send = async (asked: typeof model): Promise<void> => {
+  const send = async (asked: { rate: string }): Promise<void> => {
     setBusy(true);
     setFailure("");
     setProblems([]);
@@ -75,8 +91,9 @@ export function AdmissionCard({ models, overview, me }: Props) {
   };
 
   const tryRate = (most: number): void => {
-    const asked = { ...model, rate: String(Math.floor(100 * most) / 100) };
-    setModel(asked);
+    const asked = { rate: String(Math.floor(100 * most) / 100) };
+    if (kind === "pipeline") setPipeline({ ...pipeline, ...asked });
+    else setModel({ ...model, ...asked });
     void send(asked);
   };
 
@@ -96,7 +113,8 @@ export function AdmissionCard({ models, overview, me }: Props) {
     <section class="card" aria-labelledby="admission-title">
       <h2 id="admission-title">Would it fit?</h2>
       <p class="quiet about">
-        Asks both planners what adding a model or a camera would do: whether it fits, and what it would cost the others. Nothing is changed.
+        Asks both planners what adding a model or a camera, or another rate or objective of an application, would do: whether it fits, and
+        what it would cost the others. Nothing is changed.
       </p>
       {!allowed ? (
         <p class="quiet">{may(me, "operator") ? "Only who may see every camera may do this." : whyNot("operator")}</p>
@@ -105,12 +123,12 @@ export function AdmissionCard({ models, overview, me }: Props) {
           class="admission"
           onSubmit={(event) => {
             event.preventDefault();
-            void send(model);
+            void send(typed);
           }}
         >
           <fieldset class="kinds">
             <legend class="hidden">What to add</legend>
-            {(["model", "camera"] as const).map((k) => (
+            {(["model", ...(applications.length > 0 ? (["pipeline"] as const) : []), "camera"] as const).map((k) => (
               <label key={k}>
                 <input
                   type="radio"
@@ -122,7 +140,7 @@ export function AdmissionCard({ models, overview, me }: Props) {
                     setProblems([]);
                   }}
                 />
-                A {k}
+                {CALLED[k]}
               </label>
             ))}
           </fieldset>
@@ -185,6 +203,38 @@ export function AdmissionCard({ models, overview, me }: Props) {
                 </span>
                 <p class="hint">Only where the appliance has none: the file that magpie profile wrote on this box.</p>
               </div>
+            </>
+          ) : kind === "pipeline" ? (
+            <>
+              <SelectField
+                label="Application"
+                path="pipeline.name"
+                problems={problems}
+                value={pipeline.name || (applications[0] ?? "")}
+                onChange={(name) => setPipeline({ ...pipeline, name })}
+                options={applications.map((name) => ({ value: name, label: name }))}
+                hint="One that is served; magpie admit --pipeline asks about others."
+              />
+              <TextField
+                label="Rate"
+                path="pipeline.rate"
+                problems={problems}
+                value={pipeline.rate}
+                onChange={(value) => setPipeline({ ...pipeline, rate: value })}
+                unit="requests/s"
+                hint="Empty: as planned now."
+                input={{ inputMode: "decimal", autocomplete: "off" }}
+              />
+              <TextField
+                label="Objective"
+                path="pipeline.slo_ms"
+                problems={problems}
+                value={pipeline.slo_ms}
+                onChange={(slo_ms) => setPipeline({ ...pipeline, slo_ms })}
+                unit="ms"
+                hint="Empty: its own."
+                input={{ inputMode: "decimal", autocomplete: "off" }}
+              />
             </>
           ) : (
             <>
@@ -305,6 +355,20 @@ function Effects({ answer, named }: { answer: Admission; named: (camera: string)
         Models would take <strong>{percent(answer.serving_share_after)}</strong> of the device (now {percent(answer.serving_share_before)}),
         cameras would plan within <strong>{percent(answer.cameras_share_after)}</strong> (now {percent(answer.cameras_share_before)}).
       </p>
+      {answer.budgets.length > 0 && (
+        <Table
+          caption="Time that each stage would get"
+          showCaption
+          rows={answer.budgets}
+          rowKey={(b) => b.stage}
+          columns={[
+            { key: "stage", title: "Stage", cell: (b) => b.stage },
+            { key: "model", title: "Model", cell: (b) => b.model },
+            { key: "budget", title: "Budget", number: true, cell: (b) => milliseconds(b.budget_ms) },
+            { key: "even", title: "Even split", number: true, cell: (b) => milliseconds(b.even_ms) },
+          ]}
+        />
+      )}
       {answer.models.length > 0 && (
         <Table
           caption="Worst latency of each model, without and with it"
