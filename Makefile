@@ -36,15 +36,14 @@ demo: $(STAMP) ## four street cameras, a teacher and the whole appliance on this
 system-packages: # a browser for the page's tests and a PostgreSQL for the store's, where we may install them
 	@bash .ci/system-packages
 
-# Rooms whose tests measure no shares and run no whole appliance: two at once, at the lowest priority, beside the browser's
-# tests and then the whole appliances, which mostly wait. (A third lane made the whole slower.) What measures shares
-# (tests/shares) has the machine to itself at the end.
-SIDE_BY_SIDE := $(addprefix tests/,access appliance commands contracts core demo detectors golden inference ingest load \
-	microprofiler models outputs recording rules runtime scheduler serving settings simulation store students tracking \
-	training upkeep web)
-
-LAST := tests/gpu tests/shares
-ALONE := $(filter-out tests/browser tests/trials $(LAST) $(SIDE_BY_SIDE),$(patsubst %/,%,$(wildcard tests/*/)))
+# Tests that measure shares have the machine to themselves at the end. All others that run no whole appliance go two at
+# once, at the lowest priority, beside the browser's tests and then the whole appliances, which mostly wait. (A third lane
+# made the whole slower.)
+LAST := tests/gpu $(addprefix tests/shares/,test_bucket.py test_cgroup.py test_cpu.py)
+SIDE_BY_SIDE := $(filter-out $(LAST),$(wildcard tests/shares/test_*.py)) $(addprefix tests/,access appliance commands \
+	contracts core demo detectors golden inference ingest load microprofiler models outputs recording rules runtime \
+	scheduler serving settings simulation store students tracking training upkeep web)
+ALONE := $(filter-out tests/__pycache__ tests/browser tests/trials tests/shares $(LAST) $(SIDE_BY_SIDE),$(patsubst %/,%,$(wildcard tests/*/)))
 
 # Compiled modules are kept, also where the environment says otherwise: each test process would compile all of them anew.
 test trials: export PYTHONDONTWRITEBYTECODE :=
@@ -52,7 +51,7 @@ test trials: export PYTHONDONTWRITEBYTECODE :=
 test: $(DEV_STAMP) system-packages ## run the whole test suite (no GPU needed)
 ifeq ($(strip $(ARGS)),)
 	said=$$(mktemp); trap 'kill $$(jobs -p) 2>/dev/null; rm -f $$said' EXIT; failed=0; \
-	nice -n 10 $(BIN)/python -m pytest -n 2 --dist worksteal $(SIDE_BY_SIDE) > $$said 2>&1 & rooms=$$!; \
+	nice -n 19 $(BIN)/python -m pytest -n 2 --dist worksteal $(SIDE_BY_SIDE) > $$said 2>&1 & rooms=$$!; \
 	$(BIN)/python -m pytest tests/browser || failed=1; \
 	$(BIN)/python -m pytest $(ALONE) || failed=1; \
 	wait $$rooms || failed=1; cat $$said; \

@@ -16,23 +16,23 @@ import asyncio
 import json
 import os
 import platform
-import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import psutil
-from playwright.async_api import Browser, Page, async_playwright
+from playwright.async_api import Browser, Page
 from websockets.asyncio.client import connect
 
 from benchmarks.dashboard_box import Box, Person, drawn_cameras, good, live, make_site, until
+from benchmarks.headless_browser import chromium
 from edge.settings import SiteSettings
 
 RESULTS = Path(__file__).parent / "results" / "dashboard.json"
@@ -110,15 +110,6 @@ def quiet_site(described: list[dict[str, Any]], port: int, data: Path, rates: Se
     for settings in value["cameras"]:
         settings["inference"]["frame_rates"] = list(rates)
     return SiteSettings.model_validate(value)
-
-
-@asynccontextmanager
-async def chromium() -> AsyncIterator[Browser]:
-    path = os.environ.get("MAGPIE_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-    async with async_playwright() as started:
-        browser = await started.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield browser
-        await browser.close()
 
 
 async def opened(browser: Browser, box: Box, person: Person, script: str = "") -> Page:

@@ -22,7 +22,6 @@ from typing import Any
 from PIL import Image
 from playwright.async_api import Browser
 
-from benchmarks.bench_dashboard import chromium
 from benchmarks.dashboard_box import (
     GUARD,
     OPERATOR,
@@ -36,6 +35,7 @@ from benchmarks.dashboard_box import (
     make_site,
     until,
 )
+from benchmarks.headless_browser import chromium
 
 MOST_BYTES = 200_000
 HEIGHTS = {1440: 900, 390: 844}

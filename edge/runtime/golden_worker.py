@@ -12,8 +12,8 @@ from edge.detectors.classes import ClassMap
 from edge.runtime import messages as m
 from edge.runtime.device import open_bucket
 from edge.runtime.labelling import label_path
+from edge.runtime.one_off import run_once
 from edge.runtime.process import Channel, Retire, Stop
-from edge.runtime.students import run_once
 from golden.labelling import Labeller
 from golden.spec import read_teacher
 from golden.teacher import check_teacher, open_teacher
@@ -38,10 +38,11 @@ class TeacherOffer:
         ClassMap.build(classes, self.classes, class_map, f"cameras.{camera}.class_map")
 
 
-def check_golden(spec: GoldenWorkerSpec) -> TeacherOffer:
-    """Files, hashes, downloads and classes; an ONNX graph is opened. Blocks; raises WeightsError, LabelError,
-    InvalidValue, Unavailable."""
-    found = run_once("check-golden", _check, spec)
+def check_golden(spec: GoldenWorkerSpec, limit_bytes: int | None = None) -> TeacherOffer:
+    """Files, hashes, downloads and classes; an ONNX graph is opened, in at most `limit_bytes` of memory (None: as
+    for workers without a setting). Blocks; raises WeightsError, MemoryLimitExceeded, LabelError, InvalidValue,
+    Unavailable."""
+    found = run_once("check-golden", _check, spec, f"teacher {spec.teacher}", limit_bytes)
     assert isinstance(found, TeacherOffer)
     return found
 

@@ -9,6 +9,12 @@ import torch
 import torchvision.models.detection
 
 import edge.inference
+import edge.runtime.camera_worker
+import edge.runtime.executor_worker
+import edge.runtime.golden_worker
+import edge.runtime.profiler_worker
+import edge.runtime.serving_profiler_worker
+import edge.runtime.training_worker
 import edge.students
 import edge.training
 

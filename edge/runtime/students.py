@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import queue
-import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from edge.core.configs import StudentSpec
 from edge.core.detectors import OnnxSpec
-from edge.core.errors import MagpieError, Unavailable, WeightsError
-from edge.core.shares import LaunchSpec
+from edge.core.errors import WeightsError
 from edge.detectors.description import needs_torch, published_spec, read_detector
 from edge.detectors.files import check_file
 from edge.models.descriptions import described
-from edge.runtime.process import Beat, Channel, WorkerError, WorkerProcess, describe_exit
+from edge.runtime.one_off import run_once
+from edge.runtime.process import Channel
 from edge.settings import CameraSettings
-
-_PATIENCE_S = 120.0
 
 
 @dataclass(frozen=True)
@@ -116,32 +111,14 @@ def _is_student(path: Path) -> bool:
         raise WeightsError(f"weight file {path} is damaged or no safetensors file: {error}") from error
 
 
-def run_once(name: str, main: Any, argument: Any) -> Any:
-    """Run a worker to its first message and return it. Blocks; raises MagpieError with the worker's own words."""
-    said: queue.Queue[Any] = queue.Queue()
-    process = WorkerProcess(name, main, argument, LaunchSpec(), said.put, lambda code: said.put(("exit", code)))
-    deadline = time.monotonic() + _PATIENCE_S
-    try:
-        message = said.get(timeout=_PATIENCE_S)
-        while isinstance(message, Beat):
-            message = said.get(timeout=max(0.1, deadline - time.monotonic()))
-    except queue.Empty:
-        raise Unavailable(f"{name} did not finish within {_PATIENCE_S:.0f} s") from None
-    finally:
-        process.join(2.0)
-        process.kill()
-    if isinstance(message, WorkerError):
-        raise WeightsError(message.message) if message.code == "weights" else MagpieError(message.message)
-    if isinstance(message, tuple):
-        raise MagpieError(f"{name} {describe_exit(message[1])}")
-    return message
-
-
-def student_of(settings: CameraSettings, default: str) -> tuple[StudentSpec, OnnxSpec | None]:
+def student_of(
+    settings: CameraSettings, default: str, limit_bytes: int | None = None
+) -> tuple[StudentSpec, OnnxSpec | None]:
     """A camera's student, and the published detector that it begins as (None: one of our own architectures).
 
-    `default` is the site's student. Raises InvalidValue or LabelError if its description cannot be read, or the
-    detector lacks one of the camera's classes.
+    `default` is the site's student; `limit_bytes` of memory may be used to read it (None: as for workers without a
+    setting). Raises MemoryLimitExceeded, and InvalidValue or LabelError if its description cannot be read, or
+    the detector lacks one of the camera's classes.
     """
     own = settings.student.architecture is not None or settings.task != "detection"
     named = settings.student.model or ("" if own else default)
@@ -149,7 +126,7 @@ def student_of(settings: CameraSettings, default: str) -> tuple[StudentSpec, Onn
         return settings.drawn_spec(), None
     path, root = described(named, "student"), f"cameras.{settings.id}.student.model"
     if needs_torch(path, root):
-        detector = run_once(f"read-{path.stem}", _read, (path, root))
+        detector = run_once(f"read-{path.stem}", _read, (path, root), str(path), limit_bytes)
     else:
         detector = read_detector(path, root=root)
     return published_spec(detector, settings.classes, settings.class_map | settings.student.class_map), detector
@@ -160,13 +137,19 @@ def _read(channel: Channel, named: tuple[Path, str]) -> None:
     channel.send(read_detector(named[0], root=named[1]))
 
 
-def first_student(settings: CameraSettings, default: str, target: Path) -> tuple[StudentSpec, str]:
+def first_student(
+    settings: CameraSettings, default: str, target: Path, limit_bytes: int | None = None
+) -> tuple[StudentSpec, str]:
     """Write a camera's first student to `target`; returns its specification and where it came from, in words.
+    `limit_bytes` as for `student_of`.
 
-    Raises WeightsError (missing, damaged, does not fit, cannot be trained), InvalidValue, LabelError, Unavailable.
+    Raises MemoryLimitExceeded, WeightsError (missing, damaged, does not fit, cannot be trained), InvalidValue,
+    LabelError, Unavailable.
     """
-    spec, detector = student_of(settings, default)
+    spec, detector = student_of(settings, default, limit_bytes)
     source = Path(settings.student.weights) if settings.student.weights else None
     target.parent.mkdir(parents=True, exist_ok=True)
-    made = run_once(f"first-student-{target.stem}", make_first_student, FirstStudent(spec, source, target, detector))
+    order = FirstStudent(spec, source, target, detector)
+    file = source or (target if detector is None else detector.file)
+    made = run_once(f"first-student-{target.stem}", make_first_student, order, str(file), limit_bytes)
     return spec, made.words

@@ -71,7 +71,7 @@ class Supervisor:
     ) -> None:
         self._partitioner, self._clock, self._on_event = partitioner, clock, on_event
         self._on_lost = on_lost or (lambda worker, cause: None)
-        self._memory_limit = memory_limit_bytes
+        self.memory_limit_bytes = memory_limit_bytes
         self._patience = patience or Patience(HANG_S, START_S)
         self._workers: dict[str, WorkerState] = {}
         #: Also those that ended and still have an account of what they used.
@@ -395,7 +395,7 @@ class Supervisor:
             await self.device.look(now)
 
     def _look_at_memory(self, worker: WorkerState, seat: Seat) -> None:
-        limit = self._memory_limit
+        limit = self.memory_limit_bytes
         if limit is None or seat.process is None or seat.gone or seat.ending or not worker.spec.worker.memory_limited:
             return
         used = own_bytes(seat.process.pid)

@@ -79,13 +79,14 @@ def test_every_loss_is_listed_with_its_words() -> None:
     model = {"name": "plates", "total": {"late": 2, "dropped": 0, "rejected": 0, "failed": 1}}
     alarms = {"records": 7, "alarms_refused": 8}
     outputs = [{"lost_by": {"too_old": 2}}, {"lost_by": {"too_old": 3, "too_many": 4}}]
-    found = system.losses(overview(alarms=alarms), {"models": [model]}, 6, outputs)
+    found = system.losses(overview(alarms=alarms), {"models": [model]}, 6, outputs, 5)
     counts = {(x["code"], x["camera"], x["subject"]): x["count"] for x in found}
     assert counts["stalls", "north", ""] == 2
     assert counts["stalls", "new", ""] == 0
     assert counts["labels_missed", None, ""] == 3
     assert counts["journal", None, ""] == 1
     assert counts["retention", None, ""] == 6
+    assert counts["records_unreadable", None, ""] == 5
     assert counts["records", None, ""] == 7
     assert counts["alarms_refused", None, ""] == 8
     assert counts["outputs", None, ""] == 9

@@ -11,8 +11,9 @@ from typing import Any, cast
 import pytest
 
 from edge.appliance import housekeeping
-from edge.appliance.housekeeping import LOW_DISK_BYTES, Housekeeping
+from edge.appliance.housekeeping import Housekeeping
 from edge.appliance.metrics import Tally
+from edge.appliance.picture_requests import LOW_DISK_BYTES
 from edge.appliance.silences import Silences
 from edge.core.clock import ManualClock
 from edge.core.errors import StoreError

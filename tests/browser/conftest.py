@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,23 +19,23 @@ AXE = STATIC.parent / "frontend" / "node_modules" / "axe-core" / "axe.min.js"
 
 
 @pytest.fixture(scope="session")
-def chromium() -> str:
-    """Where the browser is; asked first, so that nothing is started where there is none."""
+def page_can_be_seen() -> None:
+    """Asked first, so that nothing is started where there is no browser or no page."""
     pytest.importorskip("playwright.async_api")
-    found = os.environ.get("MAGPIE_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-    if found is None:
+    from benchmarks.headless_browser import chromium_path
+
+    if chromium_path() is None:
         pytest.skip("no Chromium is installed (or name one in MAGPIE_CHROMIUM)")
     if not (STATIC / "index.html").is_file():
         pytest.skip("the page was not built: pip install . builds it")
-    return found
 
 
 @pytest.fixture(scope="session")
-def crossroads(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crossroads]:
+def crossroads(page_can_be_seen: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crossroads]:
     """The running appliance, furnished."""
     folder = tmp_path_factory.mktemp("crossroads")
     models = make_models(folder / "models")
-    with drawn_cameras(2, folder) as (cameras, port):
+    with drawn_cameras(2, folder, fps=5) as (cameras, port):
         site = make_site(cameras, port, folder / "data", models, window_s=20.0)
         with Box(site, folder) as box:
             found = furnish(box)
@@ -49,14 +48,12 @@ def crossroads(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def browser(chromium: str) -> AsyncIterator[Any]:
+async def browser(page_can_be_seen: None) -> AsyncIterator[Any]:
     """Chromium without a window."""
-    from playwright.async_api import async_playwright
+    from benchmarks.headless_browser import chromium
 
-    async with async_playwright() as started:
-        browser = await started.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+    async with chromium() as browser:
         yield browser
-        await browser.close()
 
 
 @pytest_asyncio.fixture(loop_scope="session")

@@ -26,13 +26,22 @@ async def test_windows_are_measured_planned_and_retrained(site: Callable[..., Si
         runtime = appliance.runtime
         both = {"overpass", "junction"}
         await until(lambda: both <= runtime.boundary.measured.get(2, set()), 110, "two windows are over and measured")
+
+        def learned() -> list[int]:
+            """Windows after the first that are over and measured, and in which something was retrained. In the second
+            profiles may come late, or promise nothing."""
+            over = [n for n, cameras in runtime.boundary.measured.items() if n >= 2 and both <= cameras]
+            return [n for n in over if appliance.services.windows.one(n).jobs]
+
+        await until(learned, 110, "something was retrained")
+        number = learned()[0]
         appliance.services.events.buffer.flush()
 
         def written() -> bool:
-            return all(c.realised for c in appliance.services.windows.one(2).window.cameras)
+            return all(c.realised for c in appliance.services.windows.one(number).window.cameras)
 
         await until(written, 20, "what was measured is in the database, which is written behind")
-        detail = appliance.services.windows.one(2)
+        detail = appliance.services.windows.one(number)
         rows = {c.camera: c for c in detail.window.cameras}
         first = {c.camera: c for c in appliance.services.windows.one(1).window.cameras}
         for camera in both:
@@ -49,7 +58,6 @@ async def test_windows_are_measured_planned_and_retrained(site: Callable[..., Si
         assert not (folder / "1.json").exists(), "a manifest goes with its window's pictures"
         assert detail.profiles, "configurations were profiled"
         assert any(s["retrain_configs"] for p in detail.plans for s in p.problem["streams"])
-        assert detail.jobs, "something was retrained"
         for job in detail.jobs:
             versions = {v.id: v for v in appliance.services.models.versions(job.camera)}
             if job.state == "completed":
@@ -60,7 +68,7 @@ async def test_windows_are_measured_planned_and_retrained(site: Callable[..., Si
         asked = [u for u in detail.usage if u.role == "inference"]
         assert asked
         assert all(u.granted == pytest.approx(u.asked, abs=0.05) for u in asked)
-        story = await appliance.services.windows.explained(2)
+        story = await appliance.services.windows.explained(number)
         assert story.timeline[0].start_s == 0.0
         assert story.timeline[-1].end_s == detail.window.length_s
         assert {c.camera for c in story.cameras if c.options and c.predicted is not None} >= both
@@ -68,7 +76,7 @@ async def test_windows_are_measured_planned_and_retrained(site: Callable[..., Si
         plans = replayed(plain(WindowStory, detail))
         assert plans
         assert all(p.again is not None and not p.differs for p in plans), "what is replayed is what was followed"
-        other = await appliance.services.windows.what_if(2, "uniform")
+        other = await appliance.services.windows.what_if(number, "uniform")
         assert other.comparison.asked.objective == pytest.approx(other.objective)
         assert other.comparison.made.objective == pytest.approx(other.original_objective)
 

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -209,13 +208,11 @@ async def test_an_appliance_that_ends_takes_front_and_executors_with_it(tmp_path
         }
     )  # fmt: skip
     site = site_of(1, tmp_path, count=1).model_copy(update={"site": "ending", "cameras": (), "serving": settings})
-    began = time.monotonic()
     async with Appliance(site, front_process) as appliance:
         box = Box(Watched(appliance), tmp_path)
         await box.serving()
         pids = [w.pid for w in appliance.services.state.overview().workers if w.pid]
         assert len(pids) == 2, "a front and an executor"
-    assert time.monotonic() - began < 120
     assert not gone(pids)
     assert not [g for g in groups_of(os.getpid()) if "magpie-ending" in g]
     assert not list((tmp_path / "serving").glob("*.sock"))

@@ -27,14 +27,14 @@ def entry_of(
     )
 
 
-def onnx_file(path: Path, weight: float = 1.0, external: bool = False) -> Path:
+def onnx_file(path: Path, weight: float = 1.0, external: bool = False, numbers: int = 4096) -> Path:
     """A graph that adds a number."""
-    tensor = onnx.numpy_helper.from_array(np.full((4096,), weight, np.float32), "w")
+    tensor = onnx.numpy_helper.from_array(np.full((numbers,), weight, np.float32), "w")
     graph = onnx.helper.make_graph(
         [onnx.helper.make_node("Add", ["x", "w"], ["y"])],
         "g",
-        [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [4096])],
-        [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [4096])],
+        [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [numbers])],
+        [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [numbers])],
         [tensor],
     )
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=9)

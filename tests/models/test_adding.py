@@ -10,7 +10,15 @@ import pytest
 from models_kit import CONTENT, entry_of, largest_file, onnx_file
 
 from edge.core.clock import ManualClock
-from edge.core.errors import Conflict, DiskFull, InvalidValue, LicenceRefused, NotFound, WeightsError
+from edge.core.errors import (
+    Conflict,
+    DiskFull,
+    InvalidValue,
+    LicenceRefused,
+    MemoryLimitExceeded,
+    NotFound,
+    WeightsError,
+)
 from edge.models.adding import Added, Addition, add_model
 from edge.models.catalogue import Catalogue
 from edge.models.folder import Accepted, ModelsFolder
@@ -76,6 +84,14 @@ def test_what_onnxruntime_cannot_open(folder: ModelsFolder, tmp_path: Path, cont
     assert reason in said
     assert len(said) > len(f"{source}: {reason}")
     assert left(folder) == set()
+
+
+def test_a_file_that_takes_more_memory_than_it_may(folder: ModelsFolder, tmp_path: Path) -> None:
+    source = onnx_file(tmp_path / "net.onnx", numbers=32 * 2**20)
+    with pytest.raises(MemoryLimitExceeded, match=r"net\.onnx: .*--worker-memory-mb: 128 MiB"):
+        add(folder, addition(source, memory_limit_bytes=128 * 2**20))
+    assert left(folder) == set()
+    assert add(folder, addition(source)).how == "came"
 
 
 def test_half_a_model_and_one_whose_weights_lie_beside_it(folder: ModelsFolder, tmp_path: Path) -> None:

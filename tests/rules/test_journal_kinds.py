@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from pathlib import Path
+
+from parsed_code import REPO, parsed
 
 from edge.core.journal_kinds import JOURNAL_KINDS, TOLD_KINDS
 
-REPO = Path(__file__).resolve().parents[2]
 ALL = JOURNAL_KINDS | TOLD_KINDS
 
 
@@ -16,9 +16,9 @@ def _literals() -> set[str]:
     """Every string in the code that stands for itself, but in the list of kinds."""
     found: set[str] = set()
     for room in ("edge", "scheduler"):
-        for file in (REPO / room).rglob("*.py"):
-            if file.name != "journal_kinds.py":
-                nodes = ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        for path, _, tree in parsed(room):
+            if not path.endswith("/journal_kinds.py"):
+                nodes = ast.walk(tree)
                 found |= {n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)}
     return found
 
@@ -31,12 +31,12 @@ def test_no_kind_is_put_together_where_it_is_written() -> None:
     """An f-string would hide a kind from the type checker, and from whoever searches for it."""
     hidden = []
     for room in ("edge", "scheduler", "web"):
-        for file in (REPO / room).rglob("*.py"):
-            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        for path, _, tree in parsed(room):
+            for node in ast.walk(tree):
                 if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.JoinedStr):
                     called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
                     if called in ("note", "_note", "_on_event", "tell"):
-                        hidden.append(f"{file.relative_to(REPO)}:{node.lineno}")
+                        hidden.append(f"{path}:{node.lineno}")
     assert not hidden
 
 

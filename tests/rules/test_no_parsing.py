@@ -5,19 +5,19 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from parsed_code import REPO, parsed
+
 #: Rooms that hold identities and reasons. Others read formats of other programs, which is what they are for.
 ROOMS = (
-    "edge/appliance",
-    "edge/runtime",
-    "edge/outputs",
-    "edge/store",
-    "edge/core",
-    "edge/tracking",
-    "scheduler",
-    "web",
+    "edge/appliance/",
+    "edge/runtime/",
+    "edge/outputs/",
+    "edge/store/",
+    "edge/core/",
+    "edge/tracking/",
+    "scheduler/",
+    "web/",
 )
 SPLITS = frozenset(
     {"partition", "rpartition", "split", "rsplit", "removeprefix", "removesuffix", "startswith", "endswith"}
@@ -72,21 +72,19 @@ def test_a_name_that_is_taken_apart_is_found() -> None:
 
 def test_no_name_or_reason_is_taken_apart() -> None:
     found = []
-    for path in sorted(p for room in ROOMS for p in (ROOT / room).rglob("*.py") if "migrations" not in p.parts):
-        at = path.relative_to(ROOT).as_posix()
-        if "node_modules" not in at:
-            tree = ast.parse(path.read_text(encoding="utf-8"))
+    for at, _, tree in (module for room in ("edge", "scheduler", "web") for module in parsed(room)):
+        if at.startswith(ROOMS) and "migrations" not in at:
             found += [f"{at}:{line} {name}" for line, name in taken_apart(tree) if (at, name) not in OWNED]
     assert found == []
 
 
 def test_the_page_takes_no_sentence_apart() -> None:
-    source = ROOT / "web" / "frontend" / "src"
+    source = REPO / "web" / "frontend" / "src"
     pattern = re.compile(
         r"\.(exec|match|split|startsWith)\((cause|reason|message|why|sentence|\w+\.(cause|reason|message|allowed))\b"
     )
     found = [
-        f"{p.relative_to(ROOT).as_posix()}: {line.strip()}"
+        f"{p.relative_to(REPO).as_posix()}: {line.strip()}"
         for p in sorted(source.rglob("*.ts*"))
         for line in p.read_text(encoding="utf-8").splitlines()
         if pattern.search(line)

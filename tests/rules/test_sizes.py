@@ -6,24 +6,15 @@ import ast
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 
-REPO = Path(__file__).resolve().parent.parent.parent
-ROOMS = ("edge", "golden", "microprofiler", "scheduler", "web")
+from parsed_code import ROOMS, parsed
+
 MOST_METHODS, MOST_ATTRIBUTES, MOST_LINES, MOST_FUNCTION_LINES = 30, 20, 600, 60
 
 
 @cache
 def _modules() -> tuple[tuple[str, str, ast.Module], ...]:
-    return tuple(_parsed())
-
-
-def _parsed() -> Iterator[tuple[str, str, ast.Module]]:
-    for room in ROOMS:
-        for path in sorted((REPO / room).rglob("*.py")):
-            if "node_modules" not in path.parts:
-                text = path.read_text(encoding="utf-8")
-                yield path.relative_to(REPO).as_posix(), text, ast.parse(text)
+    return tuple(module for room in ROOMS for module in parsed(room))
 
 
 def _functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:

@@ -14,7 +14,7 @@ from runtime_kit import Bench, until
 
 from edge.core.baseline import Baseline
 from edge.core.configs import WHOLE, InferenceConfig, RetrainingConfig
-from edge.core.errors import InvalidValue, LabelError, WeightsError
+from edge.core.errors import InvalidValue, LabelError, MemoryLimitExceeded, WeightsError
 from edge.core.labels import LabelledWindow
 from edge.core.models import ModelVersion
 from edge.recording.kept_out import read_kept_out
@@ -87,6 +87,11 @@ def test_a_camera_takes_the_sites_student_unless_it_names_its_own(described: Pat
         update={"student": plain.student.model_copy(update={"architecture": "ssdlite_mobilenet_v3"})}
     )
     assert student_of(drawn, str(described))[1] is None
+
+
+def test_a_first_student_has_no_more_memory_than_a_worker(described: Path, tmp_path: Path) -> None:
+    with pytest.raises(MemoryLimitExceeded, match=r"\.onnx: .*worker_memory_mb: 64 MiB"):
+        first_student(settings(described), "", tmp_path / "out.onnx", 64 * 2**20)
 
 
 def test_a_class_that_the_detector_lacks_is_named(described: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -295,3 +297,17 @@ async def test_a_camera_that_stands_by_is_silent_until_it_takes_over(
     assert on_disk == {f.path.name for f in closed.frames}
     assert b.lost == []
     assert not of(b, TakeOver), "orders are not echoed"
+
+
+def test_a_worker_that_starts_imports_no_module_of_ours() -> None:
+    """What the server of workers has not loaded costs each worker that it starts."""
+    code = (
+        "import sys, edge.runtime.preload; loaded = set(sys.modules)\n"
+        "import edge.runtime.mains, importlib, inspect, re\n"
+        "mains = inspect.getsource(edge.runtime.mains)\n"
+        "for name in re.findall(r'from edge.runtime import (\\w+) as worker', mains):\n"
+        "    importlib.import_module(f'edge.runtime.{name}')\n"
+        "print(*sorted(set(sys.modules) - loaded - {'edge.runtime.mains', 'importlib', 'inspect', 're'}))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == []

@@ -123,12 +123,10 @@ async def test_a_clock_that_is_set_by_an_hour_moves_no_window(step_s: float, tmp
     clock = SetClock()
     async with watched(tmp_path / "data", clock) as running:
         window = number(running)
-        before = clock.monotonic()
         clock.added_s += step_s
         await goes_on(running)
         await running.until(lambda: number(running) > window, "the window ends", 60.0)
         assert number(running) == window + 1, "no window is skipped or repeated"
-        assert clock.monotonic() - before < 60.0
         await running.until(
             lambda: abs(running.appliance.services.windows.recent(1, None)[0].start_utc_s - clock.utc()) < 60.0,
             "the new window is recorded with the new time",

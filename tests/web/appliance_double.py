@@ -15,7 +15,7 @@ from outputs_double import OUTPUT_STATE, DictOutputs
 from pydantic import TypeAdapter
 from truth_double import DictTruth
 
-from edge.appliance.admission import ServedLoad, admit_camera, admit_model
+from edge.appliance.admission import ServedLoad, admit_camera, admit_model, admit_pipeline
 from edge.appliance.answers.access import AuditAnswer, SecretAnswer
 from edge.appliance.answers.cameras import CameraAnswer, CameraTest, PictureHeader, StateOfCamera
 from edge.appliance.answers.events import JournalEntry
@@ -263,6 +263,7 @@ class DictState:
             },
             "counts": counts.to_json() | {"silence": SILENCE},
             "live_pictures": dict.fromkeys(self.box.kept, 12),
+            "records_unreadable": {"plan": 2},
             "disk": {"free_bytes": 12_000_000_000, "total_bytes": 64_000_000_000},
             "serving": None if self.box.planning is None else self.box.served.status(),
             "statistics": None if self.box.planning is None else self.box.statistics,
@@ -584,8 +585,11 @@ class DictServedModels:
         self.box.look("admission")
         asked = parse(AdmissionRequest, dict(request))
         if asked.model is not None:
-            served = ServedLoad((), TABLE, self.box.planning or ServingPlanning())
+            served = ServedLoad((), TABLE, planning=self.box.planning or ServingPlanning())
             return read(AdmissionAnswer, admit_model(asked.model, served, CamerasNow(0.7)))
+        if asked.pipeline is not None:
+            served = ServedLoad((), TABLE, planning=self.box.planning or ServingPlanning())
+            return read(AdmissionAnswer, admit_pipeline(asked.pipeline, served, CamerasNow(0.7)))
         assert asked.camera is not None
         profile = assumed_profile(asked.camera.inference, 2.0)
         return read(AdmissionAnswer, admit_camera(asked.camera, profile, ServedLoad(), CamerasNow(0.7)))

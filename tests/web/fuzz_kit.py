@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -23,15 +24,38 @@ FUZZ = settings(
 )
 
 
+#: Status, headers, body.
+Answered = tuple[int, list[tuple[bytes, bytes]], bytes]
+
+
 class _SameThread(requests.adapters.HTTPAdapter):
     """Asks an ASGI application in the caller's thread: to hand each request to another one costs more than the
     answer."""
 
     def __init__(self, app: Any) -> None:
         super().__init__()
-        self._app, self._runner = app, asyncio.Runner()
+        self._app, self._loop = app, asyncio.new_event_loop()
 
     def send(self, request: requests.PreparedRequest, *_: Any, **__: Any) -> requests.Response:
+        ((status, answered, content),) = self.ask([request])
+        raw = urllib3.HTTPResponse(
+            io.BytesIO(b"" if request.method == "HEAD" else content),
+            headers=urllib3.HTTPHeaderDict((k.decode("latin-1"), v.decode("latin-1")) for k, v in answered),
+            status=status,
+            preload_content=False,
+            request_method=request.method,
+        )
+        return self.build_response(request, raw)
+
+    def ask(self, asked: Sequence[requests.PreparedRequest]) -> list[Answered]:
+        """Status, headers and body of the answers, one request after another."""
+
+        async def each() -> list[Answered]:
+            return [await self._answer(request) for request in asked]
+
+        return self._loop.run_until_complete(each())
+
+    async def _answer(self, request: requests.PreparedRequest) -> Answered:
         parts = urlsplit(str(request.url))
         body = request.body.encode() if isinstance(request.body, str) else bytes(request.body or b"")
         headers = [(b"host", parts.netloc.encode())] if "host" not in request.headers else []
@@ -51,17 +75,6 @@ class _SameThread(requests.adapters.HTTPAdapter):
             "server": (parts.hostname or "", parts.port or 80),
             "state": {},
         }
-        status, answered, content = self._runner.run(self._answer(scope, body))
-        raw = urllib3.HTTPResponse(
-            io.BytesIO(b"" if request.method == "HEAD" else content),
-            headers=urllib3.HTTPHeaderDict((k.decode("latin-1"), v.decode("latin-1")) for k, v in answered),
-            status=status,
-            preload_content=False,
-            request_method=request.method,
-        )
-        return self.build_response(request, raw)
-
-    async def _answer(self, scope: dict[str, Any], body: bytes) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
         asked = [{"type": "http.request", "body": body, "more_body": False}]
         begun: dict[str, Any] = {}
         content = bytearray()
@@ -82,9 +95,18 @@ def _octets(value: str | bytes) -> bytes:
     return value if isinstance(value, bytes) else value.encode("latin-1")
 
 
-def client(app: Any) -> ASGIClient:
-    """One for all requests; cookies that an answer sets stay in it until they are cleared."""
-    made = ASGIClient(app)
-    made.trust_env = False
-    made.mount("http://", _SameThread(app))
-    return made
+class Client:
+    """Asks an application by `session`, or what was asked already once more with other headers."""
+
+    def __init__(self, app: Any) -> None:
+        self._adapter = _SameThread(app)
+        self.session = ASGIClient(app)
+        self.session.trust_env = False
+        self.session.mount("http://", self._adapter)
+
+    def again(self, request: requests.PreparedRequest, headers: Sequence[Mapping[str, str]]) -> list[tuple[int, bytes]]:
+        """Status and body with each of these headers. To make a request up anew costs more than its answer."""
+        copies = [request.copy() for _ in headers]
+        for copy, others in zip(copies, headers, strict=True):
+            copy.headers.update(others)
+        return [(status, body) for status, _, body in self._adapter.ask(copies)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -160,3 +160,21 @@ def test_an_answer_is_written_as_it_was_read() -> None:
     assert "lambda" in told["state"]
     assert read(CameraAnswer, told) == found
     assert [f.name for f in fields(found)] == list(told)
+
+
+@pytest.mark.parametrize(
+    ("camera", "error", "wanted"),
+    [
+        (None, "south/w3: cannot be read", "this concerns the whole box"),
+        (None, "", ""),
+        ("north", "no room", "no room"),
+    ],
+)
+async def test_errors_of_workers_for_several_cameras_are_not_read_by_those_of_some(
+    camera: str | None, error: str, wanted: str
+) -> None:
+    worker = (await DictAppliance().state.system()).workers[0]
+    changed = replace(worker, camera=camera, last_error=error)
+    shown = limited(changed, lambda one: one in (None, "north"))
+    assert shown is not None
+    assert shown.last_error == wanted

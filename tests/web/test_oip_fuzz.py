@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import jsonschema
 import schemathesis
-from fuzz_kit import FUZZ, client
+from fuzz_kit import FUZZ, Client
 from oip_double import NumpyService
 
 from web.oip.app import create_oip_app
 
 _APP = create_oip_app(NumpyService())
-_CLIENT = client(_APP)
+_CLIENT = Client(_APP).session
 schema = schemathesis.openapi.from_asgi("/v2/openapi.json", _APP)
 
 

@@ -4,9 +4,7 @@ or no built page is there."""
 from __future__ import annotations
 
 import asyncio
-import os
 import re
-import shutil
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -26,15 +24,14 @@ pytestmark = pytest.mark.timeout(240)
 
 @pytest.fixture
 async def browser() -> AsyncIterator[Any]:
-    chromium = os.environ.get("MAGPIE_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-    if chromium is None:
+    from benchmarks.headless_browser import chromium, chromium_path
+
+    if chromium_path() is None:
         pytest.skip("no Chromium is installed (or name one in MAGPIE_CHROMIUM)")
     if not (STATIC / "index.html").is_file():
         pytest.skip("the page was not built: pip install . builds it")
-    async with playwright.async_playwright() as started:
-        browser = await started.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+    async with chromium() as browser:
         yield browser
-        await browser.close()
 
 
 @pytest.fixture

@@ -118,6 +118,7 @@ async def test_cameras_in_base_units(client: httpx.AsyncClient) -> None:
     assert value(text, "magpie_camera_accuracy_ratio", camera="south") == pytest.approx(0.712)
     assert value(text, "magpie_camera_drift_ratio", camera="south") == pytest.approx(0.72 - 0.712)
     assert value(text, "magpie_live_pictures_total", camera="north") == 12
+    assert value(text, "magpie_records_unreadable_total", kind="plan") == 2
 
 
 async def test_true_accuracy_has_its_interval(client: httpx.AsyncClient) -> None:

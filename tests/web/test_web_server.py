@@ -17,10 +17,9 @@ from appliance_double import DictAppliance
 
 from edge.core.errors import Unavailable
 from web import errors as web_errors
-from web import parts
-from web import server as web_server
 from web.app import create_app
-from web.server import WebServer
+from web.parts import BODY_S
+from web.server import HEADERS_S, WebServer
 
 
 @pytest.fixture
@@ -29,8 +28,11 @@ def service() -> DictAppliance:
 
 
 @pytest.fixture
-async def server(service: DictAppliance, tmp_path: Path) -> AsyncIterator[WebServer]:
-    server = WebServer(create_app(service, static=tmp_path), "127.0.0.1", 0)
+async def server(service: DictAppliance, tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[WebServer]:
+    """Its patience with clients (`headers_s`, `body_s`) is a test's parameter."""
+    patience: dict[str, float] = getattr(request, "param", {})
+    app = create_app(service, static=tmp_path, body_s=patience.get("body_s", BODY_S))
+    server = WebServer(app, "127.0.0.1", 0, headers_s=patience.get("headers_s", HEADERS_S))
     await server.start()
     yield server
     await server.stop()
@@ -187,13 +189,11 @@ async def test_a_port_is_free_again_after_stop(service: DictAppliance) -> None:
 _HEAD = b"POST /api/v1/check/retraining HTTP/1.1\r\nhost: box\r\ncontent-type: application/json\r\n"
 
 
+@pytest.mark.parametrize("server", [{"headers_s": 0.2}], indirect=True)
 @pytest.mark.parametrize(
     "said", [b"", b"GET /livez HTTP/1.1\r\nhost: b", b"GET /livez HTTP/1.1\r\nhost: box\r\n\r\nGET /l"]
 )
-async def test_a_connection_on_which_no_request_comes_is_closed(
-    server: WebServer, monkeypatch: pytest.MonkeyPatch, said: bytes
-) -> None:
-    monkeypatch.setattr(web_server, "_HEADERS_S", 0.2)
+async def test_a_connection_on_which_no_request_comes_is_closed(server: WebServer, said: bytes) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     writer.write(said)
     async with asyncio.timeout(20):
@@ -202,8 +202,8 @@ async def test_a_connection_on_which_no_request_comes_is_closed(
     writer.close()
 
 
-async def test_headers_drop_by_drop_gain_no_time(server: WebServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(web_server, "_HEADERS_S", 0.5)
+@pytest.mark.parametrize("server", [{"headers_s": 0.5}], indirect=True)
+async def test_headers_drop_by_drop_gain_no_time(server: WebServer) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
 
     async def drip() -> None:
@@ -231,8 +231,8 @@ async def test_headers_without_end_are_not_kept(server: WebServer) -> None:
         writer.close()
 
 
-async def test_a_body_that_does_not_come_is_given_up(server: WebServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts, "_BODY_S", 0.2)
+@pytest.mark.parametrize("server", [{"body_s": 0.2}], indirect=True)
+async def test_a_body_that_does_not_come_is_given_up(server: WebServer) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     writer.write(_HEAD + b"content-length: 100\r\n\r\n{")
     async with asyncio.timeout(20):
@@ -241,10 +241,8 @@ async def test_a_body_that_does_not_come_is_given_up(server: WebServer, monkeypa
     writer.close()
 
 
-async def test_open_streams_and_sockets_outlast_the_time_for_headers(
-    server: WebServer, service: DictAppliance, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(web_server, "_HEADERS_S", 0.1)
+@pytest.mark.parametrize("server", [{"headers_s": 0.1}], indirect=True)
+async def test_open_streams_and_sockets_outlast_the_time_for_headers(server: WebServer, service: DictAppliance) -> None:
     async with (
         websockets.connect(f"ws://127.0.0.1:{server.port}/api/v1/live") as socket,
         httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}") as client,

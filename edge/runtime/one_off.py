@@ -1,0 +1,87 @@
+"""A process that does one thing, as checking a model's file, and tells it with its first message.
+
+It may have as much memory as any worker (`worker_memory_mb`), whatever the file asks for: it is looked at while it
+works, and beyond twice that much the system refuses it memory (edge.runtime.memory_limit).
+"""
+
+from __future__ import annotations
+
+import queue
+import time
+from typing import Any, Final
+
+from edge.core.errors import MagpieError, MemoryLimitExceeded, Unavailable, WeightsError, WorkerFailed, says_no_memory
+from edge.core.shares import LaunchSpec
+from edge.runtime.memory_limit import own_bytes, usable_bytes, worker_limit_bytes
+from edge.runtime.process import OUT_OF_MEMORY, Beat, WorkerError, WorkerMain, WorkerProcess, describe_exit
+
+_PATIENCE_S: Final = 120.0
+#: So often its memory is looked at, and sooner at first: some are quick.
+_LOOK_S: Final = 0.1
+_FIRST_LOOK_S: Final = 0.005
+
+
+def first_message(
+    name: str,
+    main: WorkerMain,
+    argument: Any,
+    about: str,
+    limit_bytes: int | None = None,
+    patience_s: float = _PATIENCE_S,
+    launch: LaunchSpec | None = None,
+    killable: bool = False,
+) -> Any:
+    """Run `main` to its first message, which may be a WorkerError, and return that. `about` names the file that it
+    works on; `limit_bytes` None: as for workers without a setting. Blocks.
+
+    Raises MemoryLimitExceeded, WorkerFailed (it ended without a word), Unavailable (it took too long).
+    """
+    limit = worker_limit_bytes(None, usable_bytes()) if limit_bytes is None else limit_bytes
+    said: queue.Queue[Any] = queue.Queue()
+    process = WorkerProcess(
+        name, main, argument, launch or LaunchSpec(), said.put, lambda code: said.put(_Ended(code)), killable=killable,
+        memory_limit_bytes=limit,
+    )  # fmt: skip
+    deadline = time.monotonic() + patience_s
+    try:
+        message = _first(process, said, about, limit, deadline)
+    except queue.Empty:
+        raise Unavailable(f"{about} could not be opened and tried within {patience_s:.0f} s") from None
+    finally:
+        process.kill()
+    if isinstance(message, WorkerError) and (message.code == "out_of_memory" or says_no_memory(message.message)):
+        raise MemoryLimitExceeded(about, limit)
+    if isinstance(message, _Ended):
+        if message.code == OUT_OF_MEMORY:
+            raise MemoryLimitExceeded(about, limit)
+        raise WorkerFailed(f"{about}: its process {describe_exit(message.code)}")
+    return message
+
+
+class _Ended:
+    def __init__(self, code: int | None) -> None:
+        self.code = code
+
+
+def _first(process: WorkerProcess, said: queue.Queue[Any], about: str, limit: int, deadline: float) -> Any:
+    pause_s = _FIRST_LOOK_S
+    while True:
+        try:
+            message = said.get(timeout=pause_s)
+        except queue.Empty:
+            message = None
+        if own_bytes(process.pid) > limit:
+            raise MemoryLimitExceeded(about, limit)
+        if message is not None and not isinstance(message, Beat):
+            return message
+        if time.monotonic() > deadline:
+            raise queue.Empty
+        pause_s = min(_LOOK_S, 2 * pause_s)
+
+
+def run_once(name: str, main: WorkerMain, argument: Any, about: str, limit_bytes: int | None = None) -> Any:
+    """As `first_message`, of which errors are raised: WeightsError, or MagpieError with the worker's own words."""
+    message = first_message(name, main, argument, about, limit_bytes)
+    if isinstance(message, WorkerError):
+        raise WeightsError(message.message) if message.code == WeightsError.code else MagpieError(message.message)
+    return message
