@@ -21,7 +21,7 @@ from web.errors import Json
 from web.examples.errors import ERROR_SCHEMA
 from web.guard import Guard
 from web.hosts import Hosts
-from web.parts import Ending
+from web.parts import BODY_S, Ending
 from web.rest_router import PREFIX
 from web.routes import access as doors
 from web.routes import (
@@ -76,12 +76,16 @@ class _Page(StaticFiles):
 
 
 def create_app(
-    service: ApplianceService, static: Path = STATIC, access: Access | None = None, hosts: Hosts | None = None
+    service: ApplianceService,
+    static: Path = STATIC,
+    access: Access | None = None,
+    hosts: Hosts | None = None,
+    body_s: float = BODY_S,
 ) -> FastAPI:
     """The web app over `service`. `static` is the folder of the built page; without it REST works and "/" says so.
 
     `access` None (a site with web.access off, and tests): nobody is asked who they are, and everybody is an admin.
-    `hosts`: the names under which it may be asked for; None: any.
+    `hosts`: the names under which it may be asked for; None: any. `body_s`: a body must be there within it.
     """
     app = FastAPI(
         title="Magpie",
@@ -97,6 +101,7 @@ def create_app(
     app.state.service = service
     app.state.closing = closing = Ending()
     app.state.access = access
+    app.state.body_s = body_s
     errors.install(app)
     app.add_middleware(Auth, web=app, access=access, closing=closing)
     app.add_middleware(Guard, hosts=hosts)

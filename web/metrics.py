@@ -146,6 +146,10 @@ def _appliance(s: Json) -> Iterator[Metric]:
     )
     losses = overview["losses"]
     yield _counter("magpie_journal_lost", "Events that the journal could not keep", (), [((), losses["journal"])])
+    yield _counter(
+        "magpie_records_unreadable", "Stored records that this release cannot read, left out of lists", ("kind",),
+        [((kind,), n) for kind, n in sorted(s["records_unreadable"].items())],
+    )  # fmt: skip
     pictures = s.get("live_pictures", {})
     yield _counter(
         "magpie_live_pictures", "Live pictures that were encoded: none while nobody looks", ("camera",),

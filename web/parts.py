@@ -26,7 +26,7 @@ T = TypeVar("T")
 MAX_BODY = 256 * 1024
 _MAX_DEPTH = 32
 #: The whole of it has to come within this time.
-_BODY_S: Final = 30.0
+BODY_S: Final = 30.0
 
 
 def service_of(connection: HTTPConnection) -> ApplianceService:
@@ -164,15 +164,16 @@ async def json_object(request: Request) -> dict[str, Any]:
     if kind not in ("application/json", "application/merge-patch+json"):
         raise InvalidValue("header content-type", kind, "application/json")
     raw = bytearray()
+    body_s: float = request.app.state.body_s
     try:
-        async with asyncio.timeout(_BODY_S):
+        async with asyncio.timeout(body_s):
             async for chunk in request.stream():
                 raw += chunk
                 if len(raw) > MAX_BODY:
                     raise HTTPException(413, f"the body is larger than {MAX_BODY} bytes")
     except TimeoutError:
         close = {"connection": "close"}
-        raise HTTPException(408, f"the body did not come within {_BODY_S:g} seconds", close) from None
+        raise HTTPException(408, f"the body did not come within {body_s:g} seconds", close) from None
     except ClientDisconnect:  # nobody hears the answer, and it is no fault of ours that the log should tell
         raise HTTPException(400, "the client went away before its body was there") from None
     return parse_object(bytes(raw))

@@ -17,8 +17,8 @@ from web.tls import Tls
 _MAX_MESSAGE: Final = 64 * 1024
 #: A request's line and headers; more than that is kept for nobody, as no login is needed to send it.
 _MAX_HEADERS: Final = 16 * 1024
-#: A connection on which no whole request line and headers come for so long is closed.
-_HEADERS_S: Final = 20.0
+#: A connection on which no whole request line and headers come for so many seconds is closed.
+HEADERS_S: Final = 20.0
 
 log = logging.getLogger(__name__)
 # Anybody can send what is no HTTP: a warning for each would push everything else out of the log.
@@ -43,6 +43,8 @@ class _Http(H11Protocol):
     """uvicorn's parser, which would wait without end for a request: whoever reaches the port could take every file
     descriptor that the appliance may have, without a login."""
 
+    headers_s = HEADERS_S
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.logger = log
@@ -52,7 +54,7 @@ class _Http(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first request."""
         super().connection_made(transport)
-        self._due = self.loop.call_later(_HEADERS_S, self._give_up)
+        self._due = self.loop.call_later(self.headers_s, self._give_up)
 
     def data_received(self, data: bytes) -> None:
         """Parse; what comes piece by piece does not lengthen the time."""
@@ -60,7 +62,7 @@ class _Http(H11Protocol):
         if self.transport.is_closing() or self.transport.get_protocol() is not self or self._at_work():
             self._stop_waiting()
         elif self._due is None:
-            self._due = self.loop.call_later(_HEADERS_S, self._give_up)
+            self._due = self.loop.call_later(self.headers_s, self._give_up)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing is waited for any more."""
@@ -82,9 +84,12 @@ class _Http(H11Protocol):
 
 
 class WebServer(AsgiServer):
-    """Serves the page, REST and the live socket of `app` (web.app.create_app); with `tls` by https."""
+    """Serves the page, REST and the live socket of `app` (web.app.create_app); with `tls` by https. A connection may be
+    open for `headers_s` without a whole request."""
 
-    def __init__(self, app: FastAPI, host: str, port: int, tls: Tls | None = None) -> None:
+    def __init__(
+        self, app: FastAPI, host: str, port: int, tls: Tls | None = None, headers_s: float = HEADERS_S
+    ) -> None:
         context = None if tls is None else tls.context
         super().__init__(
             app,
@@ -92,7 +97,7 @@ class WebServer(AsgiServer):
             port,
             "the page",
             "web.port",
-            http=_Http,
+            http=type("_PatientHttp", (_Http,), {"headers_s": headers_s}),
             ws="websockets-sansio",
             ws_max_size=_MAX_MESSAGE,
             ws_per_message_deflate=False,  # JPEG does not shrink, and deflating cost three quarters of the rate

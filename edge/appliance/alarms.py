@@ -9,7 +9,7 @@ import asyncio
 import logging
 import shutil
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from edge.appliance.active_alarms import ActiveAlarms
 from edge.appliance.alarm_records import AlarmRecords
 from edge.appliance.alarm_rules import AlarmRules
 from edge.appliance.answers.alarms import AlarmAnswer, ObjectAnswer
-from edge.appliance.answers.read import read
+from edge.appliance.answers.stored import one, paged
 from edge.appliance.deliver import Deliver
 from edge.appliance.followed_objects import FollowedObjects
 from edge.appliance.picture_files import PictureFiles
@@ -31,7 +31,7 @@ from edge.core.journal_kinds import JournalNote, ToldKind
 from edge.runtime import messages as m
 from edge.runtime.camera import CameraRuntime
 from edge.settings import RetentionSettings, RuleSettings, SiteSettings
-from edge.store.alarms import ONE_KEPT, AlarmRetention, Kept
+from edge.store.alarms import ONE_KEPT, AlarmRetention, Kept, ObjectRecord
 from edge.store.store import Store
 
 log = logging.getLogger(__name__)
@@ -252,12 +252,17 @@ class Alarms:
         cameras: Collection[str] | None,
     ) -> list[AlarmAnswer]:
         """Newest first (blocking)."""
-        found = self._store.alarms(limit=limit, before=before, camera=camera, rule=rule, active=active, cameras=cameras)
-        return [read(AlarmAnswer, a.to_json()) for a in found]
+
+        def fetch(wanted: int, below: int | None) -> Sequence[Alarm]:
+            return self._store.alarms(
+                limit=wanted, before=below, camera=camera, rule=rule, active=active, cameras=cameras
+            )
+
+        return paged(self._store.database.unreadable, "alarm", AlarmAnswer, limit, before, fetch)
 
     def alarm(self, number: int) -> AlarmAnswer:
-        """One alarm (blocking). Raises NotFound."""
-        return read(AlarmAnswer, self._store.alarm(number).to_json())
+        """One alarm (blocking). Raises NotFound, UnreadableRecord."""
+        return one(self._store.database.unreadable, "alarm", AlarmAnswer, number, lambda: self._store.alarm(number))
 
     async def acknowledge(self, number: int, by: str) -> AlarmAnswer:
         """Raises NotFound."""
@@ -266,7 +271,7 @@ class Alarms:
         if alarm.acknowledged_by == by:
             self._active.look(al.Acknowledged(number, by))
         self._tell("alarm.acknowledged", alarm.camera, alarm.to_json())
-        return read(AlarmAnswer, (await asyncio.to_thread(self._store.alarm, number)).to_json())
+        return await asyncio.to_thread(self.alarm, number)
 
     def alarm_picture(self, number: int) -> bytes:
         """JPEG (blocking). Raises NotFound."""
@@ -283,14 +288,18 @@ class Alarms:
         cameras: Collection[str] | None,
     ) -> list[ObjectAnswer]:
         """Newest first (blocking)."""
-        found = self._store.tracked_objects(
-            limit=limit, before=before, camera=camera, class_name=class_name, active=active, cameras=cameras
-        )
-        return [read(ObjectAnswer, o.to_json()) for o in found]
+
+        def fetch(wanted: int, below: int | None) -> Sequence[ObjectRecord]:
+            return self._store.tracked_objects(
+                limit=wanted, before=below, camera=camera, class_name=class_name, active=active, cameras=cameras
+            )
+
+        return paged(self._store.database.unreadable, "object", ObjectAnswer, limit, before, fetch)
 
     def object(self, number: int) -> ObjectAnswer:
-        """One object (blocking). Raises NotFound."""
-        return read(ObjectAnswer, self._store.tracked_object(number).to_json())
+        """One object (blocking). Raises NotFound, UnreadableRecord."""
+        find, unreadable = self._store.tracked_object, self._store.database.unreadable
+        return one(unreadable, "object", ObjectAnswer, number, lambda: find(number))
 
     def object_picture(self, number: int) -> bytes:
         """JPEG (blocking). Raises NotFound."""

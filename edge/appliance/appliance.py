@@ -20,6 +20,7 @@ from edge.appliance.keys import Keys
 from edge.appliance.labelled import TeacherLabels
 from edge.appliance.live import Live
 from edge.appliance.metrics import expected_accuracy
+from edge.appliance.model_costs import ModelCosts, in_a_process
 from edge.appliance.model_files import ModelFiles
 from edge.appliance.models import Models
 from edge.appliance.opened_parts import opened
@@ -47,6 +48,7 @@ from edge.logs import LogRing
 from edge.outputs.topics import Snapshot
 from edge.runtime.golden_worker import GoldenWorkerSpec, TeacherOffer, check_golden
 from edge.runtime.groups import GROUPS_DOCUMENT
+from edge.runtime.memory_limit import usable_bytes, worker_limit_bytes
 from edge.runtime.process import WorkerMain
 from edge.runtime.runtime import Runtime
 from edge.settings import CameraSettings, SiteSettings
@@ -114,7 +116,7 @@ class Appliance:
     async def open(self) -> None:
         """Check everything that can be wrong, then start. Raises MagpieError before anything runs."""
         teacher = GoldenWorkerSpec(Path(self.site.teacher) if self.site.teacher else DEMO_TEACHER)
-        offer = await asyncio.to_thread(check_golden, teacher)
+        offer = await asyncio.to_thread(check_golden, teacher, self._memory_limit())
         for camera in self.site.cameras:
             offer.check(camera.id, camera.classes, camera.class_map)
         try:
@@ -226,10 +228,14 @@ class Appliance:
             journal,
             NamedSecrets(site, store, self.keys),
             alarms,
-            ModelFiles(),
+            ModelFiles(costs=ModelCosts(partial(in_a_process, limit_bytes=self._memory_limit()))),
             outputs,
             truth,
         )  # fmt: skip
+
+    def _memory_limit(self) -> int:
+        """Bytes of memory that one worker may have, and a process that checks a model's file, too."""
+        return worker_limit_bytes(self.site.worker_memory_mb, usable_bytes())
 
     # -- starting
 

@@ -22,6 +22,7 @@ from edge.core.models import ModelVersion
 from edge.ingest.probe import probe_camera
 from edge.runtime import messages as m
 from edge.runtime.golden_worker import TeacherOffer
+from edge.runtime.memory_limit import usable_bytes, worker_limit_bytes
 from edge.runtime.runtime import Runtime
 from edge.runtime.students import first_student, student_of
 from edge.settings import CameraSettings, SiteSettings, merge, parse
@@ -105,7 +106,7 @@ class Cameras:
     async def take_in(self, settings: CameraSettings, lost: bool = False) -> None:
         """Give the camera its first model if it has none (or its last is `lost`), and start it. Raises MagpieError."""
         in_force = None if lost else await asyncio.to_thread(self._store.promoted, settings.id)
-        wanted = (await asyncio.to_thread(student_of, settings, self._site.student))[0]
+        wanted = (await asyncio.to_thread(student_of, settings, self._site.student, self._memory_limit()))[0]
         if in_force is not None and in_force.spec != wanted:
             # The student was changed: a new first model takes over, and what was learned of the other is forgotten.
             other = in_force.spec.classes != wanted.classes
@@ -121,9 +122,12 @@ class Cameras:
             settings.id, await asyncio.to_thread(self._store.get_settings, f"look/{settings.id}")
         )
 
+    def _memory_limit(self) -> int:
+        return worker_limit_bytes(self._site.worker_memory_mb, usable_bytes())
+
     async def _first_model(self, settings: CameraSettings) -> ModelVersion:
         path = self._data / "jobs" / f"first-{settings.id}.safetensors"
-        spec, words = await asyncio.to_thread(first_student, settings, self._site.student, path)
+        spec, words = await asyncio.to_thread(first_student, settings, self._site.student, path, self._memory_limit())
         now = self._clock.utc()
         candidate = ModelVersion(
             f"{settings.id}-first-{int(now)}", settings.id, "", spec, now, decided_by=_FIRST_MODEL, reason=words
@@ -198,7 +202,9 @@ def _of_worker(settings: CameraSettings) -> CameraSettings:
 def _kept_reference(changed: CameraSettings, before: CameraSettings) -> str:
     """The password reference that a camera may keep whatever it is: for the same server, not for another."""
     try:
-        same = changed.url == before.url or urlsplit(changed.url).netloc == urlsplit(before.url).netloc
+        new, old = urlsplit(changed.url), urlsplit(before.url)
+        # Another scheme may send the password over an open line.
+        same = changed.url == before.url or (new.scheme, new.netloc) == (old.scheme, old.netloc)
     except ValueError:  # an address that cannot be read: no server that is known
         same = False
     return before.password_from if same else ""

@@ -10,11 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from edge.appliance.answers.read import read
+from edge.appliance.answers.windows import PlanAnswer, ProfileAnswer, UsedShare
+from edge.core.plan_basis import PlanBasis
 from edge.core.plan_faults import PlanFault
 from edge.core.plan_reasons import PlanReason
 from edge.core.profiles import RetrainingProfile
 from edge.core.window import WindowPlan, WindowProblem
-from edge.store.values import JobRecord, PlanRecord, ShareUsage, WindowDetail
+from edge.store.values import JobRecord, PlanRecord, ProfileRecord, ShareUsage, WindowDetail
 from scheduler.controller import waiting_shares
 from scheduler.policies import WINDOW_POLICIES
 from scheduler.timeline import Outcome, Step, evaluate
@@ -79,6 +82,28 @@ def explained(detail: WindowDetail, parts: OtherParts, usage: Sequence[ShareUsag
         "costs": [c.to_json() for c in detail.costs],
         "policies": list(WINDOW_POLICIES),
     }
+
+
+def check_plan(record: PlanRecord) -> None:
+    """Raises pydantic.ValidationError, InvalidValue, KeyError and the like where `explained` and `compared` could make
+    nothing of a recorded plan."""
+    read(PlanAnswer, record.to_json())
+    evaluate(WindowProblem.from_json(record.problem), WindowPlan.from_json(record.plan).segments)
+    if record.basis is not None:
+        PlanBasis.from_json(record.basis)
+
+
+def check_profile(record: ProfileRecord) -> None:
+    """As `check_plan`, of a recorded profile."""
+    read(ProfileAnswer, record.to_json())
+    RetrainingProfile.from_json(record.profile)
+    for key in ("value", "low", "high"):
+        float(record.profile["end_accuracy"][key] + record.profile["gpu_seconds"][key])
+
+
+def check_usage(record: ShareUsage) -> None:
+    """As `check_plan`, of a recorded share."""
+    read(UsedShare, _usage(record))
 
 
 def compared(number: int, asked: WindowPlan, record: PlanRecord, parts: OtherParts) -> Json:

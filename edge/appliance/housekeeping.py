@@ -9,6 +9,7 @@ from pathlib import Path
 
 from edge.appliance.alarms import Alarms
 from edge.appliance.metrics import Tally
+from edge.appliance.picture_requests import LOW_DISK_BYTES
 from edge.appliance.silences import Silences
 from edge.appliance.truth import Truth
 from edge.core.errors import MagpieError
@@ -19,8 +20,6 @@ from edge.store.retention import RetentionLimits
 from edge.store.store import Store
 from edge.store.values import CameraWindow
 
-#: Below this much free disk the appliance says so and stops recording.
-LOW_DISK_BYTES = 200_000_000
 _LOOK_S, _ROUNDS_AN_HOUR, _ROUNDS_A_MINUTE = 10.0, 360, 6
 
 

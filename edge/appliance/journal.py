@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from edge.appliance.answers.events import JournalEntry
+from edge.appliance.answers.read import read
 from edge.appliance.live import LiveEvents
 from edge.appliance.metrics import Tally
 from edge.appliance.service import Json
@@ -16,6 +17,7 @@ from edge.core.journal_kinds import JOURNAL_KINDS, JournalKind, ToldKind
 from edge.logs import entry_fields
 from edge.store.journal import JournalBuffer
 from edge.store.store import Store
+from edge.store.values import EventRecord
 
 log = logging.getLogger(__name__)
 
@@ -60,13 +62,21 @@ class Journal:
         )
 
     def recent(self, limit: int, before: int | None, camera: str | None, kind: str | None) -> list[JournalEntry]:
-        """Entries of the store, newest first."""
-        found = self._store.events(limit=limit, before_id=before, camera=camera, kind=kind)
-        return [
-            JournalEntry(id=e.id, utc_s=e.at_utc_s, kind=e.kind, camera=e.camera, window=e.window, data=e.data)
-            for e in found
-        ]
+        """Entries of the store, newest first, without those that cannot be read."""
+        return self._store.database.unreadable.page(
+            "journal entry",
+            limit,
+            before,
+            lambda wanted, below: self._store.events(limit=wanted, before_id=below, camera=camera, kind=kind),
+            _entry,
+            lambda e: e.id,
+        )
 
     def subscribe(self) -> AsyncIterator[JournalEntry]:
         """Entries from now on."""
         return self._live.listen()
+
+
+def _entry(e: EventRecord) -> JournalEntry:
+    found = {"id": e.id, "utc_s": e.at_utc_s, "kind": e.kind, "camera": e.camera, "window": e.window, "data": e.data}
+    return read(JournalEntry, found)

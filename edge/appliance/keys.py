@@ -17,12 +17,14 @@ from edge.access.front_keys import FrontKey, write_keys
 from edge.access.records import Records
 from edge.access.secrets import Secrets
 from edge.appliance.answers.access import AuditAnswer, SecretAnswer
+from edge.appliance.answers.read import read
 from edge.core.access import narrowed
 from edge.core.clock import Clock
 from edge.core.errors import Conflict, MagpieError
 from edge.ingest.secrets import check_named
 from edge.settings import AccessSettings, ServingSettings
 from edge.store.store import Store
+from edge.store.values import AuditRecord
 
 log = logging.getLogger(__name__)
 
@@ -96,19 +98,15 @@ class Keys:
         check_named(reference, before, self._settings.secret_references, path)
 
     def audit(self, limit: int, before: int | None) -> list[AuditAnswer]:
-        """Changes with their author and address, the newest first."""
-        return [
-            AuditAnswer(
-                id=r.id,
-                utc_s=r.at_utc_s,
-                by=r.changed_by,
-                from_=r.address,
-                subject=r.subject,
-                action=r.action,
-                value=r.value,
-            )
-            for r in self._store.audit(before_id=before, limit=limit)
-        ]
+        """Changes with their author and address, the newest first, without those that cannot be read."""
+        return self._store.database.unreadable.page(
+            "audit record",
+            limit,
+            before,
+            lambda wanted, below: self._store.audit(before_id=below, limit=wanted),
+            _audit_answer,
+            lambda r: r.id,
+        )
 
     def secrets(self, users: Iterable[tuple[str, Any]]) -> list[SecretAnswer]:
         """Names, and which of `users` (what it is, its settings) refer to each."""
@@ -127,6 +125,14 @@ class Keys:
             raise Conflict(f"secret {name} is used by {', '.join(using[:5])}", "change that first")
         self._secrets.delete(name)
         self._records.audit(f"secret/{name}", "deleted", by)
+
+
+def _audit_answer(r: AuditRecord) -> AuditAnswer:
+    found = {
+        "id": r.id, "utc_s": r.at_utc_s, "by": r.changed_by, "from": r.address, "subject": r.subject,
+        "action": r.action, "value": r.value,
+    }  # fmt: skip
+    return read(AuditAnswer, found)
 
 
 def needs_token(serving: ServingSettings, access: AccessSettings) -> bool:

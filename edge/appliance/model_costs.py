@@ -10,8 +10,8 @@ from pathlib import Path
 
 from edge.core.errors import MagpieError
 from edge.models.shelf import KnownDescription
+from edge.runtime.one_off import run_once
 from edge.runtime.process import Channel
-from edge.runtime.students import run_once
 
 log = logging.getLogger(__name__)
 
@@ -47,9 +47,11 @@ def measure(channel: Channel, description: tuple[str, str]) -> None:
     channel.send(Timed(1000 * min(took)))
 
 
-def in_a_process(description: KnownDescription) -> float:
-    """Milliseconds. Raises MagpieError if the model cannot be opened."""
-    timed = run_once(f"cost-{description.name}", measure, (description.kind, description.path))
+def in_a_process(description: KnownDescription, limit_bytes: int | None = None) -> float:
+    """Milliseconds. Raises MagpieError if the model cannot be opened in at most `limit_bytes` of memory (None: as for
+    workers without a setting)."""
+    order = (description.kind, description.path)
+    timed = run_once(f"cost-{description.name}", measure, order, str(description.path), limit_bytes)
     assert isinstance(timed, Timed)
     return timed.answer_ms
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from edge.appliance.answers.models import VersionAnswer
 from edge.appliance.answers.read import read
+from edge.appliance.answers.stored import listed
+from edge.core.models import ModelVersion
 from edge.core.roll_backs import RollBackReason
 from edge.runtime.runtime import Runtime
 from edge.store.store import Store
@@ -18,11 +22,14 @@ class Models:
     def versions(self, camera: str) -> list[VersionAnswer]:
         """Raises NotFound."""
         self._runtime.camera(camera)
-        return [read(VersionAnswer, v.to_json()) for v in self._store.versions(camera)]
+        return self._listed(self._store.versions(camera))
 
     def lineage(self, version: str) -> list[VersionAnswer]:
-        """Raises NotFound."""
-        return [read(VersionAnswer, v.to_json()) for v in self._store.lineage(version)]
+        """Raises NotFound, UnreadableRecord."""
+        return self._listed(self._store.readable_lineage(version))
+
+    def _listed(self, found: Sequence[ModelVersion]) -> list[VersionAnswer]:
+        return listed(self._store.database.unreadable, "model version", VersionAnswer, found, lambda v: v.id)
 
     async def pin(self, version: str, pinned: bool, by: str) -> VersionAnswer:
         """Raises NotFound, Conflict."""

@@ -20,6 +20,7 @@ from edge.appliance.answers.outputs import (
     WebhookAnswer,
 )
 from edge.appliance.answers.read import read
+from edge.appliance.answers.stored import paged
 from edge.appliance.mqtt_output import MqttOutput
 from edge.appliance.outputs_world import World
 from edge.appliance.restarted_tasks import RestartedTasks
@@ -252,10 +253,9 @@ class Outputs:
         self._world.note("outputs.settings", None, {"by": by} | about)
 
     async def dead_letters(self, limit: int, before: int | None) -> list[DeadLetterAnswer]:
-        """Messages that were given up, the newest first."""
-        return [
-            read(DeadLetterAnswer, letter.to_json()) for letter in await self.outbox.dead_letters.newest(limit, before)
-        ]
+        """Messages that were given up, the newest first, without those that cannot be read."""
+        fetch, unreadable = self.outbox.dead_letters.below, self._store.database.unreadable
+        return await asyncio.to_thread(paged, unreadable, "dead letter", DeadLetterAnswer, limit, before, fetch)
 
     async def retry_dead_letter(self, number: int, by: str) -> None:
         """Put it at the end of its queue. Raises NotFound."""

@@ -14,8 +14,8 @@ from edge.store.alarms import Kept
 #: Pictures asked of a camera: so many at once, so many a second; of one object at most so many, each so much better.
 _PICTURES_AT_ONCE, _PICTURES_PER_S = 6.0, 1.0
 _PICTURES_OF_ONE, _BETTER, _PICTURE_EVERY_S = 3, 1.5, 1.0
-#: With less free disk than this no picture is kept.
-_LOW_DISK_BYTES = 200_000_000
+#: With less free disk than this no picture is kept, and the operator hears of it.
+LOW_DISK_BYTES: Final = 200_000_000
 _EDGE: Final = 0.01
 
 
@@ -99,7 +99,7 @@ class PictureRequests:
         return good
 
     def _ask(self, camera: str, frame: int, wanted: tuple[m.PictureWanted, ...]) -> bool:
-        return self.free_bytes >= _LOW_DISK_BYTES and self._take(camera, m.TakePictures(frame, wanted))
+        return self.free_bytes >= LOW_DISK_BYTES and self._take(camera, m.TakePictures(frame, wanted))
 
     def camera_gone(self, camera: str) -> None:
         """Forget the measure of a camera."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edge.appliance.admission import ServedLoad, admit_camera, admit_model
+from edge.appliance.admission import ServedLoad, admit_camera, admit_model, admit_pipeline
 from edge.appliance.answers.read import read
 from edge.appliance.answers.serving import AdmissionAnswer, Serving
 from edge.appliance.keys import Keys, needs_token
@@ -133,6 +133,8 @@ class ServedModels:
             )
         if asked.model is not None:
             return read(AdmissionAnswer, await asyncio.to_thread(admit_model, asked.model, served, now))
+        if asked.pipeline is not None:
+            return read(AdmissionAnswer, await asyncio.to_thread(admit_pipeline, asked.pipeline, served, now))
         assert asked.camera is not None
         assumed = assumed_profile(asked.camera.inference, cameras.shares.cores)
         return read(AdmissionAnswer, await asyncio.to_thread(admit_camera, asked.camera, assumed, served, now))

@@ -15,11 +15,12 @@ from edge.appliance.answers.state import BoxHealth, Doctor, Overview
 from edge.appliance.answers.system import LogAnswer, SystemAnswer
 from edge.appliance.drawn_models import drawn_models
 from edge.appliance.examine import examine
-from edge.appliance.housekeeping import LOW_DISK_BYTES, Housekeeping
+from edge.appliance.housekeeping import Housekeeping
 from edge.appliance.journal import Journal
 from edge.appliance.live import LivePictures
 from edge.appliance.metrics import disk, expected_accuracy
 from edge.appliance.outputs import Outputs
+from edge.appliance.picture_requests import LOW_DISK_BYTES
 from edge.appliance.served_models import ServedModels
 from edge.appliance.service import Json
 from edge.appliance.truth import Truth
@@ -183,6 +184,7 @@ class State:
             "expected_accuracy": {c.id: expected_accuracy(c.version) for c in cameras.values()},
             "counts": self._journal.tally.to_json() | {"silence": self._housekeeping.silences.to_json()},
             "live_pictures": {c: self._live.encoded(c) for c in cameras},
+            "records_unreadable": self._store.database.unreadable.counts(),
             "disk": await asyncio.to_thread(disk, Path(self._site.data_dir)),
             "serving": serving,
             "statistics": await self._served.statistics(serving),
@@ -216,7 +218,13 @@ class State:
             "shares": system.shares(caps, kept),
             "workers": system.workers(overview["workers"], overview["usage"], used),
             "disk": await self._disk(counts),
-            "losses": system.losses(overview, self._served.current(), failures, self._outputs.metrics()),
+            "losses": system.losses(
+                overview,
+                self._served.current(),
+                failures,
+                self._outputs.metrics(),
+                sum(self._store.database.unreadable.counts().values()),
+            ),
             "versions": system.versions(magpie_version(), self._store.schema, self._store.database.name),
         }
         return read(SystemAnswer, found)

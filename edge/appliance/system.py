@@ -115,7 +115,13 @@ def memory(pids: Iterable[int | None]) -> dict[int, int]:
     return found
 
 
-def losses(overview: Json, serving: Json | None, retention_failures: int, outputs: Iterable[Json] = ()) -> list[Json]:
+def losses(
+    overview: Json,
+    serving: Json | None,
+    retention_failures: int,
+    outputs: Iterable[Json] = (),
+    records_unreadable: int = 0,
+) -> list[Json]:
     """Every counter of something lost: {"code", "camera", "subject", "count", "words", "since"}. `since` is "appliance"
     or "worker": counted since that was started. `outputs`: what became of messages, by destination."""
     out = []
@@ -141,6 +147,8 @@ def losses(overview: Json, serving: Json | None, retention_failures: int, output
     add("journal", counted.get("journal"), "journal entries could not be kept")
     add("live_pictures", counted.get("live_pictures"), "live pictures were passed over for viewers that were too slow")
     add("retention", retention_failures, "files could not be deleted by retention; it tries again")
+    words = "records of the database could not be read by this release, and are left out of lists; the log names them"
+    add("records_unreadable", records_unreadable, words)
     for worker in overview["workers"]:
         if worker.get("messages_lost"):
             words = "commands or reports were lost"

@@ -4,18 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
 
 from edge.appliance.answers.read import read
-from edge.appliance.answers.windows import ExplainedWindow, WhatIfAnswer, WindowAnswer, WindowStory
-from edge.appliance.explained import OtherParts, compared, explained
+from edge.appliance.answers.stored import listed
+from edge.appliance.answers.windows import (
+    CostAnswer,
+    ExplainedWindow,
+    JobAnswer,
+    PlanAnswer,
+    ProfileAnswer,
+    UsageRecord,
+    WhatIfAnswer,
+    WindowAnswer,
+    WindowRow,
+    WindowStory,
+)
+from edge.appliance.explained import OtherParts, check_plan, check_profile, check_usage, compared, explained
 from edge.core.errors import NotFound
 from edge.core.plan_basis import PlanBasis, PlanRequest
 from edge.core.window import WindowProblem
 from edge.runtime.runtime import Runtime
 from edge.store.store import Store
+from edge.store.values import CameraWindow, RecordedCost, WindowDetail, WindowRecord
 from scheduler.follow import planner
+
+T = TypeVar("T")
 
 
 class Windows:
@@ -23,25 +39,67 @@ class Windows:
 
     def __init__(self, store: Store, runtime: Runtime, control_share: float) -> None:
         self._store, self._runtime, self._control_share = store, runtime, control_share
+        self._stored = store.database.unreadable
 
     def recent(self, limit: int, before: int | None) -> list[WindowAnswer]:
-        """Newest first."""
-        return [read(WindowAnswer, w.to_json()) for w in self._store.windows(limit, before=before)]
+        """Newest first, without those that cannot be read."""
+        return self._stored.page(
+            "window", limit, before, lambda n, below: self._store.windows(n, before=below), self._window, lambda w: w.id
+        )
 
     def one(self, number: int) -> WindowStory:
-        """Raises NotFound."""
-        return read(WindowStory, self._store.window(number).to_json())
+        """Without what cannot be read of it. Raises NotFound, UnreadableRecord (the window itself)."""
+        found, stored = self._store.window(number), self._stored
+        head = stored.one("window", number, lambda: self._window(found.window))
+        return WindowStory(
+            window=head,
+            plans=tuple(listed(stored, "plan", PlanAnswer, found.plans, _id)),
+            profiles=tuple(listed(stored, "profile", ProfileAnswer, found.profiles, _id)),
+            jobs=tuple(listed(stored, "retraining", JobAnswer, found.jobs, _id)),
+            usage=tuple(listed(stored, "share usage", UsageRecord, found.usage, _id)),
+            costs=tuple(listed(stored, "cost", CostAnswer, found.costs, _cost_name)),
+        )
+
+    def _window(self, record: WindowRecord) -> WindowAnswer:
+        kept = self._rows(record)
+        return read(WindowAnswer, replace(record, cameras=kept).to_json())
+
+    def _rows(self, record: WindowRecord) -> tuple[CameraWindow, ...]:
+        return self._checked("window's camera", record.cameras, lambda c: read(WindowRow, c.to_json()), _row_name)
+
+    def _readable(self, number: int) -> WindowDetail:
+        """A window with what can be read of it, documents included. Raises NotFound, UnreadableRecord."""
+        found = self._store.window(number)
+        self._stored.one("window", number, lambda: self._window(found.window))
+        return replace(
+            found,
+            window=replace(found.window, cameras=self._rows(found.window)),
+            plans=self._checked("plan", found.plans, check_plan, _id),
+            profiles=self._checked("profile", found.profiles, check_profile, _id),
+            jobs=self._checked("retraining", found.jobs, lambda j: read(JobAnswer, j.to_json()), _id),
+            usage=self._checked("share usage", found.usage, check_usage, _id),
+            costs=self._checked("cost", found.costs, lambda c: read(CostAnswer, c.to_json()), _cost_name),
+        )
+
+    def _checked(
+        self, kind: str, records: Sequence[T], check: Callable[[T], object], name: Callable[[T], object]
+    ) -> tuple[T, ...]:
+        def whole(record: T) -> T:
+            check(record)
+            return record
+
+        return tuple(self._stored.readable(kind, records, whole, name))
 
     async def explained(self, number: int) -> ExplainedWindow:
-        """Raises NotFound."""
-        detail = await asyncio.to_thread(self._store.window, number)
+        """Without what cannot be read of it. Raises NotFound, UnreadableRecord (the window itself)."""
+        detail = await asyncio.to_thread(self._readable, number)
         usage = self._runtime.share_usage(number) if detail.window.open else None
         story = await asyncio.to_thread(explained, detail, self._other_parts(detail.window.settings), usage)
         return read(ExplainedWindow, story)
 
     async def what_if(self, number: int, policy: str) -> WhatIfAnswer:
-        """Raises NotFound."""
-        detail = await asyncio.to_thread(self._store.window, number)
+        """Raises NotFound, UnreadableRecord."""
+        detail = await asyncio.to_thread(self._readable, number)
         if not detail.plans:
             raise NotFound(f"window {number} has no plan")
         record = max(detail.plans, key=lambda p: (bool(_options(p.problem)), -p.id))
@@ -72,6 +130,18 @@ class Windows:
             settings.get("golden_share") or self._runtime.shares.golden,
             settings.get("evaluation_share", now.evaluation_share),
         )
+
+
+def _id(record: Any) -> object:
+    return record.id
+
+
+def _row_name(row: CameraWindow) -> str:
+    return f"{row.window}/{row.camera}"
+
+
+def _cost_name(cost: RecordedCost) -> str:
+    return f"{cost.window}/{cost.camera or 'all'}/{cost.kind}"
 
 
 def _options(problem: Mapping[str, Any]) -> int:

@@ -159,6 +159,19 @@ class StoreError(MagpieError):
     code = "store"
 
 
+class UnreadableRecord(StoreError):
+    """A stored record is not as this release knows it: `kind` and `name` say which one, `why` what is wrong with it."""
+
+    code = "unreadable_record"
+
+    def __init__(self, kind: str, name: str, why: str) -> None:
+        super().__init__(f"{kind} {name} is stored in a form that this release cannot read: {why}")
+        self.kind, self.name, self.why = kind, name, why
+
+    def __reduce__(self) -> tuple[type[UnreadableRecord], tuple[str, str, str]]:
+        return type(self), (self.kind, self.name, self.why)
+
+
 class DiskFull(StoreError):
     """No space is left where Magpie writes. Serving goes on; recording stops until space is free."""
 
@@ -169,6 +182,23 @@ class WorkerFailed(MagpieError):
     """A worker process died, hung or ran out of memory; only its own work is lost."""
 
     code = "worker_failed"
+
+
+class MemoryLimitExceeded(WorkerFailed):
+    """A file needs more memory than one process may have: `about` names the file, `limit_bytes` is the limit."""
+
+    code = "memory_limit"
+
+    def __init__(self, about: str, limit_bytes: int, setting: str = "worker_memory_mb") -> None:
+        super().__init__(
+            f"{about}: to open and try it takes more memory than one process may have "
+            f"({setting}: {limit_bytes / 2**20:.0f} MiB)",
+            f"raise {setting}, or take a smaller model",
+        )
+        self.about, self.limit_bytes, self.setting = about, limit_bytes, setting
+
+    def __reduce__(self) -> tuple[type[MemoryLimitExceeded], tuple[str, int, str]]:
+        return type(self), (self.about, self.limit_bytes, self.setting)
 
 
 class DeadlineMissed(MagpieError):
@@ -189,12 +219,19 @@ class NotSchedulable(MagpieError):
     code = "not_schedulable"
 
 
-#: What torch and what it computes with say where they get no memory.
-_NO_MEMORY = ("out of memory", "can't allocate memory", "not enough memory", "could not create a primitive")
+#: What torch, onnxruntime and what they compute with say where they get no memory.
+_NO_MEMORY = (
+    "out of memory", "can't allocate memory", "not enough memory", "could not create a primitive", "bad_alloc",
+    "bad allocation", "failed to allocate memory", "cannot allocate memory",
+)  # fmt: skip
 
 
 def out_of_memory(error: BaseException) -> bool:
     """Whether an error of Python, torch or oneDNN means that memory ran out."""
-    text = str(error).lower()
     by_type = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
-    return by_type or (isinstance(error, RuntimeError) and any(words in text for words in _NO_MEMORY))
+    return by_type or (isinstance(error, RuntimeError) and says_no_memory(str(error)))
+
+
+def says_no_memory(text: str) -> bool:
+    """Whether an error's text says that memory ran out."""
+    return any(words in text.lower() for words in _NO_MEMORY)

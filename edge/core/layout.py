@@ -45,12 +45,14 @@ class ServedVersion:
 @dataclass(frozen=True)
 class Route:
     """An executor process and the gpu-let that it holds. `versions` names the version of each of its models;
-    `batch_ms` the planned execution time of each model's batch here (interference included)."""
+    `batch_ms` the planned execution time of each model's batch here (interference included). Executors with the same
+    `group` (empty: none) hold alike gpu-lets, n of them: they begin a duty cycle each n-th part of one."""
 
     executor: str
     gpulet: Gpulet
     versions: Mapping[str, str]
     batch_ms: Mapping[str, float] = field(default_factory=dict)
+    group: str = ""
 
 
 @dataclass(frozen=True)

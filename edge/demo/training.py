@@ -22,6 +22,7 @@ from safetensors.torch import save
 
 from edge.core.vision import Detections
 from edge.demo.scene import CLASSES, Scene, SceneObject, SceneSpec, conditions
+from edge.detectors.pictures import jpeg_bytes, read_jpeg
 from edge.students.weights import write_whole
 
 TRAIN_SEEDS = 10_000
@@ -46,8 +47,10 @@ class TrainingPicture:
 
 def _compressed(picture: np.ndarray, quality: int) -> np.ndarray:
     """The picture after lossy compression with halved colour resolution: a camera's stream has suffered the same."""
-    _, data = cv2.imencode(".jpg", picture[..., ::-1], (cv2.IMWRITE_JPEG_QUALITY, quality))
-    return np.asarray(cv2.imdecode(data, cv2.IMREAD_COLOR), np.uint8)[..., ::-1]
+    data = jpeg_bytes(picture, quality)
+    read = None if data is None else read_jpeg(data)
+    assert read is not None, "a drawn picture can be compressed"
+    return read
 
 
 def samples(

@@ -25,7 +25,7 @@ _CHUNK: Final = 1 << 20
 class Addition:
     """An addition: a file, its name, its licence (an SPDX expression), whose it is, and the licence that the
     operator accepts though Magpie refuses it ("": none). `by`: the account that asked. `replace`: another content of
-    the same name goes."""
+    the same name goes. `memory_limit_bytes`: onnxruntime may take so much to open it."""
 
     source: Path
     name: str
@@ -34,6 +34,7 @@ class Addition:
     attribution: str = ""
     accept: str = ""
     replace: bool = False
+    memory_limit_bytes: int = 2 * 2**30
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ def add_model(folder: ModelsFolder, catalogue: Catalogue, clock: Clock, wanted: 
         InvalidValue: the name or licence is none, or the licence is not the one of this known content.
         LicenceRefused: the licence needs to be accepted.
         NotFound, WeightsError: there is no such file, or onnxruntime cannot open it (with its reason).
+        MemoryLimitExceeded: to open it takes more memory than it may.
         Conflict: another content has the name.
         DiskFull, StoreError: it cannot be written; then nothing stays behind.
     """
@@ -87,18 +89,19 @@ def add_model(folder: ModelsFolder, catalogue: Catalogue, clock: Clock, wanted: 
         how: Literal["was_here", "came", "replaced"] = "replaced" if there else "came"
         if there == digest:
             if file.endswith(".onnx"):
-                check_opens(final, wanted.source)
+                check_opens(final, wanted.source, wanted.memory_limit_bytes)
             folder.write_notice(notice)
             how = "was_here"
         else:
-            _copy(folder, wanted.source, digest, notice)
+            _copy(folder, wanted, digest, notice)
     if wanted.accept:
         folder.accept(Accepted(wanted.accept, name, wanted.by, at))
     return Added(notice, final, how)
 
 
-def _copy(folder: ModelsFolder, source: Path, digest: str, notice: Notice) -> None:
+def _copy(folder: ModelsFolder, wanted: Addition, digest: str, notice: Notice) -> None:
     """Whole or not at all; the copy is what is checked, so that what lies beside the source does not help it."""
+    source = wanted.source
     temporary = folder.path / f".{notice.file}.{os.getpid()}-{secrets.token_hex(4)}.adding"
     found = hashlib.sha256()
     try:
@@ -115,7 +118,7 @@ def _copy(folder: ModelsFolder, source: Path, digest: str, notice: Notice) -> No
         if found.hexdigest() != digest:
             raise Conflict(f"{source} changed while it was read", "add it again when nothing writes it")
         if notice.file.endswith(".onnx"):
-            check_opens(temporary, source)
+            check_opens(temporary, source, wanted.memory_limit_bytes)
         folder.settle(temporary, notice)
     finally:
         temporary.unlink(missing_ok=True)

@@ -96,7 +96,7 @@ def _shown(value: Any, mark: Mark, may_see: MaySee, whose: str | None) -> Any:
     if mark is Mark.ABOUT:
         return value if may_see(value) else None
     if mark is Mark.MESSAGE:
-        return _WHOLE_BOX if whose is None else value
+        return _WHOLE_BOX if whose is None and value else value
     return _within(value, may_see)
 
 

@@ -80,14 +80,16 @@ class WindowTruth(TruthEstimate):
 @answer
 class MetricsSnapshot:
     """Everything that is counted and measured. `expected_accuracy`: a model's held-out accuracy when it was promoted;
-    `live_pictures`: encoded since the start; `serving` null: nothing is served; `statistics`: the inference protocol's
-    of each served version, null where none came; `truth`: the newest estimate."""
+    `live_pictures`: encoded since the start; `records_unreadable` of the database by kind; `serving` null:
+    nothing is served; `statistics`: the inference protocol's of each served version, null where none came;
+    `truth`: the newest estimate."""
 
     health: Shown[BoxHealth]
     overview: Shown[Overview]
     expected_accuracy: ByCamera[float | None]
     counts: Shown[TallyAnswer]
     live_pictures: ByCamera[int]
+    records_unreadable: Shown[Mapping[str, int]]
     disk: Shown[DiskSpace]
     serving: Shown[Serving | None]
     statistics: Shown[tuple[Document, ...] | None]

@@ -259,11 +259,22 @@ class CameraEffectAnswer:
 
 
 @answer
+class StageBudgetAnswer:
+    """The time of a stage in the plan that would be, beside that of the even split."""
+
+    stage: Shown[str]
+    model: Shown[str]
+    budget_ms: Shown[float]
+    even_ms: Shown[float]
+
+
+@answer
 class AdmissionAnswer:
-    """The effect of adding a camera or model. `most_rate`, `rate` and `planned_rate` (with head-room) are a model's."""
+    """The effect of adding a camera, model or application. `most_rate`, `rate` and `planned_rate` (with head-room) are
+    a model's or an application's, `budgets` an application's."""
 
     candidate: Shown[str]
-    kind: Shown[Literal["model", "camera"]]
+    kind: Shown[Literal["model", "camera", "pipeline"]]
     admitted: Shown[bool]
     reasons: Shown[tuple[str, ...]]
     yields: Shown[tuple[str, ...]]
@@ -274,5 +285,6 @@ class AdmissionAnswer:
     cameras_share_before: Shown[float]
     cameras_share_after: Shown[float]
     most_rate: Shown[float | None]
+    budgets: Shown[tuple[StageBudgetAnswer, ...]] = ()
     rate: Shown[float | None] = None
     planned_rate: Shown[float | None] = None

@@ -143,7 +143,7 @@ class WorkerNow:
     share: Shown[float]
     restarts: Shown[int]
     respawns: Shown[int]
-    last_error: Shown[str]
+    last_error: Message
     messages_lost: Shown[int]
 
 

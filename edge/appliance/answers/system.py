@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from edge.appliance.answers.marks import OfCamera, Shown, answer
+from edge.appliance.answers.marks import Message, OfCamera, Shown, answer
 from edge.appliance.answers.state import BoxHealth, ShareKindAnswer
 from edge.settings import RecordingSettings, RetentionSettings
 
@@ -70,7 +70,7 @@ class SystemWorker:
     share: Shown[float]
     restarts: Shown[int]
     respawns: Shown[int]
-    last_error: Shown[str]
+    last_error: Message
     messages_lost: Shown[int]
     asked: Shown[float | None]
     granted: Shown[float | None]

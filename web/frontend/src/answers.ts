@@ -7,10 +7,11 @@ export type AddressAnswer = {
   port: number | null;
 };
 
-/** The effect of adding a camera or model. `most_rate`, `rate` and `planned_rate` (with head-room) are a model's. */
+/** The effect of adding a camera, model or application. `most_rate`, `rate` and `planned_rate` (with head-room) are
+ * a model's or an application's, `budgets` an application's. */
 export type AdmissionAnswer = {
   candidate: string;
-  kind: "model" | "camera";
+  kind: "model" | "camera" | "pipeline";
   admitted: boolean;
   reasons: string[];
   yields: string[];
@@ -21,6 +22,7 @@ export type AdmissionAnswer = {
   cameras_share_before: number;
   cameras_share_after: number;
   most_rate: number | null;
+  budgets: StageBudgetAnswer[];
   rate: number | null;
   planned_rate: number | null;
 };
@@ -709,14 +711,16 @@ export type MeasuredCost = {
 };
 
 /** Everything that is counted and measured. `expected_accuracy`: a model's held-out accuracy when it was promoted;
- * `live_pictures`: encoded since the start; `serving` null: nothing is served; `statistics`: the inference protocol's
- * of each served version, null where none came; `truth`: the newest estimate. */
+ * `live_pictures`: encoded since the start; `records_unreadable` of the database by kind; `serving` null:
+ * nothing is served; `statistics`: the inference protocol's of each served version, null where none came;
+ * `truth`: the newest estimate. */
 export type MetricsSnapshot = {
   health: BoxHealth;
   overview: Overview;
   expected_accuracy: Record<string, number | null>;
   counts: TallyAnswer;
   live_pictures: Record<string, number>;
+  records_unreadable: Record<string, number>;
   disk: DiskSpace;
   serving: Serving | null;
   statistics: Record<string, unknown>[] | null;
@@ -1318,6 +1322,14 @@ export type SilenceAnswer = {
   longest_in_hour_s: number;
   count: number;
   seconds: number;
+};
+
+/** The time of a stage in the plan that would be, beside that of the even split. */
+export type StageBudgetAnswer = {
+  stage: string;
+  model: string;
+  budget_ms: number;
+  even_ms: number;
 };
 
 /** A camera now. Counters run since its worker started.

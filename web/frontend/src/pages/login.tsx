@@ -7,6 +7,7 @@ import type { Me } from "../api";
 import { ApiError, ask } from "../api";
 import { Mark } from "../header";
 import { FormProblems, TextField } from "../parts/form";
+import { NewPasswordTwice, typedTwice } from "../parts/new_password";
 import { PasswordForm } from "../parts/password";
 import type { Json } from "../parts/schema_form";
 import { useForm } from "../parts/schema_form";
@@ -197,8 +198,6 @@ export function SetupPage({ route, entered }: Props) {
       </Frame>
     );
   }
-  const mismatch =
-    again !== "" && again !== password ? [{ path: "again", given: "", allowed: "the same password as above" }] : [];
   return (
     <Frame title="Set up Magpie">
       <p class="quiet">Choose the first administrator. Everything else can be changed later.</p>
@@ -222,29 +221,21 @@ export function SetupPage({ route, entered }: Props) {
           onChange={(to) => form.change("name", to)}
           input={{ autocomplete: "username", autocapitalize: "none", spellcheck: false, required: true, maxLength: 100 }}
         />
-        <TextField
+        <NewPasswordTwice
           label="Password"
           path="password"
-          problems={problems}
           value={password}
           onChange={(to) => form.change("password", to)}
-          hint="A few words are easier to remember than signs."
-          input={{ type: "password", autocomplete: "new-password", required: true }}
-        />
-        <TextField
-          label="Password once more"
-          path="again"
-          problems={mismatch}
-          value={again}
-          onChange={(to) => form.change("again", to)}
-          input={{ type: "password", autocomplete: "new-password", required: true }}
+          problems={problems}
+          again={again}
+          onAgain={(to) => form.change("again", to)}
         />
         <FormProblems problems={problems} fields={given === "" ? ["token", "name", "password"] : ["name", "password"]} failure={form.failure} />
         <TooMany wait_s={wait_s} />
         <button
           type="submit"
           class="primary wide"
-          disabled={form.busy || wait_s > 0 || token === "" || name === "" || password === "" || again !== password}
+          disabled={form.busy || wait_s > 0 || token === "" || name === "" || !typedTwice(password, again)}
         >
           {form.busy ? "One moment…" : "Set up and log in"}
         </button>

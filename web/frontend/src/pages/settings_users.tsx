@@ -10,6 +10,7 @@ import { Badge } from "../parts/badge";
 import { Confirm, Dialog } from "../parts/dialog";
 import { FormProblems, SelectField, SwitchField, TextField } from "../parts/form";
 import { CamerasLimit, ROLES, ROLE_WORDS, limitWords, roleName } from "../parts/limits";
+import { NewPassword, PASSWORD_RULE } from "../parts/new_password";
 import type { Json } from "../parts/schema_form";
 import { useForm } from "../parts/schema_form";
 import { ErrorBox, Loading } from "../parts/states";
@@ -181,14 +182,14 @@ function UserDialog({ user, self, cameras, onClose, onSaved }: DialogProps) {
           onChange={(limit) => form.change("cameras", limit)}
         />
         {!self && (
-          <TextField
+          <NewPassword
             label={user === null ? "Password" : "New password"}
             path="password"
             problems={problems}
             value={draft.password}
             onChange={(password) => form.change("password", password)}
-            hint={user === null ? "At least 10 characters. The user is asked to choose another at the first login." : "Empty: it stays. A new one logs the user out everywhere."}
-            input={{ type: "password", autocomplete: "new-password", required: user === null }}
+            hint={user === null ? `${PASSWORD_RULE} The user is asked to choose another at the first login.` : `Empty: it stays. ${PASSWORD_RULE} A new one logs the user out everywhere.`}
+            required={user === null}
           />
         )}
         {user !== null && !self && (

@@ -6,6 +6,7 @@ import type { Me } from "../api";
 import { ask } from "../api";
 import { Dialog } from "./dialog";
 import { FormProblems, TextField } from "./form";
+import { NewPasswordTwice, typedTwice } from "./new_password";
 import { useForm } from "./schema_form";
 import { toast } from "./toasts";
 
@@ -48,7 +49,6 @@ export function PasswordForm({ me, onDone, instead, onInstead }: FormProps) {
     onDone();
   };
 
-  const mismatch = again !== "" && next !== again ? [{ path: "again", given: "", allowed: "the same password as above" }] : [];
   return (
     <form ref={form.place} class="stacked" onSubmit={(event) => void submit(event)}>
       <input class="hidden" type="text" name="username" autocomplete="username" value={me.name} readOnly tabIndex={-1} aria-hidden="true" />
@@ -60,29 +60,21 @@ export function PasswordForm({ me, onDone, instead, onInstead }: FormProps) {
         onChange={(to) => form.change("current", to)}
         input={{ type: "password", autocomplete: "current-password", required: true }}
       />
-      <TextField
+      <NewPasswordTwice
         label="New password"
         path="new"
-        problems={problems}
         value={next}
         onChange={(to) => form.change("new", to)}
-        hint="At least 10 characters. A few words are easier to remember than signs."
-        input={{ type: "password", autocomplete: "new-password", required: true }}
-      />
-      <TextField
-        label="New password once more"
-        path="again"
-        problems={mismatch}
-        value={again}
-        onChange={(to) => form.change("again", to)}
-        input={{ type: "password", autocomplete: "new-password", required: true }}
+        problems={problems}
+        again={again}
+        onAgain={(to) => form.change("again", to)}
       />
       <FormProblems problems={problems} fields={["current", "new"]} failure={form.failure} />
       <div class="actions end">
         <button type="button" onClick={onInstead}>
           {instead}
         </button>
-        <button type="submit" class="primary" disabled={form.busy || next === "" || next !== again}>
+        <button type="submit" class="primary" disabled={form.busy || !typedTwice(next, again)}>
           {form.busy ? "Changing…" : "Change password"}
         </button>
       </div>
