@@ -103,7 +103,7 @@ async def all_serve(box: Appliance) -> None:
 def most(box: Appliance, capacity: float) -> dict[str, float]:
     """The largest rates in the ratio of WEIGHTS that the appliance's own planning holds, head-room included."""
     runtime = served(box)
-    models, table = runtime.box()
+    models, table, _ = runtime.box()
     plan = plan_function(runtime.planning.policy)
     rates = RateSettings(headroom=runtime.planning.headroom)
 
