@@ -25,7 +25,7 @@ from edge.core.window import StreamProblem, WindowPlan, WindowProblem
 from scheduler.follow import followed_policy
 from scheduler.gpulets.applications import even_budgets
 from scheduler.gpulets.fitting import Capacity, Fitted
-from scheduler.gpulets.pipelines import FittedPipelines, PipelineDemand, evenly_split
+from scheduler.gpulets.pipelines import FitFunction, FittedPipelines, PipelineDemand, evenly_split
 from scheduler.gpulets.policies import DEFAULT_SERVING_POLICY, ServingPolicy, serving_policy, smallest_plan
 from scheduler.gpulets.verdict import verdict
 from scheduler.joint.demand import JointProblem
@@ -43,6 +43,7 @@ __all__ = [
     "CandidateStage",
     "ModelEffect",
     "PipelineCandidate",
+    "ServingPlanner",
     "admit",
     "camera_like",
     "cameras_need",
@@ -105,6 +106,14 @@ class PipelineCandidate:
 
 
 Candidate = ServedModel | CameraCandidate | PipelineCandidate
+
+
+@dataclass(frozen=True)
+class ServingPlanner:
+    """The planner of served models: a policy, and the way to divide pipelines' objectives over their stages."""
+
+    policy: ServingPolicy
+    split: FitFunction = fit_pipelines
 
 
 @dataclass(frozen=True)
@@ -198,27 +207,30 @@ class CamerasNeed:
 def admit(
     box: Box,
     candidate: Candidate,
-    serving: ServingPolicy | None = None,
+    serving: ServingPlanner | None = None,
     window: WindowPolicy | None = None,
+    instead: ServingPlanner | None = None,
 ) -> Admission:
     """The effect of adding `candidate` to `box`. A candidate with the name of a model that is there replaces it (a
     change of rate, objective or priority). Policies default to those of the appliance; `window` to the plan that is
-    followed (`scheduler.follow`), on a device that grants every multiple of the cameras' `share_step`.
+    followed (`scheduler.follow`), on a device that grants every multiple of the cameras' `share_step`. `instead`: the
+    box without the candidate is planned by `serving`, the box with it by this.
 
     Raises InvalidValue for a model that the table does not have, for a camera that is there already, and for a pipeline
     whose objective is shorter than its fastest path.
     """
-    serving = serving or serving_policy(DEFAULT_SERVING_POLICY)
+    serving = serving or ServingPlanner(serving_policy(DEFAULT_SERVING_POLICY))
+    instead = instead or serving
     wanted = _with(box, candidate)
     window = window or _followed(wanted.window)
-    before, after = _state(box, serving, window), _state(wanted, serving, window)
+    before, after = _state(box, serving, window), _state(wanted, instead, window)
     name, kind, priority = _named(box, candidate)
     mine = _models_of(candidate)
     refusals = _refusals(wanted, before, after, mine, priority)
     yields = _yields(box, before, after, mine, priority)
     most = None
     if refusals and not isinstance(candidate, CameraCandidate):
-        most = _most_rate(box, candidate, serving, window, before)
+        most = _most_rate(box, candidate, instead, window, before)
         fits = f"at most {most:.4g} requests/s of it fit" if most > 0 else "no rate of it fits"
         refusals.append(f"{name}: {fits} beside what is there")
     reasons = refusals or _acceptances(box, wanted, before, after, name)
@@ -304,15 +316,15 @@ class _State:
         return self.split.fitted
 
 
-def _state(box: Box, serving: ServingPolicy, window: WindowPolicy) -> _State:
+def _state(box: Box, serving: ServingPlanner, window: WindowPolicy) -> _State:
     floor = best = floors_share(box.window)
     if any(m.priority < box.cameras_priority for m in box.models):
         best = cameras_need(box.window, box.capacity, window).best
     most, beside = max(0.0, box.capacity - floor), max(0.0, box.capacity - best)
     allowed = Capacity(round(most, 6), round(beside, 6), box.cameras_priority)
     even = evenly_split(box.models, box.pipelines)
-    plan_models = partial(smallest_plan, policy=serving)
-    split = fit_pipelines(even, box.models, box.pipelines, box.table, allowed, plan_models, box.max_gpulets)
+    plan_models = partial(smallest_plan, policy=serving.policy)
+    split = serving.split(even, box.models, box.pipelines, box.table, allowed, plan_models, box.max_gpulets)
     fitted = split.fitted
     worst = _worst_ms(box, fitted)
     rest = box.capacity - fitted.plan.total_share
@@ -525,7 +537,7 @@ def _camera_effects(box: Box, wanted: Box, before: _State, after: _State) -> tup
 
 
 def _most_rate(
-    box: Box, candidate: ServedModel | PipelineCandidate, serving: ServingPolicy, window: WindowPolicy, before: _State
+    box: Box, candidate: ServedModel | PipelineCandidate, serving: ServingPlanner, window: WindowPolicy, before: _State
 ) -> float:
     """The largest rate of `candidate` that could be admitted, by halving; 0 if not even a small one."""
     low, high = 0.0, candidate.rate

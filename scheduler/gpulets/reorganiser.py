@@ -128,6 +128,7 @@ class Reorganiser:
     @_handle.register
     def _(self, event: ServingRulesChanged) -> list[Instruction]:
         self.settings, self._plan = event.settings, event.plan
+        self._fit_all = event.fit_all or self._fit_all
         return self._replan(event.at_s, "the settings changed")
 
     @_handle.register

@@ -15,6 +15,7 @@ SERVING: Final[Example] = {
     },
     "settings": {
         "policy": "mosaic",
+        "split": "joint",
         "max_share": 0.6,
         "cameras_priority": 0,
         "half_life_s": 20.0,

@@ -1228,6 +1228,8 @@ export type ServingPlanAnswer = {
 /** How served models share the box: changeable by REST at run time, in force at once. */
 export type ServingPlanning = {
   policy: "mosaic" | "elastic" | "elastic-no-interference" | "squishy" | "guided-self-tuning" | "ideal";
+  /** of applications' objectives over their stages; even: for comparison */
+  split: "joint" | "even";
   /** share of the device that all models together may take */
   max_share: number;
   /** models below it get only what cameras leave at their best */

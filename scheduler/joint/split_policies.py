@@ -1,0 +1,19 @@
+"""The ways to divide applications' objectives over their stages, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from edge.core import checks
+from scheduler.gpulets.pipelines import FitFunction, fit_evenly
+from scheduler.joint.fitting import fit_pipelines
+
+SPLIT_POLICIES: Final[Mapping[str, FitFunction]] = {"joint": fit_pipelines, "even": fit_evenly}
+DEFAULT_SPLIT_POLICY: Final = "joint"
+
+
+def split_policy(name: str) -> FitFunction:
+    """The function of this name. Raises InvalidValue for an unknown one."""
+    checks.one_of("split", name, SPLIT_POLICIES)
+    return SPLIT_POLICIES[name]
