@@ -113,8 +113,8 @@ def admission_of(value: Any, folder: Path) -> Admission:
 
     {"format", "capacity", "serving": gpulet-problem/1, "device" | "device_file": gpulet-device/1, "window" |
     "window_file": retrain-infer-window/1, "policy", "split", "window_policy", "cameras_priority", "candidate":
-    {"model": {"name", "rate", "slo_ms", "priority"}}, {"camera": {"id", "like"} or a stream of retrain-infer-window/1} or
-    {"pipeline": {"name", "description": the content of its model.yaml, "rate", "slo_ms"}}, "pipelines": as many of
+    {"model": {"name", "rate", "slo_ms", "priority"}}, {"camera": {"id", "like"} or a stream of retrain-infer-window/1}
+    or {"pipeline": {"name", "description": the content of its model.yaml, "rate", "slo_ms"}}, "pipelines": as many of
     these as are served, what they ask being part of the models' rates}.
     """
     value = mapping(value, "admission")
