@@ -1,4 +1,4 @@
-"""An application for real: `traffic`, three stages with a fan-out, on this machine's CPU shares beside two demo cameras.
+"""An application for real: `traffic`, three stages with a fan-out, on CPU shares of this machine beside two cameras.
 
     python -m benchmarks.bench_pipeline_run [split] [replan] [--minutes 10] [--table FILE]
 
@@ -6,9 +6,9 @@ split: Poisson arrivals whose rate is a wave up to the planned head-room; minute
 and under the even split by turns, in one run of one appliance. Reported for each: requests that missed the objective
 (late, dropped, rejected, failed), the planned share, and stages' answers within their budgets.
 replan: a change in the middle of a minute: another objective, another version of a stage's model, the rate doubled.
-The load comes from a process of its own (`magpie load`), with pictures of a street that no camera shows. Without --table
-the latencies are measured first (3 min). Results: benchmarks/results/pipeline_run.json; a part that is not run keeps
-its last result there.
+The load comes from a process of its own (`magpie load`), with pictures of a street that no camera shows. Without
+--table the latencies are measured first (3 min). Results: benchmarks/results/pipeline_run.json; a part that is not run
+keeps its last result there.
 """
 
 from __future__ import annotations
