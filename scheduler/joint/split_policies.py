@@ -7,9 +7,13 @@ from typing import Final
 
 from edge.core import checks
 from scheduler.gpulets.pipelines import FitFunction, fit_evenly
+from scheduler.joint.alternatives import FitAlternatives
 from scheduler.joint.fitting import fit_pipelines
 
-SPLIT_POLICIES: Final[Mapping[str, FitFunction]] = {"joint": fit_pipelines, "even": fit_evenly}
+SPLIT_POLICIES: Final[Mapping[str, FitFunction]] = {
+    "joint": FitAlternatives(fit_pipelines),
+    "even": FitAlternatives(fit_evenly),
+}
 DEFAULT_SPLIT_POLICY: Final = "joint"
 
 
