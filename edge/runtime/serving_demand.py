@@ -76,9 +76,8 @@ def fitting(application: Application, versions: Mapping[str, ServedVersion]) -> 
             if own is None or other is None or _tensors(own) == _tensors(other):
                 kept.append(alternative)
             else:
-                reasons.append(
-                    f"stage {stage.name}: {alternative.model} has other inputs or outputs than {stage.model}"
-                )
+                unlike = f"{alternative.model} has other inputs or outputs than {stage.model}"
+                reasons.append(f"stage {stage.name}: {unlike}")
         stages.append(replace(stage, alternatives=tuple(kept)))
     return replace(application, stages=tuple(stages)), tuple(reasons)
 
