@@ -288,7 +288,7 @@ class Reorganiser:
         cause += other_models(before, s.applications)
         s.split_reasons = split.reasons
         for model in self.demands.models.values():
-            model.held = split.rates.get(model.name, held[model.name])
+            model.held = max(split.rates.get(model.name, held[model.name]), model.demand.min_rate)
         self._count_choosable()
         self.demands.recount(at_s)
         out = self._accept(found, cause)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from edge.core.serving import DeviceTable, ServedModel
-from scheduler.gpulets.fitting import Capacity, PlanFunction
+from scheduler.gpulets.fitting import LEAST_RATE, Capacity, PlanFunction
 from scheduler.gpulets.pipelines import FitFunction, FittedPipelines, PipelineDemand, asked_rows, evenly_split
 
 #: Choices that are planned at most; of more, these many that are spread over all accuracies.
@@ -150,7 +150,9 @@ def _rates(
     for model in own:
         if model.name in options:
             direct = max(0.0, model.rate - was.get(model.name, 0.0))
-            rates[model.name] = round(direct + times * shall.get(model.name, 0.0), 3)
+            # One that nothing asks stays loaded, ready to take over.
+            least = min(model.rate, LEAST_RATE)
+            rates[model.name] = round(max(least, direct + times * shall.get(model.name, 0.0)), 3)
     return rates
 
 
