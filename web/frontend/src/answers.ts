@@ -81,7 +81,8 @@ export type ApplicationAnswer = {
  * `latency_ms`: p50, p99 of the last second with answers; counts since the start: requests of the application that
  * reached it, those that its model answered, those answered later than its budget's part of the time left, and rows;
  * `fan_out`: rows per row of a request in the last second (mean, p99), beside the expected one. `model` answers now,
- * with `accuracy` if its file says one; `options` are the models that may, the most accurate first (none: no other). */
+ * with `accuracy` if its file says one; `options` are the models that may, the most accurate first (none: no
+ * other). */
 export type ApplicationStageAnswer = {
   name: string;
   model: string;
