@@ -122,9 +122,15 @@ def most(box: Appliance, capacity: float) -> dict[str, float]:
 
 
 async def load(
-    box: Appliance, rates: dict[str, float], seconds: float, wave: dict[str, Any] | None, seed: int, folder: Path
+    box: Appliance,
+    rates: dict[str, float],
+    seconds: float,
+    wave: dict[str, Any] | None,
+    seed: int,
+    folder: Path,
+    fields: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """`magpie load` in a process of its own; its report."""
+    """`magpie load` in a process of its own; its report. `fields`: more of each model in the scenario."""
     listening = served(box).front.listening
     assert listening is not None
     scenario = {
@@ -133,7 +139,7 @@ async def load(
         "warm_up_s": WARM_UP_S,
         "seed": seed,
         "models": [
-            {"name": name, "rate": rate, "wave": wave} if wave else {"name": name, "rate": rate}
+            {"name": name, "rate": rate, **({"wave": wave} if wave else {}), **(fields or {})}
             for name, rate in rates.items()
         ],
     }

@@ -30,6 +30,7 @@ BENCHMARKS: tuple[tuple[str, tuple[str, ...], int], ...] = (
     ("benchmarks.bench_real_clips", (), 12),
     ("benchmarks.bench_load", (), 2),
     ("benchmarks.bench_serving_run", (), 25),
+    ("benchmarks.bench_pipeline_run", (), 25),
     ("benchmarks.bench_demo", ("--seeds", "1", "2", "3"), 30),
     ("benchmarks.bench_budget", (), 65),
 )

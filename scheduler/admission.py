@@ -24,13 +24,16 @@ from edge.core.shares import ideal_caps
 from edge.core.window import StreamProblem, WindowPlan, WindowProblem
 from scheduler.follow import followed_policy
 from scheduler.gpulets.applications import even_budgets
+from scheduler.gpulets.choices import with_choice
 from scheduler.gpulets.fitting import Capacity, Fitted
-from scheduler.gpulets.pipelines import FittedPipelines, PipelineDemand, evenly_split
+from scheduler.gpulets.pipelines import FitFunction, FittedPipelines, PipelineDemand, evenly_split
 from scheduler.gpulets.policies import DEFAULT_SERVING_POLICY, ServingPolicy, serving_policy, smallest_plan
 from scheduler.gpulets.verdict import verdict
+from scheduler.joint.alternatives import less_accurate, of_choice
 from scheduler.joint.demand import JointProblem
-from scheduler.joint.fitting import fit_pipelines, load_of
+from scheduler.joint.fitting import load_of
 from scheduler.joint.law import waits_ms
+from scheduler.joint.split_policies import DEFAULT_SPLIT_POLICY, SPLIT_POLICIES
 from scheduler.policies import DEFAULT_POLICY, WindowPolicy
 from scheduler.serving_floor import floors_share, keep_serving, reachable
 from scheduler.timeline import evaluate
@@ -43,6 +46,7 @@ __all__ = [
     "CandidateStage",
     "ModelEffect",
     "PipelineCandidate",
+    "ServingPlanner",
     "admit",
     "camera_like",
     "cameras_need",
@@ -105,6 +109,14 @@ class PipelineCandidate:
 
 
 Candidate = ServedModel | CameraCandidate | PipelineCandidate
+
+
+@dataclass(frozen=True)
+class ServingPlanner:
+    """The planner of served models: a policy, and the way to divide pipelines' objectives over their stages."""
+
+    policy: ServingPolicy
+    split: FitFunction = SPLIT_POLICIES[DEFAULT_SPLIT_POLICY]
 
 
 @dataclass(frozen=True)
@@ -198,30 +210,35 @@ class CamerasNeed:
 def admit(
     box: Box,
     candidate: Candidate,
-    serving: ServingPolicy | None = None,
+    serving: ServingPlanner | None = None,
     window: WindowPolicy | None = None,
+    instead: ServingPlanner | None = None,
 ) -> Admission:
     """The effect of adding `candidate` to `box`. A candidate with the name of a model that is there replaces it (a
     change of rate, objective or priority). Policies default to those of the appliance; `window` to the plan that is
-    followed (`scheduler.follow`), on a device that grants every multiple of the cameras' `share_step`.
+    followed (`scheduler.follow`), on a device that grants every multiple of the cameras' `share_step`. `instead`: the
+    box without the candidate is planned by `serving`, the box with it by this.
 
     Raises InvalidValue for a model that the table does not have, for a camera that is there already, and for a pipeline
     whose objective is shorter than its fastest path.
     """
-    serving = serving or serving_policy(DEFAULT_SERVING_POLICY)
+    serving = serving or ServingPlanner(serving_policy(DEFAULT_SERVING_POLICY))
+    instead = instead or serving
     wanted = _with(box, candidate)
     window = window or _followed(wanted.window)
-    before, after = _state(box, serving, window), _state(wanted, serving, window)
+    before, after = _state(box, serving, window), _state(wanted, instead, window)
     name, kind, priority = _named(box, candidate)
-    mine = _models_of(candidate)
+    mine = _models_of(candidate, after.split.choices)
     refusals = _refusals(wanted, before, after, mine, priority)
     yields = _yields(box, before, after, mine, priority)
     most = None
     if refusals and not isinstance(candidate, CameraCandidate):
-        most = _most_rate(box, candidate, serving, window, before)
+        most = _most_rate(box, candidate, instead, window, before)
         fits = f"at most {most:.4g} requests/s of it fit" if most > 0 else "no rate of it fits"
         refusals.append(f"{name}: {fits} beside what is there")
     reasons = refusals or _acceptances(box, wanted, before, after, name)
+    if isinstance(candidate, PipelineCandidate) and not refusals:
+        reasons += less_accurate(of_choice([candidate.demand], after.split.choices))
     return Admission(
         candidate=name,
         kind=kind,
@@ -304,15 +321,15 @@ class _State:
         return self.split.fitted
 
 
-def _state(box: Box, serving: ServingPolicy, window: WindowPolicy) -> _State:
+def _state(box: Box, serving: ServingPlanner, window: WindowPolicy) -> _State:
     floor = best = floors_share(box.window)
     if any(m.priority < box.cameras_priority for m in box.models):
         best = cameras_need(box.window, box.capacity, window).best
     most, beside = max(0.0, box.capacity - floor), max(0.0, box.capacity - best)
     allowed = Capacity(round(most, 6), round(beside, 6), box.cameras_priority)
     even = evenly_split(box.models, box.pipelines)
-    plan_models = partial(smallest_plan, policy=serving)
-    split = fit_pipelines(even, box.models, box.pipelines, box.table, allowed, plan_models, box.max_gpulets)
+    plan_models = partial(smallest_plan, policy=serving.policy)
+    split = serving.split(even, box.models, box.pipelines, box.table, allowed, plan_models, box.max_gpulets)
     fitted = split.fitted
     worst = _worst_ms(box, fitted)
     rest = box.capacity - fitted.plan.total_share
@@ -355,11 +372,14 @@ def _named(box: Box, candidate: Candidate) -> tuple[str, str, int]:
     return candidate.stream.id, "camera", box.cameras_priority
 
 
-def _models_of(candidate: Candidate) -> frozenset[str]:
-    """The models that a candidate asks."""
+def _models_of(candidate: Candidate, choices: Mapping[str, Mapping[str, str]] | None = None) -> frozenset[str]:
+    """The models that a candidate asks, with these choices of its stages."""
     if isinstance(candidate, ServedModel):
         return frozenset((candidate.name,))
-    return frozenset(candidate.application.models) if isinstance(candidate, PipelineCandidate) else frozenset()
+    if not isinstance(candidate, PipelineCandidate):
+        return frozenset()
+    application = candidate.application
+    return frozenset(with_choice(application, (choices or {}).get(application.name, {})).models)
 
 
 def _measured(path: str, model: str, table: DeviceTable | None) -> None:
@@ -392,7 +412,8 @@ def _with_pipeline(box: Box, candidate: PipelineCandidate) -> Box:
     """Instead of the pipeline of its name, if there is one: what that asks of models is no longer asked."""
     application = candidate.application
     for number, stage in enumerate(application.stages):
-        _measured(f"pipeline.stages[{number}].model", stage.model, box.table)
+        if box.table is None or not {o.model for o in stage.options} & box.table.latency_ms.keys():
+            _measured(f"pipeline.stages[{number}].model", stage.model, box.table)
     checks.in_range("pipeline.rate", candidate.rate, 0.0, 1e9, low_open=True)
     if box.table is not None:
         _check_reachable(box, candidate, box.table)
@@ -407,14 +428,27 @@ def _with_pipeline(box: Box, candidate: PipelineCandidate) -> Box:
         model = known.get(name, new)
         # A model is as urgent as the most urgent that asks it.
         known[name] = replace(model, rate=model.rate + rate, priority=max(model.priority, application.priority))
+    for name in application.every_model:
+        if name not in known and box.table is not None and name in box.table.latency_ms:
+            known[name] = ServedModel(name, 0.0, application.slo_ms, application.priority)
     others = [p for p in box.pipelines if p not in before]
     return replace(box, models=tuple(known.values()), pipelines=(*others, candidate.demand))
 
 
 def _check_reachable(box: Box, candidate: PipelineCandidate, table: DeviceTable) -> None:
-    """Raises InvalidValue for an objective shorter than the fastest path."""
+    """Raises InvalidValue for an objective shorter than the fastest path, with the fastest models that may answer."""
+    application, latencies = candidate.application, table.latency_ms
+    fastest = {
+        s.name: min(
+            (o.model for o in s.options if o.model in latencies),
+            key=lambda model: min(row[0] for row in latencies[model].values()),
+        )
+        for s in application.stages
+        if any(o.model in latencies for o in s.options)
+    }
+    demand = replace(candidate.demand, application=application.choosing(fastest))
     try:
-        JointProblem((load_of(candidate.demand),), 1, box.capacity, box.max_gpulets).check_reachable(table)
+        JointProblem((load_of(demand),), 1, box.capacity, box.max_gpulets).check_reachable(table)
     except InvalidValue as error:
         path = error.path.replace(f"pipelines.{candidate.application.name}", "pipeline")
         raise InvalidValue(path, error.given, error.allowed) from None
@@ -433,7 +467,7 @@ def _asked(pipeline: PipelineDemand) -> dict[str, float]:
 
 def _budgets(candidate: PipelineCandidate, split: FittedPipelines) -> tuple[CandidateStage, ...]:
     """Of each of its stages, in the order of the description."""
-    application = candidate.application
+    application = with_choice(candidate.application, split.choices.get(candidate.application.name, {}))
     even, given = even_budgets(application), split.budgets[application.name]
     return tuple(
         CandidateStage(s.name, s.model, round(given[s.name], 3), round(even[s.name], 3)) for s in application.stages
@@ -507,7 +541,7 @@ def _model_effects(box: Box, wanted: Box, before: _State, after: _State) -> tupl
         ModelEffect(
             m.name,
             m.slo_ms,
-            m.rate,
+            after.split.rates.get(m.name, m.rate),
             m.priority,
             before.worst_ms.get(m.name),
             after.worst_ms.get(m.name),
@@ -525,16 +559,16 @@ def _camera_effects(box: Box, wanted: Box, before: _State, after: _State) -> tup
 
 
 def _most_rate(
-    box: Box, candidate: ServedModel | PipelineCandidate, serving: ServingPolicy, window: WindowPolicy, before: _State
+    box: Box, candidate: ServedModel | PipelineCandidate, serving: ServingPlanner, window: WindowPolicy, before: _State
 ) -> float:
     """The largest rate of `candidate` that could be admitted, by halving; 0 if not even a small one."""
     low, high = 0.0, candidate.rate
-    mine, (_, _, priority) = _models_of(candidate), _named(box, candidate)
+    _, _, priority = _named(box, candidate)
     for _ in range(HALVINGS):
         rate = (low + high) / 2
         wanted = _with(box, replace(candidate, rate=rate))
         after = _state(wanted, serving, window)
-        if _refusals(wanted, before, after, mine, priority):
+        if _refusals(wanted, before, after, _models_of(candidate, after.split.choices), priority):
             high = rate
         else:
             low = rate

@@ -13,10 +13,20 @@ from edge.runtime.serving_cameras import CamerasNow
 from edge.runtime.serving_tables import merged
 from edge.serving.pipeline_files import described_application
 from edge.settings import AdmissionCamera, ModelCandidate, PipelineAdmission, ServingPlanning
-from scheduler.admission import Admission, Box, CameraCandidate, Candidate, PipelineCandidate, admit, camera_like
+from scheduler.admission import (
+    Admission,
+    Box,
+    CameraCandidate,
+    Candidate,
+    PipelineCandidate,
+    ServingPlanner,
+    admit,
+    camera_like,
+)
 from scheduler.gpulets.pipelines import PipelineDemand
 from scheduler.gpulets.policies import serving_policy
 from scheduler.gpulets.rates import RateSettings, planned_rate
+from scheduler.joint.split_policies import split_policy
 
 
 @dataclass(frozen=True)
@@ -38,8 +48,11 @@ class ServedLoad:
         return max(0.0, rate * self.front_share_per_rate - self.front_share)
 
 
-def admit_model(asked: ModelCandidate, served: ServedLoad, now: CamerasNow) -> dict[str, Any]:
-    """As REST answers. Raises InvalidValue for a model of which no latencies are known."""
+def admit_model(
+    asked: ModelCandidate, served: ServedLoad, now: CamerasNow, planning: ServingPlanning | None = None
+) -> dict[str, Any]:
+    """As REST answers, planned by `planning` (None: the settings in force). Raises InvalidValue for a model of which no
+    latencies are known."""
     table = _table(asked.table, served)
     if table is None or asked.name not in table.latency_ms:
         known = ", ".join(sorted(table.latency_ms)) if table is not None else "none"
@@ -49,12 +62,14 @@ def admit_model(asked: ModelCandidate, served: ServedLoad, now: CamerasNow) -> d
     rates = RateSettings(headroom=served.planning.headroom)
     candidate = ServedModel(asked.name, planned_rate(asked.rate, rates), asked.slo_ms, asked.priority)
     rate = candidate.rate + sum(m.rate for m in served.models if m.name != candidate.name)
-    found = _admit(_box(served, now, table, rate), candidate, served, now)
+    found = _admit(_box(served, now, table, rate), candidate, served, now, planning)
     return _at_rates(found, asked.rate, candidate.rate)
 
 
-def admit_pipeline(asked: PipelineAdmission, served: ServedLoad, now: CamerasNow) -> dict[str, Any]:
-    """As REST answers. Raises InvalidValue and InvalidValues for a description that is none, for a name that is not
+def admit_pipeline(
+    asked: PipelineAdmission, served: ServedLoad, now: CamerasNow, planning: ServingPlanning | None = None
+) -> dict[str, Any]:
+    """As `admit_model`. Raises InvalidValue and InvalidValues for a description that is none, for a name that is not
     served where no description is given, and for models of which no latencies are known."""
     candidate, rate = _pipeline(asked, served)
     known = {p.application.name: p.rate for p in served.pipelines}
@@ -62,7 +77,7 @@ def admit_pipeline(asked: PipelineAdmission, served: ServedLoad, now: CamerasNow
     stages = sum(s.per_request for s in candidate.application.stages)
     total = sum(m.rate for m in served.models) + more * stages
     box = _box(served, now, _table(asked.table, served), max(0.0, total))
-    return _at_rates(_admit(box, candidate, served, now), rate, candidate.rate)
+    return _at_rates(_admit(box, candidate, served, now, planning), rate, candidate.rate)
 
 
 def _pipeline(asked: PipelineAdmission, served: ServedLoad) -> tuple[PipelineCandidate, float | None]:
@@ -101,9 +116,13 @@ def _at_rates(found: Admission, rate: float | None, planned: float) -> dict[str,
 
 
 def admit_camera(
-    asked: AdmissionCamera, assumed: InferenceProfile, served: ServedLoad, now: CamerasNow
+    asked: AdmissionCamera,
+    assumed: InferenceProfile,
+    served: ServedLoad,
+    now: CamerasNow,
+    planning: ServingPlanning | None = None,
 ) -> dict[str, Any]:
-    """As REST answers. `assumed` is the inference profile of a camera that is not like another. Raises InvalidValue
+    """As `admit_model`. `assumed` is the inference profile of a camera that is not like another. Raises InvalidValue
     for a camera that is there, or that shall be like one that is not."""
     if asked.like is not None or (now.window is not None and "inference" not in asked.model_fields_set):
         if now.window is None:
@@ -112,7 +131,7 @@ def admit_camera(
     else:
         candidate = CameraCandidate(StreamProblem(asked.id, asked.accuracy, assumed, ()))
     rate = sum(m.rate for m in served.models)
-    return _admit(_box(served, now, served.table, rate), candidate, served, now).to_json()
+    return _admit(_box(served, now, served.table, rate), candidate, served, now, planning).to_json()
 
 
 def _box(served: ServedLoad, now: CamerasNow, table: DeviceTable | None, rate: float) -> Box:
@@ -122,8 +141,14 @@ def _box(served: ServedLoad, now: CamerasNow, table: DeviceTable | None, rate: f
     return Box(capacity, served.models, table, now.window, priority, pipelines=served.pipelines)
 
 
-def _admit(box: Box, candidate: Candidate, served: ServedLoad, now: CamerasNow) -> Admission:
-    found = admit(box, candidate, serving_policy(served.planning.policy), now.followed())
+def _planner(planning: ServingPlanning) -> ServingPlanner:
+    return ServingPlanner(serving_policy(planning.policy), split_policy(planning.split))
+
+
+def _admit(
+    box: Box, candidate: Candidate, served: ServedLoad, now: CamerasNow, planning: ServingPlanning | None
+) -> Admission:
+    found = admit(box, candidate, _planner(served.planning), now.followed(), _planner(planning or served.planning))
     if found.serving_share_after <= served.planning.max_share + 1e-6 or not found.admitted:
         return found
     words = (

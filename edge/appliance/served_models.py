@@ -131,13 +131,16 @@ class ServedModels:
             served = ServedLoad(
                 *serving.box(), serving.planning, serving.warm_share, cameras.shares.front, serving.front_share_per_rate
             )
+        planning = asked.planning(served.planning)
         if asked.model is not None:
-            return read(AdmissionAnswer, await asyncio.to_thread(admit_model, asked.model, served, now))
+            return read(AdmissionAnswer, await asyncio.to_thread(admit_model, asked.model, served, now, planning))
         if asked.pipeline is not None:
-            return read(AdmissionAnswer, await asyncio.to_thread(admit_pipeline, asked.pipeline, served, now))
+            found = await asyncio.to_thread(admit_pipeline, asked.pipeline, served, now, planning)
+            return read(AdmissionAnswer, found)
         assert asked.camera is not None
         assumed = assumed_profile(asked.camera.inference, cameras.shares.cores)
-        return read(AdmissionAnswer, await asyncio.to_thread(admit_camera, asked.camera, assumed, served, now))
+        found = await asyncio.to_thread(admit_camera, asked.camera, assumed, served, now, planning)
+        return read(AdmissionAnswer, found)
 
     # -- for the rest of the appliance
 

@@ -24,10 +24,20 @@ from edge.core.window import PROBLEM_FORMAT as WINDOW_FORMAT
 from edge.core.window import StreamProblem, WindowProblem
 from edge.ingest.secrets import resolve_secret
 from edge.serving.pipeline_files import described_application, read_description
-from scheduler.admission import Admission, Box, CameraCandidate, Candidate, PipelineCandidate, admit, camera_like
+from scheduler.admission import (
+    Admission,
+    Box,
+    CameraCandidate,
+    Candidate,
+    PipelineCandidate,
+    ServingPlanner,
+    admit,
+    camera_like,
+)
 from scheduler.follow import followed_policy
 from scheduler.gpulets.pipelines import PipelineDemand
 from scheduler.gpulets.policies import DEFAULT_SERVING_POLICY, SERVING_POLICIES, serving_policy
+from scheduler.joint.split_policies import DEFAULT_SPLIT_POLICY, SPLIT_POLICIES, split_policy
 from scheduler.policies import DEFAULT_POLICY, WINDOW_POLICIES
 
 HELP = "say whether a camera, a model or an application would fit, before it is added"
@@ -54,6 +64,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--table", metavar="FILE", help="device table with the model's latencies (magpie profile)")
     parser.add_argument("--camera", metavar="ID", help="with --url: a camera")
     parser.add_argument("--like", metavar="ID", help="a camera that it will be like")
+    parser.add_argument(
+        "--policy", choices=sorted(SERVING_POLICIES), help="with --url: plan by this one instead of the one in force"
+    )
+    parser.add_argument(
+        "--split", choices=sorted(SPLIT_POLICIES), help="with --url: divide objectives over stages in this way instead"
+    )
     parser.add_argument("--json", action="store_true", help="the whole answer as JSON")
 
 
@@ -96,16 +112,16 @@ def admission_of(value: Any, folder: Path) -> Admission:
     """The answer to "admission/1"; files that it names are taken from `folder`. Raises InvalidValue, NotFound.
 
     {"format", "capacity", "serving": gpulet-problem/1, "device" | "device_file": gpulet-device/1, "window" |
-    "window_file": retrain-infer-window/1, "policy", "window_policy", "cameras_priority", "candidate": {"model":
-    {"name", "rate", "slo_ms", "priority"}}, {"camera": {"id", "like"} or a stream of retrain-infer-window/1} or
-    {"pipeline": {"name", "description": the content of its model.yaml, "rate", "slo_ms"}}, "pipelines": as many of
+    "window_file": retrain-infer-window/1, "policy", "split", "window_policy", "cameras_priority", "candidate":
+    {"model": {"name", "rate", "slo_ms", "priority"}}, {"camera": {"id", "like"} or a stream of retrain-infer-window/1}
+    or {"pipeline": {"name", "description": the content of its model.yaml, "rate", "slo_ms"}}, "pipelines": as many of
     these as are served, what they ask being part of the models' rates}.
     """
     value = mapping(value, "admission")
     checks.one_of("format", value.get("format"), (FORMAT,))
     known = {
-        "format", "capacity", "serving", "device", "device_file", "window", "window_file", "policy", "window_policy",
-        "cameras_priority", "candidate", "pipelines", "note",
+        "format", "capacity", "serving", "device", "device_file", "window", "window_file", "policy", "split",
+        "window_policy", "cameras_priority", "candidate", "pipelines", "note",
     }  # fmt: skip
     checks.known_keys("", value, known)
     device, window = _part(value, "device", folder), _part(value, "window", folder)
@@ -127,9 +143,10 @@ def admission_of(value: Any, folder: Path) -> Admission:
     )
     policy, cameras = value.get("policy", DEFAULT_SERVING_POLICY), value.get("window_policy", DEFAULT_POLICY)
     checks.one_of("policy", policy, SERVING_POLICIES)
+    planner = ServingPlanner(serving_policy(policy), split_policy(value.get("split", DEFAULT_SPLIT_POLICY)))
     checks.one_of("window_policy", cameras, WINDOW_POLICIES)
     caps = ideal_caps(None if box.window is None else box.window.share_step)
-    return admit(box, _candidate(value, box), serving_policy(policy), followed_policy(cameras, caps))
+    return admit(box, _candidate(value, box), planner, followed_policy(cameras, caps))
 
 
 def _part(value: Mapping[str, Any], key: str, folder: Path) -> Any:
@@ -219,6 +236,7 @@ def _of_appliance(args: argparse.Namespace) -> dict[str, Any]:
         body = {"model": body}
     else:
         body = {"camera": {"id": args.camera} | ({} if args.like is None else {"like": args.like})}
+    body |= {key: getattr(args, key) for key in ("policy", "split") if getattr(args, key) is not None}
     remote = Remote(args.url, resolve_secret(args.token_from, "--token-from"))
     answer = remote.ask("POST", "/admission", body)
     if not isinstance(answer, dict) or not answer.keys() >= _ANSWER:

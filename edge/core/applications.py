@@ -8,8 +8,9 @@ cut-out, and its answers have the shape (rows, `most`, ...), unused places zero;
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from edge.core import checks
@@ -135,15 +136,29 @@ class Feed:
 
 
 @dataclass(frozen=True)
+class Alternative:
+    """A model that may answer a stage, and the part of its answers that are right, 0-1, as its owner measured it."""
+
+    model: str
+    accuracy: float
+
+    def __post_init__(self) -> None:
+        checks.in_range(f"alternatives[{self.model}].accuracy", self.accuracy, 0.0, 1.0, low_open=True)
+
+
+@dataclass(frozen=True)
 class Stage:
     """One question to one model. `inputs[name of the model's input]`. `per_request`: how many rows it asks for on
-    average for one row of the application (for planning; a stage that cuts asks for as many as there are cut-outs)."""
+    average for one row of the application (for planning; a stage that cuts asks for as many as there are cut-outs).
+    `alternatives` are models that take the same inputs and may answer instead of `model`; each has an accuracy then."""
 
     name: str
     model: str
     inputs: Mapping[str, Feed]
     version: str | None = None
     per_request: float = 1.0
+    accuracy: float | None = None
+    alternatives: tuple[Alternative, ...] = ()
 
     def __post_init__(self) -> None:
         at = f"stages[{self.name}]"
@@ -153,6 +168,30 @@ class Stage:
         checks.in_range(f"{at}.per_request", self.per_request, 0.0, 1e6, low_open=True)
         if self.cut is not None and len(self.inputs) > 1:
             raise InvalidValue(f"{at}.inputs", sorted(self.inputs), "one input, as the stage cuts boxes out of it")
+        if self.accuracy is not None:
+            checks.in_range(f"{at}.accuracy", self.accuracy, 0.0, 1.0, low_open=True)
+        if self.alternatives:
+            if self.accuracy is None:
+                raise InvalidValue(f"{at}.accuracy", None, "a number from 0 to 1, as the stage has alternatives")
+            if self.version is not None:
+                raise InvalidValue(f"{at}.version", self.version, "no version, as the stage has alternatives")
+            checks.unique(f"{at}.alternatives", [self.model, *(a.model for a in self.alternatives)])
+
+    @property
+    def options(self) -> tuple[Alternative, ...]:
+        """The models that may answer it, the most accurate first; none where it has no alternatives."""
+        if not self.alternatives or self.accuracy is None:
+            return ()
+        every = (Alternative(self.model, self.accuracy), *self.alternatives)
+        return tuple(sorted(every, key=lambda option: (-option.accuracy, option.model)))
+
+    def answered_by(self, model: str) -> Stage:
+        """The stage with one of its `options` as its model."""
+        if model == self.model:
+            return self
+        accuracy = next(a.accuracy for a in self.alternatives if a.model == model)
+        others = tuple(a for a in self.options if a.model != model)
+        return replace(self, model=model, accuracy=accuracy, alternatives=others)
 
     @property
     def cut(self) -> CropBoxes | None:
@@ -210,8 +249,8 @@ class Application:
             if "." in tensor.name:
                 raise InvalidValue("inputs.name", tensor.name, "a name without a dot")
         for stage in self.stages:
-            if stage.model == self.name:
-                raise InvalidValue(f"stages[{stage.name}].model", stage.model, "another model than the application")
+            if self.name in (stage.model, *(a.model for a in stage.alternatives)):
+                raise InvalidValue(f"stages[{stage.name}].model", self.name, "another model than the application")
             for source in sorted(stage.sources):
                 self._known(f"stages[{stage.name}].inputs", source, given, stages)
         for output in self.outputs:
@@ -302,6 +341,27 @@ class Application:
     def models(self) -> tuple[str, ...]:
         """The models that it asks, each once, in the order of the stages."""
         return tuple(dict.fromkeys(s.model for s in self.stages))
+
+    @property
+    def every_model(self) -> frozenset[str]:
+        """The models that it asks or may ask."""
+        return frozenset((*self.models, *(a.model for s in self.stages for a in s.alternatives)))
+
+    @property
+    def choice(self) -> Mapping[str, str]:
+        """Stage -> the model that answers it, of the stages that have alternatives."""
+        return {s.name: s.model for s in self.stages if s.alternatives}
+
+    def choosing(self, choice: Mapping[str, str]) -> Application:
+        """The application with these models, by stage; the budgets stay."""
+        return replace(self, stages=tuple(s.answered_by(choice.get(s.name, s.model)) for s in self.stages))
+
+    @property
+    def accuracy(self) -> float | None:
+        """The part of requests that every stage answers right, taken as independent of each other; None where no stage
+        has an accuracy. A stage without one counts as right."""
+        known = [s.accuracy for s in self.stages if s.accuracy is not None]
+        return math.prod(known) if known else None
 
     @property
     def metadata(self) -> ModelMetadata:

@@ -49,6 +49,8 @@ def applications_status(view: View, totals: StageTotals) -> list[dict[str, Any]]
                 {
                     "name": s.name,
                     "model": s.model,
+                    "accuracy": s.accuracy,
+                    "options": [{"model": o.model, "accuracy": o.accuracy} for o in s.options],
                     "after": sorted(s.after),
                     "budget_ms": round(a.budgets[s.name], 3) if a.budgets else None,
                     "even_ms": round(even[s.name], 3),
@@ -67,6 +69,7 @@ def applications_status(view: View, totals: StageTotals) -> list[dict[str, Any]]
             {
                 "name": a.name,
                 "slo_ms": a.slo_ms,
+                "accuracy": None if a.accuracy is None else round(a.accuracy, 4),
                 "rate": round(rate, 3),
                 "planned_rate": round(planned, 3),
                 "longest_ms": round(max(a.rest_ms.values()), 3) if a.budgets else None,

@@ -47,7 +47,7 @@ from scheduler.gpulets.follow import plan_function, reorganiser_settings
 from scheduler.gpulets.pipelines import PipelineDemand
 from scheduler.gpulets.reorganiser import Reorganiser
 from scheduler.gpulets.reorganiser_settings import ShareKindLimits
-from scheduler.joint.fitting import fit_pipelines
+from scheduler.joint.split_policies import split_policy
 
 
 class ServingRuntime:
@@ -117,7 +117,7 @@ class ServingRuntime:
             Capacity(0.0, 0.0),
             None,
             ShareKindLimits(caps.resize == "live", caps.min_share, caps.oversubscribe),
-            fit_pipelines,
+            split_policy(self.planning.split),
         )
 
     # -- life
@@ -168,11 +168,12 @@ class ServingRuntime:
             if name not in offers and name not in self.planning.models:
                 known = ", ".join(sorted(offers)) or "none"
                 raise InvalidValue(f"models.{name}", name, f"a model that is there: {known}")
-        plan = plan_function(planning.policy)
+        plan, split = plan_function(planning.policy), split_policy(planning.split)
         before, self.planning = self.planning, planning
         rules = reorganiser_settings(planning)
-        if rules != reorganiser_settings(before) or planning.policy != before.policy:
-            self.planner.tell(r.ServingRulesChanged(self._clock.monotonic(), rules, plan))
+        policies = (planning.policy, planning.split)
+        if rules != reorganiser_settings(before) or policies != (before.policy, before.split):
+            self.planner.tell(r.ServingRulesChanged(self._clock.monotonic(), rules, plan, split))
         if (planning.max_share, planning.cameras_priority) != (before.max_share, before.cameras_priority):
             self._tasks.spawn(self.cameras.look(anew=True), "cameras' need")
         if planning.models != before.models:

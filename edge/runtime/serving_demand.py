@@ -32,8 +32,11 @@ def demands(
     priority; so no application is held up by one of its models.
     """
     offers = tuple(offers)
+    versions = {o.name: o.version for o in offers if o.version is not None}
     applications = tuple(
-        _application(o.application, asked.get(o.name, ModelDemand())) for o in offers if o.application is not None
+        _application(fitting(o.application, versions)[0], asked.get(o.name, ModelDemand()))
+        for o in offers
+        if o.application is not None
     )
     parts = {m.name: m for m in merge(part for app in applications for part in expand(app, app.rate))}
     out = []
@@ -59,6 +62,31 @@ def demands(
             )
         )
     return tuple(out), applications
+
+
+def fitting(application: Application, versions: Mapping[str, ServedVersion]) -> tuple[Application, tuple[str, ...]]:
+    """The application without the alternatives that take or give other tensors than their stage's model, and the
+    reasons in words. One that is not there yet stays: it answers nothing before it is."""
+    stages, reasons = [], []
+    for stage in application.stages:
+        own = versions.get(stage.model)
+        kept = []
+        for alternative in stage.alternatives:
+            other = versions.get(alternative.model)
+            if own is None or other is None or _tensors(own) == _tensors(other):
+                kept.append(alternative)
+            else:
+                unlike = f"{alternative.model} has other inputs or outputs than {stage.model}"
+                reasons.append(f"stage {stage.name}: {unlike}")
+        stages.append(replace(stage, alternatives=tuple(kept)))
+    return replace(application, stages=tuple(stages)), tuple(reasons)
+
+
+def _tensors(version: ServedVersion) -> tuple[frozenset[tuple[str, str, int]], ...]:
+    """Names, data types and numbers of dimensions of the inputs and of the outputs."""
+    return tuple(
+        frozenset((t.name, t.datatype, len(t.shape)) for t in tensors) for tensors in (version.inputs, version.outputs)
+    )
 
 
 def _application(application: Application, ask: ModelDemand) -> Application:

@@ -187,7 +187,7 @@ class ModelLoader:
         offers = self._models.offers
         if model not in offers:
             raise NotFound(f"model {model} is not loaded")
-        users = [o.name for o in offers.values() if o.application is not None and model in o.application.models]
+        users = [o.name for o in offers.values() if o.application is not None and model in o.application.every_model]
         if users:
             raise InvalidValue("model", model, f"a model that no application uses; {', '.join(users)} does")
         del offers[model]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from edge.core.applications import Application
 from edge.core.clock import Clock
 from edge.core.serving import DeviceTable
-from edge.runtime.serving_demand import Offer, demands
+from edge.runtime.serving_demand import Offer, demands, fitting
 from edge.runtime.serving_tables import DeviceTables, cut
 from edge.settings import ServingPlanning
 from scheduler.gpulets import reorganiser_events as r
@@ -35,6 +35,10 @@ class OfferedModels:
 
     def changed(self) -> None:
         """Tell the reorganiser what shall be served from now on, and the latencies of it."""
+        versions = {o.name: o.version for o in self.offers.values() if o.version is not None}
+        for offer in self.offers.values():
+            if offer.application is not None and offer.state == "offered":
+                offer.reason = "; ".join(fitting(offer.application, versions)[1])
         wanted, applications = self.demands()
         table = self._latencies()
         self._told = self._told if table is None else table

@@ -152,11 +152,14 @@ def state_of(offer: Offer, offers: Mapping[str, Offer], view: View) -> str:
     """waiting (an application: for its models) | checking | measuring | starting | serving | capped | refused |
     failed."""
     if offer.application is not None:
-        parts = [offers.get(name) for name in offer.application.models]
-        # An application asks models only, no further application.
-        models = [p for p in parts if p is not None and p.application is None]
-        well = len(models) == len(parts) and all(state_of(p, offers, view) in ("serving", "capped") for p in models)
-        return "serving" if well else "waiting"
+        # An application asks models only, no further application. One of a stage's models is enough.
+        asked = [[s.model, *(a.model for a in s.alternatives)] for s in offer.application.stages]
+        up = {
+            name: state_of(offers[name], offers, view) in ("serving", "capped")
+            for name in offer.application.every_model
+            if name in offers and offers[name].application is None
+        }
+        return "serving" if all(any(up.get(name, False) for name in names) for names in asked) else "waiting"
     if offer.name in view.refused and offer.state == "offered":
         return "refused"
     if view.models.get(offer.name, {}).get("version") is not None:

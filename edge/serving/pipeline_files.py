@@ -10,6 +10,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from edge.core.applications import (
+    Alternative,
     Application,
     ApplicationOutput,
     Crop,
@@ -140,11 +141,24 @@ class FeedFile(_Part):
         return [{"grey": True} if step == "grey" else step for step in value] if isinstance(value, list) else value
 
 
+class AlternativeFile(_Part):
+    """Another model that may answer a stage."""
+
+    model: _ModelName
+    accuracy: float = Field(gt=0, le=1, description="part of its answers that are right")
+
+
 class StageFile(_Part):
     """One stage."""
 
     name: _Name
     model: _ModelName
+    accuracy: float | None = Field(None, gt=0, le=1, description="part of the model's answers that are right")
+    alternatives: tuple[AlternativeFile, ...] = Field(
+        (),
+        max_length=7,
+        description="models with the same inputs and outputs; the best that holds answers",
+    )
     version: Annotated[str, Field(pattern=r"^[0-9]{1,18}$")] | None = None
     per_request: float = Field(1.0, gt=0, le=1e6, description="rows asked for per row of the application, on average")
     inputs: dict[str, FeedFile] = Field(min_length=1, max_length=64)
@@ -175,6 +189,8 @@ class PipelineFile(_Part):
                 {key: Feed(feed.source, tuple(o.operation() for o in feed.do)) for key, feed in s.inputs.items()},
                 s.version,
                 s.per_request,
+                s.accuracy,
+                tuple(Alternative(a.model, a.accuracy) for a in s.alternatives),
             )
             for s in self.stages
         )

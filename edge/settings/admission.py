@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from edge.settings.base import Identifier, Settings
 from edge.settings.cameras import InferenceSettings
-from edge.settings.serving import ModelName
+from edge.settings.serving import ModelName, ServingPlanning, ServingPolicyName, SplitPolicyName
 
 
 class ModelCandidate(Settings):
@@ -44,14 +44,22 @@ class AdmissionCamera(Settings):
 
 
 class AdmissionRequest(Settings):
-    """Would this fit, and what would it cost the others? A camera, a model or an application."""
+    """Would this fit, and what would it cost the others? A camera, a model or an application; served models planned as
+    now, or by another policy."""
 
     camera: AdmissionCamera | None = None
     model: ModelCandidate | None = None
     pipeline: PipelineAdmission | None = None
+    policy: ServingPolicyName | None = Field(None, description="plans the answer; absent: the policy in force")
+    split: SplitPolicyName | None = Field(None, description="of objectives over stages; absent: the one in force")
 
     @model_validator(mode="after")
     def _one(self) -> AdmissionRequest:
         if sum(asked is not None for asked in (self.camera, self.model, self.pipeline)) != 1:
             raise ValueError("either a camera, a model or a pipeline")
         return self
+
+    def planning(self, in_force: ServingPlanning) -> ServingPlanning:
+        """The settings in force with the policies that are asked for."""
+        asked = {"policy": self.policy, "split": self.split}
+        return in_force.model_copy(update={key: name for key, name in asked.items() if name is not None})

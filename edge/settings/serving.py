@@ -8,11 +8,14 @@ from pydantic import Field
 
 from edge.settings.base import Settings
 from scheduler.gpulets.policies import DEFAULT_SERVING_POLICY, SERVING_POLICIES
+from scheduler.joint.split_policies import DEFAULT_SPLIT_POLICY, SPLIT_POLICIES
 
 if TYPE_CHECKING:
     ServingPolicyName = str
+    SplitPolicyName = str
 else:
     ServingPolicyName = Literal[tuple(SERVING_POLICIES)]
+    SplitPolicyName = Literal[tuple(SPLIT_POLICIES)]
 
 MODEL_NAME_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$"
 ModelName = Annotated[str, Field(pattern=MODEL_NAME_PATTERN, description="a model's name")]
@@ -31,6 +34,9 @@ class ServingPlanning(Settings):
     """How served models share the box: changeable by REST at run time, in force at once."""
 
     policy: ServingPolicyName = DEFAULT_SERVING_POLICY
+    split: SplitPolicyName = Field(
+        DEFAULT_SPLIT_POLICY, description="of applications' objectives over their stages; even: for comparison"
+    )
     max_share: float = Field(1.0, ge=0, le=1, description="share of the device that all models together may take")
     cameras_priority: int = Field(
         0, ge=-1000, le=1000, description="models below it get only what cameras leave at their best"

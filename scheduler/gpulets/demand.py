@@ -70,6 +70,9 @@ class ModelView:
     violation: float = 0.0
     failing: str = ""
     retry_s: float = 0.0
+    #: What stages with alternatives and clients ask now, as it is planned for: on a change of models the traffic that
+    #: was seen comes too late. None: the estimate counts.
+    known_rate: float | None = None
 
     @property
     def name(self) -> str:
@@ -87,8 +90,8 @@ class ModelView:
 
     def need(self, at_s: float, rates: RateSettings) -> float:
         """Requests per second to plan for now."""
-        rate = planned_rate(self.estimate.rate, rates) * self.boost_at(at_s)
-        return max(self.demand.min_rate, rate)
+        rate = planned_rate(self.estimate.rate, rates) if self.known_rate is None else self.known_rate
+        return max(self.demand.min_rate, rate * self.boost_at(at_s))
 
 
 class Demands:

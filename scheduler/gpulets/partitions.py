@@ -64,6 +64,8 @@ class Partitions:
 
     def __init__(self, kind: ShareKindLimits) -> None:
         self.executors: dict[str, ExecutorView] = {}
+        #: Models that are switched together, though no partition has both: one takes the other's requests over.
+        self.linked: tuple[frozenset[str], ...] = ()
         self._kind = kind
         self._started = 0
 
@@ -161,10 +163,21 @@ class Partitions:
             models = {b.model for g in (executor.target, executor.gpulet) if g is not None for b in g.models}
             if not models:
                 continue
+            models = models.union(*(together for together in self.linked if together & models))
             touched = [g for g in groups if g[0] & models]
             groups = [g for g in groups if not g[0] & models]
             groups.append((models.union(*(g[0] for g in touched)), [*(e for g in touched for e in g[1]), executor]))
         return groups
+
+    def routes(self, model: str) -> bool:
+        """Requests for the model are sent to some executor."""
+        return any(e.routes(model) for e in self.executors.values())
+
+    def settled(self, models: Collection[str]) -> bool:
+        """Each of these models has its routes, and they are those of the plan."""
+        touched = [e for e in self.executors.values() if any(e.routes(m) for m in models)]
+        shall = [e for e in self.executors.values() if e.target is not None and _names(e.target) & set(models)]
+        return all(map(self.routes, models)) and all(e.gpulet == e.target for e in (*touched, *shall))
 
     def switch(self) -> list[tuple[str, ServedVersion]]:
         """Put the plan in force for each group of models whose new partitions are all warm; returns these models with

@@ -26,11 +26,15 @@ class PipelineDemand:
 
 @dataclass(frozen=True)
 class FittedPipelines:
-    """`fitted` is followed; `budgets`: application -> stage -> milliseconds; `reasons` say why this split."""
+    """`fitted` is followed; `budgets`: application -> stage -> milliseconds; `reasons` say why this split. `choices`:
+    application -> stage -> the model that answers, of stages with alternatives; `rates`: what is planned for the models
+    that these stages may ask, in rows per second."""
 
     fitted: Fitted
     budgets: Mapping[str, Mapping[str, float]]
     reasons: tuple[str, ...] = ()
+    choices: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    rates: Mapping[str, float] = field(default_factory=dict)
 
 
 class FitFunction(Protocol):
@@ -79,12 +83,24 @@ def evenly_split(own: Sequence[ServedModel], pipelines: Sequence[PipelineDemand]
     )
 
 
+def asked_rows(pipelines: Iterable[PipelineDemand]) -> dict[str, float]:
+    """Model -> rows per second that these pipelines ask of it."""
+    rates: dict[str, float] = {}
+    for pipeline in pipelines:
+        for stage in pipeline.application.stages:
+            rows = pipeline.rate * (pipeline.fan_out.get(stage.name) or stage.per_request)
+            rates[stage.model] = rates.get(stage.model, 0.0) + rows
+    return rates
+
+
 class PipelineRates:
-    """Applications' rates by name: an estimate of rows per second, and of each stage's rows per row."""
+    """Applications' rates by name: an estimate of rows per second, and of each stage's rows per row. `direct`: rows
+    per second that clients ask of a model themselves."""
 
     def __init__(self) -> None:
         self.estimates: dict[str, RateEstimate] = {}
         self.fan_out: dict[tuple[str, str], float] = {}
+        self.direct: dict[str, RateEstimate] = {}
 
     def change(self, before: Iterable[Application], wanted: Iterable[Application]) -> None:
         """These applications are served from now on. A changed rate is the rate that is expected now."""
@@ -106,11 +122,29 @@ class PipelineRates:
             if known is not None:
                 rows = max(traffic.arrived, traffic.rows)
                 self.estimates[traffic.model] = known.seen(rows, report.period_s, rates)
+        of_stages: dict[str, int] = {}
+        for stage in report.stages:
+            of_stages[stage.model] = of_stages.get(stage.model, 0) + stage.rows
+        for model in report.models:
+            rows = max(0, max(model.arrived, model.rows) - of_stages.get(model.model, 0))
+            before = self.direct.get(model.model, RateEstimate.starting(0.0))
+            self.direct[model.model] = before.seen(rows, report.period_s, rates)
         for stage in report.stages:
             if stage.requests and stage.application in self.estimates:
                 key = stage.application, stage.stage
                 kept = 0.5 ** (report.period_s / rates.half_life_s)
                 self.fan_out[key] = kept * self.fan_out.get(key, stage.fan_out) + (1.0 - kept) * stage.fan_out
+
+    def asked_of_choosable(self, pipelines: Sequence[PipelineDemand], rates: RateSettings) -> dict[str, float]:
+        """Rows per second to plan for, of each model that a stage with alternatives may ask: what the stages in force
+        ask of it, and what clients do."""
+        asked = asked_rows(pipelines)
+        names = {o.model for p in pipelines for s in p.application.stages for o in s.options}
+        nothing = RateEstimate.starting(0.0)
+        return {
+            name: round(asked.get(name, 0.0) + planned_rate(self.direct.get(name, nothing).rate, rates), 3)
+            for name in sorted(names)
+        }
 
     def demands(self, applications: Iterable[Application], rates: RateSettings) -> tuple[PipelineDemand, ...]:
         """The demands to plan for now."""

@@ -15,6 +15,7 @@ from functools import singledispatchmethod
 from edge.core.applications import Application
 from edge.core.layout import ServedVersion
 from edge.core.serving import DeviceTable, ServedModel, ServingPlan, ServingProblem
+from scheduler.gpulets.choices import linked, other_models, taken_over, with_choice
 from scheduler.gpulets.demand import Demands, ModelView
 from scheduler.gpulets.fitting import Capacity, Fitted, PlanFunction
 from scheduler.gpulets.partitions import Partitions
@@ -108,7 +109,8 @@ class Reorganiser:
     def _(self, event: ModelsChanged) -> list[Instruction]:
         s = self.state
         self.pipelines.change(s.applications, event.applications)
-        s.applications = event.applications
+        known = {a.name: a.choice for a in s.applications}
+        s.applications = tuple(with_choice(a, known.get(a.name, {})) for a in event.applications)
         s.table = event.table or s.table
         self.demands.change(event.models)
         return self._replan(event.at_s, "the models to serve changed")
@@ -128,6 +130,7 @@ class Reorganiser:
     @_handle.register
     def _(self, event: ServingRulesChanged) -> list[Instruction]:
         self.settings, self._plan = event.settings, event.plan
+        self._fit_all = event.fit_all or self._fit_all
         return self._replan(event.at_s, "the settings changed")
 
     @_handle.register
@@ -146,6 +149,7 @@ class Reorganiser:
         s, rules, demands = self.state, self.settings, self.demands
         layout = self.routes.layout
         self.pipelines.count(event.report, rules.rates)
+        self._count_choosable()
         demands.count(event.report, rules.rates, layout is not None and event.report.layout == layout.number)
         since = event.at_s - s.planned_s
         if any(m.failing and event.at_s >= m.retry_s for m in demands.models.values()):
@@ -239,16 +243,28 @@ class Reorganiser:
     def _room(self) -> Capacity:
         return self.state.capacity.less(self._warm)
 
+    def _count_choosable(self) -> None:
+        """Models of stages with alternatives are planned for what these stages and clients ask of them."""
+        rates = self.settings.rates
+        known: dict[str, float] = {}
+        if any(a.choice for a in self.state.applications):
+            pipelines = self.pipelines.demands(self.state.applications, rates)
+            known = self.pipelines.asked_of_choosable(pipelines, rates)
+        for model in self.demands.models.values():
+            model.known_rate = known.get(model.name)
+
     def _replan(self, at_s: float, cause: str, only_if_saves: float | None = None) -> list[Instruction]:
         s, rules = self.state, self.settings
         s.looked_s = at_s
+        self._count_choosable()
         held: dict[str, float] = {}
         models: list[ServedModel] = []
         own: list[ServedModel] = []
         for model in self.demands.models.values():
             need = model.need(at_s, rules.rates)
             # A little less than planned for is no reason to give shares away.
-            keep = need <= model.held and need >= model.held * (1 - rules.shrink) and only_if_saves is None
+            near = need <= model.held and need >= model.held * (1 - rules.shrink)
+            keep = near and only_if_saves is None and model.known_rate is None
             held[model.name] = model.held if keep else need
             if model.failing and at_s < model.retry_s:
                 continue
@@ -264,10 +280,16 @@ class Reorganiser:
         ):
             return []
         s.planned_s = at_s
-        s.applications = tuple(replace(a, budgets=split.budgets[a.name]) for a in s.applications)
+        before = {a.name: a.choice for a in s.applications}
+        s.applications = tuple(
+            replace(with_choice(a, split.choices.get(a.name, {})), budgets=split.budgets[a.name])
+            for a in s.applications
+        )
+        cause += other_models(before, s.applications)
         s.split_reasons = split.reasons
         for model in self.demands.models.values():
-            model.held = held[model.name]
+            model.held = max(split.rates.get(model.name, held[model.name]), model.demand.min_rate)
+        self._count_choosable()
         self.demands.recount(at_s)
         out = self._accept(found, cause)
         versions = {m.name: m.demand.version for m in self.demands.models.values()}
@@ -309,9 +331,12 @@ class Reorganiser:
         """The next steps from the executors that there are to the plan in force."""
         s, partitions, models = self.state, self.partitions, self.demands.models
         partitions.keep_only({n for n in models if n not in s.refused})
+        last = self.routes.layout.applications if self.routes.layout is not None else ()
+        partitions.linked = linked(last, s.applications)
         switched = self._served(partitions.switch())
+        applications = taken_over(last, s.applications, partitions)
         slo_ms = {} if s.problem is None else {m.name: m.slo_ms for m in s.problem.models}
-        layout = self.routes.update(partitions.active, models.values(), s.refused, s.applications, s.table, slo_ms)
+        layout = self.routes.update(partitions.active, models.values(), s.refused, applications, s.table, slo_ms)
         stops = partitions.stop_idle()
         # What takes has its share before its routes, as far as there is share; what gives goes on with all of it until
         # its routes are gone; then the rest moves.

@@ -11,6 +11,7 @@ from edge.core.layout import Layout, ServedVersion, TrafficReport
 from edge.core.serving import DeviceTable, ServingPlan, ServingProblem
 from scheduler.gpulets.demand import Demand
 from scheduler.gpulets.fitting import Capacity, PlanFunction
+from scheduler.gpulets.pipelines import FitFunction
 from scheduler.gpulets.reorganiser_settings import ReorganiserSettings
 
 # events
@@ -113,11 +114,13 @@ class StagesDrifted:
 
 @dataclass(frozen=True)
 class ServingRulesChanged:
-    """The operator wants other settings, or another policy."""
+    """The operator wants other settings, or another policy. `fit_all` chooses the budgets of applications' stages;
+    None: as before."""
 
     at_s: float
     settings: ReorganiserSettings
     plan: PlanFunction
+    fit_all: FitFunction | None = None
 
 
 Event = (

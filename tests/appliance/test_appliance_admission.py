@@ -16,7 +16,7 @@ from edge.core.window import StreamProblem, WindowProblem
 from edge.runtime.camera import profile_from_points
 from edge.runtime.serving_cameras import CamerasNow
 from edge.serving.pipeline_files import parse_application
-from edge.settings import AdmissionCamera, ModelCandidate, PipelineAdmission, ServingPlanning
+from edge.settings import AdmissionCamera, AdmissionRequest, ModelCandidate, PipelineAdmission, ServingPlanning
 from scheduler.gpulets.pipelines import PipelineDemand
 
 ROWS = {p: (200.0 / p, 400.0 / p) for p in range(5, 101, 5)}
@@ -138,6 +138,30 @@ def test_a_served_application_is_asked_about_with_another_objective_or_rate() ->
     stricter = admit_pipeline(PipelineAdmission(name="alarm", slo_ms=30.0), served, now)
     assert stricter["serving_share_after"] > same["serving_share_after"]
     assert sum(b["budget_ms"] for b in stricter["budgets"]) <= 30.0 + 1e-6
+
+
+def test_another_policy_is_compared_with_what_is_in_force() -> None:
+    """Stages of unequal length: the even split gives the short one time that the long one needs."""
+    rows = {p: (800.0 / p, 900.0 / p, 1000.0 / p, 1100.0 / p) for p in range(5, 101, 5)}
+    table = DeviceTable("toy", {"plates": ROWS, "faces": rows}, {})
+    application = parse_application("alarm", described(per_request=1.0, slo_ms=80.0), "1")
+    models = (ServedModel("plates", 20.0, 100.0), ServedModel("faces", 20.0, 100.0))
+    served = ServedLoad(models, table, (PipelineDemand(application, 20.0),))
+    now = CamerasNow(0.9)
+    question = AdmissionRequest(pipeline=PipelineAdmission(name="alarm"), split="even")
+    asked = PipelineAdmission(name="alarm")
+    even = admit_pipeline(asked, served, now, question.planning(served.planning))
+    joint = admit_pipeline(asked, served, now)
+    assert [b["budget_ms"] for b in even["budgets"]] == [40.0, 40.0]
+    assert [b["budget_ms"] for b in joint["budgets"]] != [40.0, 40.0]
+    assert even["serving_share_before"] == joint["serving_share_before"] == joint["serving_share_after"], "now"
+    assert even["serving_share_after"] > even["serving_share_before"], "what the even split would take instead"
+    strict = FACES.model_copy(update={"slo_ms": 20.0})
+    load = replace(SERVED, models=(ServedModel("plates", 60.0, 50.0),))
+    other = AdmissionRequest(model=strict, policy="squishy")
+    found, usual = admit_model(strict, load, now, other.planning(load.planning)), admit_model(strict, load, now)
+    assert found["serving_share_before"] == usual["serving_share_before"]
+    assert found["serving_share_after"] > usual["serving_share_after"] + 0.2, "models only share a device in time"
 
 
 @pytest.mark.parametrize(

@@ -222,6 +222,10 @@ def test_a_pipeline_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     changed = asked | {"serving": serving, "pipelines": there, "candidate": {"pipeline": there[0] | {"rate": 20}}}
     assert answer(tmp_path, changed, "--json") == 0
     assert [m["rate"] for m in json.loads(capsys.readouterr().out)["models"]] == [40]
+    assert answer(tmp_path, asked | {"split": "even"}, "--json") == 0
+    assert [b["budget_ms"] for b in json.loads(capsys.readouterr().out)["budgets"]] == [100.0, 100.0]
+    assert answer(tmp_path, asked | {"split": "best"}) == 1
+    assert "split" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -250,12 +254,14 @@ def test_an_appliance_is_asked_about_a_pipeline(
     path.write_text(json.dumps(PIPELINE), encoding="utf-8")  # JSON is YAML
     main(["admit", "--url", url, "--pipeline", str(path), "--rate", "7"])
     main(["admit", "--url", url, "--pipeline", "gate", "--slo-ms", "90"])
+    main(["admit", "--url", url, "--pipeline", "gate", "--policy", "squishy", "--split", "even"])
     assert [body for _, body, _ in asked] == [
         {"pipeline": {"name": "gate", "description": PIPELINE, "rate": 7.0}},
         {"pipeline": {"name": "gate", "slo_ms": 90.0}},
+        {"pipeline": {"name": "gate"}, "policy": "squishy", "split": "even"},
     ]
     capsys.readouterr()
     path.write_text(json.dumps(PIPELINE | {"slo_ms": 0}), encoding="utf-8")
     assert main(["admit", "--url", url, "--pipeline", str(path)]) == 1
     assert "slo_ms" in capsys.readouterr().err
-    assert len(asked) == 2, "what is wrong is not sent"
+    assert len(asked) == 3, "what is wrong is not sent"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import configs
 from edge.core.layout import ServedVersion
 from edge.core.oip import TensorSpec
-from edge.runtime.serving_demand import Offer, demands
-from edge.serving.pipeline_files import read_application
+from edge.runtime.serving_demand import Offer, demands, fitting
+from edge.serving.pipeline_files import parse_application, read_application
 from edge.settings import ModelDemand
 
 GAME = Path(configs.__file__).parent / "applications" / "game.yaml"
@@ -36,3 +37,30 @@ def test_an_application_adds_its_rate_its_objective_and_that_it_asks_for_several
 def test_a_model_alone_is_asked_for_one_at_a_time() -> None:
     (only,), applications = demands([Offer("a", version=version("a"))], {"a": ModelDemand(rate=7.0)})
     assert (only.rate, only.group, applications) == (7.0, 1, ())
+
+
+def test_alternatives_with_other_tensors_are_left_out_and_named() -> None:
+    tensor = {"datatype": "FP32", "shape": [-1, 3]}
+    described = {
+        "platform": "pipeline",
+        "slo_ms": 100,
+        "inputs": [{"name": "x", **tensor}],
+        "outputs": [{"name": "y", "from": "read.x", **tensor}],
+        "stages": [
+            {
+                "name": "read",
+                "model": "large",
+                "accuracy": 0.9,
+                "inputs": {"x": "x"},
+                "alternatives": [{"model": m, "accuracy": 0.8} for m in ("small", "other", "absent")],
+            }
+        ],
+    }
+    application = parse_application("reader", described)
+    other = replace(version("other"), outputs=(TensorSpec("y", "FP32", (-1, 3)),))
+    offers = [Offer(m, version=version(m)) for m in ("large", "small")]
+    offers += [Offer("other", version=other), Offer("reader", application=application)]
+    _, (found,) = demands(offers, {})
+    assert [o.model for o in found.stages[0].options] == ["large", "absent", "small"]
+    versions = {o.name: o.version for o in offers if o.version is not None}
+    assert fitting(application, versions)[1] == ("stage read: other has other inputs or outputs than large",)

@@ -13,7 +13,7 @@ from edge.core.profiles import InferenceProfile
 from edge.core.serving import DeviceTable, ServedModel, ServingProblem
 from edge.core.shares import ideal_caps
 from edge.core.window import RetrainingOption, StreamProblem, WindowProblem
-from scheduler.admission import Admission, Box, CameraCandidate, admit, camera_like, cameras_need
+from scheduler.admission import Admission, Box, CameraCandidate, ServingPlanner, admit, camera_like, cameras_need
 from scheduler.bounded import BoundedPolicy
 from scheduler.follow import LIMITS, GrantedPolicy, followed_policy
 from scheduler.gpulets.policies import serving_policy
@@ -23,7 +23,7 @@ from scheduler.serving_floor import floors_share
 from scheduler.timeline import evaluate
 
 SHARES = tuple(range(5, 101, 5))
-SERVING, WINDOW = serving_policy("elastic"), window_policy("exact")
+SERVING, WINDOW = ServingPlanner(serving_policy("elastic")), window_policy("exact")
 
 
 def table(*names: str) -> DeviceTable:

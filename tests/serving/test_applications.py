@@ -520,6 +520,37 @@ async def test_applications_change_while_requests_run(models: Models) -> None:
         service.model_metadata("game", None)
 
 
+async def test_another_model_answers_a_stage_from_the_next_request_on(models: Models) -> None:
+    """The request that runs goes on with the model that it has asked."""
+    vector = TensorSpec("x", "FP32", (-1, 2))
+    for name, factor in (("large", 2.0), ("small", 3.0)):
+        models.add(name, [vector], [vector], lambda given, factor=factor: {"x": given["x"] * np.float32(factor)})
+    tensor = {"datatype": "FP32", "shape": [-1, 2]}
+    described = {
+        "platform": "pipeline",
+        "slo_ms": 100,
+        "inputs": [{"name": "x", **tensor}],
+        "outputs": [{"name": "y", "from": "read.x", **tensor}],
+        "stages": [
+            {"name": "read", "model": "large", "accuracy": 0.9, "inputs": {"x": "x"},
+             "alternatives": [{"model": "small", "accuracy": 0.8}]},
+        ],
+    }  # fmt: skip
+    application = parse_application("reader", described)
+    service = serving(models, application)
+    one = InferRequest("reader", (Tensor("x", "FP32", np.ones((1, 2), np.float32)),))
+    models.gates["large"] = asyncio.Event()
+    asking = asyncio.create_task(service.infer(one))
+    while not models.asked:
+        await asyncio.sleep(0)
+    service.apply([application.choosing({"read": "small"})])
+    assert values(await service.infer(one))["y"].tolist() == [[3.0, 3.0]]
+    models.gates["large"].set()
+    assert values(await asking)["y"].tolist() == [[2.0, 2.0]]
+    (stage,) = service.stage_traffic()
+    assert (stage.model, stage.requests) == ("small", 2)
+
+
 async def test_large_pictures_are_worked_on_beside_the_event_loop(models: Models) -> None:
     service = serving(models, shipped("game"))
     small = await service.infer(ask("game", np.full((1, 50, 50, 3), 99, np.uint8)))
@@ -567,6 +598,13 @@ async def test_models_that_break_their_word_are_the_servers_fault(models: Models
         ({"stages": [{"name": "a", "model": "m", "inputs": {"i": "x"}}] * 2}, "each item once"),
         ({"stages": [{"name": "a", "model": "../m", "inputs": {"i": "x"}}]}, r"stages\.0\.model"),
         ({"stages": [{"name": "a", "model": "m", "per_request": 0, "inputs": {"i": "x"}}]}, "per_request"),
+        ({"stages": [{"name": "a", "model": "m", "accuracy": 0, "inputs": {"i": "x"}}]}, r"stages\.0\.accuracy"),
+        ({"stages": [{"name": "a", "model": "m", "inputs": {"i": "x"},
+                      "alternatives": [{"model": "n", "accuracy": 0.5}]}]}, r"stages\[a\]\.accuracy"),
+        ({"stages": [{"name": "a", "model": "m", "accuracy": 0.9, "inputs": {"i": "x"},
+                      "alternatives": [{"model": "m", "accuracy": 0.5}]}]}, r"stages\[a\]\.alternatives"),
+        ({"stages": [{"name": "a", "model": "m", "accuracy": 0.9, "inputs": {"i": "x"},
+                      "alternatives": [{"model": "app", "accuracy": 0.5}]}]}, "another model than the application"),
         ({"stages": [{"name": "a", "model": "m", "inputs": {"i": "b.y"}},
                      {"name": "b", "model": "m", "inputs": {"i": "a.y"}}]}, "in a circle"),
         ({"stages": [{"name": "a", "model": "m", "inputs": {"i": {"from": "x", "do": ["gray"]}}}]}, "do.0"),

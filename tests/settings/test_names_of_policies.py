@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from edge.settings import RetrainingSettings, ServingPlanning
 from scheduler.gpulets.policies import DEFAULT_SERVING_POLICY, SERVING_POLICIES
+from scheduler.joint.split_policies import DEFAULT_SPLIT_POLICY, SPLIT_POLICIES
 from scheduler.policies import DEFAULT_POLICY, WINDOW_POLICIES
 
 REPO = Path(__file__).resolve().parents[2]
@@ -18,15 +19,16 @@ FRONTEND = REPO / "web" / "frontend" / "src"
 
 
 def test_settings_take_every_policy_and_no_other() -> None:
-    for settings, registry, default in (
-        (RetrainingSettings, WINDOW_POLICIES, DEFAULT_POLICY),
-        (ServingPlanning, SERVING_POLICIES, DEFAULT_SERVING_POLICY),
+    for settings, field, registry, default in (
+        (RetrainingSettings, "policy", WINDOW_POLICIES, DEFAULT_POLICY),
+        (ServingPlanning, "policy", SERVING_POLICIES, DEFAULT_SERVING_POLICY),
+        (ServingPlanning, "split", SPLIT_POLICIES, DEFAULT_SPLIT_POLICY),
     ):
-        assert settings.model_json_schema()["properties"]["policy"]["enum"] == list(registry)
-        assert settings().policy == default
-        assert all(settings(policy=name).policy == name for name in registry)
+        assert settings.model_json_schema()["properties"][field]["enum"] == list(registry)
+        assert getattr(settings(), field) == default
+        assert all(getattr(settings(**{field: name}), field) == name for name in registry)
         with pytest.raises(ValidationError, match=f"'{default}'"):
-            settings(policy="best")
+            settings(**{field: "best"})
 
 
 def test_the_shipped_configuration_names_the_defaults() -> None:
@@ -38,7 +40,7 @@ def test_the_shipped_configuration_names_the_defaults() -> None:
 
 def words(name: str) -> set[str]:
     """The keys of the page's map called `name`, which stands in one file only."""
-    declared = re.compile(rf"const {name}: Record<string, string> = \{{\n(.*?)\n\}};", re.S)
+    declared = re.compile(rf"const {name}: Record<[^=]*, string> = \{{\n(.*?)\n\}};", re.S)
     found = [m for file in FRONTEND.rglob("*.ts*") for m in declared.findall(file.read_text())]
     assert len(found) == 1, f"{name} is declared {len(found)} times"
     return set(re.findall(r'^  "?([a-z-]+)"?:', found[0], re.M))
@@ -49,3 +51,4 @@ def test_the_page_has_words_for_policies_that_there_are() -> None:
     assert DEFAULT_POLICY in words("POLICIES")
     # The page's form of served models offers these.
     assert words("SERVING_POLICIES") == set(SERVING_POLICIES)
+    assert words("SPLIT_POLICIES") == set(SPLIT_POLICIES)

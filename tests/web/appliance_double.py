@@ -584,12 +584,12 @@ class DictServedModels:
     async def admission(self, request: Mapping[str, Any]) -> AdmissionAnswer:
         self.box.look("admission")
         asked = parse(AdmissionRequest, dict(request))
+        in_force = self.box.planning or ServingPlanning()
+        served, planning = ServedLoad((), TABLE, planning=in_force), asked.planning(in_force)
         if asked.model is not None:
-            served = ServedLoad((), TABLE, planning=self.box.planning or ServingPlanning())
-            return read(AdmissionAnswer, admit_model(asked.model, served, CamerasNow(0.7)))
+            return read(AdmissionAnswer, admit_model(asked.model, served, CamerasNow(0.7), planning))
         if asked.pipeline is not None:
-            served = ServedLoad((), TABLE, planning=self.box.planning or ServingPlanning())
-            return read(AdmissionAnswer, admit_pipeline(asked.pipeline, served, CamerasNow(0.7)))
+            return read(AdmissionAnswer, admit_pipeline(asked.pipeline, served, CamerasNow(0.7), planning))
         assert asked.camera is not None
         profile = assumed_profile(asked.camera.inference, 2.0)
         return read(AdmissionAnswer, admit_camera(asked.camera, profile, ServedLoad(), CamerasNow(0.7)))

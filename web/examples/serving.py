@@ -15,6 +15,7 @@ SERVING: Final[Example] = {
     },
     "settings": {
         "policy": "mosaic",
+        "split": "joint",
         "max_share": 0.6,
         "cameras_priority": 0,
         "half_life_s": 20.0,
@@ -65,6 +66,7 @@ SERVING: Final[Example] = {
         {
             "name": "gate",
             "slo_ms": 120.0,
+            "accuracy": 0.89,
             "rate": 6.1,
             "planned_rate": 9.4,
             "longest_ms": 118.2,
@@ -72,6 +74,8 @@ SERVING: Final[Example] = {
                 {
                     "name": "find",
                     "model": "vehicles",
+                    "accuracy": None,
+                    "options": [],
                     "after": [],
                     "budget_ms": 74.1,
                     "even_ms": 60.0,
@@ -87,6 +91,8 @@ SERVING: Final[Example] = {
                 {
                     "name": "read",
                     "model": "plates",
+                    "accuracy": 0.89,
+                    "options": [{"model": "plates-large", "accuracy": 0.94}, {"model": "plates", "accuracy": 0.89}],
                     "after": ["find"],
                     "budget_ms": 44.1,
                     "even_ms": 60.0,
@@ -100,7 +106,11 @@ SERVING: Final[Example] = {
                     "expected_fan_out": 2.0,
                 },
             ],
-            "reasons": ["1 of 1 devices, 20 % together; the even split takes 25 %"],
+            "reasons": [
+                "gate, read: plates answers (accuracy 0.89) instead of plates-large (0.94): with that not every "
+                "objective holds",
+                "1 of 1 devices, 20 % together; the even split takes 25 %",
+            ],
         }
     ],
     "executors": [

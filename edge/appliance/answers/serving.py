@@ -78,14 +78,26 @@ class ServedModelAnswer:
 
 
 @answer
+class StageOptionAnswer:
+    """A model that may answer a stage, and the part of its answers that are right."""
+
+    model: Shown[str]
+    accuracy: Shown[float]
+
+
+@answer
 class ApplicationStageAnswer:
     """A stage of an application. `budget_ms` of the plan in force (null: none yet) beside that of the even split;
     `latency_ms`: p50, p99 of the last second with answers; counts since the start: requests of the application that
     reached it, those that its model answered, those answered later than its budget's part of the time left, and rows;
-    `fan_out`: rows per row of a request in the last second (mean, p99), beside the expected one."""
+    `fan_out`: rows per row of a request in the last second (mean, p99), beside the expected one. `model` answers now,
+    with `accuracy` if its file says one; `options` are the models that may, the most accurate first (none: no
+    other)."""
 
     name: Shown[str]
     model: Shown[str]
+    accuracy: Shown[float | None]
+    options: Shown[tuple[StageOptionAnswer, ...]]
     after: Shown[tuple[str, ...]]
     budget_ms: Shown[float | None]
     even_ms: Shown[float]
@@ -102,10 +114,12 @@ class ApplicationStageAnswer:
 @answer
 class ApplicationAnswer:
     """An application: its objective, its rates in rows per second, and its stages. `longest_ms`: the largest sum of
-    budgets on a way through it; `reasons` say why the objectives are split so (empty: evenly)."""
+    budgets on a way through it; `reasons` say why the objectives are split so (empty: evenly) and which stages a less
+    accurate model answers; `accuracy`: the part of requests that all stages answer right, as far as their files say."""
 
     name: Shown[str]
     slo_ms: Shown[float]
+    accuracy: Shown[float | None]
     rate: Shown[float]
     planned_rate: Shown[float]
     longest_ms: Shown[float | None]

@@ -64,10 +64,12 @@ export type Alive = {
 };
 
 /** An application: its objective, its rates in rows per second, and its stages. `longest_ms`: the largest sum of
- * budgets on a way through it; `reasons` say why the objectives are split so (empty: evenly). */
+ * budgets on a way through it; `reasons` say why the objectives are split so (empty: evenly) and which stages a less
+ * accurate model answers; `accuracy`: the part of requests that all stages answer right, as far as their files say. */
 export type ApplicationAnswer = {
   name: string;
   slo_ms: number;
+  accuracy: number | null;
   rate: number;
   planned_rate: number;
   longest_ms: number | null;
@@ -78,10 +80,14 @@ export type ApplicationAnswer = {
 /** A stage of an application. `budget_ms` of the plan in force (null: none yet) beside that of the even split;
  * `latency_ms`: p50, p99 of the last second with answers; counts since the start: requests of the application that
  * reached it, those that its model answered, those answered later than its budget's part of the time left, and rows;
- * `fan_out`: rows per row of a request in the last second (mean, p99), beside the expected one. */
+ * `fan_out`: rows per row of a request in the last second (mean, p99), beside the expected one. `model` answers now,
+ * with `accuracy` if its file says one; `options` are the models that may, the most accurate first (none: no
+ * other). */
 export type ApplicationStageAnswer = {
   name: string;
   model: string;
+  accuracy: number | null;
+  options: StageOptionAnswer[];
   after: string[];
   budget_ms: number | null;
   even_ms: number;
@@ -1228,6 +1234,8 @@ export type ServingPlanAnswer = {
 /** How served models share the box: changeable by REST at run time, in force at once. */
 export type ServingPlanning = {
   policy: "mosaic" | "elastic" | "elastic-no-interference" | "squishy" | "guided-self-tuning" | "ideal";
+  /** of applications' objectives over their stages; even: for comparison */
+  split: "joint" | "even";
   /** share of the device that all models together may take */
   max_share: number;
   /** models below it get only what cameras leave at their best */
@@ -1330,6 +1338,12 @@ export type StageBudgetAnswer = {
   model: string;
   budget_ms: number;
   even_ms: number;
+};
+
+/** A model that may answer a stage, and the part of its answers that are right. */
+export type StageOptionAnswer = {
+  model: string;
+  accuracy: number;
 };
 
 /** A camera now. Counters run since its worker started.

@@ -8,6 +8,7 @@ import { percent, points } from "../format";
 import { Badge } from "../parts/badge";
 import { Field, FormProblems, SelectField, TextField, typedNumber, useCheck } from "../parts/form";
 import type { Admission, ServedModel } from "../parts/served";
+import { SERVING_POLICIES, SPLIT_POLICIES } from "../parts/served";
 import { Table } from "../parts/table";
 import { href } from "../router";
 import { may, whyNot } from "../session";
@@ -19,6 +20,10 @@ const TIMEOUT_MS = 60_000;
 type Kind = "model" | "pipeline" | "camera";
 
 const CALLED = { model: "A model", pipeline: "An application", camera: "A camera" };
+
+/** How served models are planned, if not as now. */
+const PLANNED = ["policy", "split"];
+const AS_NOW = { value: "", label: "As now" };
 
 const FIELDS = {
   model: ["model.name", "model.rate", "model.slo_ms", "model.priority", "model.table"],
@@ -41,15 +46,18 @@ export function AdmissionCard({ models, applications, overview, me }: Props) {
   const [table, setTable] = useState<{ name: string; value: unknown } | null>(null);
   const [pipeline, setPipeline] = useState({ name: applications[0] ?? "", rate: "", slo_ms: "" });
   const [camera, setCamera] = useState({ id: "", like: "", accuracy: "" });
+  const [planned, setPlanned] = useState({ policy: "", split: "" });
   const [answer, setAnswer] = useState<Admission | null>(null);
   const [failure, setFailure] = useState("");
   const [busy, setBusy] = useState(false);
 
-  const request = (asked: { rate: string }): unknown => {
+  const request = (asked: { rate: string }): unknown => ({ ...candidate(asked), ...given(planned) });
+
+  const candidate = (asked: { rate: string }): object => {
     if (kind === "pipeline") {
-      const [given, objective] = [typedNumber(asked.rate), typedNumber(pipeline.slo_ms)];
+      const [perSecond, objective] = [typedNumber(asked.rate), typedNumber(pipeline.slo_ms)];
       const name = pipeline.name || applications[0];
-      return { pipeline: { name, ...(given === null ? {} : { rate: given }), ...(objective === null ? {} : { slo_ms: objective }) } };
+      return { pipeline: { name, ...(perSecond === null ? {} : { rate: perSecond }), ...(objective === null ? {} : { slo_ms: objective }) } };
     }
     if (kind === "camera") {
       const accuracy = typedNumber(camera.accuracy);
@@ -113,8 +121,8 @@ export function AdmissionCard({ models, applications, overview, me }: Props) {
     <section class="card" aria-labelledby="admission-title">
       <h2 id="admission-title">Would it fit?</h2>
       <p class="quiet about">
-        Asks both planners what adding a model or a camera, or another rate or objective of an application, would do: whether it fits, and
-        what it would cost the others. Nothing is changed.
+        Asks both planners what adding a model or a camera, or another rate, objective or policy for an application, would do: whether it
+        fits, and what it would cost the others. Nothing is changed.
       </p>
       {!allowed ? (
         <p class="quiet">{may(me, "operator") ? "Only who may see every camera may do this." : whyNot("operator")}</p>
@@ -272,7 +280,28 @@ export function AdmissionCard({ models, applications, overview, me }: Props) {
               )}
             </>
           )}
-          <FormProblems problems={problems} fields={FIELDS[kind]} failure={failure} />
+          {models.length > 0 && (
+            <>
+              <SelectField
+                label="Served models planned by"
+                path="policy"
+                problems={problems}
+                value={planned.policy}
+                onChange={(policy) => setPlanned({ ...planned, policy })}
+                options={[AS_NOW, ...Object.entries(SERVING_POLICIES).map(([value, label]) => ({ value, label }))]}
+                hint="Another policy: what it would bring, beside what is in force now."
+              />
+              <SelectField
+                label="Objectives of applications"
+                path="split"
+                problems={problems}
+                value={planned.split}
+                onChange={(split) => setPlanned({ ...planned, split })}
+                options={[AS_NOW, ...Object.entries(SPLIT_POLICIES).map(([value, label]) => ({ value, label }))]}
+              />
+            </>
+          )}
+          <FormProblems problems={problems} fields={[...FIELDS[kind], ...PLANNED]} failure={failure} />
           <div class="actions">
             <button type="submit" class="primary" disabled={busy || problems.length > 0}>
               {busy ? "Asking the planners…" : "Ask"}
@@ -283,6 +312,11 @@ export function AdmissionCard({ models, applications, overview, me }: Props) {
       {answer !== null && <Answer answer={answer} overview={overview} onTry={tryRate} />}
     </section>
   );
+}
+
+/** The fields that were chosen. */
+function given(chosen: Record<string, string>): Record<string, string> {
+  return Object.fromEntries(Object.entries(chosen).filter(([, value]) => value !== ""));
 }
 
 function sentence(text: string): string {

@@ -61,6 +61,18 @@ function Graph({ application }: { application: ApplicationAnswer }) {
   );
 }
 
+/** The models that may answer a stage, with their accuracies; nothing where there is one only. */
+function Options({ stage }: { stage: ApplicationStageAnswer }) {
+  const others = stage.options.filter((o) => o.model !== stage.model);
+  if (others.length === 0) return null;
+  return (
+    <span class="quiet small">
+      {" "}
+      ({percent(stage.accuracy)} right; or {others.map((o) => `${o.model}, ${percent(o.accuracy)}`).join("; or ")})
+    </span>
+  );
+}
+
 function Late({ stage }: { stage: ApplicationStageAnswer }) {
   const part = stage.answered > 0 ? stage.over / stage.answered : 0;
   return <span class={part > 0.01 ? "lost" : ""}>{stage.answered > 0 ? percent(part, 1) : "–"}</span>;
@@ -82,6 +94,7 @@ export function Applications({ applications }: { applications: ApplicationAnswer
             <span class="quiet small">
               answers within {milliseconds(a.slo_ms)}; {rate(a.rate)} rows a second, planned for {rate(a.planned_rate)}
               {a.longest_ms !== null && `; budgets add up to ${milliseconds(a.longest_ms)}`}
+              {a.accuracy !== null && `; ${percent(a.accuracy)} right at every stage`}
             </span>
           </h3>
           <Graph application={a} />
@@ -96,6 +109,7 @@ export function Applications({ applications }: { applications: ApplicationAnswer
                 cell: (s) => (
                   <span>
                     {s.name} <span class="quiet small">{s.model}</span>
+                    <Options stage={s} />
                   </span>
                 ),
               },
@@ -113,7 +127,7 @@ export function Applications({ applications }: { applications: ApplicationAnswer
             ]}
           />
           <details>
-            <summary>Why this split</summary>
+            <summary>Why this split and these models</summary>
             {a.reasons.length > 0 ? (
               <ul class="reasons">
                 {a.reasons.map((reason) => (

@@ -7,7 +7,7 @@ import { ask, problemsOf, words } from "../api";
 import { Dialog } from "../parts/dialog";
 import { FormProblems, SelectField, TextField, typedNumber, useCheck } from "../parts/form";
 import type { Demand, Planning, ServedModel, Serving } from "../parts/served";
-import { SERVING_POLICIES } from "../parts/served";
+import { SERVING_POLICIES, SPLIT_POLICIES } from "../parts/served";
 import { toast } from "../parts/toasts";
 import { Unsaved } from "../parts/unsaved";
 import { may, whyNot } from "../session";
@@ -112,7 +112,7 @@ export function ModelDialog({ model, serving, onChanged, onClose }: ModelProps) 
   );
 }
 
-type NumberField = Exclude<keyof Planning, "policy" | "models">;
+type NumberField = Exclude<keyof Planning, "policy" | "split" | "models">;
 
 const FIELDS: { field: NumberField; label: string; unit: string; hint: string }[] = [
   { field: "max_share", label: "Share at most", unit: "of 1", hint: "Of the device, for all models together. Cameras have the rest." },
@@ -138,13 +138,13 @@ interface PlanningProps {
 export function PlanningCard({ serving, me, onChanged }: PlanningProps) {
   const allowed = may(me, "operator") && me.cameras === null;
   const now = serving.settings;
-  const [draft, setDraft] = useState<Partial<Record<NumberField | "policy", string>>>({});
+  const [draft, setDraft] = useState<Partial<Record<NumberField | "policy" | "split", string>>>({});
   const [failure, setFailure] = useState("");
   const [busy, setBusy] = useState(false);
   const patch: Record<string, unknown> = {};
-  for (const [field, text] of Object.entries(draft) as [NumberField | "policy", string][]) {
-    if (field === "policy") {
-      if (text !== now.policy) patch[field] = text;
+  for (const [field, text] of Object.entries(draft) as [NumberField | "policy" | "split", string][]) {
+    if (field === "policy" || field === "split") {
+      if (text !== now[field]) patch[field] = text;
     } else if (text.trim() !== textOf(now[field])) patch[field] = typedNumber(text);
   }
   const dirty = Object.keys(patch).length > 0;
@@ -182,6 +182,16 @@ export function PlanningCard({ serving, me, onChanged }: PlanningProps) {
           onChange={(policy) => setDraft({ ...draft, policy })}
           hint="Plans the gpu-lets. The new plan takes over at once."
         />
+        <SelectField
+          label="Objectives of applications"
+          path="split"
+          problems={problems}
+          value={draft.split ?? now.split}
+          disabled={!allowed}
+          options={Object.entries(SPLIT_POLICIES).map(([value, label]) => ({ value, label }))}
+          onChange={(split) => setDraft({ ...draft, split })}
+          hint="How the time of an application is divided over its stages."
+        />
         {FIELDS.map(({ field, label, unit, hint }) => (
           <TextField
             key={field}
@@ -195,7 +205,7 @@ export function PlanningCard({ serving, me, onChanged }: PlanningProps) {
             input={{ inputMode: "decimal", autocomplete: "off", disabled: !allowed }}
           />
         ))}
-        <FormProblems problems={problems} fields={["policy", ...FIELDS.map((f) => f.field)]} failure={failure} />
+        <FormProblems problems={problems} fields={["policy", "split", ...FIELDS.map((f) => f.field)]} failure={failure} />
         <Unsaved when={allowed && dirty} />
         {allowed && (
           <div class="actions">

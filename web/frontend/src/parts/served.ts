@@ -21,6 +21,12 @@ export type Pair = PairAnswer;
 export type Planning = ServingPlanning;
 export type ServedModel = ServedModelAnswer;
 
+/** The ways to divide an application's objective over its stages, in words. */
+export const SPLIT_POLICIES: Record<Planning["split"], string> = {
+  joint: "Jointly with the gpu-lets: at the least share",
+  even: "Evenly: for comparison",
+};
+
 /** Serving policies in words. */
 export const SERVING_POLICIES: Record<string, string> = {
   mosaic: "Mosaic: the smallest share that holds every objective",
