@@ -25,7 +25,7 @@ from edge.appliance.answers.serving import Serving
 from edge.appliance.answers.state import BoxHealth, Overview
 from edge.appliance.answers.system import SystemAnswer
 from edge.appliance.answers.windows import ExplainedWindow, WindowAnswer, WindowStory
-from edge.core.journal_kinds import OTHER_CAMERAS
+from edge.core.journal_keys import ENTRY_KEYS, entry_keys
 from web import page_types
 from web.app import create_app
 
@@ -138,13 +138,24 @@ def test_a_new_field_is_hidden_until_somebody_marks_it() -> None:
         limited(Unmarked(1), only_north)
 
 
-@pytest.mark.parametrize("key", sorted(OTHER_CAMERAS))
-def test_an_entry_of_ones_own_camera_names_no_other(key: str) -> None:
+@pytest.mark.parametrize("key", ["began_with", "leader", "taught_with", "a_new_key"])
+def test_a_key_of_an_entry_is_hidden_until_somebody_declares_it(key: str) -> None:
     data = {"scores": 1, key: "south"}
     entry = JournalEntry(id=1, utc_s=1.0, kind="model.promoted", camera="north", window=3, data=data)
     shown = limited(entry, lambda camera: camera in (None, "north"))
     assert shown is not None
     assert shown.data == {"scores": 1}
+
+
+@pytest.mark.parametrize("kind", [*sorted(ENTRY_KEYS), "a kind of an earlier version"])
+@pytest.mark.parametrize("camera", ["north", None])
+def test_an_entry_has_the_keys_that_are_shown_of_its_kind_and_camera(kind: str, camera: str | None) -> None:
+    keys = entry_keys(kind)
+    data = dict.fromkeys([*keys.known, "a_new_key"], "south")
+    entry = JournalEntry(id=1, utc_s=1.0, kind=kind, camera=camera, window=None, data=data)
+    shown = limited(entry, lambda one: one in (None, "north"))
+    assert shown is not None
+    assert set(shown.data) == (keys.shown if camera else set())
 
 
 @pytest.mark.parametrize("value", [{"live": True}, {"live": True, "more": 1, "ready": True, "reasons": ()}])

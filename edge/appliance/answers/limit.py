@@ -10,7 +10,7 @@ from functools import cache
 from typing import Annotated, Any, Final, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from edge.appliance.answers.marks import Mark
-from edge.core.journal_kinds import OTHER_CAMERAS
+from edge.core.journal_keys import entry_keys
 
 T = TypeVar("T")
 
@@ -71,7 +71,9 @@ def _row(value: Any, may_see: MaySee) -> Any:
     nothing = hidden_fields(kind)
     changes: dict[str, Any] = {}
     for name, mark in marks.items():
-        if mark is Mark.CAUSE:
+        if mark is Mark.ENTRY_DATA:
+            found = {} if whose is None else _entry_data(value, marks, name)
+        elif mark is Mark.CAUSE:
             found = getattr(value, name) if _may_read_cause(value, marks, may_see) else _OTHER
         else:
             found = nothing[name] if mark is None else _shown(getattr(value, name), mark, may_see, whose)
@@ -86,13 +88,17 @@ def _may_read_cause(value: Any, marks: Mapping[str, Mark | None], may_see: MaySe
     return said[Mark.CAUSE_CODE] != _WORDS_ONLY and may_see(said[Mark.ABOUT])
 
 
+def _entry_data(entry: Any, marks: Mapping[str, Mark | None], name: str) -> Mapping[str, Any]:
+    kind = next(getattr(entry, field) for field, mark in marks.items() if mark is Mark.ENTRY_KIND)
+    shown = entry_keys(kind).shown
+    return {key: value for key, value in getattr(entry, name).items() if key in shown}
+
+
 def _shown(value: Any, mark: Mark, may_see: MaySee, whose: str | None) -> Any:
     if mark is Mark.BY_CAMERA:
         return {camera: _within(v, may_see) for camera, v in value.items() if may_see(camera)}
     if mark is Mark.OF_OWN:
         return {} if whose is None else value
-    if mark is Mark.OWN_DATA:
-        return {} if whose is None else {key: v for key, v in value.items() if key not in OTHER_CAMERAS}
     if mark is Mark.ABOUT:
         return value if may_see(value) else None
     if mark is Mark.MESSAGE:

@@ -2,9 +2,9 @@
 
 A field is hidden from such a user unless it is marked here: `Shown`; `OfCamera`, the camera that the whole row is of;
 `ByCamera`, values by camera; `OfOwn`, shown where the row is of a camera that the user sees. A `Message` is shown there
-too, and replaced where the row is of no camera; `OwnData` loses the keys that name other cameras. A `Cause` is replaced
-where the `About` of its row is a camera that the user may not see, or where its `CauseCode` says that only words were
-kept. No text is searched for names.
+too, and replaced where the row is of no camera; of `EntryData` the keys are shown there that are declared so for its
+`EntryKind`. A `Cause` is replaced where the `About` of its row is a camera that the user may not see, or where its
+`CauseCode` says that only words were kept. No text is searched for names.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ class Mark(Enum):
     OF_CAMERA = "of camera"
     BY_CAMERA = "by camera"
     OF_OWN = "of own"
-    OWN_DATA = "own data"
+    ENTRY_KIND = "entry kind"
+    ENTRY_DATA = "entry data"
     MESSAGE = "message"
     CAUSE = "cause"
     CAUSE_CODE = "cause code"
@@ -46,8 +47,9 @@ About = Annotated[T, Mark.ABOUT]
 
 #: A JSON document whose shape is told elsewhere: a file format, or a record as it was kept by an earlier version.
 Document = Mapping[str, Any]
-#: A journal entry's data (edge.core.journal_kinds.OTHER_CAMERAS).
-OwnData = Annotated[Document, Mark.OWN_DATA]
+#: A journal entry's kind and data (edge.core.journal_keys).
+EntryKind = Annotated[str, Mark.ENTRY_KIND]
+EntryData = Annotated[Document, Mark.ENTRY_DATA]
 #: x1, y1, x2, y2 as fractions of the picture.
 BoxAnswer = tuple[float, float, float, float]
 

@@ -547,7 +547,7 @@ export type JobStory = {
 };
 
 /** An entry. `id` is a number; of an entry that is told while it is being written, "live-N" or null. `data` has the
- * keys that docs/events.md tells of its kind. */
+ * keys that docs/journal.md names for its kind. */
 export type JournalEntry = {
   id: number | string | null;
   utc_s: number | null;
