@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import pkgutil
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
@@ -11,29 +13,40 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 from appliance_double import DictAppliance
+from fastapi.routing import APIRoute
 from jsonschema import Draft202012Validator
 
 from edge.appliance import answers
-from edge.appliance.answers.alarms import AlarmAnswer, ObjectAnswer
+from edge.appliance.answers import settings_shown
+from edge.appliance.answers.access import (
+    LoggedInAnswer,
+    Me,
+    NewTokenAnswer,
+    SessionAnswer,
+    SetupAnswer,
+    TokenAnswer,
+)
+from edge.appliance.answers.alarms import AlarmAnswer
 from edge.appliance.answers.cameras import CameraAnswer
 from edge.appliance.answers.events import JournalEntry
 from edge.appliance.answers.limit import hidden_fields, limited
 from edge.appliance.answers.marks import Document, OfCamera, Shown, answer
 from edge.appliance.answers.metrics import MetricsSnapshot
+from edge.appliance.answers.models import VersionAnswer
 from edge.appliance.answers.read import plain, read
-from edge.appliance.answers.serving import Serving
+from edge.appliance.answers.settings_shown import SHOWN_SETTINGS
 from edge.appliance.answers.state import BoxHealth, Overview
-from edge.appliance.answers.system import SystemAnswer
-from edge.appliance.answers.windows import ExplainedWindow, WindowAnswer, WindowStory
+from edge.appliance.answers.system import CheckedSettings
+from edge.appliance.answers.windows import WindowAnswer, WindowStory
 from edge.core.journal_keys import ENTRY_KEYS, entry_keys
+from edge.settings import RuleSettings, Settings, ZoneSettings
 from web import page_types
 from web.app import create_app
+from web.examples.events import EVENT
+from web.roles import row_of
 
-#: What somebody may ask for who may see some cameras only, and what web.limits makes smaller.
-LIMITED = (
-    AlarmAnswer, BoxHealth, CameraAnswer, ExplainedWindow, JournalEntry, MetricsSnapshot, ObjectAnswer, Overview,
-    Serving, SystemAnswer, WindowAnswer, WindowStory,
-)  # fmt: skip
+#: Answers about the caller, and about what the caller sent: of no cameras but the caller's own.
+OF_THE_CALLER = (CheckedSettings, LoggedInAnswer, Me, NewTokenAnswer, SessionAnswer, SetupAnswer, TokenAnswer)
 
 
 @pytest.fixture(scope="module")
@@ -84,25 +97,96 @@ def test_answers_are_frozen() -> None:
 
 
 def parts(hint: Any) -> Iterator[type]:
-    """The answers that a type is made of."""
-    if isinstance(hint, type) and is_dataclass(hint):
+    """The answers and settings that a type is made of."""
+    if isinstance(hint, type) and (is_dataclass(hint) or issubclass(hint, Settings)):
         yield hint
     for inner in get_args(hint):
         yield from parts(inner)
 
 
+def routes_of_some_cameras() -> Iterator[tuple[str, APIRoute]]:
+    """Routes with a typed answer that a user may ask who may see some cameras only."""
+    app = create_app(DictAppliance(), static=Path("there is no built page here"))
+    for route in app.routes:
+        if isinstance(route, APIRoute) and route.response_model is not None:
+            for method in route.methods - {"HEAD"}:
+                row = row_of(method, route.path)
+                if row is not None and row.least is not None and not row.every_camera:
+                    yield f"{method} {route.path}", route
+
+
+def test_every_answer_to_users_of_some_cameras_is_made_smaller_by_its_type() -> None:
+    whole = []
+    for where, route in routes_of_some_cameras():
+        kinds = [kind for kind in parts(route.response_model) if kind not in OF_THE_CALLER]
+        if kinds and not re.search(r"\b(limits\.|_of_caller\()", inspect.getsource(route.endpoint)):
+            whole.append(where)
+    assert whole == []
+
+
 def test_what_is_hidden_can_be_hidden() -> None:
     """A field without a mark is empty for who may see some cameras only; one that cannot be empty has a mark."""
-    todo, seen = list(LIMITED), set()
+    answered = {part for _, route in routes_of_some_cameras() for part in parts(route.response_model)}
+    assert {AlarmAnswer, CameraAnswer, RuleSettings, VersionAnswer, WindowStory} <= answered
+    todo, seen = [MetricsSnapshot, *answered.difference(OF_THE_CALLER)], set()
     while todo:
         kind = todo.pop()
-        if kind not in seen:
-            seen.add(kind)
+        if kind in seen:
+            continue
+        seen.add(kind)
+        if issubclass(kind, Settings):
+            # A list of a class that is not there, or with a field that is not there, would hide or show by mistake.
+            assert kind in SHOWN_SETTINGS, kind
+            assert SHOWN_SETTINGS[kind] <= set(kind.model_fields), kind
+            required = {name for name, field in kind.model_fields.items() if field.is_required()}
+            assert required <= SHOWN_SETTINGS[kind], kind
+        else:
             hidden_fields(kind)
-            todo += [part for hint in get_type_hints(kind).values() for part in parts(hint)]
-    assert len(seen) > 50
+        todo += [part for hint in get_type_hints(kind).values() for part in parts(hint)]
+    assert len(seen) > 80
+    assert set(SHOWN_SETTINGS) <= seen
     assert hidden_fields(WindowAnswer) == {"details": {}}
     assert hidden_fields(Overview) == {}
+
+
+class GrownZone(ZoneSettings):
+    note: str = "none"
+
+
+class GrownSettings(Settings):
+    address: str = ""
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_a_new_field_of_settings_is_told_as_its_default_until_somebody_lists_it(
+    listed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corners = ((0.0, 0.0), (1.0, 0.0), (1.0, 1.0))
+    grown = GrownZone(name="drive", polygon=corners, note="of south")
+    shown = frozenset({"name", "polygon", "note"} if listed else {"name", "polygon"})
+    monkeypatch.setattr(settings_shown, "SHOWN_SETTINGS", {**SHOWN_SETTINGS, GrownZone: shown})
+    north = DictAppliance().cameras.one("north")
+    answered = replace(north, settings=north.settings.model_copy(update={"zones": (grown,)}))
+    left = limited(answered, lambda camera: camera in (None, "north"))
+    assert left is not None
+    (zone,) = left.settings.zones
+    assert isinstance(zone, GrownZone)
+    assert (zone.name, zone.polygon, zone.note) == ("drive", corners, "of south" if listed else "none")
+
+
+def test_settings_that_nobody_listed_are_told_as_their_defaults() -> None:
+    assert limited(GrownSettings(address="rtsp://south"), lambda _: True) == GrownSettings()
+
+    class Required(Settings):
+        address: str
+
+    with pytest.raises(TypeError, match=r"Required\.address"):
+        limited(Required(address="rtsp://south"), lambda _: True)
+
+
+def test_settings_of_ones_own_camera_are_whole() -> None:
+    north = DictAppliance().cameras.one("north")
+    assert limited(north, lambda camera: camera in (None, "north")) == north
 
 
 @answer
@@ -156,6 +240,10 @@ def test_an_entry_has_the_keys_that_are_shown_of_its_kind_and_camera(kind: str, 
     shown = limited(entry, lambda one: one in (None, "north"))
     assert shown is not None
     assert set(shown.data) == (keys.shown if camera else set())
+
+
+def test_the_example_of_an_entry_has_keys_of_its_kind() -> None:
+    assert set(EVENT["data"]) <= entry_keys(EVENT["kind"]).shown
 
 
 @pytest.mark.parametrize("value", [{"live": True}, {"live": True, "more": 1, "ready": True, "reasons": ()}])

@@ -1,5 +1,6 @@
 """The part of an answer for a user of some cameras, chosen by the marks of its type
-(`edge.appliance.answers.marks`): a field that nobody marked is hidden."""
+(`edge.appliance.answers.marks`): a field that nobody marked is hidden. Of settings inside it the fields are shown that
+`edge.appliance.answers.settings_shown` lists."""
 
 from __future__ import annotations
 
@@ -10,7 +11,9 @@ from functools import cache
 from typing import Annotated, Any, Final, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from edge.appliance.answers.marks import Mark
+from edge.appliance.answers.settings_shown import shown_settings
 from edge.core.journal_keys import entry_keys
+from edge.settings import Settings
 
 T = TypeVar("T")
 
@@ -27,7 +30,7 @@ MaySee = Callable[[str | None], bool]
 def limited(value: T, may_see: MaySee) -> T | None:
     """The part of an answer for a reader of the cameras that `may_see` allows; None: nothing of it. Raises
     TypeError for a type with a field that is hidden and cannot be empty."""
-    found = _row(value, may_see)
+    found = _within(value, may_see)
     return None if found is _NOT_YOURS else found
 
 
@@ -109,6 +112,11 @@ def _shown(value: Any, mark: Mark, may_see: MaySee, whose: str | None) -> Any:
 def _within(value: Any, may_see: MaySee) -> Any:
     if is_dataclass(value):
         return _row(value, may_see)
+    if isinstance(value, Settings):
+        return shown_settings(value)
     if isinstance(value, tuple):
         return tuple(v for v in (_within(v, may_see) for v in value) if v is not _NOT_YOURS)
+    if isinstance(value, Mapping):
+        inside = {key: _within(v, may_see) for key, v in value.items()}
+        return {key: v for key, v in inside.items() if v is not _NOT_YOURS}
     return value

@@ -236,10 +236,10 @@ class Overview:
 class CheckAnswer:
     """One thing that was looked at."""
 
-    name: str
-    outcome: Literal["good", "warning", "bad"]
-    said: str
-    hint: str
+    name: Shown[str]
+    outcome: Shown[Literal["good", "warning", "bad"]]
+    said: Shown[str]
+    hint: Shown[str]
 
 
 @answer
@@ -247,7 +247,7 @@ class Doctor:
     """The share kinds that this machine can enforce, and why not more. `devices` are as `magpie doctor --json` writes
     them."""
 
-    can_run: bool
-    checks: tuple[CheckAnswer, ...]
-    devices: tuple[Document, ...]
-    notes: tuple[str, ...]
+    can_run: Shown[bool]
+    checks: Shown[tuple[CheckAnswer, ...]]
+    devices: Shown[tuple[Document, ...]]
+    notes: Shown[tuple[str, ...]]
