@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,12 +17,12 @@ from edge.inference import ProfileMeter, agreement, inference_profile, staleness
 from edge.inference.profile import HEADROOM, agreement_by_age
 
 
-def moving(time_s: float, speed: float, stale: bool = False, probe: ResolutionProbe | None = None) -> Observation:
+def moving(time_s: float, speed: float, stale: bool = False, **more: Any) -> Observation:
     """One object of a tenth of the picture's width that crosses it again and again."""
     x = (speed * time_s) % 0.9
     box = [[x, 0.4, x + 0.1, 0.6]]
     found = Detections.build(box, [0.9], [0])
-    return Observation("c", round(time_s * 100), time_s, time_s, "v", found, stale, 0.01, probe=probe)
+    return Observation("c", round(time_s * 100), time_s, time_s, "v", found, stale, 0.01, **more)
 
 
 def test_what_stands_still_costs_nothing_to_skip() -> None:
@@ -143,7 +144,7 @@ def test_meter_measures_costs_overhead_and_resolutions() -> None:
 def test_meter_guesses_what_it_has_not_measured() -> None:
     meter = ProfileMeter(SPACE, 1.0, cpu_clock=lambda: 0.0)
     for n in range(3):
-        meter.observe(moving(n * 0.25, 0.0, resolution=0.5, classification=1.0))
+        meter.observe(moving(n * 0.25, 0.0, resolution=0.5, task="classification"))
     profile = meter.profile()
     assert profile.points[0].config.resolution == 1.0
     assert 0 < profile.points[-1].factor < 1

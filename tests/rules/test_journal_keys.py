@@ -54,6 +54,7 @@ HANDED_ON: Final = frozenset(
         "edge/appliance/journal.py: tell",
         "edge/appliance/outputs.py: _note",
         "edge/runtime/runtime.py: _worker_event",
+        "edge/store/journal.py: append",
         "edge/runtime/serving_instructions.py: _tell",
     }
 )
