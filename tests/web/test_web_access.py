@@ -778,7 +778,7 @@ def test_why_a_plan_was_made_names_no_hidden_camera() -> None:
     shown = limits.whole(me, story).plans
     assert [p.cause for p in shown] == ["another camera", causes[1].words, "another camera", causes[3].words]
     assert "south" not in repr(shown)
-    assert not any(p.problem or p.plan or p.basis for p in shown), "they are of all cameras together"
+    assert all(p.problem is p.plan is p.basis is None for p in shown), "they are of all cameras together"
 
 
 @pytest.mark.parametrize(

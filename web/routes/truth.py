@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import Depends, Path, Query, Response
 
-from edge.appliance.answers.truth import ImportedLabels, QuestionsAnswer, TruthOfCamera
+from edge.appliance.answers.truth import CocoFile, ImportedLabels, QuestionsAnswer, TruthOfCamera
 from edge.appliance.truth_service import TruthService
 from web import limits
 from web.examples import truth as examples
@@ -19,10 +19,8 @@ router = rest_router("cameras", "/cameras/{camera}/truth")
 _FILE: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "a COCO file, or a ZIP archive of YOLO text files",
-        "content": {
-            "application/json": {"schema": {"type": "object"}},
-            "application/zip": {"schema": {"type": "string", "format": "binary"}},
-        },
+        "model": CocoFile,
+        "content": {"application/zip": {"schema": {"type": "string", "format": "binary"}}},
     }
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from edge.appliance.answers.documents import JournalData
 from edge.appliance.answers.marks import EntryData, EntryKind, OfCamera, Shown, answer
 
 
@@ -15,4 +16,4 @@ class JournalEntry:
     kind: EntryKind
     camera: OfCamera[str | None]
     window: Shown[int | None]
-    data: EntryData
+    data: EntryData[JournalData]

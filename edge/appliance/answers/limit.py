@@ -10,6 +10,8 @@ from dataclasses import is_dataclass, replace
 from functools import cache
 from typing import Annotated, Any, Final, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from typing_extensions import TypeAliasType
+
 from edge.appliance.answers.marks import Mark
 from edge.appliance.answers.settings_shown import shown_settings
 from edge.core.journal_keys import entry_keys
@@ -53,7 +55,9 @@ def _mark(hint: Any) -> Mark | None:
 
 
 def _nothing(kind: type, name: str, hint: Any) -> Any:
-    plain = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+    plain = hint
+    while isinstance(plain, TypeAliasType) or get_origin(plain) is Annotated:
+        plain = plain.__value__ if isinstance(plain, TypeAliasType) else get_args(plain)[0]
     origin = get_origin(plain)
     if origin in (Union, types.UnionType) and type(None) in get_args(plain):
         return None
@@ -73,6 +77,7 @@ def _row(value: Any, may_see: MaySee) -> Any:
         return _NOT_YOURS
     nothing = hidden_fields(kind)
     changes: dict[str, Any] = {}
+    found: Any
     for name, mark in marks.items():
         if mark is Mark.ENTRY_DATA:
             found = {} if whose is None else _entry_data(value, marks, name)

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from edge.appliance.answers.cameras import OverviewCamera
-from edge.appliance.answers.marks import ByCamera, Document, Message, OfCamera, Shown, answer
+from edge.appliance.answers.marks import ByCamera, Message, OfCamera, Shown, answer
 from edge.appliance.answers.serving import FrontAnswer, ServingShare
 from edge.core.shares import Enforcement, ShareKind
 
@@ -243,11 +243,33 @@ class CheckAnswer:
 
 
 @answer
+class TriedShareKind:
+    """A share kind that was tried on a device, and why it can or cannot be had."""
+
+    kind: Shown[ShareKind]
+    ok: Shown[bool]
+    reason: Shown[str]
+
+
+@answer
+class DeviceReport:
+    """A device with the best share kind that it enforces; `shares` null: none, and `error` says why."""
+
+    device: Shown[str]
+    kind: Shown[Literal["cpu", "gpu", "mig"]]
+    name: Shown[str]
+    units: Shown[float | None]
+    memory_bytes: Shown[int]
+    shares: Shown[ShareKindAnswer | None]
+    error: Shown[str | None] = None
+    tried: Shown[tuple[TriedShareKind, ...]]
+
+
+@answer
 class Doctor:
-    """The share kinds that this machine can enforce, and why not more. `devices` are as `magpie doctor --json` writes
-    them."""
+    """The share kinds that this machine can enforce, and why not more."""
 
     can_run: Shown[bool]
     checks: Shown[tuple[CheckAnswer, ...]]
-    devices: Shown[tuple[Document, ...]]
+    devices: Shown[tuple[DeviceReport, ...]]
     notes: Shown[tuple[str, ...]]
