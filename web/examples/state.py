@@ -120,7 +120,7 @@ DOCTOR: Final[Example] = {
             "memory_bytes": 16_000_000_000,
             "shares": None,
             "error": "no share kind can be enforced",
-            "tried": [{"kind": "cgroup", "ok": False, "reason": "the cgroup cannot be written"}],
+            "tried": [{"kind": "cgroup v2", "ok": False, "reason": "the cgroup cannot be written"}],
         }
     ],
     "notes": ["GPU: nvidia-smi is not on PATH, so no NVIDIA GPU is looked for"],

@@ -244,9 +244,9 @@ class CheckAnswer:
 
 @answer
 class TriedShareKind:
-    """A share kind that was tried on a device, and why it can or cannot be had."""
+    """A share kind that was tried on a device, in words ("cgroup v2"), and why it can or cannot be had."""
 
-    kind: Shown[ShareKind]
+    kind: Shown[str]
     ok: Shown[bool]
     reason: Shown[str]
 

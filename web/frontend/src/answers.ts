@@ -1766,9 +1766,9 @@ export type TokenAnswer = {
   last_used_utc_s: number | null;
 };
 
-/** A share kind that was tried on a device, and why it can or cannot be had. */
+/** A share kind that was tried on a device, in words ("cgroup v2"), and why it can or cannot be had. */
 export type TriedShareKind = {
-  kind: "mps" | "mps+green" | "cgroup" | "cgroup+coop" | "coop";
+  kind: string;
   ok: boolean;
   reason: string;
 };
