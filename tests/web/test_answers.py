@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import json
 import pkgutil
 import re
 from collections.abc import Iterator, Mapping
@@ -64,7 +65,7 @@ from edge.appliance.answers.windows import (
 from edge.core.configs import RetrainingConfig, StudentSpec
 from edge.core.detectors import InputSpec, OutputSpec, StudentDetector
 from edge.core.journal_keys import ENTRY_KEYS, entry_keys
-from edge.core.profiles import RetrainingProfile
+from edge.core.profiles import Estimate, RetrainingProfile
 from edge.settings import ConfigurationSpace, RetrainingSettings, RuleSettings, Settings, ZoneSettings
 from web import page_types
 from web.app import create_app
@@ -192,6 +193,15 @@ def test_a_part_of_a_record_has_the_fields_of_its_type_and_is_read_from_other_ve
         assert {f.name: f.default for f in fields(kind) if f.default is not MISSING} == same
     if kind is RowDetails:
         assert read(RowDetails, {"of_another_version": 1}) == RowDetails()
+
+
+def test_what_our_types_write_is_answered_as_it_was_written() -> None:
+    output = OutputSpec("anchors", strides=(8, 16), anchors=(((1.0, 2.0), (3.0, 4.0)), ((5.0, 6.0),)))
+    detector = StudentDetector("yolox", InputSpec(416, 416), output, ("car", "bus"), (0, -1), licence="Apache-2.0")
+    spec = StudentSpec("detection", "onnx", ("car",), (416, 416), detector=detector)
+    assert plain(StudentSpecAnswer, read(StudentSpecAnswer, spec.to_json())) == json.loads(json.dumps(spec.to_json()))
+    profile = RetrainingProfile(RetrainingConfig(5), 0.5, Estimate(0.7, 0.6, 0.8), Estimate.exact(9.0), ((0.0, 0.5),))
+    assert plain(RetrainingProfileAnswer, read(RetrainingProfileAnswer, profile.to_json())) == profile.to_json()
 
 
 @pytest.mark.parametrize(
