@@ -54,11 +54,11 @@ from edge.appliance.answers.state import BoxHealth, Overview
 from edge.appliance.answers.system import CheckedSettings
 from edge.appliance.answers.windows import (
     PlanAnswer,
+    RecordedSettings,
+    RecordedSpace,
     RetrainingConfigAnswer,
     RetrainingProfileAnswer,
     RowDetails,
-    SettingsThen,
-    SpaceThen,
     WindowAnswer,
     WindowStory,
 )
@@ -73,6 +73,8 @@ from web.examples.alarms import ALARM
 from web.examples.events import EVENT
 from web.roles import row_of
 
+#: Fields of settings that users of some cameras do not get, on purpose.
+HIDDEN_SETTINGS: Mapping[type[Settings], set[str]] = {}
 #: Answers about the caller, and about what the caller sent: of no cameras but the caller's own.
 OF_THE_CALLER = (CheckedSettings, LoggedInAnswer, Me, NewTokenAnswer, SessionAnswer, SetupAnswer, TokenAnswer)
 
@@ -165,10 +167,10 @@ def test_a_schema_that_says_nothing_is_found(schema: dict[str, Any], wrong: list
 
 
 def test_the_settings_of_a_window_are_those_of_retraining() -> None:
-    assert {f.name for f in fields(SettingsThen)} == set(RetrainingSettings.model_fields)
-    assert {f.name for f in fields(SpaceThen)} == set(ConfigurationSpace.model_fields)
+    assert {f.name for f in fields(RecordedSettings)} == set(RetrainingSettings.model_fields)
+    assert {f.name for f in fields(RecordedSpace)} == set(ConfigurationSpace.model_fields)
     kept = RetrainingSettings().model_dump(mode="json") | {"golden_share": 0.2}
-    assert plain(SettingsThen, read(SettingsThen, kept)) == kept
+    assert plain(RecordedSettings, read(RecordedSettings, kept)) == kept
 
 
 @pytest.mark.parametrize(
@@ -294,6 +296,8 @@ def test_what_is_hidden_can_be_hidden() -> None:
             # A list of a class that is not there, or with a field that is not there, would hide or show by mistake.
             assert kind in SHOWN_SETTINGS, kind
             assert SHOWN_SETTINGS[kind] <= set(kind.model_fields), kind
+            # Hidden until it is listed; whether it shall be is to be decided, there or in HIDDEN_SETTINGS.
+            assert set(kind.model_fields) == SHOWN_SETTINGS[kind] | HIDDEN_SETTINGS.get(kind, set()), kind
             required = {name for name, field in kind.model_fields.items() if field.is_required()}
             assert required <= SHOWN_SETTINGS[kind], kind
         else:

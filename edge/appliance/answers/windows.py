@@ -80,7 +80,7 @@ class WindowRow:
 
 
 @kept
-class SpaceThen:
+class RecordedSpace:
     """A space of retraining configurations, as it was in force (edge.settings.ConfigurationSpace)."""
 
     epochs: Shown[tuple[int, ...] | None] = None
@@ -92,7 +92,7 @@ class SpaceThen:
 
 
 @kept
-class SettingsThen:
+class RecordedSettings:
     """Retraining settings as they were in force (edge.settings.RetrainingSettings); null: not set, or not known to the
     version that kept them. `golden_share` is the share that labelling had."""
 
@@ -101,8 +101,8 @@ class SettingsThen:
     policy: Shown[str | None] = None
     a_min: Shown[float | None] = None
     delta: Shown[float | None] = None
-    space: Shown[SpaceThen | None] = None
-    published_space: Shown[SpaceThen | None] = None
+    space: Shown[RecordedSpace | None] = None
+    published_space: Shown[RecordedSpace | None] = None
     label_budget: Shown[int | None] = None
     held_out: Shown[float | None] = None
     golden_share: Shown[float | None] = None
@@ -123,7 +123,7 @@ class WindowAnswer:
     start_utc_s: Shown[float]
     length_s: Shown[float]
     policy: Shown[str]
-    settings: Shown[SettingsThen]
+    settings: Shown[RecordedSettings]
     open: Shown[bool]
     closed_utc_s: Shown[float | None]
     outcome: Shown[Literal["open", "completed", "interrupted", "aborted"]]

@@ -1230,6 +1230,38 @@ export type ReasonCode = {
   code: string;
 };
 
+/** Retraining settings as they were in force (edge.settings.RetrainingSettings); null: not set, or not known to the
+ * version that kept them. `golden_share` is the share that labelling had. */
+export type RecordedSettings = {
+  enabled: boolean | null;
+  window_s: number | null;
+  policy: string | null;
+  a_min: number | null;
+  delta: number | null;
+  space: RecordedSpace | null;
+  published_space: RecordedSpace | null;
+  label_budget: number | null;
+  held_out: number | null;
+  golden_share: number | null;
+  evaluation_share: number | null;
+  profiling_budget: number | null;
+  exemplars: number | null;
+  groups: boolean | null;
+  gate_tolerance: number | null;
+  rollback_margin: number | null;
+  quiet_hours: string[] | null;
+};
+
+/** A space of retraining configurations, as it was in force (edge.settings.ConfigurationSpace). */
+export type RecordedSpace = {
+  epochs: number[] | null;
+  batch_sizes: number[] | null;
+  layers: string[] | null;
+  data_fractions: number[] | null;
+  learning_rates: number[] | null;
+  last_layer_widths: number[] | null;
+};
+
 /** The bounded sample on disk. */
 export type RecordingSettings = {
   /** per camera and window */
@@ -1495,28 +1527,6 @@ export type SessionAnswer = {
   current: boolean;
 };
 
-/** Retraining settings as they were in force (edge.settings.RetrainingSettings); null: not set, or not known to the
- * version that kept them. `golden_share` is the share that labelling had. */
-export type SettingsThen = {
-  enabled: boolean | null;
-  window_s: number | null;
-  policy: string | null;
-  a_min: number | null;
-  delta: number | null;
-  space: SpaceThen | null;
-  published_space: SpaceThen | null;
-  label_budget: number | null;
-  held_out: number | null;
-  golden_share: number | null;
-  evaluation_share: number | null;
-  profiling_budget: number | null;
-  exemplars: number | null;
-  groups: boolean | null;
-  gate_tolerance: number | null;
-  rollback_margin: number | null;
-  quiet_hours: string[] | null;
-};
-
 /** Whether there is no admin yet, and whether whoever asks is known. */
 export type SetupAnswer = {
   open: boolean;
@@ -1561,16 +1571,6 @@ export type SilenceAnswer = {
   longest_in_hour_s: number;
   count: number;
   seconds: number;
-};
-
-/** A space of retraining configurations, as it was in force (edge.settings.ConfigurationSpace). */
-export type SpaceThen = {
-  epochs: number[] | null;
-  batch_sizes: number[] | null;
-  layers: string[] | null;
-  data_fractions: number[] | null;
-  learning_rates: number[] | null;
-  last_layer_widths: number[] | null;
 };
 
 /** The time of a stage in the plan that would be, beside that of the even split. */
@@ -1943,7 +1943,7 @@ export type WindowAnswer = {
   start_utc_s: number;
   length_s: number;
   policy: string;
-  settings: SettingsThen;
+  settings: RecordedSettings;
   open: boolean;
   closed_utc_s: number | null;
   outcome: "open" | "completed" | "interrupted" | "aborted";
