@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -24,6 +27,27 @@ def pytest_collection_finish() -> None:
 
 def pytest_sessionfinish() -> None:
     gc.unfreeze()
+
+
+@pytest.fixture(autouse=True)
+def declared_keys(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What a test has the journal told has no key that edge.core.journal_keys does not declare: it would be hidden from
+    users of some cameras. A test that is of no appliance has not loaded the journal, and needs not."""
+    journal = sys.modules.get("edge.appliance.journal")
+    if journal is None:
+        yield
+        return
+    from edge.core.journal_keys import entry_keys
+
+    tell, missing = journal.Journal.tell, []
+
+    def watched(self: Any, kind: str, camera: str | None, data: Any, window: int | None = None) -> None:
+        missing.extend((kind, key) for key in data if key not in entry_keys(kind).known)
+        tell(self, kind, camera, data, window)
+
+    monkeypatch.setattr(journal.Journal, "tell", watched)
+    yield
+    assert missing == [], "declare these keys in edge.core.journal_keys"
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ from typing import Any, Final
 from pydantic import BaseModel, TypeAdapter
 
 from edge.appliance import answers
+from edge.appliance.answers.documents import FILES
 from edge.appliance.answers.marks import STRICT
 from edge.appliance.model_files import KnownFiles
 
@@ -25,10 +26,15 @@ _PLAIN: Final = {"string": "string", "integer": "number", "number": "number", "b
 
 def typescript() -> str:
     """The whole file."""
+    return "\n".join([_HEAD, *(_declared(name, part) for name, part in sorted(schemas().items()))])
+
+
+def schemas() -> dict[str, Any]:
+    """JSON schemas of all answers, by name."""
     found = [(kind, "serialization", TypeAdapter(kind)) for kind in _kinds()]
     _, schema = TypeAdapter.json_schemas(found, by_alias=True)  # type: ignore[arg-type]
-    parts = sorted(schema["$defs"].items())
-    return "\n".join([_HEAD, *(_declared(name, part) for name, part in parts)])
+    defined: dict[str, Any] = schema["$defs"]
+    return defined
 
 
 def _kinds() -> Iterator[Any]:
@@ -43,11 +49,19 @@ def _kinds() -> Iterator[Any]:
 
 
 def _declared(name: str, schema: Mapping[str, Any]) -> str:
-    if "properties" not in schema:
+    if not schema.get("properties"):
         return f"{_comment(schema, '')}export type {name} = {_type(schema)};\n"
     # An answer has all of its fields, those with defaults too.
-    lines = [f"{_comment(part, '  ')}  {field}: {_type(part)};" for field, part in schema["properties"].items()]
+    needed = schema["required"] if name in FILES else schema["properties"]
+    lines = [
+        f"{_comment(part, '  ')}  {_key(field)}{'' if field in needed else '?'}: {_type(part)};"
+        for field, part in schema["properties"].items()
+    ]
     return f"{_comment(schema, '')}export type {name} = {{\n" + "\n".join(lines) + "\n};\n"
+
+
+def _key(name: str) -> str:
+    return name if name.isidentifier() else json.dumps(name)
 
 
 def _comment(schema: Mapping[str, Any], indent: str) -> str:
@@ -75,9 +89,22 @@ def _type(schema: Mapping[str, Any]) -> str:
         inner = _type(schema.get("items", {}))
         return f"({inner})[]" if " | " in inner else f"{inner}[]"
     if kind == "object":
-        values = schema.get("additionalProperties")
+        if schema.get("properties"):
+            return _written_out(schema)
+        values = schema.get("additionalProperties", next(iter(schema.get("patternProperties", {}).values()), None))
+        if values is False:
+            return "Record<string, never>"
         return f"Record<string, {_type(values) if isinstance(values, dict) else 'unknown'}>"
     return _PLAIN.get(str(kind), "unknown")
+
+
+def _written_out(schema: Mapping[str, Any]) -> str:
+    """An object without a name of its own: a part of a file, in which not every field needs to be."""
+    needed = schema.get("required", ())
+    parts = [f"{_key(k)}{'' if k in needed else '?'}: {_type(part)}" for k, part in schema["properties"].items()]
+    if schema.get("additionalProperties") is True:
+        parts.append("[key: string]: unknown")
+    return "{ " + "; ".join(parts) + " }"
 
 
 def main() -> None:

@@ -1,4 +1,5 @@
-"""Every kind of journal entry. What is not in these lists can be neither written nor told (docs/journal.md)."""
+"""Every kind of journal entry. What is not in these lists can be neither written nor told (docs/journal.md).
+`edge.core.journal_keys` has the keys of each kind's data."""
 
 from __future__ import annotations
 
@@ -106,9 +107,6 @@ def _values(*literals: Any) -> frozenset[str]:
             found |= {value} if isinstance(value, str) else _values(value)
     return frozenset(found)
 
-
-#: Keys of an entry's data that name other cameras than its own, or their versions.
-OTHER_CAMERAS: Final = frozenset({"began_with", "leader", "members", "sibling", "sibling_version", "taught_with"})
 
 JOURNAL_KINDS: Final = _values(JournalKind)
 TOLD_KINDS: Final = _values(ToldKind)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -87,8 +87,22 @@ class Detections:
 
 
 @dataclass(frozen=True)
+class ResolutionProbe:
+    """An answered frame that was answered at another resolution too, in `seconds` of CPU time: so much of the answer at
+    full resolution is the same (0-1)."""
+
+    resolution: float
+    agreement: float
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Observation:
-    """The student's answer for one instant. `stale` marks a skipped frame answered by the last answer."""
+    """The student's answer for one instant. `stale` marks a skipped frame answered by the last answer.
+
+    `answered_at_s` is the monotonic time of the picture that was looked at (None: nothing was yet), `resolution` the
+    scale (0-1] that it was looked at with, and `inference_s` CPU seconds.
+    """
 
     camera: str
     frame_number: int
@@ -98,4 +112,7 @@ class Observation:
     detections: Detections
     stale: bool = False
     inference_s: float = 0.0
-    details: dict[str, float] = field(default_factory=dict)
+    answered_at_s: float | None = None
+    task: Task = "detection"
+    resolution: float = 1.0
+    probe: ResolutionProbe | None = None

@@ -11,7 +11,7 @@ import numpy as np
 from edge.core import checks
 from edge.core.configs import WHOLE, InputShape, Region
 from edge.core.errors import InvalidValue, WeightsError
-from edge.core.vision import Detections, Frame, Observation
+from edge.core.vision import Detections, Frame, Observation, ResolutionProbe
 from edge.inference.agreement import agreement
 from edge.inference.proposals import ProposalFinder
 from edge.students import Student, load_student, refill
@@ -54,8 +54,8 @@ class LiveStudent:
     `score` is the least score of an answered object (None: the student's own). A classification student names what
     moves (ProposalFinder);
     a proposal with a score below it still counts, as it has no better name. With `probe_resolutions` every
-    `probe_every`-th answer is also given at one of them, and their agreement reported in the details: what
-    ProfileMeter learns resolution factors from, without labels.
+    `probe_every`-th answer is also given at one of them, and their agreement reported as its `probe`:
+    ProfileMeter learns resolution factors from it, without labels.
     """
 
     def __init__(
@@ -137,10 +137,7 @@ class LiveStudent:
     def answer(
         self, frame: Frame, resolution: float = 1.0, region: Region = WHOLE, shape: InputShape = "camera"
     ) -> Observation:
-        """The student's answer to a frame at (a part of) lambda.
-
-        `inference_s` is CPU time of this thread; `details["answered_at_s"]` the
-        time of the answered picture."""
+        """The student's answer to a frame at (a part of) lambda. `inference_s` is CPU time of this thread."""
         student, version = self._force
         self._seen = (frame.picture.shape[0], frame.picture.shape[1])
         self._region, self._shape = region, shape
@@ -152,15 +149,13 @@ class LiveStudent:
             found, recorded = self._name(student, frame, resolution)
         cost = self._clock() - began
         self._answers += 1
-        details = {"answered_at_s": frame.monotonic_s, "resolution": resolution}
-        if self.task == "classification":
-            details["classification"] = 1.0
-        if self._probes and self._answers % self._probe_every == 0:
-            details |= self._probe(student, frame, resolution, recorded)
+        due = self._probes and self._answers % self._probe_every == 0
+        probe = self._probe(student, frame, resolution, recorded) if due else None
         self._recorded = recorded
         self._last = Observation(
-            self.camera, frame.number, frame.monotonic_s, frame.utc_s, version, found, False, cost, details
-        )
+            self.camera, frame.number, frame.monotonic_s, frame.utc_s, version, found, False, cost,
+            frame.monotonic_s, self.task, resolution, probe,
+        )  # fmt: skip
         return self._last
 
     def skip(self, frame: Frame) -> Observation:
@@ -171,14 +166,12 @@ class LiveStudent:
         """The same for a frame that was not even converted."""
         last = self._last
         if last is None:
-            details = {"answered_at_s": monotonic_s}
-            return Observation(
-                self.camera, number, monotonic_s, utc_s, self.version, Detections.empty(), True, 0.0, details
-            )
-        details = {"answered_at_s": last.monotonic_s}
+            empty = Detections.empty()
+            return Observation(self.camera, number, monotonic_s, utc_s, self.version, empty, True, task=self.task)
         return Observation(
-            self.camera, number, monotonic_s, utc_s, last.model_version, last.detections, True, 0.0, details
-        )
+            self.camera, number, monotonic_s, utc_s, last.model_version, last.detections, True, 0.0,
+            last.monotonic_s, self.task, last.resolution,
+        )  # fmt: skip
 
     def recorded_answer(self) -> Detections:
         """The last answer as it is kept beside a sampled frame: for classification with the proposals that were named
@@ -193,7 +186,7 @@ class LiveStudent:
         named = Detections(boxes, scores, classes)
         return _one_per_object(named.select(are_objects)), named
 
-    def _probe(self, student: AnyStudent, frame: Frame, resolution: float, recorded: Detections) -> dict[str, float]:
+    def _probe(self, student: AnyStudent, frame: Frame, resolution: float, recorded: Detections) -> ResolutionProbe:
         """Answer the frame at another resolution too, and compare with the answer at full resolution."""
         other = self._probes[(self._answers // self._probe_every) % len(self._probes)]
 
@@ -208,11 +201,7 @@ class LiveStudent:
 
         full = recorded if resolution == 1.0 else at(1.0)[0]
         reduced, cost = at(other)
-        return {
-            "probe_resolution": other,
-            "probe_agreement": agreement(self.task, reduced, full),
-            "probe_s": cost,
-        }
+        return ResolutionProbe(other, agreement(self.task, reduced, full), cost)
 
 
 def _one_per_object(named: Detections) -> Detections:

@@ -190,16 +190,13 @@ class ProfileMeter:
         """Take note of a fresh answer (stale ones are passed over)."""
         if observation.stale:
             return
-        details = observation.details
-        self._task = "classification" if details.get("classification") else "detection"
-        resolution = details.get("resolution", 1.0)
-        self._cost(resolution).append(observation.inference_s)
-        answering = observation.inference_s
-        if "probe_resolution" in details:
-            other = details["probe_resolution"]
-            self._cost(other).append(details["probe_s"])
-            self._agreements.setdefault(other, deque(maxlen=20)).append(details["probe_agreement"])
-            answering += details["probe_s"]
+        self._task = observation.task
+        self._cost(observation.resolution).append(observation.inference_s)
+        answering, probe = observation.inference_s, observation.probe
+        if probe is not None:
+            self._cost(probe.resolution).append(probe.seconds)
+            self._agreements.setdefault(probe.resolution, deque(maxlen=20)).append(probe.agreement)
+            answering += probe.seconds
         now = (observation.monotonic_s, self._clock())
         if self._last is not None and now[0] > self._last[0]:
             self._spans.append((now[0] - self._last[0], now[1] - self._last[1], answering))

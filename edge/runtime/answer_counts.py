@@ -27,7 +27,8 @@ class AnswerCounts:
         self.answers += 1
         self._times.append(now_s)
         self._costs.append(observation.inference_s + converting_s)
-        self.answering_s += observation.inference_s + observation.details.get("probe_s", 0.0)
+        probing_s = 0.0 if observation.probe is None else observation.probe.seconds
+        self.answering_s += observation.inference_s + probing_s
         self.last_utc_s = observation.utc_s
 
     def rate(self, now_s: float) -> float:

@@ -196,7 +196,8 @@ class _CameraWorker:
             self._channel.send(message)
 
     def _record(self, recorder: Recorder, frame: Frame, observation: Observation) -> None:
-        age = max(0.0, frame.monotonic_s - observation.details.get("answered_at_s", frame.monotonic_s))
+        seen_s = observation.answered_at_s
+        age = 0.0 if seen_s is None else max(0.0, frame.monotonic_s - seen_s)
         kept = recorder.offer(frame, self._live.recorded_answer(), observation.model_version, age)
         if kept is not None:
             self._recorded += 1

@@ -1,19 +1,21 @@
 """A process that does one thing, as checking a model's file, and tells it with its first message.
 
 It may have as much memory as any worker (`worker_memory_mb`), whatever the file asks for: it is looked at while it
-works, and beyond twice that much the system refuses it memory (edge.runtime.memory_limit).
+works and when it answers, and beyond twice that much the system refuses it memory (edge.runtime.memory_limit).
 """
 
 from __future__ import annotations
 
+import os
 import queue
 import time
+from dataclasses import dataclass
 from typing import Any, Final
 
 from edge.core.errors import MagpieError, MemoryLimitExceeded, Unavailable, WeightsError, WorkerFailed, says_no_memory
 from edge.core.shares import LaunchSpec
 from edge.runtime.memory_limit import own_bytes, usable_bytes, worker_limit_bytes
-from edge.runtime.process import OUT_OF_MEMORY, Beat, WorkerError, WorkerMain, WorkerProcess, describe_exit
+from edge.runtime.process import OUT_OF_MEMORY, Beat, Channel, WorkerError, WorkerMain, WorkerProcess, describe_exit
 
 _PATIENCE_S: Final = 120.0
 #: So often its memory is looked at, and sooner at first: some are quick.
@@ -39,7 +41,7 @@ def first_message(
     limit = worker_limit_bytes(None, usable_bytes()) if limit_bytes is None else limit_bytes
     said: queue.Queue[Any] = queue.Queue()
     process = WorkerProcess(
-        name, main, argument, launch or LaunchSpec(), said.put, lambda code: said.put(_Ended(code)), killable=killable,
+        name, _weighed, (main, argument), launch or LaunchSpec(), said.put, lambda code: said.put(_Ended(code)), killable=killable,
         memory_limit_bytes=limit,
     )  # fmt: skip
     deadline = time.monotonic() + patience_s
@@ -58,6 +60,34 @@ def first_message(
     return message
 
 
+@dataclass(frozen=True)
+class _Weight:
+    """The memory that the process had when it answered."""
+
+    own_bytes: int
+
+
+class _Weighing:
+    """A channel that tells the memory of its process before each message: one that is quick ends before it is looked
+    at from outside."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._channel, name)
+
+    def send(self, message: Any) -> None:
+        self._channel.send(_Weight(own_bytes(os.getpid())))
+        self._channel.send(message)
+
+
+def _weighed(channel: Channel, task: tuple[WorkerMain, Any]) -> None:
+    main, argument = task
+    weighing: Any = _Weighing(channel)
+    main(weighing, argument)
+
+
 class _Ended:
     def __init__(self, code: int | None) -> None:
         self.code = code
@@ -70,7 +100,11 @@ def _first(process: WorkerProcess, said: queue.Queue[Any], about: str, limit: in
             message = said.get(timeout=pause_s)
         except queue.Empty:
             message = None
-        if own_bytes(process.pid) > limit:
+        if isinstance(message, _Weight):
+            own, message = message.own_bytes, None
+        else:
+            own = own_bytes(process.pid)
+        if own > limit:
             raise MemoryLimitExceeded(about, limit)
         if message is not None and not isinstance(message, Beat):
             return message

@@ -64,7 +64,7 @@ async def test_what_is_only_told_is_neither_written_nor_counted(journal: Journal
 @pytest.mark.asyncio
 async def test_an_entry_that_the_store_refuses_is_told(journal: Journal) -> None:
     heard = await _next(journal)
-    journal.note("worker.worker_lost", "north", data={"code": object()})
+    journal.note("worker.worker_lost", "north", data={"reason": object()})
     assert (await heard).camera == "north"
     journal.buffer.flush()
     assert journal.recent(10, None, None, None) == []

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from running_kit import running, until
 
+from edge.appliance.answers.alarms import ObjectDetails
 from edge.appliance.answers.events import JournalEntry
 from edge.core.errors import InvalidValues, NotFound
 from edge.settings import SiteSettings
@@ -56,7 +57,8 @@ async def test_objects_alarms_zones_and_a_restart(site: Callable[..., SiteSettin
         )  # fmt: skip
         one = alarms[-1]
         assert size(alarmed.alarm_picture(one.id)) == (512, 288), "the whole picture"
-        assert one.details["zones"] == ["all"]
+        assert isinstance(one.details, ObjectDetails)
+        assert one.details.zones == ("all",)
         thing = alarmed.object(one.object)
         assert thing.camera == "junction"
         assert thing.zones == ("all",)

@@ -57,7 +57,7 @@ def test_a_skipped_frame_is_answered_by_the_last_answer() -> None:
     stale = live.skip(frame(4))
     assert stale.stale
     assert stale.detections is fresh.detections
-    assert (stale.frame_number, stale.monotonic_s, stale.details["answered_at_s"]) == (4, 0.4, 0.1)
+    assert (stale.frame_number, stale.monotonic_s, stale.answered_at_s) == (4, 0.4, 0.1)
     assert live.skip_time(5, 0.5, 1.0).model_version == "v1"
     assert live.recorded_answer() is fresh.detections
 
@@ -66,7 +66,7 @@ def test_resolution_and_score_change_what_is_answered() -> None:
     student = talkative(DETECTOR)
     assert len(LiveStudent(student, "v", "gate", score=0.9999).answer(frame(1)).detections) == 0
     live = LiveStudent(student, "v", "gate")
-    assert live.answer(frame(1), 0.5).details["resolution"] == 0.5
+    assert live.answer(frame(1), 0.5).resolution == 0.5
     with pytest.raises(InvalidValue, match="score_threshold"):
         LiveStudent(student, "v", "gate", score=1.5)
 
@@ -149,10 +149,9 @@ def test_prepare_loads_and_warms(spec: StudentSpec, tmp_path: Path) -> None:
 
 def test_probes_compare_resolutions() -> None:
     live = LiveStudent(talkative(DETECTOR), "v", "gate", probe_resolutions=(1.0, 0.75, 0.5), probe_every=2)
-    details = [live.answer(frame(n)).details for n in range(8)]
-    probed = [d["probe_resolution"] for d in details if "probe_resolution" in d]
-    assert sorted(probed) == [0.5, 0.5, 0.75, 0.75]
-    assert all(0 <= d["probe_agreement"] <= 1 and d["probe_s"] > 0 for d in details if "probe_s" in d)
+    probes = [probe for n in range(8) if (probe := live.answer(frame(n)).probe) is not None]
+    assert sorted(p.resolution for p in probes) == [0.5, 0.5, 0.75, 0.75]
+    assert all(0 <= p.agreement <= 1 and p.seconds > 0 for p in probes)
 
 
 # proposals

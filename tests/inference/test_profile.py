@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,17 +12,17 @@ from hypothesis import strategies as st
 
 from edge.core.configs import InferenceConfig
 from edge.core.errors import InvalidValue
-from edge.core.vision import Detections, Observation
+from edge.core.vision import Detections, Observation, ResolutionProbe
 from edge.inference import ProfileMeter, agreement, inference_profile, staleness_factors
 from edge.inference.profile import HEADROOM, agreement_by_age
 
 
-def moving(time_s: float, speed: float, stale: bool = False, **details: float) -> Observation:
+def moving(time_s: float, speed: float, stale: bool = False, **more: Any) -> Observation:
     """One object of a tenth of the picture's width that crosses it again and again."""
     x = (speed * time_s) % 0.9
     box = [[x, 0.4, x + 0.1, 0.6]]
     found = Detections.build(box, [0.9], [0])
-    return Observation("c", round(time_s * 100), time_s, time_s, "v", found, stale, 0.01, details)
+    return Observation("c", round(time_s * 100), time_s, time_s, "v", found, stale, 0.01, **more)
 
 
 def test_what_stands_still_costs_nothing_to_skip() -> None:
@@ -125,8 +126,8 @@ def test_meter_measures_costs_overhead_and_resolutions() -> None:
     with pytest.raises(InvalidValue, match="observations"):
         meter.profile()
     for n in range(20):
-        probe = {"probe_resolution": 0.5, "probe_agreement": 0.8, "probe_s": 0.004} if n % 5 == 4 else {}
-        meter.observe(moving(n * 0.25, 0.02, resolution=1.0, **probe))
+        probe = ResolutionProbe(0.5, agreement=0.8, seconds=0.004) if n % 5 == 4 else None
+        meter.observe(moving(n * 0.25, 0.02, probe=probe))
         meter.observe(moving(n * 0.25 + 0.1, 0.02, stale=True))
         # 0.01 for the answer, 0.005 for decoding one quarter of a second.
         cpu["now"] += 0.015 if n % 5 != 3 else 0.019
@@ -143,7 +144,7 @@ def test_meter_measures_costs_overhead_and_resolutions() -> None:
 def test_meter_guesses_what_it_has_not_measured() -> None:
     meter = ProfileMeter(SPACE, 1.0, cpu_clock=lambda: 0.0)
     for n in range(3):
-        meter.observe(moving(n * 0.25, 0.0, resolution=0.5, classification=1.0))
+        meter.observe(moving(n * 0.25, 0.0, resolution=0.5, task="classification"))
     profile = meter.profile()
     assert profile.points[0].config.resolution == 1.0
     assert 0 < profile.points[-1].factor < 1

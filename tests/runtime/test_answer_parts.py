@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 import pytest
 
-from edge.core.vision import Detections, Frame, Observation
+from edge.core.vision import Detections, Frame, Observation, ResolutionProbe
 from edge.runtime import messages as m
 from edge.runtime.answer_counts import AnswerCounts
 from edge.runtime.answer_feed import AnswerFeed
@@ -19,8 +19,8 @@ def frame(number: int, at_s: float, width: int = 1280, height: int = 720) -> Fra
     return Frame("a", number, at_s, 1000.0 + at_s, np.full((height, width, 3), 90, np.uint8))
 
 
-def answer(number: int, at_s: float, inference_s: float = 0.02, **details: float) -> Observation:
-    return Observation("a", number, at_s, 1000.0 + at_s, "v1", FOUND, inference_s=inference_s, details=details)
+def answer(number: int, at_s: float, inference_s: float = 0.02, probe: ResolutionProbe | None = None) -> Observation:
+    return Observation("a", number, at_s, 1000.0 + at_s, "v1", FOUND, inference_s=inference_s, probe=probe)
 
 
 def size_of(jpeg: bytes) -> tuple[int, int]:
@@ -34,8 +34,9 @@ def size_of(jpeg: bytes) -> tuple[int, int]:
 def test_rate_and_cost_are_those_of_the_latest_answers() -> None:
     counts = AnswerCounts()
     assert (counts.rate(0.0), counts.mean_ms()) == (0.0, 0.0)
+    probe = ResolutionProbe(0.5, agreement=0.9, seconds=0.01)
     for n in range(10):
-        counts.answered(answer(n, float(n), 0.02, probe_s=0.01), 0.03, float(n))
+        counts.answered(answer(n, float(n), 0.02, probe), 0.03, float(n))
     assert counts.rate(9.0) == 6 / 5.0, "of five seconds, both ends included"
     assert counts.rate(100.0) == 0.0
     assert counts.mean_ms() == pytest.approx(50.0)

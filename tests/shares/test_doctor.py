@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from edge.appliance import examine
+from edge.appliance.answers.read import plain, read
+from edge.appliance.answers.state import DeviceReport, Doctor
 from edge.cli import main
 from edge.core.learning import LEARNED_DOCUMENT, BudgetProblem, Cost, LearningFacts
 from edge.store.store import Store
@@ -42,6 +44,14 @@ def test_json_is_one_object_with_every_check(capsys: pytest.CaptureFixture[str])
     assert cpu["device"] == "cpu"
     assert cpu["shares"]["units"] == 1.0
     assert all(t["reason"] for t in cpu["tried"])
+    (*_, answered) = plain(Doctor, read(Doctor, report))["devices"]
+    assert answered == {"error": None} | cpu, "REST answers the same"
+
+
+def test_a_device_that_no_share_kind_suits_is_answered() -> None:
+    device = {"device": "gpu-0", "kind": "gpu", "name": "a GPU", "units": None, "memory_bytes": 1}
+    sick = device | {"shares": None, "error": "it does not answer", "tried": []}
+    assert plain(DeviceReport, read(DeviceReport, sick)) == sick
 
 
 def test_a_port_in_use_is_bad(capsys: pytest.CaptureFixture[str]) -> None:

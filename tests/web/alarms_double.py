@@ -21,7 +21,18 @@ class DictAlarms:
         self.acknowledged: dict[int, str] = {}
 
     def _made(self) -> list[AlarmAnswer]:
-        out = [ALARM | {"id": 1, "camera": None, "kind": "disk", "rule": "disk-low", "object": None, "picture": False}]
+        out = [
+            ALARM
+            | {
+                "id": 1,
+                "camera": None,
+                "kind": "disk",
+                "rule": "disk-low",
+                "object": None,
+                "picture": False,
+                "details": {},
+            }
+        ]
         for camera in sorted(self._cameras()):
             for ended in (None, 1790000020.0):
                 number = len(out) + 1

@@ -15,6 +15,8 @@ import pytest
 from appliance_double import DictAppliance
 from truth_kit import Street, street
 
+from edge.appliance.answers.read import plain, read
+from edge.appliance.answers.truth import CocoFile
 from edge.appliance.truth import Truth
 from edge.core.accuracy import Counts, count
 from edge.core.clock import SystemClock
@@ -152,6 +154,7 @@ async def test_a_wrong_answer_is_named_and_nothing_is_kept(
 async def test_labels_go_out_and_come_back(client: httpx.AsyncClient, world: Street, store: Store) -> None:
     told = await _sit(client, world, 2)
     coco = (await client.get("/north/truth/export", params={"format": "coco"})).json()
+    assert plain(CocoFile, read(CocoFile, coco)) == coco
     assert len(coco["magpie"]["answers"]) == 20
     again = (await client.post("/north/truth/import", json={"format": "coco", "document": coco})).json()
     assert again == {"pictures": len(coco["images"]), "answers": 0, "incomplete": 0, "unknown": 0, "there": 20}

@@ -740,7 +740,7 @@ async def test_every_answer_leaves_the_hidden_camera_out(
     service.complaints = [{"code": "x", "message": "about south", "camera": None, "utc_s": 1.0, "window": 1}]
     service.note("model.promoted", "south")
     service.note("plan", None, shares={"south": 0.5})
-    service.note("model.promoted", "north")
+    service.note("model.promoted", "north", version="v2", leader="south")
     whole = {path for method, path in _routes() if method == "GET" and not re.search(r"stream|schema|openapi", path)}
     async with httpx.AsyncClient(
         transport=httpx.ASGITransport(app), base_url="http://box", headers=only_north
@@ -753,9 +753,11 @@ async def test_every_answer_leaves_the_hidden_camera_out(
                 assert "south" not in answer.text, (path, answer.text)
         assert seen > 15
         events = (await client.get("/api/v1/events")).json()
+        own = (await client.get("/api/v1/events?camera=north")).json()
     assert [(e["kind"], e["camera"], e["data"]) for e in events] == [
-        ("model.promoted", "north", {}), ("plan", None, {})
+        ("model.promoted", "north", {"version": "v2"}), ("plan", None, {})
     ]  # fmt: skip
+    assert own == events[:1]
 
 
 def test_why_a_plan_was_made_names_no_hidden_camera() -> None:
@@ -776,7 +778,7 @@ def test_why_a_plan_was_made_names_no_hidden_camera() -> None:
     shown = limits.whole(me, story).plans
     assert [p.cause for p in shown] == ["another camera", causes[1].words, "another camera", causes[3].words]
     assert "south" not in repr(shown)
-    assert not any(p.problem or p.plan or p.basis for p in shown), "they are of all cameras together"
+    assert all(p.problem is p.plan is p.basis is None for p in shown), "they are of all cameras together"
 
 
 @pytest.mark.parametrize(

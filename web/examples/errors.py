@@ -25,7 +25,7 @@ ERROR_SCHEMA: Final[Example] = {
                         "required": ["path", "given", "allowed"],
                         "properties": {
                             "path": {"type": "string", "description": "of the field"},
-                            "given": {"description": "what came"},
+                            "given": {"$ref": "#/components/schemas/GivenValue"},
                             "allowed": {"type": "string", "description": "what may come"},
                         },
                     },

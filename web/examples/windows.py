@@ -12,12 +12,84 @@ def _measured(value: float) -> Example:
     return {"value": value, "frames": 44, "objects": 203, "f1_iou30": value, "f1_iou50": value, "map50": value}
 
 
+_SPACE: Final[Example] = {
+    "epochs": [4, 10, 20],
+    "batch_sizes": [8],
+    "layers": ["head", "last_stage", "all"],
+    "data_fractions": [0.5, 1.0],
+    "learning_rates": [0.002],
+    "last_layer_widths": [0],
+}
+_SETTINGS: Final[Example] = RETRAINING_SETTINGS | {
+    "delta": 0.05,
+    "space": _SPACE,
+    "published_space": None,
+    "held_out": 0.3,
+    "golden_share": 0.15,
+    "evaluation_share": 0.05,
+    "exemplars": 64,
+    "groups": True,
+    "gate_tolerance": 0.0,
+    "rollback_margin": 0.05,
+}
+_CONFIG: Final[Example] = {
+    "epochs": 10,
+    "batch_size": 8,
+    "layers": "all",
+    "data_fraction": 1.0,
+    "learning_rate": 0.002,
+    "last_layer_width": 0,
+}
+_PROBLEM: Final[Example] = {
+    "format": "retrain-infer-window/1",
+    "name": "window-3",
+    "seed": None,
+    "num_gpus": 0.72,
+    "window_s": 200.0,
+    "delta": 0.05,
+    "a_min": None,
+    "label_delay_s": 11.0,
+    "streams": [
+        {
+            "id": "junction-north",
+            "start_accuracy": 0.55,
+            "model": "junction-north-w2-1-1789999800",
+            "inference_profile": {"kind": "linear", "name": "", "max_gpu": 0.15},
+            "retrain_configs": [
+                _CONFIG | {"id": "all-e10-b8-d1-lr0.002", "end_accuracy": 0.73, "gpu_seconds": 24.0, "curve": []}
+            ],
+        }
+    ],
+}
+_PLAN: Final[Example] = {
+    "format": "retrain-infer-plan/1",
+    "policy": "relay",
+    "problem": "window-3",
+    "objective": 0.68,
+    "decision_seconds": 0.011,
+    "segments": [
+        {
+            "start_s": 11.0,
+            "streams": {
+                "junction-north": {
+                    "inference_share": 0.15,
+                    "retraining_share": 0.57,
+                    "retrain_config": "all-e10-b8-d1-lr0.002",
+                }
+            },
+        }
+    ],
+    "reasons": {"junction-north": "retrain all layers: +18.0 points for 24.0 device seconds"},
+    "reason_values": {},
+    "faults": [],
+    "fault_values": [],
+}
 WINDOW: Final[Example] = {
     "id": 3,
     "start_utc_s": AT_UTC_S,
     "length_s": 200.0,
     "policy": "relay",
-    "settings": RETRAINING_SETTINGS,
+    "settings": _SETTINGS,
     "open": False,
     "closed_utc_s": AT_UTC_S + 200,
     "outcome": "completed",
@@ -38,7 +110,13 @@ WINDOW: Final[Example] = {
             "manifest": "windows/junction-north/3.json",
             "picture_bytes": 4_100_000,
             "pictures_dropped": False,
-            "details": {"download": _measured(0.62)},
+            "details": {
+                "quality": {"frames": 44.0, "labels": 203.0, "confidence": 0.81},
+                "class_counts": {"car": 160, "person": 43},
+                "download": _measured(0.62),
+                "promise": {"predicted": 0.69, "realised": 0.71},
+                "current_fresh": None,
+            },
         }
     ],
 }
@@ -72,12 +150,29 @@ WINDOW_DETAIL: Final[Example] = {
             "cause_camera": None,
             "policy": "relay",
             "objective": 0.68,
-            "problem": {"format": "retrain-infer-window/1"},
-            "plan": {"format": "retrain-infer-plan/1"},
+            "problem": _PROBLEM,
+            "plan": _PLAN,
             "basis": None,
         }
     ],
-    "profiles": [],
+    "profiles": [
+        {
+            "id": 4,
+            "window": 3,
+            "camera": "junction-north",
+            "config": "all-e10-b8-d1-lr0.002",
+            "at_utc_s": AT_UTC_S + 10,
+            "profile": {
+                "config": _CONFIG,
+                "start_accuracy": 0.55,
+                "end_accuracy": {"value": 0.73, "low": 0.68, "high": 0.78},
+                "gpu_seconds": {"value": 24.0, "low": 21.5, "high": 26.5},
+                "curve": [[0.0, 0.55], [24.0, 0.73]],
+                "throughput": [[1.0, 1.0]],
+                "profiled": True,
+            },
+        }
+    ],
     "jobs": [_JOB],
     "usage": [
         {
@@ -185,7 +280,7 @@ _SIDE: Final[Example] = {
 }
 WHAT_IF: Final[Example] = {
     "policy": "uniform",
-    "plan": {"format": "retrain-infer-plan/1"},
+    "plan": _PLAN | {"policy": "uniform", "objective": 0.61},
     "objective": 0.61,
     "original_policy": "relay",
     "original_objective": 0.68,

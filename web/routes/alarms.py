@@ -37,10 +37,12 @@ Active = Annotated[bool | None, Query(description="only those that go on, or tha
 
 def _of_caller(caller: Principal, rule: RuleSettings) -> RuleSettings | None:
     """A rule as the caller may see it: without other cameras; None if it is about others only."""
-    if caller.sees_all or not rule.cameras:
+    if caller.sees_all:
         return rule
     mine = caller.visible(rule.cameras)
-    return rule.model_copy(update={"cameras": mine}) if mine else None
+    if rule.cameras and not mine:
+        return None
+    return limits.whole(caller, rule.model_copy(update={"cameras": mine}))
 
 
 @router.get("/rules", responses=example([examples.RULE]))

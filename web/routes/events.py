@@ -44,7 +44,7 @@ async def events(
 ) -> list[JournalEntry]:
     """The journal, newest first. Page on with `before` = the last id."""
     if caller.sees_all or camera is not None:
-        return await asyncio.to_thread(service.events.recent, limit, before, camera, kind)
+        return limits.rows(caller, await asyncio.to_thread(service.events.recent, limit, before, camera, kind))
     return await asyncio.to_thread(_page, service, caller, limit, before, kind)
 
 

@@ -9,6 +9,7 @@ from edge.appliance.service import ApplianceService
 from edge.core.access import Principal
 from edge.core.errors import NotFound
 from edge.settings import parse
+from web import limits
 from web.bodies import RollBack
 from web.examples import models as examples
 from web.parts import Body, Caller, CameraId, Service, VersionId, Who, example, takes
@@ -18,15 +19,15 @@ router = rest_router("models")
 
 
 @router.get("/cameras/{camera}/models", responses=example([examples.MODEL]))
-async def models(camera: CameraId, service: Service) -> list[VersionAnswer]:
+async def models(camera: CameraId, service: Service, caller: Caller) -> list[VersionAnswer]:
     """Versions of a camera's student, newest first."""
-    return await asyncio.to_thread(service.models.versions, camera)
+    return limits.rows(caller, await asyncio.to_thread(service.models.versions, camera))
 
 
 @router.get("/models/{version}/lineage", responses=example([examples.MODEL, examples.FIRST_MODEL]))
 async def lineage(version: VersionId, service: Service, caller: Caller) -> list[VersionAnswer]:
     """The version and its ancestors up to the first."""
-    return await _lineage(version, service, caller)
+    return limits.rows(caller, await _lineage(version, service, caller))
 
 
 async def _lineage(version: str, service: ApplianceService, caller: Principal) -> list[VersionAnswer]:
@@ -41,14 +42,14 @@ async def _lineage(version: str, service: ApplianceService, caller: Principal) -
 async def pin(version: VersionId, service: Service, caller: Caller, by: Who) -> VersionAnswer:
     """Keep the version in force: nothing is promoted over it until it is unpinned."""
     await _lineage(version, service, caller)
-    return await service.models.pin(version, True, by)
+    return limits.whole(caller, await service.models.pin(version, True, by))
 
 
 @router.post("/models/{version}/unpin", responses=example(examples.MODEL))
 async def unpin(version: VersionId, service: Service, caller: Caller, by: Who) -> VersionAnswer:
     """Let the camera be retrained again."""
     await _lineage(version, service, caller)
-    return await service.models.pin(version, False, by)
+    return limits.whole(caller, await service.models.pin(version, False, by))
 
 
 @router.post(
@@ -56,7 +57,8 @@ async def unpin(version: VersionId, service: Service, caller: Caller, by: Who) -
     responses=example(examples.FIRST_MODEL),
     openapi_extra=takes("RollBack", {"version": None, "reason": "worse at night"}),
 )
-async def roll_back(camera: CameraId, body: Body, service: Service, by: Who) -> VersionAnswer:
+async def roll_back(camera: CameraId, body: Body, service: Service, caller: Caller, by: Who) -> VersionAnswer:
     """Put an earlier version in force now: the named one, or the parent of the one in force."""
     asked = parse(RollBack, body)
-    return await service.models.roll_back(camera, asked.version, by, asked.reason or "asked for by hand")
+    found = await service.models.roll_back(camera, asked.version, by, asked.reason or "asked for by hand")
+    return limits.whole(caller, found)

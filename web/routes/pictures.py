@@ -8,6 +8,7 @@ from typing import Annotated
 from fastapi import Path, Query, Response
 
 from edge.appliance.answers.pictures import DisagreementAnswer, WindowClasses
+from web import limits
 from web.examples import pictures as examples
 from web.parts import Caller, CameraId, Service, WindowNumber, example, seen
 from web.rest_router import JPEG, rest_router
@@ -24,7 +25,8 @@ async def disagreements(
 ) -> list[DisagreementAnswer]:
     """Labelled pictures about which student and teacher differ, newest first. `verdict` of an object: "right", "extra"
     (only the student saw it), "missed" (only the teacher did), "class" (they call it differently), "unjudged"."""
-    return await asyncio.to_thread(service.labelled.disagreements, seen(caller, camera), limit)
+    found = await asyncio.to_thread(service.labelled.disagreements, seen(caller, camera), limit)
+    return limits.rows(caller, found)
 
 
 @router.get("/disagreements/{window}/{frame}.jpg", response_class=Response, responses=JPEG)
@@ -49,4 +51,4 @@ async def classes(
     windows: Annotated[int, Query(ge=1, le=200, description="how many windows at most")] = 30,
 ) -> list[WindowClasses]:
     """Objects per class that teacher and student saw in the labelled pictures of each window, newest window first."""
-    return await asyncio.to_thread(service.labelled.classes, seen(caller, camera), windows)
+    return limits.rows(caller, await asyncio.to_thread(service.labelled.classes, seen(caller, camera), windows))

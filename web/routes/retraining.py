@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from edge.appliance.answers.retraining import LearningAnswer, RetrainingAnswer
+from web import limits
 from web.examples import retraining as examples
-from web.parts import Body, Service, Who, example, takes
+from web.parts import Body, Caller, Service, Who, example, takes
 from web.rest_router import rest_router
 
 router = rest_router("retraining", "/retraining")
 
 
 @router.get("", responses=example(examples.RETRAINING))
-async def retraining(service: Service) -> RetrainingAnswer:
+async def retraining(service: Service, caller: Caller) -> RetrainingAnswer:
     """The settings in force, those of the next window, and when that begins."""
-    return service.retraining.settings()
+    return limits.whole(caller, service.retraining.settings())
 
 
 @router.get("/learning", responses=example(examples.LEARNING))
-async def learning(service: Service) -> LearningAnswer:
+async def learning(service: Service, caller: Caller) -> LearningAnswer:
     """The amount that this box can learn per window and camera: labels, trials and device seconds of retraining, from
     their measured costs; the window length that it would choose; by how much plans promised more than was realised."""
-    return service.retraining.learning()
+    return limits.whole(caller, service.retraining.learning())
 
 
 @router.patch(

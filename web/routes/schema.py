@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from edge.appliance.answers.documents import SiteSchema
 from edge.settings import site_schema
 from web.parts import example
 from web.rest_router import rest_router
@@ -12,6 +11,6 @@ router = rest_router("state", "/schema")
 
 
 @router.get("/site", responses=example({"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object"}))
-async def site() -> dict[str, Any]:
+async def site() -> SiteSchema:
     """JSON schema (draft 2020-12) of the site configuration that `magpie run` and `magpie apply` read."""
     return site_schema()

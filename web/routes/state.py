@@ -61,6 +61,6 @@ async def overview(service: Service, caller: Caller) -> Overview:
 
 
 @router.get("/doctor", responses=example(examples.DOCTOR))
-async def doctor(service: Service) -> Doctor:
+async def doctor(service: Service, caller: Caller) -> Doctor:
     """The share kinds that this machine can enforce, and why not more. Takes a second or two."""
-    return await asyncio.to_thread(service.state.doctor)
+    return limits.whole(caller, await asyncio.to_thread(service.state.doctor))

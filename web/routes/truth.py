@@ -7,8 +7,9 @@ from typing import Annotated, Any, Literal
 
 from fastapi import Depends, Path, Query, Response
 
-from edge.appliance.answers.truth import ImportedLabels, QuestionsAnswer, TruthOfCamera
+from edge.appliance.answers.truth import CocoFile, ImportedLabels, QuestionsAnswer, TruthOfCamera
 from edge.appliance.truth_service import TruthService
+from web import limits
 from web.examples import truth as examples
 from web.parts import Body, Caller, CameraId, Service, Who, WindowNumber, example, seen, takes
 from web.rest_router import JPEG, rest_router
@@ -18,10 +19,8 @@ router = rest_router("cameras", "/cameras/{camera}/truth")
 _FILE: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "a COCO file, or a ZIP archive of YOLO text files",
-        "content": {
-            "application/json": {"schema": {"type": "object"}},
-            "application/zip": {"schema": {"type": "string", "format": "binary"}},
-        },
+        "model": CocoFile,
+        "content": {"application/zip": {"schema": {"type": "string", "format": "binary"}}},
     }
 }
 
@@ -37,7 +36,7 @@ Truth = Annotated[TruthService, Depends(_truth)]
 async def estimate(camera: CameraId, caller: Caller, service: Truth) -> TruthOfCamera:
     """True accuracy (F1 at IoU 0.5 against what people see) of student and teacher in the newest window with enough
     answers, each with its 90 % interval, and findings: "teacher_worse", "people_contradict"."""
-    return await asyncio.to_thread(service.estimate, seen(caller, camera))
+    return limits.whole(caller, await asyncio.to_thread(service.estimate, seen(caller, camera)))
 
 
 @router.get("/questions", responses=example(examples.QUESTIONS))
@@ -50,7 +49,8 @@ async def questions(
     second: Annotated[bool, Query(description="those that others have answered, for a second opinion")] = False,
 ) -> QuestionsAnswer:
     """The next questions in the order of asking. Answer them in this order: `probability` holds only then."""
-    return await asyncio.to_thread(service.questions, seen(caller, camera), limit, by, second)
+    found = await asyncio.to_thread(service.questions, seen(caller, camera), limit, by, second)
+    return limits.whole(caller, found)
 
 
 @router.get("/pictures/{window}/{frame}.jpg", response_class=Response, responses=JPEG)
@@ -70,7 +70,7 @@ async def picture(
 async def answer(camera: CameraId, body: Body, caller: Caller, service: Truth, by: Who) -> TruthOfCamera:
     """Keep answers, all or none; the estimate that follows. An answer is never changed: a second one to the same
     question is kept beside it, and of each person the latest counts."""
-    return await asyncio.to_thread(service.answer, seen(caller, camera), body, by)
+    return limits.whole(caller, await asyncio.to_thread(service.answer, seen(caller, camera), body, by))
 
 
 @router.get("/export", response_class=Response, responses=_FILE)
@@ -93,4 +93,5 @@ async def export(
 async def import_labels(camera: CameraId, body: Body, caller: Caller, service: Truth, by: Who) -> ImportedLabels:
     """Add the labels of a COCO or YOLO file as answers. Pictures that the file does not call complete answer nothing,
     unless `complete` says that all are."""
-    return await asyncio.to_thread(service.import_labels, seen(caller, camera), body, by)
+    found = await asyncio.to_thread(service.import_labels, seen(caller, camera), body, by)
+    return limits.whole(caller, found)

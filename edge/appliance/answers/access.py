@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
+from edge.appliance.answers.documents import AuditValue
 from edge.appliance.answers.marks import answer
 from edge.core.access import Role
 
@@ -102,7 +103,7 @@ class AuditAnswer:
     from_: Annotated[str | None, Field(alias="from")]
     subject: str
     action: str
-    value: Any
+    value: AuditValue
 
 
 @answer

@@ -7,14 +7,55 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from edge.appliance.answers.marks import BoxAnswer, Document, OfCamera, Shown, answer
+from edge.appliance.answers.marks import BoxAnswer, OfCamera, Shown, answer, kept
 from edge.core.alarms import RuleKind, Severity
+
+
+@kept
+class ObjectDetails:
+    """Of an "object" alarm: the object's class, the zones of the rule that it is in, and its score."""
+
+    class_: Annotated[Shown[str], Field(alias="class")]
+    zones: Shown[tuple[str, ...]]
+    score: Shown[float]
+
+
+@kept
+class AccuracyDetails:
+    """Of an "accuracy" alarm: the window that was measured."""
+
+    window: Shown[int]
+
+
+@kept
+class RollBackDetails:
+    """Of a "roll_back" alarm: the version that is in force again."""
+
+    version: Shown[str]
+
+
+@kept
+class ServedDetails:
+    """Of an "slo" alarm: the served model."""
+
+    model: Shown[str]
+
+
+@kept
+class NoDetails:
+    """Of a "camera_lost" or "disk" alarm."""
+
+
+#: Of a record the first that can be read; nothing is known of what an earlier version kept otherwise.
+AlarmDetails = Annotated[
+    ObjectDetails | AccuracyDetails | RollBackDetails | ServedDetails | NoDetails, Field(union_mode="left_to_right")
+]
 
 
 @answer
 class AlarmAnswer:
     """An alarm; `ended_utc_s` null: it goes on. `value`: the quantity that the rule checks; `object`: an
-    object's id."""
+    object's id; `details` by the rule's kind."""
 
     id: Shown[int]
     rule: Shown[str]
@@ -31,7 +72,7 @@ class AlarmAnswer:
     acknowledged_by: Shown[str | None]
     acknowledged_utc_s: Shown[float | None]
     picture: Shown[bool]
-    details: Shown[Document]
+    details: Shown[AlarmDetails]
 
 
 @answer

@@ -1,5 +1,6 @@
 """The part of an answer for a user of some cameras, chosen by the marks of its type
-(`edge.appliance.answers.marks`): a field that nobody marked is hidden."""
+(`edge.appliance.answers.marks`): a field that nobody marked is hidden. Of settings inside it the fields are shown that
+`edge.appliance.answers.settings_shown` lists."""
 
 from __future__ import annotations
 
@@ -9,8 +10,12 @@ from dataclasses import is_dataclass, replace
 from functools import cache
 from typing import Annotated, Any, Final, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from typing_extensions import TypeAliasType
+
 from edge.appliance.answers.marks import Mark
-from edge.core.journal_kinds import OTHER_CAMERAS
+from edge.appliance.answers.settings_shown import shown_settings
+from edge.core.journal_keys import entry_keys
+from edge.settings import Settings
 
 T = TypeVar("T")
 
@@ -27,7 +32,7 @@ MaySee = Callable[[str | None], bool]
 def limited(value: T, may_see: MaySee) -> T | None:
     """The part of an answer for a reader of the cameras that `may_see` allows; None: nothing of it. Raises
     TypeError for a type with a field that is hidden and cannot be empty."""
-    found = _row(value, may_see)
+    found = _within(value, may_see)
     return None if found is _NOT_YOURS else found
 
 
@@ -50,7 +55,9 @@ def _mark(hint: Any) -> Mark | None:
 
 
 def _nothing(kind: type, name: str, hint: Any) -> Any:
-    plain = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+    plain = hint
+    while isinstance(plain, TypeAliasType) or get_origin(plain) is Annotated:
+        plain = plain.__value__ if isinstance(plain, TypeAliasType) else get_args(plain)[0]
     origin = get_origin(plain)
     if origin in (Union, types.UnionType) and type(None) in get_args(plain):
         return None
@@ -70,8 +77,11 @@ def _row(value: Any, may_see: MaySee) -> Any:
         return _NOT_YOURS
     nothing = hidden_fields(kind)
     changes: dict[str, Any] = {}
+    found: Any
     for name, mark in marks.items():
-        if mark is Mark.CAUSE:
+        if mark is Mark.ENTRY_DATA:
+            found = {} if whose is None else _entry_data(value, marks, name)
+        elif mark is Mark.CAUSE:
             found = getattr(value, name) if _may_read_cause(value, marks, may_see) else _OTHER
         else:
             found = nothing[name] if mark is None else _shown(getattr(value, name), mark, may_see, whose)
@@ -86,13 +96,17 @@ def _may_read_cause(value: Any, marks: Mapping[str, Mark | None], may_see: MaySe
     return said[Mark.CAUSE_CODE] != _WORDS_ONLY and may_see(said[Mark.ABOUT])
 
 
+def _entry_data(entry: Any, marks: Mapping[str, Mark | None], name: str) -> Mapping[str, Any]:
+    kind = next(getattr(entry, field) for field, mark in marks.items() if mark is Mark.ENTRY_KIND)
+    shown = entry_keys(kind).shown
+    return {key: value for key, value in getattr(entry, name).items() if key in shown}
+
+
 def _shown(value: Any, mark: Mark, may_see: MaySee, whose: str | None) -> Any:
     if mark is Mark.BY_CAMERA:
         return {camera: _within(v, may_see) for camera, v in value.items() if may_see(camera)}
     if mark is Mark.OF_OWN:
         return {} if whose is None else value
-    if mark is Mark.OWN_DATA:
-        return {} if whose is None else {key: v for key, v in value.items() if key not in OTHER_CAMERAS}
     if mark is Mark.ABOUT:
         return value if may_see(value) else None
     if mark is Mark.MESSAGE:
@@ -103,6 +117,11 @@ def _shown(value: Any, mark: Mark, may_see: MaySee, whose: str | None) -> Any:
 def _within(value: Any, may_see: MaySee) -> Any:
     if is_dataclass(value):
         return _row(value, may_see)
+    if isinstance(value, Settings):
+        return shown_settings(value)
     if isinstance(value, tuple):
         return tuple(v for v in (_within(v, may_see) for v in value) if v is not _NOT_YOURS)
+    if isinstance(value, Mapping):
+        inside = {key: _within(v, may_see) for key, v in value.items()}
+        return {key: v for key, v in inside.items() if v is not _NOT_YOURS}
     return value

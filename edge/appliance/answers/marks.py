@@ -2,9 +2,9 @@
 
 A field is hidden from such a user unless it is marked here: `Shown`; `OfCamera`, the camera that the whole row is of;
 `ByCamera`, values by camera; `OfOwn`, shown where the row is of a camera that the user sees. A `Message` is shown there
-too, and replaced where the row is of no camera; `OwnData` loses the keys that name other cameras. A `Cause` is replaced
-where the `About` of its row is a camera that the user may not see, or where its `CauseCode` says that only words were
-kept. No text is searched for names.
+too, and replaced where the row is of no camera; of `EntryData` the keys are shown there that are declared so for its
+`EntryKind`. A `Cause` is replaced where the `About` of its row is a camera that the user may not see, or where its
+`CauseCode` says that only words were kept. No text is searched for names.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Annotated, Any, TypeVar, dataclass_transform
+from typing import Annotated, TypeVar, dataclass_transform
 
 from pydantic import ConfigDict
 
@@ -26,7 +26,8 @@ class Mark(Enum):
     OF_CAMERA = "of camera"
     BY_CAMERA = "by camera"
     OF_OWN = "of own"
-    OWN_DATA = "own data"
+    ENTRY_KIND = "entry kind"
+    ENTRY_DATA = "entry data"
     MESSAGE = "message"
     CAUSE = "cause"
     CAUSE_CODE = "cause code"
@@ -44,10 +45,9 @@ CauseCode = Annotated[T, Mark.CAUSE_CODE]
 #: The camera that a row's cause is about; the row itself is shown.
 About = Annotated[T, Mark.ABOUT]
 
-#: A JSON document whose shape is told elsewhere: a file format, or a record as it was kept by an earlier version.
-Document = Mapping[str, Any]
-#: A journal entry's data (edge.core.journal_kinds.OTHER_CAMERAS).
-OwnData = Annotated[Document, Mark.OWN_DATA]
+#: A journal entry's kind and data (edge.core.journal_keys).
+EntryKind = Annotated[str, Mark.ENTRY_KIND]
+EntryData = Annotated[T, Mark.ENTRY_DATA]
 #: x1, y1, x2, y2 as fractions of the picture.
 BoxAnswer = tuple[float, float, float, float]
 
@@ -56,10 +56,24 @@ STRICT = ConfigDict(
     extra="forbid",
     json_schema_serialization_defaults_required=True,
 )
+#: Of a part of a record, which another version may have kept: keys that are not known are left out.
+KEPT = ConfigDict(
+    extra="ignore",
+    json_schema_serialization_defaults_required=True,
+    json_schema_extra={"additionalProperties": False},
+)
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def answer(cls: type[T]) -> type[T]:
     """A frozen dataclass of keyword arguments that is read strictly (see `edge.appliance.answers.read`)."""
     cls.__pydantic_config__ = STRICT  # type: ignore[attr-defined]
+    return dataclass(frozen=True, kw_only=True)(cls)
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+def kept(cls: type[T]) -> type[T]:
+    """As `answer`, of a part of a record: it is read without the keys that are not known. A field that an earlier
+    version did not keep has a default, or may be null."""
+    cls.__pydantic_config__ = KEPT  # type: ignore[attr-defined]
     return dataclass(frozen=True, kw_only=True)(cls)

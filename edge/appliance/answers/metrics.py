@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from edge.appliance.answers.marks import ByCamera, Document, Shown, answer
+from edge.appliance.answers.documents import ModelStatistics
+from edge.appliance.answers.marks import ByCamera, Shown, answer
 from edge.appliance.answers.serving import Serving
 from edge.appliance.answers.state import BoxHealth, Overview
 from edge.appliance.answers.system import Retained
@@ -92,7 +93,7 @@ class MetricsSnapshot:
     records_unreadable: Shown[Mapping[str, int]]
     disk: Shown[DiskSpace]
     serving: Shown[Serving | None]
-    statistics: Shown[tuple[Document, ...] | None]
+    statistics: Shown[tuple[ModelStatistics, ...] | None]
     outputs: Shown[tuple[OutputCounts, ...]]
     alarms: Shown[AlarmCounts]
     truth: ByCamera[WindowTruth]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from edge.appliance.answers.marks import Document, answer
+from edge.appliance.answers.documents import MessageBody
+from edge.appliance.answers.marks import answer
 from edge.settings import MqttSettings, WebhookSettings
 
 
@@ -67,4 +68,4 @@ class DeadLetterAnswer:
     died_utc_s: float
     tries: int
     reason: str
-    body: Document
+    body: MessageBody

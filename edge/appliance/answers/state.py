@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from edge.appliance.answers.cameras import OverviewCamera
-from edge.appliance.answers.marks import ByCamera, Document, Message, OfCamera, Shown, answer
+from edge.appliance.answers.marks import ByCamera, Message, OfCamera, Shown, answer
 from edge.appliance.answers.serving import FrontAnswer, ServingShare
 from edge.core.shares import Enforcement, ShareKind
 
@@ -236,18 +236,40 @@ class Overview:
 class CheckAnswer:
     """One thing that was looked at."""
 
-    name: str
-    outcome: Literal["good", "warning", "bad"]
-    said: str
-    hint: str
+    name: Shown[str]
+    outcome: Shown[Literal["good", "warning", "bad"]]
+    said: Shown[str]
+    hint: Shown[str]
+
+
+@answer
+class TriedShareKind:
+    """A share kind that was tried on a device, in words ("cgroup v2"), and why it can or cannot be had."""
+
+    kind: Shown[str]
+    ok: Shown[bool]
+    reason: Shown[str]
+
+
+@answer
+class DeviceReport:
+    """A device with the best share kind that it enforces; `shares` null: none, and `error` says why."""
+
+    device: Shown[str]
+    kind: Shown[Literal["cpu", "gpu", "mig"]]
+    name: Shown[str]
+    units: Shown[float | None]
+    memory_bytes: Shown[int]
+    shares: Shown[ShareKindAnswer | None]
+    error: Shown[str | None] = None
+    tried: Shown[tuple[TriedShareKind, ...]]
 
 
 @answer
 class Doctor:
-    """The share kinds that this machine can enforce, and why not more. `devices` are as `magpie doctor --json` writes
-    them."""
+    """The share kinds that this machine can enforce, and why not more."""
 
-    can_run: bool
-    checks: tuple[CheckAnswer, ...]
-    devices: tuple[Document, ...]
-    notes: tuple[str, ...]
+    can_run: Shown[bool]
+    checks: Shown[tuple[CheckAnswer, ...]]
+    devices: Shown[tuple[DeviceReport, ...]]
+    notes: Shown[tuple[str, ...]]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
+from edge.appliance.answers.documents import GivenValue
 from edge.appliance.answers.marks import Message, OfCamera, Shown, answer
 from edge.appliance.answers.state import BoxHealth, ShareKindAnswer
 from edge.settings import RecordingSettings, RetentionSettings
@@ -173,7 +174,7 @@ class ProblemAnswer:
     """A problem of one field."""
 
     path: str
-    given: Any
+    given: GivenValue
     allowed: str
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from edge.appliance.answers.marks import BoxAnswer, OfCamera, Shown, answer
+from edge.core.truth import QuestionKind, Source, Verdict
 
 
 @answer
@@ -114,3 +115,104 @@ class ImportedLabels:
     incomplete: Shown[int]
     unknown: Shown[int]
     there: Shown[int]
+
+
+@answer
+class CocoPictureOrigin:
+    """The labelled frame of a picture in a COCO file. `complete`: all of its objects are there; `size_known` false: its
+    size is taken as 1000 x 1000."""
+
+    window: int
+    frame: int
+    complete: bool
+    size_known: bool
+
+
+@answer
+class CocoPicture:
+    """A picture in a COCO file; sizes in pixels."""
+
+    id: int
+    file_name: str
+    width: int
+    height: int
+    magpie: CocoPictureOrigin
+
+
+@answer
+class CocoAnnotation:
+    """An object in a picture: `bbox` is left, top, width, height in pixels."""
+
+    id: int
+    image_id: int
+    category_id: int
+    bbox: tuple[float, float, float, float]
+    area: float
+    iscrowd: int
+
+
+@answer
+class CocoCategory:
+    """A class."""
+
+    id: int
+    name: str
+    supercategory: str
+
+
+@answer
+class CocoInfo:
+    """About a COCO file."""
+
+    description: str
+
+
+@answer
+class MarkedObject:
+    """An object that a person marked."""
+
+    box: BoxAnswer | None
+    class_: Annotated[str, Field(alias="class")]
+
+
+@answer
+class KeptAnswer:
+    """A person's answer with what it was about. `missed`: how many objects no box fits; `width` and `height` of the
+    picture in pixels (0: not known)."""
+
+    id: int
+    camera: str
+    window: int
+    frame: int
+    kind: QuestionKind
+    candidate: int | None
+    verdict: Verdict
+    missed: int | None
+    marked: tuple[MarkedObject, ...]
+    class_: Annotated[str | None, Field(alias="class")]
+    student_box: BoxAnswer | None
+    teacher_box: BoxAnswer | None
+    width: int
+    height: int
+    by: str
+    utc_s: float
+    source: Source
+
+
+@answer
+class CocoOrigin:
+    """The answers that a COCO file was made from, so that they can be imported as they were."""
+
+    camera: str
+    answers: tuple[KeptAnswer, ...]
+
+
+@answer
+class CocoFile:
+    """People's labels as a COCO detection file."""
+
+    info: CocoInfo
+    images: tuple[CocoPicture, ...]
+    annotations: tuple[CocoAnnotation, ...]
+    categories: tuple[CocoCategory, ...]
+    magpie: CocoOrigin

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
+from edge.appliance.answers.documents import PlanBasisFile, WindowDetails, WindowPlanFile, WindowProblemFile
 from edge.appliance.answers.marks import (
     About,
     ByCamera,
     Cause,
     CauseCode,
-    Document,
     Message,
     OfCamera,
     Shown,
     answer,
+    kept,
 )
 from edge.core.plan_causes import PlanCauseCode
 from edge.core.plan_faults import PlanFaultCode
@@ -33,6 +34,27 @@ class MeasuredAccuracy:
     f1_iou30: Shown[float | None] = None
     f1_iou50: Shown[float | None] = None
     map50: Shown[float | None] = None
+
+
+@kept
+class PromiseKept:
+    """Accuracy of a window as its plan predicted it, and as it was."""
+
+    predicted: Shown[float]
+    realised: Shown[float]
+
+
+@kept
+class RowDetails:
+    """More of a camera's window; null: not measured, or by an earlier version not kept. `quality`: indicators of the
+    labels (golden.quality); `class_counts`: labelled objects by class; `download`: accuracy of the published detector
+    that the student began as; `current_fresh`: that of the student in force, where every answer is fresh."""
+
+    quality: Shown[Mapping[str, float] | None] = None
+    class_counts: Shown[Mapping[str, int] | None] = None
+    download: Shown[MeasuredAccuracy | None] = None
+    promise: Shown[PromiseKept | None] = None
+    current_fresh: Shown[MeasuredAccuracy | None] = None
 
 
 @answer
@@ -54,30 +76,66 @@ class WindowRow:
     manifest: Shown[str | None]
     picture_bytes: Shown[int]
     pictures_dropped: Shown[bool]
-    details: Shown[Document]
+    details: Shown[RowDetails]
+
+
+@kept
+class RecordedSpace:
+    """A space of retraining configurations, as it was in force (edge.settings.ConfigurationSpace)."""
+
+    epochs: Shown[tuple[int, ...] | None] = None
+    batch_sizes: Shown[tuple[int, ...] | None] = None
+    layers: Shown[tuple[str, ...] | None] = None
+    data_fractions: Shown[tuple[float, ...] | None] = None
+    learning_rates: Shown[tuple[float, ...] | None] = None
+    last_layer_widths: Shown[tuple[int, ...] | None] = None
+
+
+@kept
+class RecordedSettings:
+    """Retraining settings as they were in force (edge.settings.RetrainingSettings); null: not set, or not known to the
+    version that kept them. `golden_share` is the share that labelling had."""
+
+    enabled: Shown[bool | None] = None
+    window_s: Shown[float | None] = None
+    policy: Shown[str | None] = None
+    a_min: Shown[float | None] = None
+    delta: Shown[float | None] = None
+    space: Shown[RecordedSpace | None] = None
+    published_space: Shown[RecordedSpace | None] = None
+    label_budget: Shown[int | None] = None
+    held_out: Shown[float | None] = None
+    golden_share: Shown[float | None] = None
+    evaluation_share: Shown[float | None] = None
+    profiling_budget: Shown[float | None] = None
+    exemplars: Shown[int | None] = None
+    groups: Shown[bool | None] = None
+    gate_tolerance: Shown[float | None] = None
+    rollback_margin: Shown[float | None] = None
+    quiet_hours: Shown[tuple[str, ...] | None] = None
 
 
 @answer
 class WindowAnswer:
-    """A window. `settings` are the retraining settings that were in force; `details` are of all cameras together."""
+    """A window. `details`, of all cameras together, is null for a user of some cameras."""
 
     id: Shown[int]
     start_utc_s: Shown[float]
     length_s: Shown[float]
     policy: Shown[str]
-    settings: Shown[Document]
+    settings: Shown[RecordedSettings]
     open: Shown[bool]
     closed_utc_s: Shown[float | None]
     outcome: Shown[Literal["open", "completed", "interrupted", "aborted"]]
-    details: Document
+    details: WindowDetails | None
     cameras: Shown[tuple[WindowRow, ...]]
 
 
 @answer
 class PlanAnswer:
-    """A plan with its problem, as the files "retrain-infer-plan/1" and "retrain-infer-window/1"; both are of all
-    cameras together, and so is `basis`, what else the plan was made from (null: an earlier version did not keep it).
-    `cause` in words, with its code and the camera that it is about."""
+    """A plan with its problem, as the files "retrain-infer-plan/1" and "retrain-infer-window/1", and `basis`, what else
+    the plan was made from (null: an earlier version did not keep it). All three are of all cameras together, and null
+    for a user of some. `cause` in words, with its code and the camera that it is about."""
 
     id: Shown[int]
     window: Shown[int]
@@ -87,21 +145,56 @@ class PlanAnswer:
     cause_camera: About[str | None]
     policy: Shown[str]
     objective: Shown[float]
-    problem: Document
-    plan: Document
-    basis: Document | None
+    problem: WindowProblemFile | None
+    plan: WindowPlanFile | None
+    basis: PlanBasisFile | None
+
+
+@answer
+class EstimateAnswer:
+    """A value with an interval that holds it with probability about 0.8."""
+
+    value: Shown[float]
+    low: Shown[float]
+    high: Shown[float]
+
+
+@kept
+class RetrainingConfigAnswer:
+    """How a student is retrained (edge.core.configs.RetrainingConfig); `last_layer_width` 0: as it is."""
+
+    epochs: Shown[int]
+    batch_size: Shown[int] = 16
+    layers: Shown[str] = "head"
+    data_fraction: Shown[float] = 1.0
+    learning_rate: Shown[float] = 1e-3
+    last_layer_width: Shown[int] = 0
+
+
+@kept
+class RetrainingProfileAnswer:
+    """What a retraining is expected to bring and to cost (edge.core.profiles.RetrainingProfile). `curve`: accuracy by
+    device seconds; `throughput`: speed by share; `profiled` false: no trial ran, past windows taught it."""
+
+    config: Shown[RetrainingConfigAnswer]
+    start_accuracy: Shown[float]
+    end_accuracy: Shown[EstimateAnswer]
+    gpu_seconds: Shown[EstimateAnswer]
+    curve: Shown[tuple[tuple[float, float], ...]] = ()
+    throughput: Shown[tuple[tuple[float, float], ...]] = ((1.0, 1.0),)
+    profiled: Shown[bool] = True
 
 
 @answer
 class ProfileAnswer:
-    """The micro-profile of one configuration (document of edge.core.profiles.RetrainingProfile)."""
+    """The micro-profile of one configuration."""
 
     id: Shown[int]
     window: Shown[int]
     camera: OfCamera[str]
     config: Shown[str]
     at_utc_s: Shown[float]
-    profile: Shown[Document]
+    profile: Shown[RetrainingProfileAnswer]
 
 
 @answer
@@ -218,15 +311,6 @@ class DecisionAnswer:
 
 
 @answer
-class EstimateAnswer:
-    """A value with an interval that holds it with probability about 0.8."""
-
-    value: Shown[float]
-    low: Shown[float]
-    high: Shown[float]
-
-
-@answer
 class OptionAnswer:
     """A configuration: the micro-profiler's expectation, and its result."""
 
@@ -329,10 +413,10 @@ class ComparedPlans:
 
 @answer
 class WhatIfAnswer:
-    """The plan that another policy would have made. `plan` is the file "retrain-infer-plan/1"."""
+    """The plan that another policy would have made."""
 
     policy: str
-    plan: Document
+    plan: WindowPlanFile
     objective: float
     original_policy: str
     original_objective: float

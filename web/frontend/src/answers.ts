@@ -1,6 +1,11 @@
 /** What REST answers. Made from edge/appliance/answers by `python -m web.page_types`, never by hand.
  * Times are UTC epoch seconds, shares fractions of one device, accuracies 0-1, boxes fractions of the picture. */
 
+/** Of an "accuracy" alarm: the window that was measured. */
+export type AccuracyDetails = {
+  window: number;
+};
+
 /** Where the front listens; `port` null: it does not listen yet. */
 export type AddressAnswer = {
   host: string;
@@ -28,7 +33,7 @@ export type AdmissionAnswer = {
 };
 
 /** An alarm; `ended_utc_s` null: it goes on. `value`: the quantity that the rule checks; `object`: an
- * object's id. */
+ * object's id; `details` by the rule's kind. */
 export type AlarmAnswer = {
   id: number;
   rule: string;
@@ -45,7 +50,7 @@ export type AlarmAnswer = {
   acknowledged_by: string | null;
   acknowledged_utc_s: number | null;
   picture: boolean;
-  details: Record<string, unknown>;
+  details: ObjectDetails | AccuracyDetails | RollBackDetails | ServedDetails | NoDetails;
 };
 
 /** Alarms by kind, raised since the start and active now; objects by camera; losses. */
@@ -110,8 +115,11 @@ export type AuditAnswer = {
   from: string | null;
   subject: string;
   action: string;
-  value: unknown;
+  value: AuditValue;
 };
+
+/** What was kept of a change: settings, a camera or a rule as they were then, in whatever version. */
+export type AuditValue = unknown;
 
 /** One model's part of a gpu-let's cycle: at most `batch` requests, which take `batch_ms`. */
 export type BatchAnswer = {
@@ -257,6 +265,61 @@ export type ChoiceAnswer = {
   reason: string;
 };
 
+/** An object in a picture: `bbox` is left, top, width, height in pixels. */
+export type CocoAnnotation = {
+  id: number;
+  image_id: number;
+  category_id: number;
+  bbox: [number, number, number, number];
+  area: number;
+  iscrowd: number;
+};
+
+/** A class. */
+export type CocoCategory = {
+  id: number;
+  name: string;
+  supercategory: string;
+};
+
+/** People's labels as a COCO detection file. */
+export type CocoFile = {
+  info: CocoInfo;
+  images: CocoPicture[];
+  annotations: CocoAnnotation[];
+  categories: CocoCategory[];
+  magpie: CocoOrigin;
+};
+
+/** About a COCO file. */
+export type CocoInfo = {
+  description: string;
+};
+
+/** The answers that a COCO file was made from, so that they can be imported as they were. */
+export type CocoOrigin = {
+  camera: string;
+  answers: KeptAnswer[];
+};
+
+/** A picture in a COCO file; sizes in pixels. */
+export type CocoPicture = {
+  id: number;
+  file_name: string;
+  width: number;
+  height: number;
+  magpie: CocoPictureOrigin;
+};
+
+/** The labelled frame of a picture in a COCO file. `complete`: all of its objects are there; `size_known` false: its
+ * size is taken as 1000 x 1000. */
+export type CocoPictureOrigin = {
+  window: number;
+  frame: number;
+  complete: boolean;
+  size_known: boolean;
+};
+
 /** The plan that was made beside the one that was asked for. */
 export type ComparedPlans = {
   window: number;
@@ -316,7 +379,7 @@ export type DeadLetterAnswer = {
   died_utc_s: number;
   tries: number;
   reason: string;
-  body: Record<string, unknown>;
+  body: MessageBody;
 };
 
 /** A plan in words: in force from `at_s` to `until_s` seconds after the window's start, made in `decision_s`.
@@ -337,6 +400,38 @@ export type DecisionAnswer = {
   faults: FaultAnswer[];
 };
 
+/** A published detector's input (edge.core.detectors.InputSpec). */
+export type DetectorInput = {
+  width: number;
+  height: number;
+  fit: string;
+  colour: string;
+  layout: string;
+  type: string;
+  scale: number;
+  mean: number[];
+  std: number[];
+  pad: number;
+  name: string;
+  size_name: string;
+  size_order: string;
+};
+
+/** How a published detector's outputs are read (edge.core.detectors.OutputSpec). */
+export type DetectorOutput = {
+  kind: string;
+  strides: number[];
+  box_format: string;
+  box_units: string;
+  objectness: boolean;
+  labels: string;
+  boxes: string;
+  scores: string;
+  cell_centre: number;
+  first_class: number;
+  anchors: [number, number][][];
+};
+
 /** A device that shares can be given of. `units`: cores, or SMs once probed. */
 export type DeviceAnswer = {
   kind: "cpu" | "gpu" | "mig";
@@ -346,6 +441,18 @@ export type DeviceAnswer = {
   memory_bytes: number;
   gpu: GpuAnswer | null;
   in_use: boolean;
+};
+
+/** A device with the best share kind that it enforces; `shares` null: none, and `error` says why. */
+export type DeviceReport = {
+  device: string;
+  kind: "cpu" | "gpu" | "mig";
+  name: string;
+  units: number | null;
+  memory_bytes: number;
+  shares: ShareKindAnswer | null;
+  error: string | null;
+  tried: TriedShareKind[];
 };
 
 /** A labelled picture about which student and teacher differ. The answer was `answer_age_s` old; sizes in pixels. */
@@ -375,12 +482,11 @@ export type DiskSpace = {
   total_bytes: number;
 };
 
-/** The share kinds that this machine can enforce, and why not more. `devices` are as `magpie doctor --json` writes
- * them. */
+/** The share kinds that this machine can enforce, and why not more. */
 export type Doctor = {
   can_run: boolean;
   checks: CheckAnswer[];
-  devices: Record<string, unknown>[];
+  devices: DeviceReport[];
   notes: string[];
 };
 
@@ -441,6 +547,9 @@ export type FrontAnswer = {
   grpc: AddressAnswer;
   turned_away: number;
 };
+
+/** What was sent for a field, whatever it was. */
+export type GivenValue = unknown;
 
 /** A GPU as its driver tells it. `sms` null: not probed. */
 export type GpuAnswer = {
@@ -552,15 +661,18 @@ export type JobStory = {
   expected_gpu_seconds: EstimateAnswer | null;
 };
 
+/** Data of a journal entry: docs/journal.md names the keys of each kind. */
+export type JournalData = Record<string, unknown>;
+
 /** An entry. `id` is a number; of an entry that is told while it is being written, "live-N" or null. `data` has the
- * keys that docs/events.md tells of its kind. */
+ * keys that docs/journal.md names for its kind. */
 export type JournalEntry = {
   id: number | string | null;
   utc_s: number | null;
   kind: string;
   camera: string | null;
   window: number | null;
-  data: Record<string, unknown>;
+  data: JournalData;
 };
 
 /** An object of student or teacher. `verdict`: "extra": only the student saw it, "missed": only the teacher did,
@@ -570,6 +682,28 @@ export type JudgedObject = {
   class: string;
   score: number;
   verdict: "right" | "extra" | "missed" | "class" | "unjudged";
+};
+
+/** A person's answer with what it was about. `missed`: how many objects no box fits; `width` and `height` of the
+ * picture in pixels (0: not known). */
+export type KeptAnswer = {
+  id: number;
+  camera: string;
+  window: number;
+  frame: number;
+  kind: "box" | "missed";
+  candidate: number | null;
+  verdict: "yes" | "no" | "student" | "teacher" | "counted" | "unsure";
+  missed: number | null;
+  marked: MarkedObject[];
+  class: string | null;
+  student_box: [number, number, number, number] | null;
+  teacher_box: [number, number, number, number] | null;
+  width: number;
+  height: number;
+  by: string;
+  utc_s: number;
+  source: "page" | "import";
 };
 
 /** Shares kept for Magpie's own work. */
@@ -687,6 +821,12 @@ export type Loss = {
   since: "appliance" | "worker";
 };
 
+/** An object that a person marked. */
+export type MarkedObject = {
+  box: [number, number, number, number] | null;
+  class: string;
+};
+
 /** The caller. `kind` "open": this appliance needs no log-in. */
 export type Me = {
   name: string;
@@ -716,6 +856,9 @@ export type MeasuredCost = {
   samples: number;
 };
 
+/** A message as it was sent by MQTT or to a webhook: docs/outputs.md has each kind's shape. */
+export type MessageBody = Record<string, unknown>;
+
 /** Everything that is counted and measured. `expected_accuracy`: a model's held-out accuracy when it was promoted;
  * `live_pictures`: encoded since the start; `records_unreadable` of the database by kind; `serving` null:
  * nothing is served; `statistics`: the inference protocol's of each served version, null where none came;
@@ -729,7 +872,7 @@ export type MetricsSnapshot = {
   records_unreadable: Record<string, number>;
   disk: DiskSpace;
   serving: Serving | null;
-  statistics: Record<string, unknown>[] | null;
+  statistics: ModelStatistics[] | null;
   outputs: OutputCounts[];
   alarms: AlarmCounts;
   truth: Record<string, WindowTruth>;
@@ -758,6 +901,9 @@ export type ModelEffectAnswer = {
   before_part: number;
   after_part: number;
 };
+
+/** Statistics of one served version, as the Open Inference Protocol's front told them. */
+export type ModelStatistics = Record<string, unknown>;
 
 /** The broker's settings and state. */
 export type MqttAnswer = {
@@ -801,6 +947,9 @@ export type NewTokenAnswer = {
   token: string;
 };
 
+/** Of a "camera_lost" or "disk" alarm. */
+export type NoDetails = Record<string, never>;
+
 /** An object that was followed; `ended_utc_s` null: it is there. `dwell_s`: longest stay in a zone or in view. */
 export type ObjectAnswer = {
   id: number;
@@ -814,6 +963,13 @@ export type ObjectAnswer = {
   zone_dwell_s: Record<string, number>;
   dwell_s: number;
   picture: boolean;
+};
+
+/** Of an "object" alarm: the object's class, the zones of the rule that it is in, and its score. */
+export type ObjectDetails = {
+  class: string;
+  zones: string[];
+  score: number;
 };
 
 /** Health for whoever is not logged in. */
@@ -961,9 +1117,9 @@ export type PictureHeader = {
   state: "connecting" | "live" | "stalled" | "reconnecting" | "refused" | "stopped";
 };
 
-/** A plan with its problem, as the files "retrain-infer-plan/1" and "retrain-infer-window/1"; both are of all
- * cameras together, and so is `basis`, what else the plan was made from (null: an earlier version did not keep it).
- * `cause` in words, with its code and the camera that it is about. */
+/** A plan with its problem, as the files "retrain-infer-plan/1" and "retrain-infer-window/1", and `basis`, what else
+ * the plan was made from (null: an earlier version did not keep it). All three are of all cameras together, and null
+ * for a user of some. `cause` in words, with its code and the camera that it is about. */
 export type PlanAnswer = {
   id: number;
   window: number;
@@ -973,9 +1129,21 @@ export type PlanAnswer = {
   cause_camera: string | null;
   policy: string;
   objective: number;
-  problem: Record<string, unknown>;
-  plan: Record<string, unknown>;
-  basis: Record<string, unknown> | null;
+  problem: WindowProblemFile | null;
+  plan: WindowPlanFile | null;
+  basis: PlanBasisFile | null;
+};
+
+/** `policy` planned with `caps` where `current` had been in force for `age_s` seconds (None, 0: no plan was).
+ * `asked` is what the policy was asked where that differs from the recorded problem: a retraining for a group of
+ * cameras counts what all of them gain. */
+export type PlanBasisFile = {
+  policy: string;
+  /** The promises of a share kind on one device, as its probe showed (never more). */
+  caps: { kind: "mps" | "mps+green" | "cgroup" | "cgroup+coop" | "coop"; device: string; enforced: "reserve" | "cap" | "coop"; resize: "live" | "respawn"; min_share: number; step: number | null; units: number; oversubscribe: boolean; memory_limit: boolean; fault_domain: "worker" | "device"; evidence?: string };
+  current?: { format: "retrain-infer-plan/1"; policy: string; problem: string; objective: number; segments: ({ start_s: number; streams: Record<string, { inference_share: number; retraining_share?: number; retrain_config?: string | null }> })[]; decision_seconds?: number; reasons?: Record<string, string>; faults?: string[]; reason_values?: Record<string, ({ code: "retrain" | "go_on" | "not_worth_it" | "no_gain" | "inference" | "none_retrained" | "side_by_side" | "one_after_another" | "granted" | "least_kept" | "recorded"; camera?: string | null; name?: string; numbers?: Record<string, number>; sentence?: string })[]>; fault_values?: ({ code: "floor_unreachable" | "under_floor" | "recorded"; camera: string | null; floor?: number; accuracy?: number; share?: number; sentence?: string })[] } | null;
+  age_s?: number;
+  asked?: { format: "retrain-infer-window/1"; name?: string; num_gpus: number; window_s: number; streams: ({ id: string; start_accuracy: number; inference_profile: { kind: "linear" | "subsampling"; max_gpu: number; subsampling?: number[]; factor?: number[]; name?: string; points?: ({ config: { frame_rate: number; resolution?: number; region?: [number, number, number, number]; shape?: "camera" | "model" }; share: number; factor: number })[] }; retrain_configs?: ({ id: string; end_accuracy: number; gpu_seconds: number; curve?: [number, number][]; throughput?: [number, number][]; end_accuracy_low?: number | null; [key: string]: unknown })[]; model?: string; running?: string | null; work_done?: number; promise?: { measured: number; correction: { offset?: number; gain?: number; pull?: number; usual?: number | null; decay_per_s?: number } } | null })[]; delta?: number; a_min?: number | null; label_delay_s?: number; seed?: number | null; share_step?: number | null; carry_s?: number } | null;
 };
 
 /** The plan in force: its objective, and its reasons by camera ("": for all of them). */
@@ -1001,18 +1169,24 @@ export type PlannedGpulet = {
 /** A problem of one field. */
 export type ProblemAnswer = {
   path: string;
-  given: unknown;
+  given: GivenValue;
   allowed: string;
 };
 
-/** The micro-profile of one configuration (document of edge.core.profiles.RetrainingProfile). */
+/** The micro-profile of one configuration. */
 export type ProfileAnswer = {
   id: number;
   window: number;
   camera: string;
   config: string;
   at_utc_s: number;
-  profile: Record<string, unknown>;
+  profile: RetrainingProfileAnswer;
+};
+
+/** Accuracy of a window as its plan predicted it, and as it was. */
+export type PromiseKept = {
+  predicted: number;
+  realised: number;
 };
 
 /** A question about one candidate ("box") or the whole picture ("missed"). `others`: boxes of other candidates. */
@@ -1060,6 +1234,38 @@ export type Reason = {
 /** A reason for whoever is not logged in. */
 export type ReasonCode = {
   code: string;
+};
+
+/** Retraining settings as they were in force (edge.settings.RetrainingSettings); null: not set, or not known to the
+ * version that kept them. `golden_share` is the share that labelling had. */
+export type RecordedSettings = {
+  enabled: boolean | null;
+  window_s: number | null;
+  policy: string | null;
+  a_min: number | null;
+  delta: number | null;
+  space: RecordedSpace | null;
+  published_space: RecordedSpace | null;
+  label_budget: number | null;
+  held_out: number | null;
+  golden_share: number | null;
+  evaluation_share: number | null;
+  profiling_budget: number | null;
+  exemplars: number | null;
+  groups: boolean | null;
+  gate_tolerance: number | null;
+  rollback_margin: number | null;
+  quiet_hours: string[] | null;
+};
+
+/** A space of retraining configurations, as it was in force (edge.settings.ConfigurationSpace). */
+export type RecordedSpace = {
+  epochs: number[] | null;
+  batch_sizes: number[] | null;
+  layers: string[] | null;
+  data_fractions: number[] | null;
+  learning_rates: number[] | null;
+  last_layer_widths: number[] | null;
 };
 
 /** The bounded sample on disk. */
@@ -1112,6 +1318,28 @@ export type RetrainingAnswer = {
   next_boundary_utc_s: number;
 };
 
+/** How a student is retrained (edge.core.configs.RetrainingConfig); `last_layer_width` 0: as it is. */
+export type RetrainingConfigAnswer = {
+  epochs: number;
+  batch_size: number;
+  layers: string;
+  data_fraction: number;
+  learning_rate: number;
+  last_layer_width: number;
+};
+
+/** What a retraining is expected to bring and to cost (edge.core.profiles.RetrainingProfile). `curve`: accuracy by
+ * device seconds; `throughput`: speed by share; `profiled` false: no trial ran, past windows taught it. */
+export type RetrainingProfileAnswer = {
+  config: RetrainingConfigAnswer;
+  start_accuracy: number;
+  end_accuracy: EstimateAnswer;
+  gpu_seconds: EstimateAnswer;
+  curve: [number, number][];
+  throughput: [number, number][];
+  profiled: boolean;
+};
+
 /** Retraining windows: changeable by REST at run time, in force from the next boundary. */
 export type RetrainingSettings = {
   enabled: boolean;
@@ -1147,10 +1375,31 @@ export type RetrainingSettings = {
   quiet_hours: string[];
 };
 
+/** Of a "roll_back" alarm: the version that is in force again. */
+export type RollBackDetails = {
+  version: string;
+};
+
+/** More of a camera's window; null: not measured, or by an earlier version not kept. `quality`: indicators of the
+ * labels (golden.quality); `class_counts`: labelled objects by class; `download`: accuracy of the published detector
+ * that the student began as; `current_fresh`: that of the student in force, where every answer is fresh. */
+export type RowDetails = {
+  quality: Record<string, number> | null;
+  class_counts: Record<string, number> | null;
+  download: MeasuredAccuracy | null;
+  promise: PromiseKept | null;
+  current_fresh: MeasuredAccuracy | null;
+};
+
 /** A secret's name and what refers to it. */
 export type SecretAnswer = {
   name: string;
   used_by: string[];
+};
+
+/** Of an "slo" alarm: the served model. */
+export type ServedDetails = {
+  model: string;
 };
 
 /** A model or application: its demand, its work, and why it does not do more. `latency_ms`: p50, p90, p99 of the
@@ -1251,7 +1500,7 @@ export type ServingPlanning = {
   /** least time before a plan for fewer requests */
   shrink_dwell_s: number;
   /** rate, SLO, priority by model */
-  models: Record<string, unknown>;
+  models: Record<string, ModelDemand>;
 };
 
 /** The file format "gpulet-problem/1". `max_gpulets` null: any number. */
@@ -1396,6 +1645,19 @@ export type StretchAnswer = {
   shares: ShareAnswer[];
 };
 
+/** The published detector that a student began as. `offered` are its own classes, `table` the camera's class of each
+ * (-1: none). */
+export type StudentDetectorAnswer = {
+  name: string;
+  input: DetectorInput;
+  output: DetectorOutput;
+  offered: string[];
+  table: number[];
+  nms_iou: number;
+  max_objects: number;
+  licence: string;
+};
+
 /** The camera's small model. */
 export type StudentSettings = {
   architecture: "ssdlite_mobilenet_v3" | "resnet18" | "mobilenet_v2" | "shufflenet_v2" | null;
@@ -1413,6 +1675,18 @@ export type StudentSettings = {
   model: string;
   /** camera class -> classes of the published detector; not named: as in the camera's class_map */
   class_map: Record<string, string[]>;
+};
+
+/** A student's description (edge.core.configs.StudentSpec). `input_size`: height, width in pixels; `detector` null:
+ * it is of our own architectures. */
+export type StudentSpecAnswer = {
+  task: string;
+  architecture: string;
+  classes: string[];
+  input_size: [number, number];
+  width: number;
+  last_layer_width: number;
+  detector: StudentDetectorAnswer | null;
 };
 
 /** Devices, shares, workers, disk, losses and versions (by what runs). */
@@ -1504,6 +1778,13 @@ export type TokenAnswer = {
   created_utc_s: number;
   expires_utc_s: number | null;
   last_used_utc_s: number | null;
+};
+
+/** A share kind that was tried on a device, in words ("cgroup v2"), and why it can or cannot be had. */
+export type TriedShareKind = {
+  kind: string;
+  ok: boolean;
+  reason: string;
 };
 
 /** True accuracy of student and teacher in one window (edge.core.truth.TrueAccuracy). */
@@ -1611,13 +1892,13 @@ export type UserAnswer = {
   last_login_utc_s: number | null;
 };
 
-/** A version of a camera's student. `spec` is edge.core.configs.StudentSpec as JSON; `frames`: labelled frames that
- * it was trained on; `blob_kept` false: retention deleted the weights, the record is left. */
+/** A version of a camera's student. `frames`: labelled frames that it was trained on; `blob_kept` false: retention
+ * deleted the weights, the record is left. */
 export type VersionAnswer = {
   id: string;
   camera: string;
   blob: string;
-  spec: Record<string, unknown>;
+  spec: StudentSpecAnswer;
   parent: string | null;
   window: number | null;
   config: string | null;
@@ -1660,27 +1941,27 @@ export type WebhookAnswer = {
   state: OutputState;
 };
 
-/** The plan that another policy would have made. `plan` is the file "retrain-infer-plan/1". */
+/** The plan that another policy would have made. */
 export type WhatIfAnswer = {
   policy: string;
-  plan: Record<string, unknown>;
+  plan: WindowPlanFile;
   objective: number;
   original_policy: string;
   original_objective: number;
   comparison: ComparedPlans;
 };
 
-/** A window. `settings` are the retraining settings that were in force; `details` are of all cameras together. */
+/** A window. `details`, of all cameras together, is null for a user of some cameras. */
 export type WindowAnswer = {
   id: number;
   start_utc_s: number;
   length_s: number;
   policy: string;
-  settings: Record<string, unknown>;
+  settings: RecordedSettings;
   open: boolean;
   closed_utc_s: number | null;
   outcome: "open" | "completed" | "interrupted" | "aborted";
-  details: Record<string, unknown>;
+  details: WindowDetails | null;
   cameras: WindowRow[];
 };
 
@@ -1693,6 +1974,9 @@ export type WindowClasses = {
   student: Record<string, number>;
 };
 
+/** What an earlier version kept of all cameras together; this one keeps nothing there. */
+export type WindowDetails = Record<string, unknown>;
+
 /** The retraining window that is open. */
 export type WindowNow = {
   number: number;
@@ -1700,6 +1984,41 @@ export type WindowNow = {
   end_utc_s: number;
   length_s: number;
   phase: string;
+};
+
+/** A policy's answer: the predicted timeline of the whole window, its objective and why it was chosen.
+ * `objective` is the mean over streams of the time-averaged inference accuracy, as the scoring rule computes it.
+ * `reasons` are by stream id ("": of the whole). `faults` are rules that could not be kept (floor). */
+export type WindowPlanFile = {
+  format: "retrain-infer-plan/1";
+  policy: string;
+  problem: string;
+  objective: number;
+  segments: ({ start_s: number; streams: Record<string, { inference_share: number; retraining_share?: number; retrain_config?: string | null }> })[];
+  decision_seconds?: number;
+  reasons?: Record<string, string>;
+  faults?: string[];
+  reason_values?: Record<string, ({ code: "retrain" | "go_on" | "not_worth_it" | "no_gain" | "inference" | "none_retrained" | "side_by_side" | "one_after_another" | "granted" | "least_kept" | "recorded"; camera?: string | null; name?: string; numbers?: Record<string, number>; sentence?: string })[]>;
+  fault_values?: ({ code: "floor_unreachable" | "under_floor" | "recorded"; camera: string | null; floor?: number; accuracy?: number; share?: number; sentence?: string })[];
+};
+
+/** Everything a window policy may look at. `num_gpus` devices (may be a fraction: what serving leaves),
+ * `window_s` seconds, shares in multiples of `delta`, floor `a_min` or None, `label_delay_s` taken off the start.
+ * `share_step` is the finest share that can be granted (devices); None: not known, any share may be asked for.
+ * `carry_s` seconds after the window the models that it ends with still count for a policy that looks so far (the next
+ * window serves with them until it has retrained); the objective of a plan is that of the window alone. */
+export type WindowProblemFile = {
+  format: "retrain-infer-window/1";
+  name?: string;
+  num_gpus: number;
+  window_s: number;
+  streams: ({ id: string; start_accuracy: number; inference_profile: { kind: "linear" | "subsampling"; max_gpu: number; subsampling?: number[]; factor?: number[]; name?: string; points?: ({ config: { frame_rate: number; resolution?: number; region?: [number, number, number, number]; shape?: "camera" | "model" }; share: number; factor: number })[] }; retrain_configs?: ({ id: string; end_accuracy: number; gpu_seconds: number; curve?: [number, number][]; throughput?: [number, number][]; end_accuracy_low?: number | null; [key: string]: unknown })[]; model?: string; running?: string | null; work_done?: number; promise?: { measured: number; correction: { offset?: number; gain?: number; pull?: number; usual?: number | null; decay_per_s?: number } } | null })[];
+  delta?: number;
+  a_min?: number | null;
+  label_delay_s?: number;
+  seed?: number | null;
+  share_step?: number | null;
+  carry_s?: number;
 };
 
 /** The results of one camera in one window. `realised`: of the answers really given, `frozen`: of the first student
@@ -1719,7 +2038,7 @@ export type WindowRow = {
   manifest: string | null;
   picture_bytes: number;
   pictures_dropped: boolean;
-  details: Record<string, unknown>;
+  details: RowDetails;
 };
 
 /** A window with everything recorded of it, oldest first in each list. */

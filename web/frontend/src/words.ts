@@ -205,7 +205,7 @@ const DELETED: Record<string, string> = {
   blobs: "model file",
   alarms: "alarm",
   objects: "object",
-  pictures: "picture",
+  object_pictures: "picture",
 };
 
 /** What a report of retention counts: "3 windows, 2 model files (1.2 MB)". */

@@ -30,8 +30,7 @@ export function history(windows: WindowRecord[], camera: string): History {
     out.x.push(window.id);
     out.realised.push(row.realised?.value ?? null);
     out.frozen.push(row.frozen?.value ?? null);
-    const download = row.details["download"] as { value: number } | undefined;
-    out.download.push(download?.value ?? null);
+    out.download.push(row.details.download?.value ?? null);
   }
   return out;
 }

@@ -1,0 +1,49 @@
+"""Values inside answers that are documents of another format, each with what its schema says of it and the reason why
+it is none of our types. No other answer holds an object of which nothing is said (a test looks)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
+
+from pydantic import WithJsonSchema
+from typing_extensions import TypeAliasType
+
+from edge.core.file_schemas import basis_schema, embedded_schema
+
+_Object = Mapping[str, Any]
+
+#: By name: the reason why the document has no type of ours, which its schema tells too.
+REASONS: Final[Mapping[str, str]] = {
+    "AuditValue": "What was kept of a change: settings, a camera or a rule as they were then, in whatever version.",
+    "GivenValue": "What was sent for a field, whatever it was.",
+    "JournalData": "Data of a journal entry: docs/journal.md names the keys of each kind.",
+    "MessageBody": "A message as it was sent by MQTT or to a webhook: docs/outputs.md has each kind's shape.",
+    "ModelStatistics": "Statistics of one served version, as the Open Inference Protocol's front told them.",
+    "SiteSchema": "A JSON schema of draft 2020-12, as `magpie schema site` prints it.",
+    "WindowDetails": "What an earlier version kept of all cameras together; this one keeps nothing there.",
+}
+
+
+def _said(name: str, kind: str | None = "object", **more: Any) -> WithJsonSchema:
+    return WithJsonSchema(({"type": kind} if kind else {}) | {"title": name, "description": REASONS[name]} | more)
+
+
+AuditValue = TypeAliasType("AuditValue", Annotated[Any, _said("AuditValue", None)])
+JournalData = TypeAliasType("JournalData", Annotated[_Object, _said("JournalData")])
+GivenValue = TypeAliasType("GivenValue", Annotated[Any, _said("GivenValue", None)])
+MessageBody = TypeAliasType("MessageBody", Annotated[_Object, _said("MessageBody")])
+ModelStatistics = TypeAliasType("ModelStatistics", Annotated[_Object, _said("ModelStatistics")])
+_DRAFT: Final = {"$schema": {"const": "https://json-schema.org/draft/2020-12/schema"}}
+SiteSchema = TypeAliasType("SiteSchema", Annotated[_Object, _said("SiteSchema", properties=_DRAFT, required=[*_DRAFT])])
+WindowDetails = TypeAliasType("WindowDetails", Annotated[_Object, _said("WindowDetails")])
+
+#: Names of the files below: not all of their fields are in each.
+FILES: Final = frozenset({"PlanBasisFile", "WindowPlanFile", "WindowProblemFile"})
+# File formats, whose schemas are those of `magpie schema`. They are told as they were kept, so that `magpie plan` reads
+# them again; a file that an earlier version kept may lack what came later.
+WindowProblemFile = TypeAliasType(
+    "WindowProblemFile", Annotated[_Object, WithJsonSchema(embedded_schema("window-problem"))]
+)
+WindowPlanFile = TypeAliasType("WindowPlanFile", Annotated[_Object, WithJsonSchema(embedded_schema("window-plan"))])
+PlanBasisFile = TypeAliasType("PlanBasisFile", Annotated[_Object, WithJsonSchema(basis_schema())])

@@ -1,0 +1,96 @@
+"""The fields of settings inside answers that a user gets who may see some cameras only, by the settings' class. A field
+that is not in its list is told as its default: a new one is hidden until somebody adds it here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, TypeVar
+
+from edge.settings import (
+    CameraRetraining,
+    CameraSettings,
+    ConfigurationSpace,
+    InferenceSettings,
+    ModelDemand,
+    RecordingSettings,
+    RetentionSettings,
+    RetrainingSettings,
+    RuleSettings,
+    ServingPlanning,
+    Settings,
+    StudentSettings,
+    ZoneSettings,
+)
+
+S = TypeVar("S", bound=Settings)
+
+#: By class. A camera's address is told to such users too, without what logs in there (web.limits.camera).
+SHOWN_SETTINGS: Final[Mapping[type[Settings], frozenset[str]]] = {
+    CameraSettings: frozenset(
+        {
+            "id", "name", "url", "transport", "username", "password_from", "stall_timeout_s", "max_fps",
+            "seconds_per_picture", "enabled", "task", "classes", "class_map", "student", "inference", "retraining",
+            "zones",
+        }
+    ),
+    StudentSettings: frozenset(
+        {"architecture", "input_height", "input_width", "width", "last_layer_width", "weights", "model", "class_map"}
+    ),
+    InferenceSettings: frozenset({"frame_rates", "resolutions", "score_threshold", "region", "shape"}),
+    CameraRetraining: frozenset({"enabled", "every_kth_window", "label_budget"}),
+    ZoneSettings: frozenset({"name", "polygon", "classes"}),
+    RetrainingSettings: frozenset(
+        {
+            "enabled", "window_s", "policy", "a_min", "delta", "space", "published_space", "label_budget", "held_out",
+            "golden_share", "evaluation_share", "profiling_budget", "exemplars", "groups", "gate_tolerance",
+            "rollback_margin", "quiet_hours",
+        }
+    ),
+    ConfigurationSpace: frozenset(
+        {"epochs", "batch_sizes", "layers", "data_fractions", "learning_rates", "last_layer_widths"}
+    ),
+    RuleSettings: frozenset(
+        {
+            "id", "name", "kind", "enabled", "cameras", "classes", "zones", "dwell_s", "below", "after_s", "severity",
+            "quiet_hours", "min_interval_s",
+        }
+    ),
+    ServingPlanning: frozenset(
+        {
+            "policy", "split", "max_share", "cameras_priority", "half_life_s", "rise_half_life_s", "headroom", "grow_dwell_s",
+            "shrink_dwell_s", "models",
+        }
+    ),
+    ModelDemand: frozenset({"rate", "min_rate", "slo_ms", "priority"}),
+    RecordingSettings: frozenset({"max_frames", "max_mb", "keep_windows"}),
+    RetentionSettings: frozenset(
+        {"days", "max_gb", "max_events", "max_events_mb", "max_objects", "max_object_pictures_mb"}
+    ),
+}  # fmt: skip
+
+
+def shown_settings(settings: S) -> S:
+    """`settings` with defaults in place of the fields that are not shown. Raises TypeError for a field that is not
+    shown and has no default."""
+    kind = type(settings)
+    shown = SHOWN_SETTINGS.get(kind, frozenset())
+    names = kind.model_fields
+    told = {name: _inside(getattr(settings, name)) if name in shown else _default(kind, name) for name in names}
+    return settings.model_copy(update=told)
+
+
+def _inside(value: Any) -> Any:
+    if isinstance(value, Settings):
+        return shown_settings(value)
+    if isinstance(value, tuple):
+        return tuple(map(_inside, value))
+    if isinstance(value, Mapping):
+        return {key: _inside(inner) for key, inner in value.items()}
+    return value
+
+
+def _default(kind: type[Settings], name: str) -> Any:
+    field = kind.model_fields[name]
+    if field.is_required():
+        raise TypeError(f"{kind.__name__}.{name} is not in edge.appliance.answers.settings_shown and has no default")
+    return field.get_default(call_default_factory=True)
