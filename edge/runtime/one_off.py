@@ -41,8 +41,8 @@ def first_message(
     limit = worker_limit_bytes(None, usable_bytes()) if limit_bytes is None else limit_bytes
     said: queue.Queue[Any] = queue.Queue()
     process = WorkerProcess(
-        name, _weighed, (main, argument), launch or LaunchSpec(), said.put, lambda code: said.put(_Ended(code)), killable=killable,
-        memory_limit_bytes=limit,
+        name, _weighed, (main, argument), launch or LaunchSpec(), said.put, lambda code: said.put(_Ended(code)),
+        killable=killable, memory_limit_bytes=limit,
     )  # fmt: skip
     deadline = time.monotonic() + patience_s
     try:
