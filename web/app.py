@@ -23,26 +23,7 @@ from web.guard import Guard
 from web.hosts import Hosts
 from web.parts import BODY_S, Ending
 from web.rest_router import PREFIX
-from web.routes import access as doors
-from web.routes import (
-    alarms,
-    cameras,
-    catalogue,
-    check,
-    events,
-    live,
-    metrics,
-    models,
-    outputs,
-    pictures,
-    retraining,
-    schema,
-    serving,
-    state,
-    system,
-    truth,
-    windows,
-)
+from web.route_table import routers, row_of
 
 #: Where the build puts the page.
 STATIC = Path(__file__).parent / "static"
@@ -103,30 +84,10 @@ def create_app(
     app.state.access = access
     app.state.body_s = body_s
     errors.install(app)
-    app.add_middleware(Auth, web=app, access=access, closing=closing)
+    app.add_middleware(Auth, web=app, access=access, closing=closing, row_of=row_of)
     app.add_middleware(Guard, hosts=hosts)
-    routes = (
-        doors,
-        state,
-        cameras,
-        pictures,
-        truth,
-        retraining,
-        windows,
-        models,
-        catalogue,
-        serving,
-        events,
-        alarms,
-        outputs,
-        schema,
-        system,
-        check,
-    )
     # As they are, not by include_router, which would make all of them (and the schemas of what they answer) anew.
-    for module in routes:
-        app.router.routes.extend(module.router.routes)
-    for router in (state.probes, metrics.router, live.router):
+    for router in routers():
         app.router.routes.extend(router.routes)
     if (static / "index.html").is_file():
         app.mount("/", _Page(directory=static, html=True), name="page")

@@ -1,8 +1,8 @@
 """Identity and rights: every request and socket passes here before any route sees it.
 
 A request carries a session's cookie, or `Authorization: Bearer` with an API token. The route that it will reach is
-found with the app's own routes, so what is checked is what runs; web.roles says who may use it. Streams end within
-seconds of a login that is revoked, expires or loses rights.
+found with the app's own routes, so what is checked is what runs; each has a row (web.roles). Streams end within seconds
+of a login that is revoked, expires or loses rights.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
@@ -28,7 +28,7 @@ from edge.core.access import ANYBODY, Asker, Principal, allows
 from edge.core.errors import Forbidden, MagpieError, NotFound, NotLoggedIn, PasswordChangeNeeded
 from web.errors import answer
 from web.parts import Ending, Visit
-from web.roles import Row, row_of
+from web.roles import Row
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +36,8 @@ _COOKIE: Final = "magpie_session"
 CSRF_HEADER: Final = "x-csrf-token"
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _API: Final = "/api/"
+#: The row of a route by its method and path; None: it has none.
+RowOf = Callable[[str, str], Row | None]
 #: An open stream's login is looked at so often.
 _SWEEP_S: Final = 2.0
 
@@ -47,9 +49,9 @@ _NO_SOCKET: Final = Row("admin")
 class Routes:
     """The app's routes with their rows, found as the app finds them: in order, by path, then by method."""
 
-    def __init__(self, app: FastAPI) -> None:
+    def __init__(self, app: FastAPI, row_of: RowOf) -> None:
         self._routes: list[tuple[re.Pattern[str], Mapping[str, Row | None]]] = []
-        for methods, template, row in routes_of(app):
+        for methods, template, row in routes_of(app, row_of):
             pattern = "/{path:path}" if methods == ("MOUNT",) else template
             self._routes.append((compile_path(pattern)[0], dict.fromkeys(methods, row)))
 
@@ -69,7 +71,7 @@ class Routes:
         return Row("viewer" if path.startswith(_API) else None), {}
 
 
-def routes_of(app: FastAPI) -> Sequence[tuple[tuple[str, ...], str, Row | None]]:
+def routes_of(app: FastAPI, row_of: RowOf) -> Sequence[tuple[tuple[str, ...], str, Row | None]]:
     """Every route of the app, in order: its methods ("WS": a WebSocket, "MOUNT": a folder of files), path, row."""
     found = []
     for context in iter_route_contexts(app.routes):
@@ -85,11 +87,12 @@ def routes_of(app: FastAPI) -> Sequence[tuple[tuple[str, ...], str, Row | None]]
 
 
 class Auth:
-    """ASGI layer around the routes. `access` None: nobody is asked who they are, and everybody is an admin."""
+    """ASGI layer around the routes. `access` None: nobody is asked who they are, and everybody is an admin.
+    `row_of(method, path)` is the row of a route."""
 
-    def __init__(self, app: ASGIApp, web: FastAPI, access: Access | None, closing: Ending) -> None:
+    def __init__(self, app: ASGIApp, web: FastAPI, access: Access | None, closing: Ending, row_of: RowOf) -> None:
         self.app = app
-        self._web, self._access, self._closing = web, access, closing
+        self._web, self._access, self._closing, self._row_of = web, access, closing, row_of
         self._routes: Routes | None = None
         self._visits: dict[Visit, Credential] = {}
         self._sweep: asyncio.TimerHandle | None = None
@@ -102,7 +105,7 @@ class Auth:
             await self.app(scope, receive, send)
             return
         if self._routes is None:
-            self._routes = Routes(self._web)
+            self._routes = Routes(self._web, self._row_of)
         headers = Headers(scope=scope)
         method = "WS" if scope["type"] == "websocket" else scope["method"]
         row, parameters = self._routes.find(method, get_route_path(scope))
@@ -131,7 +134,7 @@ class Auth:
         if row is _NO_SOCKET:
             raise NotFound("there is no such socket")
         if row is None:
-            log.error("%s %r has no row in web/roles.py: refused", scope.get("method", "WS"), path[:200])
+            log.error("%s %r has no row in its module of web/routes: refused", scope.get("method", "WS"), path[:200])
             raise Forbidden("nobody may do this")
         if row.least is None:
             if principal is not None and principal.must_change and not row.before_change:

@@ -71,7 +71,7 @@ from web import page_types
 from web.app import create_app
 from web.examples.alarms import ALARM
 from web.examples.events import EVENT
-from web.roles import row_of
+from web.route_table import row_of
 
 #: Fields of settings that users of some cameras do not get, on purpose.
 HIDDEN_SETTINGS: Mapping[type[Settings], set[str]] = {}

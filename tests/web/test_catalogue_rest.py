@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 
 from edge.appliance.model_files import KnownFiles, ModelFiles
 from edge.models.folder import Accepted, ModelsFolder, Notice
-from web import roles
+from web import route_table
 from web.app import create_app
 from web.examples.catalogue import CATALOGUE
 
@@ -98,6 +98,6 @@ async def test_the_example_has_the_shape_of_the_real_answer(client: httpx.AsyncC
 
 
 def test_operators_of_every_camera_may_ask() -> None:
-    row = roles.row_of("GET", "/api/v1/models/catalogue")
+    row = route_table.row_of("GET", "/api/v1/models/catalogue")
     assert row is not None
     assert (row.least, row.every_camera) == ("operator", True), "its costs name no camera but are the whole box's"

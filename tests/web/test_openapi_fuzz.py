@@ -15,7 +15,7 @@ from fuzz_kit import FUZZ, Client
 
 from edge.core.access import ROLES, Principal, Role, allows
 from web.app import create_app
-from web.roles import row_of
+from web.route_table import row_of
 
 _FOLDER = tempfile.TemporaryDirectory(prefix="magpie-fuzz-")
 _DOOR: Final = Door(Path(_FOLDER.name))

@@ -25,7 +25,7 @@ from edge.appliance.answers.windows import WindowStory
 from edge.core.access import ROLES, Principal, at_least
 from edge.core.errors import Unavailable
 from edge.core.plan_causes import PlanCause
-from web import limits, roles
+from web import limits, roles, route_table
 from web.app import create_app
 from web.auth import routes_of, session_cookie
 from web.examples.windows import WINDOW, WINDOW_DETAIL
@@ -77,17 +77,19 @@ def _filled(template: str) -> str:
 
 def _routes() -> list[tuple[str, str]]:
     app = create_app(DictAppliance())
-    return [(methods[0], path) for methods, path, _ in routes_of(app)]
+    return [(methods[0], path) for methods, path, _ in routes_of(app, route_table.row_of)]
 
 
 def test_every_route_has_a_row() -> None:
     app = create_app(DictAppliance())
-    assert [(methods, path) for methods, path, row in routes_of(app) if row is None] == []
+    assert [(methods, path) for methods, path, row in routes_of(app, route_table.row_of) if row is None] == []
 
 
 def test_what_is_open_is_health_login_and_the_page() -> None:
     open_ones = {
-        f"{method} {path}" for method, path in _routes() if (roles.row_of(method, path) or roles.OPEN).least is None
+        f"{method} {path}"
+        for method, path in _routes()
+        if (route_table.row_of(method, path) or roles.OPEN).least is None
     }
     assert open_ones == {
         "GET /livez", "GET /readyz", "POST /api/v1/login", "POST /api/v1/login/link", "GET /api/v1/setup",
@@ -98,7 +100,7 @@ def test_what_is_open_is_health_login_and_the_page() -> None:
 def test_what_changes_something_is_never_a_viewers() -> None:
     own = {"logout", "password", "tokens", "sessions"}  # one's own
     for method, path in _routes():
-        row = roles.row_of(method, path)
+        row = route_table.row_of(method, path)
         assert row is not None
         if method in ("POST", "PUT", "PATCH", "DELETE") and row.least is not None:
             assert row.least != "viewer" or own & set(path.split("/")), (method, path)
@@ -111,7 +113,7 @@ async def test_every_route_asks_for_its_role(app: FastAPI, door: Door, service: 
         for method, template in _routes():
             if method in ("WS", "MOUNT") or template.endswith(("stream", "stream.mjpeg")):
                 continue
-            row = roles.row_of(method, template)
+            row = route_table.row_of(method, template)
             assert row is not None
             path = _filled(template)
             strange = await client.request(method, path, json={})
@@ -142,7 +144,7 @@ async def test_a_password_that_somebody_else_chose_is_changed_first(
         await log_in(eve, "eve")
         before = (len(service.journal), dict(service.in_force), len(service.kept))
         for method, template in _routes():
-            row = roles.row_of(method, template)
+            row = route_table.row_of(method, template)
             assert row is not None
             assert row.before_change == (f"{method} {template}" in may), template
             if method in ("WS", "MOUNT") or row.least is None or row.before_change:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
+from typing import Annotated, Final
 
 from fastapi import Depends, Path, Query, Request, Response
 
@@ -39,8 +39,31 @@ from web.auth import session_cookie
 from web.examples import access as examples
 from web.parts import Body, Caller, Service, Who, example, takes, visit_of
 from web.rest_router import rest_router
+from web.roles import EVERY_ADMIN, OPEN, VIEWER, WAY_IN, Row
 
 router = rest_router("access")
+ROLES: Final = {
+    "POST /login": OPEN,
+    "POST /login/link": OPEN,
+    "GET /setup": Row(None, before_change=True),
+    "POST /setup": OPEN,
+    "POST /logout": WAY_IN,
+    "GET /me": WAY_IN,
+    "POST /me/password": WAY_IN,
+    "GET /users": EVERY_ADMIN,
+    "POST /users": EVERY_ADMIN,
+    "PATCH /users/{name}": EVERY_ADMIN,
+    "DELETE /users/{name}": EVERY_ADMIN,
+    "GET /tokens": VIEWER,  # one's own; an admin's: all
+    "POST /tokens": VIEWER,
+    "DELETE /tokens/{token}": VIEWER,
+    "GET /sessions": VIEWER,
+    "DELETE /sessions/{session}": VIEWER,
+    "GET /audit": EVERY_ADMIN,
+    "GET /secrets": EVERY_ADMIN,
+    "PUT /secrets/{name}": EVERY_ADMIN,
+    "DELETE /secrets/{name}": EVERY_ADMIN,
+}
 
 
 async def _access(request: Request) -> Access:

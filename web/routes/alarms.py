@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
+from typing import Annotated, Final
 
 from fastapi import Depends, Path, Query, Response
 
@@ -16,8 +16,21 @@ from web import limits
 from web.examples import alarms as examples
 from web.parts import Body, Caller, Service, Who, example, seen, takes
 from web.rest_router import JPEG, rest_router
+from web.roles import EVERY_OPERATOR, VIEWER, Row
 
 router = rest_router("alarms")
+ROLES: Final = {
+    "GET /rules": VIEWER,
+    "POST /rules": EVERY_OPERATOR,
+    "GET /rules/{rule}": VIEWER,
+    "PATCH /rules/{rule}": EVERY_OPERATOR,
+    "DELETE /rules/{rule}": EVERY_OPERATOR,
+    "GET /alarms": VIEWER,
+    "POST /alarms/{alarm}/acknowledge": Row("operator", audit="acknowledged"),
+    "GET /alarms/{alarm}/picture.jpg": VIEWER,
+    "GET /objects": VIEWER,
+    "GET /objects/{number}/picture.jpg": VIEWER,
+}
 
 _CAMERA = r"^[a-z0-9][a-z0-9_-]{0,62}$"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from fastapi import Query, Response
 from fastapi.responses import StreamingResponse
@@ -14,8 +14,19 @@ from web import limits
 from web.examples import cameras as examples
 from web.parts import Body, Caller, CameraId, Closing, Service, Who, example, takes, until_closing
 from web.rest_router import JPEG, rest_router
+from web.roles import EVERY_ADMIN, OPERATOR, VIEWER
 
 router = rest_router("cameras", "/cameras")
+ROLES: Final = {
+    "GET /cameras": VIEWER,
+    "POST /cameras": EVERY_ADMIN,
+    "POST /cameras/test": EVERY_ADMIN,
+    "GET /cameras/{camera}": VIEWER,
+    "PATCH /cameras/{camera}": OPERATOR,
+    "DELETE /cameras/{camera}": EVERY_ADMIN,
+    "GET /cameras/{camera}/snapshot.jpg": VIEWER,
+    "GET /cameras/{camera}/stream.mjpeg": VIEWER,
+}
 
 _BOUNDARY = "magpie-picture"
 _MJPEG: dict[int | str, dict[str, Any]] = {

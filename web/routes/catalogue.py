@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 from edge.appliance.model_files import KnownFiles
 from web.examples import catalogue as examples
 from web.parts import Service, example
 from web.rest_router import rest_router
+from web.roles import EVERY_OPERATOR
 
 router = rest_router("models")
+ROLES: Final = {
+    "GET /models/catalogue": EVERY_OPERATOR,
+}
 
 
 @router.get("/models/catalogue", responses=example(examples.CATALOGUE))

@@ -28,8 +28,12 @@ from web.errors import body_of
 from web.examples import check as examples
 from web.parts import Body, example
 from web.rest_router import rest_router
+from web.roles import OPERATOR
 
 router = rest_router("state", "/check")
+ROLES: Final = {
+    "POST /check/{kind}": OPERATOR,  # changes nothing
+}
 
 _Body = dict[str, Any]
 Kind = Literal["camera", "retraining", "rule", "serving", "admission", "mqtt", "webhook", "user", "token", "secret"]

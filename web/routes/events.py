@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from fastapi import Query
 from fastapi.responses import StreamingResponse
@@ -19,8 +19,13 @@ from web.errors import finite
 from web.examples import events as examples
 from web.parts import Caller, Closing, Service, example, until_closing
 from web.rest_router import rest_router
+from web.roles import VIEWER
 
 router = rest_router("events", "/events")
+ROLES: Final = {
+    "GET /events": VIEWER,
+    "GET /events/stream": VIEWER,
+}
 
 #: A comment line after so long without an event, so that proxies keep the stream and a dead reader is noticed.
 _PAUSE_S = 15.0

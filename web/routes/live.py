@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import json
 import struct
+from typing import Final
 
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 
@@ -24,8 +25,12 @@ from web.bodies import LiveRequest
 from web.errors import body_of, finite
 from web.parts import Ending, caller_of, closing_of, parse_object, seen, service_of, until_closing
 from web.rest_router import PREFIX
+from web.roles import VIEWER
 
 router = APIRouter(prefix=PREFIX)
+ROLES: Final = {
+    "WS /live": VIEWER,
+}
 
 
 def message(picture: LivePicture) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Final
 
 from fastapi import APIRouter, Response
 
@@ -12,8 +12,12 @@ from edge.appliance.answers.read import plain
 from web import limits
 from web.metrics import CONTENT_TYPE, render
 from web.parts import Caller, Service
+from web.roles import VIEWER
 
 router = APIRouter(tags=["health"])
+ROOT_ROLES: Final = {
+    "GET /metrics": VIEWER,
+}
 
 _EXAMPLE = "# HELP magpie_uptime_seconds Since the appliance was started\nmagpie_uptime_seconds 61.5\n"
 _TEXT: dict[int | str, dict[str, Any]] = {

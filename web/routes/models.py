@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 from edge.appliance.answers.models import VersionAnswer
 from edge.appliance.service import ApplianceService
@@ -14,8 +15,16 @@ from web.bodies import RollBack
 from web.examples import models as examples
 from web.parts import Body, Caller, CameraId, Service, VersionId, Who, example, takes
 from web.rest_router import rest_router
+from web.roles import VIEWER, Row
 
 router = rest_router("models")
+ROLES: Final = {
+    "GET /cameras/{camera}/models": VIEWER,
+    "GET /models/{version}/lineage": VIEWER,
+    "POST /models/{version}/pin": Row("operator", audit="pinned"),
+    "POST /models/{version}/unpin": Row("operator", audit="unpinned"),
+    "POST /cameras/{camera}/rollback": Row("operator", audit="rolled back"),
+}
 
 
 @router.get("/cameras/{camera}/models", responses=example([examples.MODEL]))

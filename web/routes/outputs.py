@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from fastapi import Depends, Path, Query, Request, Response
 
@@ -11,8 +11,22 @@ from edge.appliance.outputs_service import OutputsService
 from web.examples import outputs as examples
 from web.parts import Body, Service, Who, example, json_object, takes
 from web.rest_router import rest_router
+from web.roles import EVERY_ADMIN, Row
 
 router = rest_router("outputs", "/outputs")
+ROLES: Final = {
+    "GET /outputs": EVERY_ADMIN,
+    "PATCH /outputs/mqtt": EVERY_ADMIN,
+    "DELETE /outputs/mqtt": EVERY_ADMIN,
+    "POST /outputs/mqtt/test": EVERY_ADMIN,
+    "POST /outputs/webhooks": EVERY_ADMIN,
+    "PATCH /outputs/webhooks/{webhook}": EVERY_ADMIN,
+    "DELETE /outputs/webhooks/{webhook}": EVERY_ADMIN,
+    "POST /outputs/webhooks/{webhook}/test": EVERY_ADMIN,
+    "GET /outputs/dead-letters": EVERY_ADMIN,
+    "POST /outputs/dead-letters/{letter}/retry": Row("admin", every_camera=True, audit="sent again"),
+    "DELETE /outputs/dead-letters/{letter}": Row("admin", every_camera=True, audit="deleted"),
+}
 
 
 async def _outputs(service: Service) -> OutputsService:

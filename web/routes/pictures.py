@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
+from typing import Annotated, Final
 
 from fastapi import Path, Query, Response
 
@@ -12,8 +12,14 @@ from web import limits
 from web.examples import pictures as examples
 from web.parts import Caller, CameraId, Service, WindowNumber, example, seen
 from web.rest_router import JPEG, rest_router
+from web.roles import VIEWER
 
 router = rest_router("cameras", "/cameras/{camera}")
+ROLES: Final = {
+    "GET /cameras/{camera}/disagreements": VIEWER,
+    "GET /cameras/{camera}/disagreements/{window}/{frame}.jpg": VIEWER,
+    "GET /cameras/{camera}/classes": VIEWER,
+}
 
 
 @router.get("/disagreements", responses=example([examples.DISAGREEMENT]))

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from edge.appliance.answers.retraining import LearningAnswer, RetrainingAnswer
 from web import limits
 from web.examples import retraining as examples
 from web.parts import Body, Caller, Service, Who, example, takes
 from web.rest_router import rest_router
+from web.roles import EVERY_OPERATOR, VIEWER
 
 router = rest_router("retraining", "/retraining")
+ROLES: Final = {
+    "GET /retraining": VIEWER,
+    "GET /retraining/learning": VIEWER,
+    "PATCH /retraining": EVERY_OPERATOR,
+}
 
 
 @router.get("", responses=example(examples.RETRAINING))

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from edge.appliance.answers.documents import SiteSchema
 from edge.settings import site_schema
 from web.parts import example
 from web.rest_router import rest_router
+from web.roles import VIEWER
 
 router = rest_router("state", "/schema")
+ROLES: Final = {
+    "GET /schema/site": VIEWER,
+}
 
 
 @router.get("/site", responses=example({"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object"}))

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from edge.appliance.answers.serving import AdmissionAnswer, Serving
 from web import limits
 from web.examples import serving as examples
 from web.parts import Body, Caller, Service, Who, example, takes
 from web.rest_router import rest_router
+from web.roles import EVERY_OPERATOR, VIEWER
 
 router = rest_router("serving")
+ROLES: Final = {
+    "GET /serving": VIEWER,
+    "PATCH /serving": EVERY_OPERATOR,
+    "POST /admission": EVERY_OPERATOR,
+}
 
 
 @router.get("/serving", responses=example(examples.SERVING))

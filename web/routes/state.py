@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 from fastapi import APIRouter, Request, Response
 
@@ -14,9 +15,19 @@ from web.errors import Json
 from web.examples import state as examples
 from web.parts import Caller, Service, example, visit_of
 from web.rest_router import rest_router
+from web.roles import OPEN, VIEWER
 
 probes = APIRouter(tags=["health"], default_response_class=Json)
 router = rest_router("state")
+ROLES: Final = {
+    "GET /health": VIEWER,
+    "GET /overview": VIEWER,
+    "GET /doctor": VIEWER,
+}
+ROOT_ROLES: Final = {
+    "GET /livez": OPEN,
+    "GET /readyz": OPEN,  # code words only, unless somebody is logged in
+}
 
 
 @probes.get("/livez", responses=example({"live": True}))

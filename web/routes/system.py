@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from fastapi import Query
 
@@ -12,8 +12,13 @@ from web import limits
 from web.examples import system as examples
 from web.parts import Caller, Service, example
 from web.rest_router import rest_router
+from web.roles import EVERY_OPERATOR, VIEWER
 
 router = rest_router("state")
+ROLES: Final = {
+    "GET /system": VIEWER,
+    "GET /log": EVERY_OPERATOR,
+}
 
 Level = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
 

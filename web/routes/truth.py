@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import Depends, Path, Query, Response
 
@@ -13,8 +13,17 @@ from web import limits
 from web.examples import truth as examples
 from web.parts import Body, Caller, CameraId, Service, Who, WindowNumber, example, seen, takes
 from web.rest_router import JPEG, rest_router
+from web.roles import OPERATOR, VIEWER, Row
 
 router = rest_router("cameras", "/cameras/{camera}/truth")
+ROLES: Final = {
+    "GET /cameras/{camera}/truth": VIEWER,
+    "GET /cameras/{camera}/truth/questions": OPERATOR,
+    "GET /cameras/{camera}/truth/pictures/{window}/{frame}.jpg": VIEWER,
+    "POST /cameras/{camera}/truth/answers": Row("operator", audit="answered questions"),
+    "GET /cameras/{camera}/truth/export": VIEWER,
+    "POST /cameras/{camera}/truth/import": Row("operator", audit="imported labels"),
+}
 
 _FILE: dict[int | str, dict[str, Any]] = {
     200: {

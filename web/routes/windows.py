@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
+from typing import Annotated, Final
 
 from fastapi import Query
 
@@ -14,8 +14,15 @@ from web.bodies import WhatIf
 from web.examples import windows as examples
 from web.parts import Body, Caller, Service, WindowNumber, example, takes
 from web.rest_router import rest_router
+from web.roles import EVERY_OPERATOR, VIEWER
 
 router = rest_router("windows", "/windows")
+ROLES: Final = {
+    "GET /windows": VIEWER,
+    "GET /windows/{number}": VIEWER,
+    "GET /windows/{number}/explained": VIEWER,
+    "POST /windows/{number}/what-if": EVERY_OPERATOR,
+}
 
 
 @router.get("", responses=example([examples.WINDOW]))
