@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from pydantic import BaseModel, TypeAdapter
+from typing_extensions import is_typeddict
 
 from edge.appliance import answers
 from edge.appliance.answers.marks import STRICT
 from edge.appliance.model_files import KnownFiles
+from edge.settings import RuleSettings
 
 FILE: Final = Path(__file__).parent / "frontend" / "src" / "answers.ts"
 _HEAD: Final = """/** What REST answers. Made from edge/appliance/answers by `python -m web.page_types`, never by hand.
@@ -25,28 +27,33 @@ _PLAIN: Final = {"string": "string", "integer": "number", "number": "number", "b
 
 def typescript() -> str:
     """The whole file."""
-    found = [(kind, "serialization", TypeAdapter(kind)) for kind in _kinds()]
+    kinds = list(_kinds())
+    found = [(kind, "serialization", TypeAdapter(kind)) for kind in kinds]
     _, schema = TypeAdapter.json_schemas(found, by_alias=True)  # type: ignore[arg-type]
     parts = sorted(schema["$defs"].items())
-    return "\n".join([_HEAD, *(_declared(name, part) for name, part in parts)])
+    # An answer has all of its fields, those with defaults too; a document of another format may lack some.
+    partial = {kind.__name__ for kind in kinds if is_typeddict(kind)}
+    return "\n".join([_HEAD, *(_declared(name, part, "?" if name in partial else "") for name, part in parts)])
 
 
 def _kinds() -> Iterator[Any]:
     yield KnownFiles
+    yield RuleSettings
     for module in pkgutil.iter_modules(answers.__path__):
         inside = importlib.import_module(f"{answers.__name__}.{module.name}")
         for kind in vars(inside).values():
             if not isinstance(kind, type) or kind.__module__ != inside.__name__:
                 continue
-            if getattr(kind, "__pydantic_config__", None) is STRICT or issubclass(kind, BaseModel):
+            strict = getattr(kind, "__pydantic_config__", None) is STRICT
+            if strict or is_typeddict(kind) or issubclass(kind, BaseModel):
                 yield kind
 
 
-def _declared(name: str, schema: Mapping[str, Any]) -> str:
+def _declared(name: str, schema: Mapping[str, Any], optional: str) -> str:
     if "properties" not in schema:
         return f"{_comment(schema, '')}export type {name} = {_type(schema)};\n"
-    # An answer has all of its fields, those with defaults too.
-    lines = [f"{_comment(part, '  ')}  {field}: {_type(part)};" for field, part in schema["properties"].items()]
+    fields = schema["properties"].items()
+    lines = [f"{_comment(part, '  ')}  {field}{optional}: {_type(part)};" for field, part in fields]
     return f"{_comment(schema, '')}export type {name} = {{\n" + "\n".join(lines) + "\n};\n"
 
 

@@ -111,6 +111,17 @@ OVERVIEW: Final[Example] = {
 DOCTOR: Final[Example] = {
     "can_run": True,
     "checks": [{"name": "memory", "outcome": "good", "said": "12.1 GB free", "hint": ""}],
-    "devices": [{"device": "cpu", "kind": "cpu", "name": "AMD EPYC", "units": 4.0, "memory_bytes": 16_000_000_000}],
+    "devices": [
+        {
+            "device": "cpu",
+            "kind": "cpu",
+            "name": "AMD EPYC",
+            "units": 4.0,
+            "memory_bytes": 16_000_000_000,
+            "shares": OVERVIEW["device"],
+            "error": None,
+            "tried": [{"kind": "cgroup v2", "ok": False, "reason": "the group's files may not be written"}],
+        }
+    ],
     "notes": ["GPU: nvidia-smi is not on PATH, so no NVIDIA GPU is looked for"],
 }

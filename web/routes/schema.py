@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import cast
 
+from edge.appliance.answers.schema import JsonSchema
 from edge.settings import site_schema
 from web.parts import example
 from web.rest_router import rest_router
@@ -12,6 +13,6 @@ router = rest_router("state", "/schema")
 
 
 @router.get("/site", responses=example({"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object"}))
-async def site() -> dict[str, Any]:
+async def site() -> JsonSchema:
     """JSON schema (draft 2020-12) of the site configuration that `magpie run` and `magpie apply` read."""
-    return site_schema()
+    return cast(JsonSchema, site_schema())

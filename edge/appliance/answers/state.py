@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from edge.appliance.answers.cameras import OverviewCamera
-from edge.appliance.answers.marks import ByCamera, Document, Message, OfCamera, Shown, answer
+from edge.appliance.answers.marks import ByCamera, Message, OfCamera, Shown, answer
 from edge.appliance.answers.serving import FrontAnswer, ServingShare
 from edge.core.shares import Enforcement, ShareKind
 
@@ -243,11 +243,33 @@ class CheckAnswer:
 
 
 @answer
+class TriedKind:
+    """A share kind that was tried on a device: it can be used, or why not."""
+
+    kind: str
+    ok: bool
+    reason: str
+
+
+@answer
+class ExaminedDevice:
+    """A device with the best share kind that it enforces (null: `error` says why there is none) and those tried."""
+
+    device: str
+    kind: Literal["cpu", "gpu", "mig"]
+    name: str
+    units: float | None
+    memory_bytes: int
+    shares: ShareKindAnswer | None
+    error: str | None
+    tried: tuple[TriedKind, ...]
+
+
+@answer
 class Doctor:
-    """The share kinds that this machine can enforce, and why not more. `devices` are as `magpie doctor --json` writes
-    them."""
+    """The share kinds that this machine can enforce, and why not more, as `magpie doctor --json` writes them."""
 
     can_run: bool
     checks: tuple[CheckAnswer, ...]
-    devices: tuple[Document, ...]
+    devices: tuple[ExaminedDevice, ...]
     notes: tuple[str, ...]

@@ -369,12 +369,11 @@ export type DiskSpace = {
   total_bytes: number;
 };
 
-/** The share kinds that this machine can enforce, and why not more. `devices` are as `magpie doctor --json` writes
- * them. */
+/** The share kinds that this machine can enforce, and why not more, as `magpie doctor --json` writes them. */
 export type Doctor = {
   can_run: boolean;
   checks: CheckAnswer[];
-  devices: Record<string, unknown>[];
+  devices: ExaminedDevice[];
   notes: string[];
 };
 
@@ -383,6 +382,18 @@ export type EstimateAnswer = {
   value: number;
   low: number;
   high: number;
+};
+
+/** A device with the best share kind that it enforces (null: `error` says why there is none) and those tried. */
+export type ExaminedDevice = {
+  device: string;
+  kind: "cpu" | "gpu" | "mig";
+  name: string;
+  units: number | null;
+  memory_bytes: number;
+  shares: ShareKindAnswer | null;
+  error: string | null;
+  tried: TriedKind[];
 };
 
 /** A process that runs models (name: version); `batches` and `busy_s` of the last second. */
@@ -555,6 +566,27 @@ export type JournalEntry = {
   camera: string | null;
   window: number | null;
   data: Record<string, unknown>;
+};
+
+export type JsonSchema = {
+  $ref?: string;
+  $defs?: Record<string, JsonSchema>;
+  type?: string;
+  enum?: unknown[];
+  const?: unknown;
+  anyOf?: JsonSchema[];
+  items?: JsonSchema;
+  properties?: Record<string, JsonSchema>;
+  additionalProperties?: JsonSchema | boolean;
+  required?: string[];
+  description?: string;
+  default?: unknown;
+  minimum?: number;
+  maximum?: number;
+  exclusiveMinimum?: number;
+  exclusiveMaximum?: number;
+  minLength?: number;
+  maxLength?: number;
 };
 
 /** An object of student or teacher. `verdict`: "extra": only the student saw it, "missed": only the teacher did,
@@ -1019,7 +1051,7 @@ export type QuestionAnswer = {
   class: string | null;
   student_box: [number, number, number, number] | null;
   teacher_box: [number, number, number, number] | null;
-  others: ([number, number, number, number] | null)[];
+  others: [number, number, number, number][];
   width: number;
   height: number;
   probability: number;
@@ -1139,6 +1171,33 @@ export type RetrainingSettings = {
   rollback_margin: number;
   /** HH:MM-HH:MM in the box's time zone: nothing is retrained then */
   quiet_hours: string[];
+};
+
+/** When to raise an alarm: changeable by REST at run time, in force at once. */
+export type RuleSettings = {
+  /** lower-case name */
+  id: string;
+  /** for people; empty: the id */
+  name: string;
+  kind: "object" | "accuracy" | "camera_lost" | "disk" | "roll_back" | "slo";
+  enabled: boolean;
+  /** empty: all */
+  cameras: string[];
+  /** object: of these classes; empty: all */
+  classes: string[];
+  /** object: in one of these zones; empty: anywhere in the picture */
+  zones: string[];
+  /** object: there for so long */
+  dwell_s: number;
+  /** accuracy: of a window (required); disk: free part (empty: 0.05); slo: part of requests within their objective (empty: 0.95) */
+  below: number | null;
+  /** camera_lost (empty: 60), slo (empty: 10): it must be so for so long */
+  after_s: number | null;
+  severity: "info" | "warning" | "critical";
+  /** HH:MM-HH:MM in the box's time zone: no new alarm then */
+  quiet_hours: string[];
+  /** no new alarm of this rule and camera sooner after the one before */
+  min_interval_s: number;
 };
 
 /** A secret's name and what refers to it. */
@@ -1490,6 +1549,13 @@ export type TokenAnswer = {
   created_utc_s: number;
   expires_utc_s: number | null;
   last_used_utc_s: number | null;
+};
+
+/** A share kind that was tried on a device: it can be used, or why not. */
+export type TriedKind = {
+  kind: string;
+  ok: boolean;
+  reason: string;
 };
 
 /** True accuracy of student and teacher in one window (edge.core.truth.TrueAccuracy). */

@@ -1,6 +1,6 @@
 /** Retraining windows: how right the cameras were with retraining and without, window by window, and one window in full. */
 
-import type { Camera } from "../api";
+import type { Camera, WindowRecord } from "../api";
 import { moment, percent, points } from "../format";
 import { Badge } from "../parts/badge";
 import type { Tone } from "../parts/badge";
@@ -15,22 +15,6 @@ import { WindowLearning } from "./windows_learning";
 import "../styles/windows.css";
 
 const PAGE = 40;
-
-interface Row {
-  camera: string;
-  realised: { value: number } | null;
-  frozen: { value: number } | null;
-}
-
-interface WindowSummary {
-  id: number;
-  start_utc_s: number;
-  length_s: number;
-  policy: string;
-  open: boolean;
-  outcome: string;
-  cameras: Row[];
-}
 
 interface Measured {
   realised: number | null;
@@ -51,7 +35,7 @@ export function outcomeBadge(outcome: string) {
 }
 
 /** The mean over the cameras in which both were measured, or of one camera. */
-function measured(window: WindowSummary, camera: string): Measured {
+function measured(window: WindowRecord, camera: string): Measured {
   const rows = window.cameras.filter((r) => (camera === "" || r.camera === camera) && r.realised !== null);
   const both = rows.filter((r) => r.frozen !== null);
   const of = both.length > 0 ? both : rows;
@@ -115,7 +99,7 @@ interface WindowsProps extends PageProps {
 
 function Windows({ known, changed, before, camera }: WindowsProps) {
   const path = `/windows?limit=${PAGE}${before === null ? "" : `&before=${before}`}`;
-  const { value: windows, error, again } = useAsked<WindowSummary[]>(path, changed);
+  const { value: windows, error, again } = useAsked<WindowRecord[]>(path, changed);
   const cameras: Camera[] = known.overview?.cameras ?? [];
   if (windows === null) {
     return error === null ? <Loading what="Loading the windows" /> : <ErrorBox what="The windows could not be loaded" error={error} onRetry={again} />;
