@@ -1,5 +1,5 @@
-"""Writes `web/frontend/src/answers.ts`, the page's types of what REST answers, from `edge.appliance.answers`:
-`python -m web.page_types`. A test fails when the file is not as this would write it."""
+"""Writes `web/frontend/src/answers.ts`, the page's types of what REST answers, from `edge.appliance.answers`, with the
+kinds of the journal: `python -m web.page_types`. A test fails when the file is not as this would write it."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from typing_extensions import is_typeddict
 from edge.appliance import answers
 from edge.appliance.answers.marks import STRICT
 from edge.appliance.model_files import KnownFiles
+from edge.core.journal_kinds import KINDS_BY_SUBJECT
 from edge.settings import RuleSettings
 
 FILE: Final = Path(__file__).parent / "frontend" / "src" / "answers.ts"
@@ -33,7 +34,8 @@ def typescript() -> str:
     parts = sorted(schema["$defs"].items())
     # An answer has all of its fields, those with defaults too; a document of another format may lack some.
     partial = {kind.__name__ for kind in kinds if is_typeddict(kind)}
-    return "\n".join([_HEAD, *(_declared(name, part, "?" if name in partial else "") for name, part in parts)])
+    declared = (_declared(name, part, "?" if name in partial else "") for name, part in parts)
+    return "\n".join([_HEAD, _kinds_by_subject(), *declared])
 
 
 def _kinds() -> Iterator[Any]:
@@ -47,6 +49,18 @@ def _kinds() -> Iterator[Any]:
             strict = getattr(kind, "__pydantic_config__", None) is STRICT
             if strict or is_typeddict(kind) or issubclass(kind, BaseModel):
                 yield kind
+
+
+def _kinds_by_subject() -> str:
+    lines = [
+        f"  {subject}: new Set([{', '.join(json.dumps(kind) for kind in sorted(kinds))}]),"
+        for subject, kinds in sorted(KINDS_BY_SUBJECT.items())
+    ]
+    known = " | ".join(json.dumps(subject) for subject in sorted(KINDS_BY_SUBJECT))
+    head = "/** Kinds of the journal's entries by what they are about (edge/core/journal_kinds.py). */\n"
+    return (
+        f"{head}export const JOURNAL_KINDS: Record<{known}, ReadonlySet<string>> = {{\n" + "\n".join(lines) + "\n};\n"
+    )
 
 
 def _declared(name: str, schema: Mapping[str, Any], optional: str) -> str:

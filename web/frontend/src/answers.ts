@@ -1,6 +1,15 @@
 /** What REST answers. Made from edge/appliance/answers by `python -m web.page_types`, never by hand.
  * Times are UTC epoch seconds, shares fractions of one device, accuracies 0-1, boxes fractions of the picture. */
 
+/** Kinds of the journal's entries by what they are about (edge/core/journal_kinds.py). */
+export const JOURNAL_KINDS: Record<"alarm" | "model" | "object" | "retraining" | "window", ReadonlySet<string>> = {
+  alarm: new Set(["alarm.acknowledged", "alarm.end", "alarm.new", "alarm.update"]),
+  model: new Set(["model.from_sibling", "model.pinned", "model.promoted", "model.rejected", "model.rolled_back", "model.switched", "model.unpinned"]),
+  object: new Set(["object.end", "object.new"]),
+  retraining: new Set(["retraining.failed", "retraining.settings", "retraining.started", "retraining.stopped"]),
+  window: new Set(["window.closed", "window.measured", "window.no_labels", "window.opened", "window.resumed"]),
+};
+
 /** Where the front listens; `port` null: it does not listen yet. */
 export type AddressAnswer = {
   host: string;
@@ -280,6 +289,16 @@ export type Complaint = {
   utc_s: number;
 };
 
+/** A retraining configuration (edge.core.configs.RetrainingConfig). `last_layer_width` 0: the student's own. */
+export type ConfigAnswer = {
+  epochs: number;
+  batch_size: number;
+  layers: "head" | "last_stage" | "all";
+  data_fraction: number;
+  learning_rate: number;
+  last_layer_width: number;
+};
+
 /** The space of retraining configurations gamma: the product of the lists (thesis section 2.3.1). */
 export type ConfigurationSpace = {
   epochs: number[];
@@ -516,11 +535,13 @@ export type JobAnswer = {
 };
 
 /** A retraining that runs. `fraction` of its work is done; `total_device_s` and `device_seconds` are device
- * seconds, expected and spent; `held_out`: accuracy on held-out frames so far. */
+ * seconds, expected and spent; `held_out`: accuracy on held-out frames so far. `retraining`: the configuration with
+ * the id `config`. */
 export type JobNow = {
   job: string;
   camera: string;
   config: string;
+  retraining: ConfigAnswer;
   window: number;
   share: number;
   started_utc_s: number;
@@ -944,6 +965,8 @@ export type OverviewCamera = {
   freezes: number;
   attempts_hanging: number;
   model_version: string;
+  model_origin: "first" | "retrained" | "sibling" | "download";
+  model_window: number | null;
   frozen_version: string;
   share: number;
   lambda: LambdaAnswer | null;
@@ -1392,7 +1415,8 @@ export type StageBudgetAnswer = {
 };
 
 /** A camera now. Counters run since its worker started.
- * `width` and `height` in pixels. `accuracy`: realised in the window that was measured last; `frozen_accuracy`: that
+ * `width` and `height` in pixels. `model_origin`: how the version in force came about, `model_window`: whose pictures
+ * trained it. `accuracy`: realised in the window that was measured last; `frozen_accuracy`: that
  * of the first student, left alone; `download_accuracy`: that of the published detector that the student began as,
  * left alone. `recorder`: the recorder's fault (empty: none). `losses` by kind (empty: the worker has not
  * reported yet). */
@@ -1417,6 +1441,8 @@ export type StateOfCamera = {
   freezes: number;
   attempts_hanging: number;
   model_version: string;
+  model_origin: "first" | "retrained" | "sibling" | "download";
+  model_window: number | null;
   frozen_version: string;
   share: number;
   lambda: LambdaAnswer | null;
@@ -1664,15 +1690,18 @@ export type UserAnswer = {
 };
 
 /** A version of a camera's student. `spec` is edge.core.configs.StudentSpec as JSON; `frames`: labelled frames that
- * it was trained on; `blob_kept` false: retention deleted the weights, the record is left. */
+ * it was trained on; `blob_kept` false: retention deleted the weights, the record is left. `retraining`: the
+ * configuration with the id `config`, null where none of the present settings has it. */
 export type VersionAnswer = {
   id: string;
   camera: string;
   blob: string;
   spec: Record<string, unknown>;
   parent: string | null;
+  origin: "first" | "retrained" | "sibling" | "download";
   window: number | null;
   config: string | null;
+  retraining: ConfigAnswer | null;
   scores: Record<string, number>;
   state: "candidate" | "promoted" | "rejected" | "retired" | "rolled_back";
   decided_by: string;

@@ -126,7 +126,7 @@ export function CameraPage({ known, me, now_s }: PageProps) {
           <dl class="pairs">
             <dt>Model</dt>
             <dd>
-              <a href={`${href("camera", id)}?tab=models`}>{shortVersion(camera.model_version, id)}</a>
+              <a href={`${href("camera", id)}?tab=models`}>{shortVersion({ id: camera.model_version, origin: camera.model_origin, window: camera.model_window })}</a>
             </dd>
             <dt>Looks at</dt>
             <dd>{lookWords(camera)}</dd>

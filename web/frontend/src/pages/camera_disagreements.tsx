@@ -3,7 +3,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 
 import type { DisagreementAnswer, JudgedObject } from "../answers";
-import type { Camera } from "../api";
+import type { Camera, Model } from "../api";
 import { pictureUrl } from "../api";
 import { moment, percent, shortVersion } from "../format";
 import { useAsked } from "../parts/asking";
@@ -50,6 +50,7 @@ interface Props {
 export function DisagreementsTab({ camera, latest }: Props) {
   const [limit, setLimit] = useState(FIRST);
   const asked = useAsked<DisagreementAnswer[]>(`/cameras/${encodeURIComponent(camera.id)}/disagreements?limit=${limit}`, latest);
+  const models = useAsked<Model[]>(`/cameras/${encodeURIComponent(camera.id)}/models`, camera.model_version);
   const [kind, setKind] = useState<Kind | "all">("all");
   const [open, setOpen] = useState<number | null>(null);
   const [at, setAt] = useState(0);
@@ -145,7 +146,7 @@ export function DisagreementsTab({ camera, latest }: Props) {
         </div>
       )}
       {open !== null && shown[open] && (
-        <Enlarged camera={camera} all={shown} at={open} onMove={(to) => { setOpen(to); setAt(to); }} onClose={() => setOpen(null)} />
+        <Enlarged camera={camera} models={models.value ?? []} all={shown} at={open} onMove={(to) => { setOpen(to); setAt(to); }} onClose={() => setOpen(null)} />
       )}
     </section>
   );
@@ -217,13 +218,15 @@ function Overlay({ found, student, teacher, agreed, names = false }: OverlayProp
 
 interface EnlargedProps {
   camera: Camera;
+  /** Versions that are known; of one that is not its id is shown. */
+  models: Model[];
   all: DisagreementAnswer[];
   at: number;
   onMove: (to: number) => void;
   onClose: () => void;
 }
 
-function Enlarged({ camera, all, at, onMove, onClose }: EnlargedProps) {
+function Enlarged({ camera, models, all, at, onMove, onClose }: EnlargedProps) {
   const [student, setStudent] = useState(true);
   const [teacher, setTeacher] = useState(true);
   const [agreed, setAgreed] = useState(false);
@@ -238,6 +241,7 @@ function Enlarged({ camera, all, at, onMove, onClose }: EnlargedProps) {
     return () => removeEventListener("keydown", walk);
   }, [at, all.length]);
   if (d === undefined) return null;
+  const modelName = (id: string): string => shortVersion(models.find((m) => m.id === id) ?? { id, origin: null, window: null });
   return (
     <Dialog title={`${camera.name}, ${moment(d.utc_s)}`} onClose={onClose} wide>
       <div class="enlarged">
@@ -252,7 +256,7 @@ function Enlarged({ camera, all, at, onMove, onClose }: EnlargedProps) {
             </p>
           ))}
           <p class="quiet">
-            Window {d.window}, model {shortVersion(d.model_version, camera.id)}
+            Window {d.window}, model {modelName(d.model_version)}
             {d.answer_age_s > 0.05 && `, its answer was ${d.answer_age_s.toFixed(1)} s old`}
           </p>
         </div>

@@ -121,7 +121,7 @@ export function Asking({ path, onAnswered }: Props) {
   const keys = (event: KeyboardEvent): void => {
     const field = event.target instanceof HTMLElement && event.target.closest("input, select, textarea, dialog, [role=tablist]");
     if (field || event.ctrlKey || event.altKey || event.metaKey || q === undefined) return;
-    const key = event.key.toLowerCase();
+    const pressed = event.key.toLowerCase();
     const pair = q.student_box !== null && q.teacher_box !== null;
     const missed = q.kind === "missed";
     const done: Record<string, () => void> = {
@@ -134,10 +134,10 @@ export function Asking({ path, onAnswered }: Props) {
       ...(missed ? { y: () => marks.length > 0 && answer("counted", marks.length) } : { y: () => answer("yes") }),
       ...(pair ? { "1": () => answer("student"), "2": () => answer("teacher") } : {}),
     };
-    let act = done[key];
-    if (missed && /^\d$/.test(key)) act = () => answer("counted", Number(key));
+    let act = done[pressed];
+    if (missed && /^\d$/.test(pressed)) act = () => answer("counted", Number(pressed));
     // Enter on a button presses it.
-    if (key === "enter" && !(event.target instanceof HTMLButtonElement)) act = () => void send();
+    if (pressed === "enter" && !(event.target instanceof HTMLButtonElement)) act = () => void send();
     if (act === undefined) return;
     event.preventDefault();
     act();

@@ -91,9 +91,9 @@ function HealthCard({ system, now_s, named }: { system: SystemAnswer; now_s: num
       ) : (
         <ul class="reasons">
           {health.reasons.map((r) => (
-            <li key={r.code + r.message}>
+            <li key={`${r.code} ${r.camera ?? ""} ${r.message}`}>
               {r.camera ? <b>{named(r.camera)}: </b> : null}
-              {r.camera && r.message.startsWith(`${r.camera}: `) ? r.message.slice(r.camera.length + 2) : r.message}
+              {r.message}
             </li>
           ))}
         </ul>

@@ -1,6 +1,6 @@
 /** Retraining windows: how right the cameras were with retraining and without, window by window, and one window in full. */
 
-import type { Camera, WindowRecord } from "../api";
+import type { Camera, JournalEntry, WindowRecord } from "../api";
 import { moment, percent, points } from "../format";
 import { Badge } from "../parts/badge";
 import type { Tone } from "../parts/badge";
@@ -9,6 +9,7 @@ import { useAsked } from "../parts/asking";
 import { Empty, ErrorBox, Loading } from "../parts/states";
 import { Table } from "../parts/table";
 import { go, href, useRoute } from "../router";
+import { of } from "../store";
 import type { PageProps } from "./index";
 import { WindowDetail } from "./windows_detail";
 import { WindowLearning } from "./windows_learning";
@@ -47,13 +48,15 @@ function measured(window: WindowRecord, camera: string): Measured {
   };
 }
 
-/** An event of one of these kinds changes what the page shows. */
-const CHANGES = /^(plan$|profiled$|window\.|model\.|retraining\.)/;
+/** Whether what the page shows changes with it. */
+function changes(entry: JournalEntry): boolean {
+  return entry.kind === "plan" || entry.kind === "profiled" || of(entry, "window", "model", "retraining");
+}
 
 export function WindowsPage(props: PageProps) {
   const { known } = props;
   const { rest, query } = useRoute();
-  const changed = known.events.find((e) => CHANGES.test(e.kind))?.id ?? null;
+  const changed = known.events.find(changes)?.id ?? null;
   const number = rest[0] === undefined ? null : Number(rest[0]);
   return (
     <>
