@@ -329,7 +329,7 @@ class WindowController:
                 return self._replan(event.at_s, PlanCause("group_over", event.camera))
             return []
         self._ended(event.camera)
-        message = f"{event.camera}: retraining failed ({event.reason}); the model in force stays"
+        message = f"retraining failed ({event.reason}); the model in force stays"
         return [
             ev.Complain("retraining_failed", message, event.camera),
             *self._replan(event.at_s, PlanCause("retraining_failed", event.camera)),
@@ -405,7 +405,7 @@ class WindowController:
         s.options.update(made.options)
         s.plan, s.plan_number = made.plan, s.plan_number + 1
         out: list[ev.Instruction] = [ev.RecordPlan(s.window, made.problem, made.plan, made.cause, made.request)]
-        out += [ev.Complain("floor_unreachable", fault.words, fault.camera) for fault in made.plan.faults]
+        out += [ev.Complain("floor_unreachable", fault.what, fault.camera) for fault in made.plan.faults]
         return out + self._apply(0, event.at_s)
 
     @_handle.register

@@ -1,5 +1,5 @@
-"""Writes `web/frontend/src/answers.ts`, the page's types of what REST answers, from `edge.appliance.answers`:
-`python -m web.page_types`. A test fails when the file is not as this would write it."""
+"""Writes `web/frontend/src/answers.ts`, the page's types of what REST answers, from `edge.appliance.answers`, with the
+kinds of the journal: `python -m web.page_types`. A test fails when the file is not as this would write it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from pydantic import BaseModel, TypeAdapter
+from typing_extensions import is_typeddict
 
 from edge.appliance import answers
 from edge.appliance.answers.documents import FILES
 from edge.appliance.answers.marks import STRICT
 from edge.appliance.model_files import KnownFiles
+from edge.core.journal_kinds import KINDS_BY_SUBJECT
+from edge.settings import RuleSettings
 
 FILE: Final = Path(__file__).parent / "frontend" / "src" / "answers.ts"
 _HEAD: Final = """/** What REST answers. Made from edge/appliance/answers by `python -m web.page_types`, never by hand.
@@ -26,7 +29,9 @@ _PLAIN: Final = {"string": "string", "integer": "number", "number": "number", "b
 
 def typescript() -> str:
     """The whole file."""
-    return "\n".join([_HEAD, *(_declared(name, part) for name, part in sorted(schemas().items()))])
+    partial = FILES | {kind.__name__ for kind in _kinds() if is_typeddict(kind)}
+    declared = (_declared(name, part, name in partial) for name, part in sorted(schemas().items()))
+    return "\n".join([_HEAD, _kinds_by_subject(), *declared])
 
 
 def schemas() -> dict[str, Any]:
@@ -39,20 +44,34 @@ def schemas() -> dict[str, Any]:
 
 def _kinds() -> Iterator[Any]:
     yield KnownFiles
+    yield RuleSettings
     for module in pkgutil.iter_modules(answers.__path__):
         inside = importlib.import_module(f"{answers.__name__}.{module.name}")
         for kind in vars(inside).values():
             if not isinstance(kind, type) or kind.__module__ != inside.__name__:
                 continue
-            if getattr(kind, "__pydantic_config__", None) is STRICT or issubclass(kind, BaseModel):
+            strict = getattr(kind, "__pydantic_config__", None) is STRICT
+            if strict or is_typeddict(kind) or issubclass(kind, BaseModel):
                 yield kind
 
 
-def _declared(name: str, schema: Mapping[str, Any]) -> str:
+def _kinds_by_subject() -> str:
+    lines = [
+        f"  {subject}: new Set([{', '.join(json.dumps(kind) for kind in sorted(kinds))}]),"
+        for subject, kinds in sorted(KINDS_BY_SUBJECT.items())
+    ]
+    known = " | ".join(json.dumps(subject) for subject in sorted(KINDS_BY_SUBJECT))
+    head = "/** Kinds of the journal's entries by what they are about (edge/core/journal_kinds.py). */\n"
+    return (
+        f"{head}export const JOURNAL_KINDS: Record<{known}, ReadonlySet<string>> = {{\n" + "\n".join(lines) + "\n};\n"
+    )
+
+
+def _declared(name: str, schema: Mapping[str, Any], partial: bool) -> str:
     if not schema.get("properties"):
         return f"{_comment(schema, '')}export type {name} = {_type(schema)};\n"
-    # An answer has all of its fields, those with defaults too.
-    needed = schema["required"] if name in FILES else schema["properties"]
+    # An answer has all of its fields, those with defaults too; a document of another format may lack some.
+    needed = schema.get("required", ()) if partial else schema["properties"]
     lines = [
         f"{_comment(part, '  ')}  {_key(field)}{'' if field in needed else '?'}: {_type(part)};"
         for field, part in schema["properties"].items()

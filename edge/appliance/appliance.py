@@ -248,7 +248,7 @@ class Appliance:
         for found in recovery.rolled_back:
             runtime.complaints.add("model_damaged", f"model {found} was damaged on disk: its parent is in force")
         for camera in recovery.lost:
-            words = f"{camera}: no intact model is left; it starts from its first weights"
+            words = "no intact model is left; it starts from its first weights"
             runtime.complaints.add("model_lost", words, camera)
         open_window = recovery.open
         inside = False

@@ -24,6 +24,6 @@ def drawn_models(site: SiteSettings, cameras: Iterable[CameraRuntime]) -> list[d
         out.append({"code": CODE, "message": words})
     for camera in cameras:
         if camera.settings.task == "detection" and not camera.published and not camera.settings.student.weights:
-            words = f"{camera.id}: its student did not begin as a real detector: set `student:`, e.g. yolox_nano"
+            words = "its student did not begin as a real detector: set `student:`, e.g. yolox_nano"
             out.append({"code": CODE, "message": words, "camera": camera.id})
     return out

@@ -370,4 +370,4 @@ def _usage(u: ShareUsage) -> Json:
 
 
 def _fault(fault: PlanFault) -> Json:
-    return {"code": fault.code, "camera": fault.camera, "message": fault.words}
+    return {"code": fault.code, "camera": fault.camera, "message": fault.what}

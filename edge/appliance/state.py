@@ -98,9 +98,7 @@ class State:
             status = camera.status()
             if camera.settings.enabled and status.state != "live":
                 words = status.message or status.fault or status.state
-                reasons.append(
-                    {"code": f"camera_{status.state}", "message": f"{camera.id}: {words}", "camera": camera.id}
-                )
+                reasons.append({"code": f"camera_{status.state}", "message": words, "camera": camera.id})
         return reasons
 
     def _reasons_of_box(self, sick: str | None) -> list[Json]:

@@ -500,8 +500,8 @@ def _question_json(asked: _Asked, one: NextQuestion, size: tuple[int, int]) -> J
         "kind": question.kind,
         "candidate": question.candidate,
         "class": None if about is None else _name(classes, about),
-        "student_box": None if about is None else _list(about.student),
-        "teacher_box": None if about is None else _list(about.teacher),
+        "student_box": None if about is None or about.student is None else _list(about.student),
+        "teacher_box": None if about is None or about.teacher is None else _list(about.teacher),
         "others": _others(candidates, about),
         "width": size[0],
         "height": size[1],
@@ -514,9 +514,10 @@ def _name(classes: Sequence[str], about: Candidate) -> str:
     return classes[about.class_index] if 0 <= about.class_index < len(classes) else "none of these"
 
 
-def _others(candidates: Collection[Candidate], about: Candidate | None) -> list[list[float] | None]:
-    return [_list(c.teacher or c.student) for c in candidates if c is not about]
+def _others(candidates: Collection[Candidate], about: Candidate | None) -> list[list[float]]:
+    boxes = (c.teacher or c.student for c in candidates if c is not about)
+    return [_list(box) for box in boxes if box is not None]
 
 
-def _list(box: Sequence[float] | None) -> list[float] | None:
-    return None if box is None else [round(float(v), 5) for v in box]
+def _list(box: Sequence[float]) -> list[float]:
+    return [round(float(v), 5) for v in box]

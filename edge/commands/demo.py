@@ -239,7 +239,8 @@ async def _follow(running: RunningAppliance, console: _Console, began: float) ->
     try:
         async for event in running.appliance.services.events.subscribe():
             if event.kind == "complaint":
-                console.say(f"! {event.data['message']}")
+                about = "" if event.camera is None else f"{event.camera}: "
+                console.say(f"! {about}{event.data['message']}")
             elif event.kind in _TOLD:
                 console.say(_TOLD[event.kind](event))
     finally:

@@ -19,13 +19,45 @@ WorkerEntryKind = Literal[
     "worker.worker_error",
     "worker.worker_lost",
 ]
+#: How an alarm began, goes on, and ended.
+AlarmEntryKind = Literal[
+    "alarm.end",
+    "alarm.new",
+    "alarm.update",
+]
+#: What was done with a version of a camera's student.
+ModelEntryKind = Literal[
+    "model.from_sibling",
+    "model.pinned",
+    "model.promoted",
+    "model.rejected",
+    "model.rolled_back",
+    "model.switched",
+    "model.unpinned",
+]
+#: A retraining of a camera, and the settings of the windows.
+RetrainingEntryKind = Literal[
+    "retraining.failed",
+    "retraining.settings",
+    "retraining.started",
+    "retraining.stopped",
+]
+#: How a retraining window goes.
+WindowEntryKind = Literal[
+    "window.closed",
+    "window.measured",
+    "window.no_labels",
+    "window.opened",
+    "window.resumed",
+]
 #: What is written.
 JournalKind = (
     WorkerEntryKind
+    | AlarmEntryKind
+    | ModelEntryKind
+    | RetrainingEntryKind
+    | WindowEntryKind
     | Literal[
-        "alarm.end",
-        "alarm.new",
-        "alarm.update",
         "appliance.started",
         "camera.added",
         "camera.changed",
@@ -45,13 +77,6 @@ JournalKind = (
         "journal.lost",
         "learning.budget",
         "learning.ready",
-        "model.from_sibling",
-        "model.pinned",
-        "model.promoted",
-        "model.rejected",
-        "model.rolled_back",
-        "model.switched",
-        "model.unpinned",
         "output.command_ignored",
         "output.dead",
         "output.down",
@@ -65,10 +90,6 @@ JournalKind = (
         "region.changed",
         "retention",
         "retention.alarms",
-        "retraining.failed",
-        "retraining.settings",
-        "retraining.started",
-        "retraining.stopped",
         "rule.added",
         "rule.changed",
         "rule.removed",
@@ -89,15 +110,12 @@ JournalKind = (
         "serving.unloaded",
         "serving.version",
         "sibling.none",
-        "window.closed",
-        "window.measured",
-        "window.no_labels",
-        "window.opened",
-        "window.resumed",
     ]
 )
+#: An object that was followed came or went.
+ObjectKind = Literal["object.end", "object.new"]
 #: What listeners are told, and the journal does not keep.
-ToldKind = Literal["alarm.acknowledged", "events.lost", "object.end", "object.new"]
+ToldKind = ObjectKind | Literal["alarm.acknowledged", "events.lost"]
 
 
 def _values(*literals: Any) -> frozenset[str]:
@@ -110,6 +128,14 @@ def _values(*literals: Any) -> frozenset[str]:
 
 JOURNAL_KINDS: Final = _values(JournalKind)
 TOLD_KINDS: Final = _values(ToldKind)
+#: Kinds of one subject, for readers that follow it.
+KINDS_BY_SUBJECT: Final[Mapping[str, frozenset[str]]] = {
+    "alarm": _values(AlarmEntryKind) | {"alarm.acknowledged"},
+    "model": _values(ModelEntryKind),
+    "object": _values(ObjectKind),
+    "retraining": _values(RetrainingEntryKind),
+    "window": _values(WindowEntryKind),
+}
 
 
 class JournalNote(Protocol):

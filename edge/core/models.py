@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from edge.core.configs import StudentSpec
 
 VersionState = Literal["candidate", "promoted", "rejected", "retired", "rolled_back"]
+VersionOrigin = Literal["first", "retrained", "sibling", "download"]
+#: `config` of versions that no retraining of their own camera made.
+SIBLING: Final = "sibling"
+DOWNLOAD: Final = "download"
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,16 @@ class ModelVersion:
     frames: int = 0  # labelled frames it was trained on
     gpu_seconds: float = 0.0
     blob_kept: bool = True  # False: retention deleted the blob, only the record is left
+
+    @property
+    def origin(self) -> VersionOrigin:
+        """How it came about: as the camera's first, by a retraining, from a sibling camera, or as the download again
+        that a retraining did not beat."""
+        if self.config == SIBLING:
+            return "sibling"
+        if self.config == DOWNLOAD:
+            return "download"
+        return "first" if self.window is None else "retrained"
 
     def to_json(self) -> dict[str, Any]:
         out = {k: getattr(self, k) for k in self.__dataclass_fields__ if k != "spec"}

@@ -42,13 +42,18 @@ class PlanFault:
 
     @property
     def words(self) -> str:
-        """The fault as a sentence, as files, journal and page have it."""
+        """The fault as a sentence, as files have it."""
+        return self.what if self.camera is None else f"{self.camera}: {self.what}"
+
+    @property
+    def what(self) -> str:
+        """The fault without its camera."""
         if self.code == "floor_unreachable":
             return (
-                f"{self.camera}: the floor of {self.floor:.2f} cannot be kept; the best at the start is "
+                f"the floor of {self.floor:.2f} cannot be kept; the best at the start is "
                 f"{self.accuracy:.3f}, with {self.share:g} of a device for inference"
             )
         if self.code == "under_floor":
             fall = f"accuracy falls to {self.accuracy:.3f} in this plan"
-            return f"{self.camera}: {fall}, under the floor of {self.floor:.2f}"
+            return f"{fall}, under the floor of {self.floor:.2f}"
         return self.sentence

@@ -215,15 +215,15 @@ class Finding:
 
     @property
     def message(self) -> str:
-        """For people."""
+        """For people, beside the camera's name."""
         if self.kind == "teacher_worse":
             return (
-                f"{self.camera}: the teacher is worse than its student: people's answers put it"
+                f"the teacher is worse than its student: people's answers put it"
                 f" {100 * self.value:.0f} points below (window {self.window})"
             )
         number = int(self.value)
         noun = "question" if number == 1 else "questions"
-        return f"{self.camera}: people contradict each other on {number} {noun} (window {self.window})"
+        return f"people contradict each other on {number} {noun} (window {self.window})"
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -177,6 +177,8 @@ class CameraRuntime:
         out: dict[str, Any] = self.status().to_json()
         out |= {
             "model_version": self.version.id,
+            "model_origin": self.version.origin,
+            "model_window": self.version.window,
             "frozen_version": self.frozen.id,
             "share": self.share,
             "lambda": None if self.inference is None else self.inference.to_json(),

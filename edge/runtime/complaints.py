@@ -15,7 +15,7 @@ _MOST = 50
 
 
 class Complaints:
-    """The newest of what went wrong, each sentence once. `note` journals."""
+    """The newest of what went wrong, each sentence once for each camera. `note` journals."""
 
     def __init__(self, clock: Clock, note: JournalNote) -> None:
         #: {"code", "message", "camera", "utc_s"}, the newest last.
@@ -23,8 +23,9 @@ class Complaints:
         self._clock, self._note = clock, note
 
     def add(self, code: str, message: str, camera: str | None = None) -> None:
-        """Something went wrong now; `camera` None: it concerns no single camera."""
-        log.warning("%s: %s", code, message)
-        self.recent = deque((c for c in self.recent if c["message"] != message), _MOST)
+        """Something went wrong now; `camera` None: it concerns no single camera. `message` does not name the camera."""
+        log.warning("%s: %s", code, message if camera is None else f"{camera}: {message}")
+        said = (message, camera)
+        self.recent = deque((c for c in self.recent if (c["message"], c["camera"]) != said), _MOST)
         self.recent.append({"code": code, "message": message, "camera": camera, "utc_s": self._clock.utc()})
         self._note("complaint", camera=camera, data={"code": code, "message": message})

@@ -12,7 +12,7 @@ from edge.core.clock import Clock
 from edge.core.errors import MagpieError
 from edge.core.facts import StudentRejected
 from edge.core.journal_kinds import JournalKind
-from edge.core.models import ModelVersion
+from edge.core.models import DOWNLOAD, ModelVersion
 from edge.runtime import messages as m
 from edge.runtime.camera import CameraRuntime
 from edge.runtime.promotion import decide, unlink
@@ -112,7 +112,7 @@ class Gate:
             created_utc_s=self._clock.utc(),
             parent=camera.version.id,
             window=window,
-            config=config if path == done.path else "download",
+            config=config if path == done.path else DOWNLOAD,
             scores=scores,
             frames=done.train_frames,
             gpu_seconds=done.device_seconds,
@@ -125,9 +125,7 @@ class Gate:
                 await self._ask(self._store.reject, candidate.id, "gate", reason)
         except MagpieError as error:
             promoted, reason = False, str(error)
-            self._complain(
-                error.code, f"{camera.id}: the retrained model could not be put in force: {error}", camera.id
-            )
+            self._complain(error.code, f"the retrained model could not be put in force: {error}", camera.id)
         unlink(done.path, done.download_path)
         return Judged(
             promoted, learned and promoted, accuracy, candidate.id, reason, scores, done.start, done.taught_with

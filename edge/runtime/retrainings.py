@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edge.core import events as ev
+from edge.core.configs import RetrainingConfig
 from edge.core.errors import MagpieError
 from edge.core.facts import RetrainingStepped
 from edge.core.journal_kinds import JournalNote
@@ -33,7 +34,7 @@ class RunningJob:
 
     job: str
     camera: str
-    config: str
+    retraining: RetrainingConfig
     window: int
     share: float
     started_utc_s: float
@@ -44,8 +45,14 @@ class RunningJob:
     device_seconds: float = 0.0
     plan: int = 0
 
+    @property
+    def config(self) -> str:
+        """The configuration's id."""
+        return self.retraining.id
+
     def to_json(self) -> dict[str, Any]:
-        return {k: v for k, v in dataclasses.asdict(self).items() if k != "plan"}
+        """For REST and the page."""
+        return {k: v for k, v in dataclasses.asdict(self).items() if k != "plan"} | {"config": self.config}
 
 
 class Retrainings:
@@ -76,7 +83,7 @@ class Retrainings:
         self.running[order.camera] = RunningJob(
             order.job,
             order.camera,
-            order.config,
+            profile.config,
             order.window,
             order.share,
             r.clock.utc(),
@@ -160,6 +167,7 @@ class Retrainings:
             data={
                 "job": order.job,
                 "config": order.config,
+                "retraining": profile.config.to_json(),
                 "share": order.share,
                 "expected_accuracy": profile.end_accuracy.to_json(),
                 "expected_gpu_s": profile.gpu_seconds.to_json(),

@@ -259,7 +259,7 @@ class Runtime:
     def _profiler_failed(self, job: Job, why: m.JobFailed | None) -> None:
         """A job that its worker could not do is answered without a result, so that nothing waits for it."""
         if why is not None:
-            self.complaints.add("profiling_failed", f"{why.camera}: {why.what}: {why.reason}", why.camera)
+            self.complaints.add("profiling_failed", f"{why.what}: {why.reason}", why.camera)
         if isinstance(job, m.Profile):
             self.preparation.from_history(job.data)
         elif isinstance(job, m.Evaluate):

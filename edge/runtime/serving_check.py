@@ -44,5 +44,4 @@ def check_version(version: ServedVersion, limit_bytes: int | None = None) -> Non
         if message.code == InvalidValue.code:
             raise WeightsError(f"{version.key}: {message.message}")
         kind = WeightsError if message.code == WeightsError.code else WorkerFailed
-        words = message.message if version.model in message.message else f"{version.key}: {message.message}"
-        raise kind(words)
+        raise kind(f"{version.key}: {message.message}")

@@ -13,7 +13,7 @@ from edge.core.clock import Clock
 from edge.core.errors import MagpieError
 from edge.core.journal_kinds import JournalNote
 from edge.core.labels import SampledFrame
-from edge.core.models import ModelVersion
+from edge.core.models import DOWNLOAD, SIBLING, ModelVersion
 from edge.core.plan_causes import CameraChange
 from edge.runtime import messages as m
 from edge.runtime.camera import CameraRuntime
@@ -21,7 +21,6 @@ from edge.store.store import Store
 from scheduler.siblings import KnownCamera, Sibling, choose_sibling
 
 #: What the version that came from a sibling has as its configuration, and who decided it.
-SIBLING = "sibling"
 #: Pictures that a new camera is looked at with.
 FIRST_PICTURES = 4
 
@@ -61,7 +60,7 @@ class Siblings:
         try:
             self._looks[camera] = CameraLook.from_json(look)
         except (MagpieError, KeyError, TypeError, ValueError) as error:
-            self._hands.complain("look", f"{camera}: how it looks is learned anew: {error}", camera)
+            self._hands.complain("look", f"how it looks is learned anew: {error}", camera)
 
     def forget(self, camera: str) -> None:
         """The camera is gone."""
@@ -188,4 +187,4 @@ def is_new(camera: CameraRuntime) -> bool:
 
 def is_retrained(version: ModelVersion) -> bool:
     """Whether a version was retrained on pictures of its own camera."""
-    return version.window is not None and version.config not in (None, "download", SIBLING)
+    return version.window is not None and version.config not in (None, DOWNLOAD, SIBLING)

@@ -9,7 +9,7 @@ from typing import Any
 from edge.core.alarms import RolledBack
 from edge.core.errors import Conflict, MagpieError
 from edge.core.facts import RuntimeFact
-from edge.core.journal_kinds import JournalNote
+from edge.core.journal_kinds import JournalKind, JournalNote
 from edge.core.models import ModelVersion
 from edge.core.plan_causes import CameraChange
 from edge.core.roll_backs import RollBackReason
@@ -86,7 +86,7 @@ class Versions:
             "model.rolled_back",
             camera=camera.id,
             window=self._window(),
-            data={"version": camera.version.id, "by": by, "reason": reason.words, "automatic": reason.automatic},
+            data=_named(camera.version) | {"by": by, "reason": reason.words, "automatic": reason.automatic},
         )
         self._fact(RolledBack(camera.id, camera.version.id, reason))
         self._changed(camera, "camera_rolled_back")
@@ -99,9 +99,8 @@ class Versions:
         if camera is not None and camera.version.id == found.id:
             camera.version = found
             self._changed(camera, "camera_pinned" if pinned else "camera_unpinned")
-        self._note(
-            "model.pinned" if pinned else "model.unpinned", camera=found.camera, data={"version": version, "by": by}
-        )
+        kind: JournalKind = "model.pinned" if pinned else "model.unpinned"
+        self._note(kind, camera=found.camera, data=_named(found) | {"by": by})
         return found
 
     async def parent(self, version: ModelVersion) -> ModelVersion | None:
@@ -144,3 +143,8 @@ class Versions:
             camera=camera.id,
             data={"version": version.id, "gap_s": done.gap_s, "frames_lost": done.frames_lost},
         )
+
+
+def _named(version: ModelVersion) -> dict[str, Any]:
+    """A version for the journal: its id, how it came about, and the window whose pictures trained it."""
+    return {"version": version.id, "origin": version.origin, "trained_on": version.window}

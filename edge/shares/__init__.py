@@ -72,6 +72,6 @@ def report_devices(cores: float | None = None, cache_dir: Path | None = None) ->
             caps = choice.partitioner.caps
             choice.partitioner.close()
             tried = [{"kind": a.kind, "ok": a.ok, "reason": a.reason} for a in choice.attempts]
-            entry |= {"shares": caps.to_json(), "tried": tried}
+            entry |= {"shares": caps.to_json(), "error": None, "tried": tried}
         devices.append(entry)
     return {"devices": devices, "notes": list(found.notes)}

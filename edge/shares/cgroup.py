@@ -231,7 +231,7 @@ class CpuGroups:
         except OSError as error:
             self.close()
             raise ShareError(
-                f"cgroup v{mount.version}: no group can be made in {mount.base}: {error.strerror or error}",
+                f"no group can be made in {mount.base}: {error.strerror or error}",
                 _hint(mount, error),
             ) from error
         except ShareError:
@@ -389,9 +389,7 @@ class CpuGroups:
     def _enable_v2(self) -> None:
         base = self.mount.base
         if "cpu" not in self._files.read(base / "cgroup.controllers").split():
-            raise ShareError(
-                f"cgroup v2: the cpu controller is not delegated to {base}", "systemd: Delegate=cpu in the service"
-            )
+            raise ShareError(f"the cpu controller is not delegated to {base}", "systemd: Delegate=cpu in the service")
         if "cpu" in self._files.read(base / "cgroup.subtree_control").split():
             return
         if self._files.exists(base / "cgroup.type"):  # not the true root: no processes beside groups
@@ -399,7 +397,7 @@ class CpuGroups:
             strangers = sorted(set(inside) - _family(self._pid, self._proc))
             if strangers:
                 raise ShareError(
-                    f"cgroup v2: processes that are not ours live in {base} (pid {strangers[0]}, ...)",
+                    f"processes that are not ours live in {base} (pid {strangers[0]}, ...)",
                     "start Magpie in a group of its own, for instance as a systemd service with Delegate=cpu",
                 )
             with contextlib.suppress(FileExistsError):

@@ -234,11 +234,16 @@ class Probe:
         """The quota did what it promises: it cut the child, and near the asked rate."""
         return self.throttled_periods > 0 and self.used <= self.asked + 0.08
 
-    def __str__(self) -> str:
+    @property
+    def words(self) -> str:
+        """The result without its mount."""
         return (
-            f"{self.mount}: a busy child got {self.used:.2f} cores where {self.asked:.2f} were asked"
+            f"a busy child got {self.used:.2f} cores where {self.asked:.2f} were asked"
             f" ({self.throttled_periods} periods throttled in {self.wall_s:.1f} s)"
         )
+
+    def __str__(self) -> str:
+        return f"{self.mount}: {self.words}"
 
 
 def probe(groups: CpuGroups, asked: float = 0.3, seconds: float = 0.6) -> Probe:
@@ -361,10 +366,10 @@ def _open_groups(
         try:
             groups = CpuGroups(mount, appliance, files, proc)
         except ShareError as error:
-            attempts.append(Attempt(kind, False, str(error).removeprefix(f"{kind}: ")))
+            attempts.append(Attempt(kind, False, str(error)))
             continue
         if skip_probe:
-            evidence = f"{kind} in {mount.base}; not probed"
+            words = evidence = f"{kind} in {mount.base}; not probed"
         else:
             try:
                 result = _cached_probe(groups, cache_dir, proc)
@@ -373,11 +378,11 @@ def _open_groups(
                 attempts.append(Attempt(kind, False, str(error)))
             if result is None or not result.held:
                 if result is not None:
-                    attempts.append(Attempt(kind, False, f"the quota did not hold: {result}"))
+                    attempts.append(Attempt(kind, False, f"the quota did not hold: {result.words}"))
                 groups.close()
                 continue
-            evidence = str(result)
-        attempts.append(Attempt(kind, True, evidence.removeprefix(f"{kind}: ")))
+            words, evidence = result.words, str(result)
+        attempts.append(Attempt(kind, True, words))
         return groups, evidence
     return None, ""
 

@@ -246,7 +246,8 @@ class Simulator:
                 case ev.RecordPlan():
                     self._plans += 1
                 case ev.Complain():
-                    self._complaints.append(f"window {self._window}: {order.message}")
+                    about = "" if order.camera is None else f"{order.camera}: "
+                    self._complaints.append(f"window {self._window}: {about}{order.message}")
                 case ev.CloseWindow() | ev.StopProfiling() | ev.HandIn() | ev.ScheduleHandIn():
                     pass  # results are kept at the boundary; profiles come when the recorded run had them
                 case _:

@@ -29,7 +29,7 @@ from edge.store.store import Store, default_url
 from scheduler.contenders import Contender
 from scheduler.groups import FIRST_KEPT
 
-JOB = RunningJob("w2-a-p1", "a", "all", 1, 0.5, 0.0, 0.8, 10.0)
+JOB = RunningJob("w2-a-p1", "a", RetrainingConfig(epochs=4), 1, 0.5, 0.0, 0.8, 10.0)
 
 
 class Site(Box):
@@ -43,7 +43,11 @@ class Site(Box):
         self.jobs: dict[str, RunningJob] = {}
         self.not_promised: list[tuple[str, int]] = []
         gate = Gate(
-            store, SystemClock(), self._ask, self._put, lambda code, words, camera: self.complaints.append(words)
+            store,
+            SystemClock(),
+            self._ask,
+            self._put,
+            lambda code, words, camera: self.complaints.append(f"{camera}: {words}"),
         )
         runtime: Any = SimpleNamespace(
             cameras=self.cameras, window=SimpleNamespace(settings=RetrainingSettings()),
@@ -145,7 +149,7 @@ async def test_members_are_judged_each_by_its_own_pictures_and_groups_learn(site
     assert site.cameras["b"].version.id != before["b"]
     assert site.cameras["c"].version.id == before["c"], "the group's student is worse there: it keeps its own"
     b = site.store.lineage(site.cameras["b"].version.id)
-    assert (b[0].parent, b[0].config, b[0].decided_by) == (before["b"], "all", "gate")
+    assert (b[0].parent, b[0].config, b[0].decided_by) == (before["b"], JOB.config, "gate")
     assert "retrained as one with 1 other camera" in b[0].reason, "not which: a user of b may not see it"
     told = [(e.camera, e.promoted) for e in site.dispatched if isinstance(e, ev.RetrainingCompleted)]
     assert told == [("b", True), ("c", False)]

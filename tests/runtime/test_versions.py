@@ -128,7 +128,10 @@ async def test_an_operator_rolls_back_to_the_parent(site: Site) -> None:
     assert back.id == site.in_force() == camera.version.id == "a-first"
     assert site.notes[-1] == (
         "model.rolled_back", "a",
-        {"version": "a-first", "by": "olga", "reason": "it misses buses", "automatic": False},
+        {
+            "version": "a-first", "origin": "retrained", "trained_on": 1, "by": "olga", "reason": "it misses buses",
+            "automatic": False,
+        },
     )  # fmt: skip
     assert site.facts == [RolledBack("a", "a-first", RollBackReason.asked("it misses buses"))]
     assert site.changed == [("a", "camera_rolled_back")], "the controller plans with what is in force"

@@ -309,8 +309,8 @@ class TestSettings:
         (complaint,) = of(ev.Complain, out)
         assert complaint.code == "floor_unreachable"
         assert complaint.camera == "a"
-        assert [complaint.message] == [f.words for f in of(ev.RecordPlan, out)[0].plan.faults]
-        assert complaint.message.startswith("a: the floor of 0.60 cannot be kept; the best at the start is ")
+        assert [complaint.message] == [f.what for f in of(ev.RecordPlan, out)[0].plan.faults]
+        assert complaint.message.startswith("the floor of 0.60 cannot be kept; the best at the start is ")
 
 
 class TestRestart:

@@ -42,7 +42,7 @@ from edge.runtime.serving_cameras import CamerasNow
 from edge.settings import AdmissionRequest, CameraSettings, RetrainingSettings, ServingPlanning, merge, parse
 from web.examples.cameras import CAMERA_STATE, CAMERA_TEST
 from web.examples.catalogue import CATALOGUE
-from web.examples.models import MODEL
+from web.examples.models import MODEL, RETRAINING
 from web.examples.pictures import CLASSES, DISAGREEMENT
 from web.examples.retraining import LEARNING
 from web.examples.serving import SERVING
@@ -136,8 +136,10 @@ class DictAppliance:
                 "id": version,
                 "camera": camera.id,
                 "parent": parent,
+                "origin": "first" if window is None else "retrained",
                 "window": window,
                 "config": None if window is None else "all-e10-b8-d1-lr0.002",
+                "retraining": None if window is None else RETRAINING,
                 "scores": scores,
                 "state": "retired" if parent is None else "promoted",
                 "decided_by": "first model" if parent is None else "gate",
@@ -203,6 +205,7 @@ class DictState:
                     "job": f"w3-{camera}-1",
                     "camera": camera,
                     "config": "all-e10-b8-d1-lr0.002",
+                    "retraining": RETRAINING,
                     "window": 3,
                     "share": 0.45,
                     "started_utc_s": self.box.utc_s - 12,
@@ -327,6 +330,7 @@ class DictCameras:
         self.box.look(f"camera {camera}")
         if camera not in self.box.kept:
             raise NotFound(f"camera {camera} does not exist")
+        in_force = self.box.versions[self.box.in_force[camera]]
         return (
             CAMERA_STATE
             | {
@@ -340,7 +344,9 @@ class DictCameras:
                 "height": 720,
                 "codec": "h264",
                 "retry_in_s": 0.0,
-                "model_version": self.box.in_force[camera],
+                "model_version": in_force["id"],
+                "model_origin": in_force["origin"],
+                "model_window": in_force["window"],
                 "frozen_version": f"{camera}-first-1",
                 "share": 0.16,
                 "accuracy": 0.712,

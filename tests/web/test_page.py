@@ -99,7 +99,7 @@ async def test_the_wall_shows_what_the_appliance_says(
     browser: Any, server: WebServer, service: DictAppliance, width: int, scheme: str
 ) -> None:
     service.states["south"] = {"state": "reconnecting", "message": "nothing answers there", "retry_in_s": 4.0}
-    service.reasons = [{"code": "camera_reconnecting", "message": "south: nothing answers there", "camera": "south"}]
+    service.reasons = [{"code": "camera_reconnecting", "message": "nothing answers there", "camera": "south"}]
     found = await opened(browser, server, width=width, scheme=scheme)
     page = found.page
     north = page.get_by_role("listitem", name="north")

@@ -38,6 +38,8 @@ CAMERA_STATE: Final[Example] = {
     "freezes": 0,
     "attempts_hanging": 0,
     "model_version": "junction-north-w3-2-1790000000",
+    "model_origin": "retrained",
+    "model_window": 3,
     "frozen_version": "junction-north-first-1789999000",
     "share": 0.15,
     "lambda": {"frame_rate": 5.0, "resolution": 1.0, "region": [0.0, 0.2, 1.0, 1.0], "shape": "camera"},

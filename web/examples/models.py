@@ -6,6 +6,14 @@ from typing import Final
 
 from web.examples.example import AT_UTC_S, Example
 
+RETRAINING: Final[Example] = {
+    "epochs": 10,
+    "batch_size": 8,
+    "layers": "all",
+    "data_fraction": 1.0,
+    "learning_rate": 0.002,
+    "last_layer_width": 0,
+}
 MODEL: Final[Example] = {
     "id": "junction-north-w3-2-1790000000",
     "camera": "junction-north",
@@ -20,8 +28,10 @@ MODEL: Final[Example] = {
         "detector": None,
     },
     "parent": "junction-north-first-1789999000",
+    "origin": "retrained",
     "window": 3,
     "config": "all-e10-b8-d1-lr0.002",
+    "retraining": RETRAINING,
     "scores": {"held_out": 0.73, "parent_held_out": 0.55, "frames": 13},
     "state": "promoted",
     "decided_by": "gate",
@@ -35,8 +45,10 @@ MODEL: Final[Example] = {
 FIRST_MODEL: Final[Example] = MODEL | {
     "id": "junction-north-first-1789999000",
     "parent": None,
+    "origin": "first",
     "window": None,
     "config": None,
+    "retraining": None,
     "scores": {},
     "state": "retired",
     "decided_by": "first model",

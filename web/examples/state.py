@@ -6,6 +6,7 @@ from typing import Final
 
 from web.examples.cameras import CAMERA_STATE
 from web.examples.example import AT_UTC_S, Example
+from web.examples.models import RETRAINING
 
 HEALTH: Final[Example] = {"live": True, "ready": True, "reasons": [], "uptime_s": 812.4, "version": "0.1.0"}
 NOT_READY: Final[Example] = HEALTH | {
@@ -88,6 +89,7 @@ OVERVIEW: Final[Example] = {
             "job": "w3-junction-north-2",
             "camera": "junction-north",
             "config": "all-e10-b8-d1-lr0.002",
+            "retraining": RETRAINING,
             "window": 3,
             "share": 0.62,
             "started_utc_s": AT_UTC_S + 12,

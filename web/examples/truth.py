@@ -36,7 +36,7 @@ TRUTH: Final[Example] = {
             "camera": "junction-north",
             "window": 3,
             "value": 1.0,
-            "message": "junction-north: people contradict each other on 1 question (window 3)",
+            "message": "people contradict each other on 1 question (window 3)",
         }
     ],
     "history": [{"window": 3, "estimate": _ESTIMATE}],

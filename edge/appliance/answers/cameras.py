@@ -9,6 +9,7 @@ from pydantic import Field
 
 from edge.appliance.answers.marks import BoxAnswer, OfCamera, Shown, answer
 from edge.core.camera import CameraFault, CameraState
+from edge.core.models import VersionOrigin
 from edge.settings import CameraSettings
 
 
@@ -27,7 +28,8 @@ class LambdaAnswer:
 class StateOfCamera:
     """A camera now. Counters run since its worker started.
 
-    `width` and `height` in pixels. `accuracy`: realised in the window that was measured last; `frozen_accuracy`: that
+    `width` and `height` in pixels. `model_origin`: how the version in force came about, `model_window`: whose pictures
+    trained it. `accuracy`: realised in the window that was measured last; `frozen_accuracy`: that
     of the first student, left alone; `download_accuracy`: that of the published detector that the student began as,
     left alone. `recorder`: the recorder's fault (empty: none). `losses` by kind (empty: the worker has not
     reported yet).
@@ -53,6 +55,8 @@ class StateOfCamera:
     freezes: Shown[int]
     attempts_hanging: Shown[int]
     model_version: Shown[str]
+    model_origin: Shown[VersionOrigin]
+    model_window: Shown[int | None]
     frozen_version: Shown[str]
     share: Shown[float]
     lambda_: Annotated[Shown[LambdaAnswer | None], Field(alias="lambda")]

@@ -20,7 +20,7 @@ REASONS: Final[Mapping[str, str]] = {
     "JournalData": "Data of a journal entry: docs/journal.md names the keys of each kind.",
     "MessageBody": "A message as it was sent by MQTT or to a webhook: docs/outputs.md has each kind's shape.",
     "ModelStatistics": "Statistics of one served version, as the Open Inference Protocol's front told them.",
-    "SiteSchema": "A JSON schema of draft 2020-12, as `magpie schema site` prints it.",
+    "SchemaValue": "A value of the schema's own subject: what a field must be, may be, or is without one.",
     "WindowDetails": "What an earlier version kept of all cameras together; this one keeps nothing there.",
 }
 
@@ -34,8 +34,7 @@ JournalData = TypeAliasType("JournalData", Annotated[_Object, _said("JournalData
 GivenValue = TypeAliasType("GivenValue", Annotated[Any, _said("GivenValue", None)])
 MessageBody = TypeAliasType("MessageBody", Annotated[_Object, _said("MessageBody")])
 ModelStatistics = TypeAliasType("ModelStatistics", Annotated[_Object, _said("ModelStatistics")])
-_DRAFT: Final = {"$schema": {"const": "https://json-schema.org/draft/2020-12/schema"}}
-SiteSchema = TypeAliasType("SiteSchema", Annotated[_Object, _said("SiteSchema", properties=_DRAFT, required=[*_DRAFT])])
+SchemaValue = TypeAliasType("SchemaValue", Annotated[Any, _said("SchemaValue", None)])
 WindowDetails = TypeAliasType("WindowDetails", Annotated[_Object, _said("WindowDetails")])
 
 #: Names of the files below: not all of their fields are in each.

@@ -5,7 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from edge.appliance.answers.marks import OfCamera, Shown, answer, kept
-from edge.core.models import VersionState
+from edge.core.configs import Layers
+from edge.core.models import VersionOrigin, VersionState
+
+
+@answer
+class ConfigAnswer:
+    """A retraining configuration (edge.core.configs.RetrainingConfig). `last_layer_width` 0: the student's own."""
+
+    epochs: Shown[int]
+    batch_size: Shown[int]
+    layers: Shown[Layers]
+    data_fraction: Shown[float]
+    learning_rate: Shown[float]
+    last_layer_width: Shown[int]
 
 
 @kept
@@ -76,15 +89,18 @@ class StudentSpecAnswer:
 @answer
 class VersionAnswer:
     """A version of a camera's student. `frames`: labelled frames that it was trained on; `blob_kept` false: retention
-    deleted the weights, the record is left."""
+    deleted the weights, the record is left. `retraining`: the configuration with the id `config`, null where none of
+    the present settings has it."""
 
     id: Shown[str]
     camera: OfCamera[str]
     blob: Shown[str]
     spec: Shown[StudentSpecAnswer]
     parent: Shown[str | None]
+    origin: Shown[VersionOrigin]
     window: Shown[int | None]
     config: Shown[str | None]
+    retraining: Shown[ConfigAnswer | None]
     scores: Shown[Mapping[str, float]]
     state: Shown[VersionState]
     decided_by: Shown[str]

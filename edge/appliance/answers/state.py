@@ -9,6 +9,7 @@ from pydantic import Field
 
 from edge.appliance.answers.cameras import OverviewCamera
 from edge.appliance.answers.marks import ByCamera, Message, OfCamera, Shown, answer
+from edge.appliance.answers.models import ConfigAnswer
 from edge.appliance.answers.serving import FrontAnswer, ServingShare
 from edge.core.shares import Enforcement, ShareKind
 
@@ -105,11 +106,13 @@ class SharesOfCamera:
 @answer
 class JobNow:
     """A retraining that runs. `fraction` of its work is done; `total_device_s` and `device_seconds` are device
-    seconds, expected and spent; `held_out`: accuracy on held-out frames so far."""
+    seconds, expected and spent; `held_out`: accuracy on held-out frames so far. `retraining`: the configuration with
+    the id `config`."""
 
     job: Shown[str]
     camera: OfCamera[str]
     config: Shown[str]
+    retraining: Shown[ConfigAnswer]
     window: Shown[int]
     share: Shown[float]
     started_utc_s: Shown[float]
@@ -261,7 +264,7 @@ class DeviceReport:
     units: Shown[float | None]
     memory_bytes: Shown[int]
     shares: Shown[ShareKindAnswer | None]
-    error: Shown[str | None] = None
+    error: Shown[str | None]
     tried: Shown[tuple[TriedShareKind, ...]]
 
 

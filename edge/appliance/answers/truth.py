@@ -88,7 +88,7 @@ class QuestionAnswer:
     class_: Annotated[Shown[str | None], Field(alias="class")]
     student_box: Shown[BoxAnswer | None]
     teacher_box: Shown[BoxAnswer | None]
-    others: Shown[tuple[BoxAnswer | None, ...]]
+    others: Shown[tuple[BoxAnswer, ...]]
     width: Shown[int]
     height: Shown[int]
     probability: Shown[float]

@@ -1,6 +1,15 @@
 /** What REST answers. Made from edge/appliance/answers by `python -m web.page_types`, never by hand.
  * Times are UTC epoch seconds, shares fractions of one device, accuracies 0-1, boxes fractions of the picture. */
 
+/** Kinds of the journal's entries by what they are about (edge/core/journal_kinds.py). */
+export const JOURNAL_KINDS: Record<"alarm" | "model" | "object" | "retraining" | "window", ReadonlySet<string>> = {
+  alarm: new Set(["alarm.acknowledged", "alarm.end", "alarm.new", "alarm.update"]),
+  model: new Set(["model.from_sibling", "model.pinned", "model.promoted", "model.rejected", "model.rolled_back", "model.switched", "model.unpinned"]),
+  object: new Set(["object.end", "object.new"]),
+  retraining: new Set(["retraining.failed", "retraining.settings", "retraining.started", "retraining.stopped"]),
+  window: new Set(["window.closed", "window.measured", "window.no_labels", "window.opened", "window.resumed"]),
+};
+
 /** Of an "accuracy" alarm: the window that was measured. */
 export type AccuracyDetails = {
   window: number;
@@ -349,6 +358,16 @@ export type Complaint = {
   utc_s: number;
 };
 
+/** A retraining configuration (edge.core.configs.RetrainingConfig). `last_layer_width` 0: the student's own. */
+export type ConfigAnswer = {
+  epochs: number;
+  batch_size: number;
+  layers: "head" | "last_stage" | "all";
+  data_fraction: number;
+  learning_rate: number;
+  last_layer_width: number;
+};
+
 /** The space of retraining configurations gamma: the product of the lists (thesis section 2.3.1). */
 export type ConfigurationSpace = {
   epochs: number[];
@@ -620,11 +639,13 @@ export type JobAnswer = {
 };
 
 /** A retraining that runs. `fraction` of its work is done; `total_device_s` and `device_seconds` are device
- * seconds, expected and spent; `held_out`: accuracy on held-out frames so far. */
+ * seconds, expected and spent; `held_out`: accuracy on held-out frames so far. `retraining`: the configuration with
+ * the id `config`. */
 export type JobNow = {
   job: string;
   camera: string;
   config: string;
+  retraining: ConfigAnswer;
   window: number;
   share: number;
   started_utc_s: number;
@@ -673,6 +694,27 @@ export type JournalEntry = {
   camera: string | null;
   window: number | null;
   data: JournalData;
+};
+
+export type JsonSchema = {
+  "$ref"?: string;
+  "$defs"?: Record<string, JsonSchema>;
+  type?: string;
+  enum?: SchemaValue[];
+  const?: SchemaValue;
+  anyOf?: JsonSchema[];
+  items?: JsonSchema;
+  properties?: Record<string, JsonSchema>;
+  additionalProperties?: JsonSchema | boolean;
+  required?: string[];
+  description?: string;
+  default?: SchemaValue;
+  minimum?: number;
+  maximum?: number;
+  exclusiveMinimum?: number;
+  exclusiveMaximum?: number;
+  minLength?: number;
+  maxLength?: number;
 };
 
 /** An object of student or teacher. `verdict`: "extra": only the student saw it, "missed": only the teacher did,
@@ -1074,6 +1116,8 @@ export type OverviewCamera = {
   freezes: number;
   attempts_hanging: number;
   model_version: string;
+  model_origin: "first" | "retrained" | "sibling" | "download";
+  model_window: number | null;
   frozen_version: string;
   share: number;
   lambda: LambdaAnswer | null;
@@ -1199,7 +1243,7 @@ export type QuestionAnswer = {
   class: string | null;
   student_box: [number, number, number, number] | null;
   teacher_box: [number, number, number, number] | null;
-  others: ([number, number, number, number] | null)[];
+  others: [number, number, number, number][];
   width: number;
   height: number;
   probability: number;
@@ -1390,6 +1434,36 @@ export type RowDetails = {
   promise: PromiseKept | null;
   current_fresh: MeasuredAccuracy | null;
 };
+
+/** When to raise an alarm: changeable by REST at run time, in force at once. */
+export type RuleSettings = {
+  /** lower-case name */
+  id: string;
+  /** for people; empty: the id */
+  name: string;
+  kind: "object" | "accuracy" | "camera_lost" | "disk" | "roll_back" | "slo";
+  enabled: boolean;
+  /** empty: all */
+  cameras: string[];
+  /** object: of these classes; empty: all */
+  classes: string[];
+  /** object: in one of these zones; empty: anywhere in the picture */
+  zones: string[];
+  /** object: there for so long */
+  dwell_s: number;
+  /** accuracy: of a window (required); disk: free part (empty: 0.05); slo: part of requests within their objective (empty: 0.95) */
+  below: number | null;
+  /** camera_lost (empty: 60), slo (empty: 10): it must be so for so long */
+  after_s: number | null;
+  severity: "info" | "warning" | "critical";
+  /** HH:MM-HH:MM in the box's time zone: no new alarm then */
+  quiet_hours: string[];
+  /** no new alarm of this rule and camera sooner after the one before */
+  min_interval_s: number;
+};
+
+/** A value of the schema's own subject: what a field must be, may be, or is without one. */
+export type SchemaValue = unknown;
 
 /** A secret's name and what refers to it. */
 export type SecretAnswer = {
@@ -1596,7 +1670,8 @@ export type StageOptionAnswer = {
 };
 
 /** A camera now. Counters run since its worker started.
- * `width` and `height` in pixels. `accuracy`: realised in the window that was measured last; `frozen_accuracy`: that
+ * `width` and `height` in pixels. `model_origin`: how the version in force came about, `model_window`: whose pictures
+ * trained it. `accuracy`: realised in the window that was measured last; `frozen_accuracy`: that
  * of the first student, left alone; `download_accuracy`: that of the published detector that the student began as,
  * left alone. `recorder`: the recorder's fault (empty: none). `losses` by kind (empty: the worker has not
  * reported yet). */
@@ -1621,6 +1696,8 @@ export type StateOfCamera = {
   freezes: number;
   attempts_hanging: number;
   model_version: string;
+  model_origin: "first" | "retrained" | "sibling" | "download";
+  model_window: number | null;
   frozen_version: string;
   share: number;
   lambda: LambdaAnswer | null;
@@ -1893,15 +1970,18 @@ export type UserAnswer = {
 };
 
 /** A version of a camera's student. `frames`: labelled frames that it was trained on; `blob_kept` false: retention
- * deleted the weights, the record is left. */
+ * deleted the weights, the record is left. `retraining`: the configuration with the id `config`, null where none of
+ * the present settings has it. */
 export type VersionAnswer = {
   id: string;
   camera: string;
   blob: string;
   spec: StudentSpecAnswer;
   parent: string | null;
+  origin: "first" | "retrained" | "sibling" | "download";
   window: number | null;
   config: string | null;
+  retraining: ConfigAnswer | null;
   scores: Record<string, number>;
   state: "candidate" | "promoted" | "rejected" | "retired" | "rolled_back";
   decided_by: string;

@@ -3,6 +3,7 @@
 import type {
   AlarmAnswer,
   BoxHealth,
+  CameraAnswer,
   LearningAnswer,
   Me,
   OverviewCamera,
@@ -16,6 +17,7 @@ export type { JournalEntry, Me, Overview, Reason } from "./answers";
 
 export type Alarm = AlarmAnswer;
 export type Camera = OverviewCamera;
+export type CameraRecord = CameraAnswer;
 export type CameraStateName = OverviewCamera["state"];
 export type Health = BoxHealth;
 export type Learning = LearningAnswer;

@@ -1,4 +1,6 @@
-/** Numbers and times as people read them. */
+/** Numbers, times, models and configurations as people read them. */
+
+import type { ConfigAnswer, VersionAnswer } from "./answers";
 
 export function percent(value: number | null | undefined, digits = 0): string {
   return value === null || value === undefined ? "–" : `${(100 * value).toFixed(digits)}\u00a0%`;
@@ -20,22 +22,38 @@ export function left(seconds: number): string {
   return `${Math.floor(whole / 60)}:${String(whole % 60).padStart(2, "0")}`;
 }
 
-/** A model's id without its camera's name: "w3-2-1790000000" or "first-1789999000". */
-export function shortVersion(version: string, camera: string): string {
-  const rest = version.startsWith(`${camera}-`) ? version.slice(camera.length + 1) : version;
-  const window = /^w(\d+)-/.exec(rest);
-  if (window) return `from window ${window[1]}`;
-  if (rest.startsWith("sibling-")) return "from a sibling camera";
-  return rest.startsWith("first") ? "first model" : rest;
+/** A version of a camera's student: where it came from. Of old records that is not known. */
+export interface Version {
+  id: string;
+  origin: VersionAnswer["origin"] | null;
+  /** The window whose pictures trained it. */
+  window: number | null;
 }
 
-/** A retraining configuration's id in words where it can be told. */
-export function config(id: string): string {
-  if (id === "sibling") return "as trained on a sibling camera";
-  const found = /^(head|last_stage|all)-e(\d+)-b(\d+)-d([\d.]+)-/.exec(id);
-  if (!found) return id;
-  const layers = { head: "head only", last_stage: "last stage", all: "all layers" }[found[1] as "head"] ?? found[1];
-  return `${layers}, ${found[2]} epochs, ${Math.round(100 * Number(found[4]))}\u00a0% of the data`;
+const ORIGINS: Record<VersionAnswer["origin"], [short: (window: number | null) => string, whole: (window: number | null) => string]> = {
+  first: [() => "first model", () => "the first model"],
+  retrained: [(w) => `from window ${w ?? "?"}`, (w) => `the model from window ${w ?? "?"}`],
+  sibling: [() => "from a sibling camera", () => "the model from a sibling camera"],
+  download: [(w) => `download, again from window ${w ?? "?"}`, (w) => `the download, again from window ${w ?? "?"}`],
+};
+
+/** Where a model came from, in short: "from window 3"; its id where that is not known. */
+export function shortVersion({ id, origin, window }: Version): string {
+  return origin === null ? id : ORIGINS[origin][0](window);
+}
+
+/** "the first model", "the model from window 3". */
+export function wholeVersion({ id, origin, window }: Version): string {
+  return origin === null ? id : ORIGINS[origin][1](window);
+}
+
+const LAYERS: Record<ConfigAnswer["layers"], string> = { head: "head only", last_stage: "last stage", all: "all layers" };
+
+/** A retraining configuration in words; its id where its parts are not known. */
+export function config(id: string, parts: ConfigAnswer | null | undefined): string {
+  if (!parts) return id;
+  const { layers, epochs, data_fraction } = parts;
+  return `${LAYERS[layers]}, ${epochs} epochs, ${Math.round(100 * data_fraction)}\u00a0% of the data`;
 }
 
 /** Date and time of day; only the time of day if it is today. */

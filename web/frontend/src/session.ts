@@ -2,6 +2,7 @@
 
 import { useCallback, useEffect, useState } from "preact/hooks";
 
+import type { SetupAnswer } from "./answers";
 import type { Me, Role } from "./api";
 import { ApiError, LOGGED_OUT, api, ask } from "./api";
 
@@ -39,7 +40,7 @@ export function useSession(): [Session, SessionActions] {
   const refresh = useCallback(async (): Promise<void> => {
     try {
       // Asked first because it is open to all: a 401 that is no surprise has no place in the browser's console.
-      const door = await ask<{ open: boolean; logged_in: boolean }>("/setup");
+      const door = await ask<SetupAnswer>("/setup");
       if (!door.logged_in) {
         api.setCsrf(null);
         setSession({ state: "out", me: null, setup: door.open });

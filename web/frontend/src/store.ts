@@ -2,6 +2,7 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 
+import { JOURNAL_KINDS } from "./answers";
 import type { Alarm, Health, JournalEntry, Overview, Retraining, WindowRecord } from "./api";
 import { ApiError, ask, streamUrl } from "./api";
 
@@ -28,7 +29,12 @@ export interface Known {
 
 /** Objects come and go by the minute and have a list of their own; that an alarm goes on is no news. */
 function told(entry: JournalEntry): boolean {
-  return !entry.kind.startsWith("object.") && entry.kind !== "alarm.update";
+  return !JOURNAL_KINDS.object.has(entry.kind) && entry.kind !== "alarm.update";
+}
+
+/** Whether an entry is about one of the subjects. */
+export function of(entry: JournalEntry, ...subjects: (keyof typeof JOURNAL_KINDS)[]): boolean {
+  return subjects.some((subject) => JOURNAL_KINDS[subject].has(entry.kind));
 }
 
 const NOTHING: Known = {
@@ -103,8 +109,8 @@ export function useAppliance(): Known {
       stream.onmessage = (message: MessageEvent<string>) => {
         const entry = JSON.parse(message.data) as JournalEntry;
         if (told(entry)) setKnown((before) => ({ ...before, events: [entry, ...before.events].slice(0, EVENTS) }));
-        if (/^(window|model|retraining)\./.test(entry.kind)) soon();
-        if (/^alarm/.test(entry.kind)) soonAlarms();
+        if (of(entry, "window", "model", "retraining")) soon();
+        if (of(entry, "alarm")) soonAlarms();
       };
     };
 

@@ -1,6 +1,8 @@
 /** Journal entries in plain words. */
 
+import type { ConfigAnswer } from "./answers";
 import type { Camera, JournalEntry } from "./api";
+import type { Version } from "./format";
 import { bytes, config, duration, percent, shortVersion } from "./format";
 
 export type Tone = "good" | "bad" | "plain";
@@ -53,11 +55,10 @@ function bad(words: string): Told {
   return { text: words, tone: "bad" };
 }
 
-/** What a destination of messages is called: "mqtt", "webhook/pager". */
+/** A destination of messages: the broker, or "webhook/pager". */
 function destination(data: Data): string {
   const name = text(data["destination"]);
-  if (name === "mqtt") return "The MQTT broker";
-  return name.startsWith("webhook/") ? `The webhook ${name.slice("webhook/".length)}` : name;
+  return name === "mqtt" ? "The MQTT broker" : `The output ${name}`;
 }
 
 const LOST_OUT: Record<string, string> = {
@@ -72,8 +73,14 @@ function alarm(data: Data): string {
   return text(data["message"]) || text(data["rule"]);
 }
 
-function version(data: Data, camera: string): string {
-  return shortVersion(text(data["version"]), camera);
+/** Entries of an earlier version do not say where a model came from. */
+function version(data: Data): string {
+  const origin = (data["origin"] ?? null) as Version["origin"];
+  return shortVersion({ id: text(data["version"]), origin, window: number(data["trained_on"]) });
+}
+
+function configWords(data: Data): string {
+  return config(text(data["config"]), data["retraining"] as ConfigAnswer | undefined);
 }
 
 function scores(data: Data): string {
@@ -140,7 +147,7 @@ const KNOWN: Record<string, (d: Data, e: JournalEntry) => string | Told> = {
     const l = d["lambda"] as { frame_rate: number; resolution: number } | undefined;
     return l ? `answers ${l.frame_rate} ${l.frame_rate === 1 ? "frame" : "frames"} a second at ${percent(l.resolution)} size now` : "inference changed";
   },
-  "retraining.started": (d) => `retraining began: ${config(text(d["config"]))}${together(d["members"])}`,
+  "retraining.started": (d) => `retraining began: ${configWords(d)}${together(d["members"])}`,
   "retraining.stopped": (d) => `retraining ended early${because(d)}`,
   "retraining.failed": (d) => ({ text: `retraining failed${because(d)}`, tone: "bad" }),
   "model.from_sibling": (d) => ({ text: `begins with the student of ${text(d["sibling"]) ? `camera ${text(d["sibling"])}` : "the camera"} that looks most alike`, tone: "good" }),
@@ -149,12 +156,12 @@ const KNOWN: Record<string, (d: Data, e: JournalEntry) => string | Told> = {
   "model.promoted": (d) => ({ text: `a better model is in force${scores(d)}${led(d["leader"])}`, tone: "good" }),
   "model.rejected": (d) => `the retrained model was not put in force${because(d)}`,
   "model.switched": (d) => `the new model answers; ${text(d["frames_lost"])} frames lost in the switch`,
-  "model.rolled_back": (d, e) => ({
-    text: `rolled back to ${version(d, e.camera ?? "")} by ${text(d["by"])}${because(d)}`,
+  "model.rolled_back": (d) => ({
+    text: `rolled back to ${version(d)} by ${text(d["by"])}${because(d)}`,
     tone: "bad",
   }),
-  "model.pinned": (d, e) => `${version(d, e.camera ?? "")} was pinned`,
-  "model.unpinned": (d, e) => `${version(d, e.camera ?? "")} was unpinned`,
+  "model.pinned": (d) => `${version(d)} was pinned`,
+  "model.unpinned": (d) => `${version(d)} was unpinned`,
   "worker.worker_lost": (d) => bad(`worker ${text(d["worker"])} was lost and is started again${because(d)}`),
   "worker.worker_error": (d) => bad(`worker ${text(d["worker"])} reports an error${because(d)}`),
   "worker.messages_lost": (d) => bad(`${many(d["messages"], "message")} of worker ${text(d["worker"])} did not arrive`),
@@ -197,23 +204,22 @@ const KNOWN: Record<string, (d: Data, e: JournalEntry) => string | Told> = {
   "events.lost": (d) => ({ text: `This page was too slow: ${text(d["events"])} events are missing here`, tone: "bad" }),
 };
 
-const DELETED: Record<string, string> = {
-  events: "journal entry",
-  windows: "window",
-  picture_sets: "window's pictures",
-  versions: "model's record",
-  blobs: "model file",
-  alarms: "alarm",
-  objects: "object",
-  object_pictures: "picture",
+const DELETED: Record<string, [one: string, several: string]> = {
+  events: ["journal entry", "journal entries"],
+  windows: ["window", "windows"],
+  picture_sets: ["window's pictures", "windows' pictures"],
+  versions: ["model's record", "models' records"],
+  blobs: ["model file", "model files"],
+  alarms: ["alarm", "alarms"],
+  objects: ["object", "objects"],
+  object_pictures: ["picture", "pictures"],
 };
 
 /** What a report of retention counts: "3 windows, 2 model files (1.2 MB)". */
 function deleted(data: Data): Told {
-  const parts = Object.entries(DELETED).flatMap(([key, one]) => {
+  const parts = Object.entries(DELETED).flatMap(([key, [one, several]]) => {
     const n = number(data[key]) ?? 0;
     if (n === 0) return [];
-    const several = one === "journal entry" ? "journal entries" : one.includes("'s ") ? one.replace("'s ", "s' ") : `${one}s`;
     return [`${n.toLocaleString()} ${n === 1 ? one : several}`];
   });
   const freed = number(data["bytes_freed"]) ?? 0;
@@ -231,7 +237,7 @@ export function tell(entry: JournalEntry, named: (camera: string) => string = (i
     const told = known(data, entry);
     return typeof told === "string" ? { text: told, tone: "plain" } : told;
   }
-  return { text: `${entry.kind.replaceAll(/[._]/g, " ")}${because(entry.data)}`, tone: "plain" };
+  return { text: `${entry.kind}${because(entry.data)}`, tone: "plain" };
 }
 
 export type Region = [number, number, number, number];

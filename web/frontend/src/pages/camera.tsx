@@ -2,7 +2,7 @@
 
 import { useEffect, useState } from "preact/hooks";
 
-import type { Camera, JournalEntry } from "../api";
+import type { CameraRecord, JournalEntry } from "../api";
 import { clock, percent, points, shortVersion } from "../format";
 import { drift, history, measured } from "../parts/accuracy";
 import { useAsked } from "../parts/asking";
@@ -18,14 +18,11 @@ import "../styles/camera.css";
 import "../styles/truth.css";
 import { AccuracyTab } from "./camera_accuracy";
 import { DisagreementsTab } from "./camera_disagreements";
-import type { CameraRecord } from "./camera_form";
 import { HappenedTab } from "./camera_happened";
 import { ModelsTab } from "./camera_models";
 import { SettingsTab } from "./camera_settings";
 import { TruthTab } from "./camera_truth";
 import type { PageProps } from "./index";
-
-export type CameraDetail = CameraRecord & { state: Camera };
 
 const TABS = [
   { id: "accuracy", title: "Accuracy" },
@@ -42,7 +39,7 @@ export function CameraPage({ known, me, now_s }: PageProps) {
   const tab = TABS.find((t) => t.id === route.query.get("tab"))?.id ?? "accuracy";
   const camera = known.overview?.cameras.find((c) => c.id === id);
   const changes = known.events.find((e) => e.camera === id && e.kind === "camera.changed")?.id ?? null;
-  const detail = useAsked<CameraDetail>(camera ? `/cameras/${encodeURIComponent(id)}` : null, changes);
+  const detail = useAsked<CameraRecord>(camera ? `/cameras/${encodeURIComponent(id)}` : null, changes);
 
   const [boxes, setBoxes] = useState(true);
   const [showZones, setShowZones] = useState(true);
@@ -129,7 +126,7 @@ export function CameraPage({ known, me, now_s }: PageProps) {
           <dl class="pairs">
             <dt>Model</dt>
             <dd>
-              <a href={`${href("camera", id)}?tab=models`}>{shortVersion(camera.model_version, id)}</a>
+              <a href={`${href("camera", id)}?tab=models`}>{shortVersion({ id: camera.model_version, origin: camera.model_origin, window: camera.model_window })}</a>
             </dd>
             <dt>Looks at</dt>
             <dd>{lookWords(camera)}</dd>

@@ -2,20 +2,13 @@
 
 import { useState } from "preact/hooks";
 
+import type { WindowClasses } from "../answers";
 import type { Camera } from "../api";
 import type { History } from "../parts/accuracy";
 import { useAsked } from "../parts/asking";
 import { Chart } from "../parts/chart";
 import { Choice } from "../parts/choice";
 import { Empty, ErrorBox, Loading } from "../parts/states";
-
-interface ClassCounts {
-  window: number;
-  start_utc_s: number;
-  frames: number;
-  teacher: Record<string, number>;
-  student: Record<string, number>;
-}
 
 const SHOWN = 8;
 
@@ -62,7 +55,7 @@ export function AccuracyTab({ camera, past }: { camera: Camera; past: History })
 
 function Classes({ camera, latest }: { camera: Camera; latest: number | null }) {
   const [whose, setWhose] = useState<"teacher" | "student">("teacher");
-  const asked = useAsked<ClassCounts[]>(`/cameras/${encodeURIComponent(camera.id)}/classes?windows=60`, latest);
+  const asked = useAsked<WindowClasses[]>(`/cameras/${encodeURIComponent(camera.id)}/classes?windows=60`, latest);
   const rows = asked.value === null ? [] : [...asked.value].reverse();
   const totals = new Map<string, number>();
   for (const row of rows) {

@@ -2,7 +2,8 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 
-import type { Camera } from "../api";
+import type { DisagreementAnswer, JudgedObject } from "../answers";
+import type { Camera, Model } from "../api";
 import { pictureUrl } from "../api";
 import { moment, percent, shortVersion } from "../format";
 import { useAsked } from "../parts/asking";
@@ -10,28 +11,8 @@ import { Choice } from "../parts/choice";
 import { Dialog } from "../parts/dialog";
 import { Empty, ErrorBox, Loading } from "../parts/states";
 
-type Verdict = "right" | "extra" | "missed" | "class" | "unjudged";
+type Verdict = JudgedObject["verdict"];
 type Kind = "missed" | "extra" | "class";
-
-interface Found {
-  box: [number, number, number, number];
-  class: string;
-  score: number;
-  verdict: Verdict;
-}
-
-interface Disagreement {
-  window: number;
-  frame: number;
-  utc_s: number;
-  model_version: string;
-  answer_age_s: number;
-  width: number;
-  height: number;
-  student: Found[];
-  teacher: Found[];
-  kinds: Kind[];
-}
 
 const KINDS: Record<Kind, string> = { missed: "Missed", extra: "Seen by the model only", class: "Called differently" };
 const FIRST = 20;
@@ -44,7 +25,7 @@ function counted(names: string[]): string {
 }
 
 /** In words: "The model missed: person ×2", "The model said car, the teacher bus". */
-function inWords({ student, teacher }: Disagreement): string[] {
+function inWords({ student, teacher }: DisagreementAnswer): string[] {
   const missed = teacher.filter((o) => o.verdict === "missed").map((o) => o.class);
   const extra = student.filter((o) => o.verdict === "extra").map((o) => o.class);
   const mine = student.filter((o) => o.verdict === "class").map((o) => o.class);
@@ -56,7 +37,7 @@ function inWords({ student, teacher }: Disagreement): string[] {
   ];
 }
 
-function source(camera: string, d: Disagreement): string {
+function source(camera: string, d: DisagreementAnswer): string {
   return pictureUrl(`/cameras/${encodeURIComponent(camera)}/disagreements/${d.window}/${d.frame}.jpg`);
 }
 
@@ -68,14 +49,15 @@ interface Props {
 
 export function DisagreementsTab({ camera, latest }: Props) {
   const [limit, setLimit] = useState(FIRST);
-  const asked = useAsked<Disagreement[]>(`/cameras/${encodeURIComponent(camera.id)}/disagreements?limit=${limit}`, latest);
+  const asked = useAsked<DisagreementAnswer[]>(`/cameras/${encodeURIComponent(camera.id)}/disagreements?limit=${limit}`, latest);
+  const models = useAsked<Model[]>(`/cameras/${encodeURIComponent(camera.id)}/models`, camera.model_version);
   const [kind, setKind] = useState<Kind | "all">("all");
   const [open, setOpen] = useState<number | null>(null);
   const [at, setAt] = useState(0);
   const list = useRef<HTMLUListElement>(null);
 
   // While more are fetched the ones that are there stay.
-  const kept = useRef<Disagreement[] | null>(null);
+  const kept = useRef<DisagreementAnswer[] | null>(null);
   if (asked.value !== null) kept.current = asked.value;
   const all = asked.value ?? kept.current;
   if (all === null) {
@@ -164,7 +146,7 @@ export function DisagreementsTab({ camera, latest }: Props) {
         </div>
       )}
       {open !== null && shown[open] && (
-        <Enlarged camera={camera} all={shown} at={open} onMove={(to) => { setOpen(to); setAt(to); }} onClose={() => setOpen(null)} />
+        <Enlarged camera={camera} models={models.value ?? []} all={shown} at={open} onMove={(to) => { setOpen(to); setAt(to); }} onClose={() => setOpen(null)} />
       )}
     </section>
   );
@@ -184,7 +166,7 @@ function BoxLegend() {
 }
 
 interface OverlayProps {
-  found: Disagreement;
+  found: DisagreementAnswer;
   student: boolean;
   teacher: boolean;
   /** Also what both say. */
@@ -193,14 +175,14 @@ interface OverlayProps {
 }
 
 /** The student's name above its box, the teacher's below, inside the picture. */
-function namePlace(side: string, [left, top, right, bottom]: Found["box"]): Record<string, string> {
+function namePlace(side: string, [left, top, right, bottom]: JudgedObject["box"]): Record<string, string> {
   const across = left > 0.7 ? { right: `${100 * (1 - right)}%` } : { left: `${100 * left}%` };
   if (side === "student") return { ...across, ...(top > 0.08 ? { bottom: `${100 * (1 - top)}%` } : { top: "0" }) };
   return { ...across, ...(bottom < 0.92 ? { top: `${100 * bottom}%` } : { bottom: "0" }) };
 }
 
 function Overlay({ found, student, teacher, agreed, names = false }: OverlayProps) {
-  const told = (o: Found): boolean => agreed || !["right", "unjudged"].includes(o.verdict);
+  const told = (o: JudgedObject): boolean => agreed || !["right", "unjudged"].includes(o.verdict);
   const sides = [
     { side: "teacher", objects: teacher ? found.teacher.filter(told) : [] },
     { side: "student", objects: student ? found.student.filter(told) : [] },
@@ -236,13 +218,15 @@ function Overlay({ found, student, teacher, agreed, names = false }: OverlayProp
 
 interface EnlargedProps {
   camera: Camera;
-  all: Disagreement[];
+  /** Versions that are known; of one that is not its id is shown. */
+  models: Model[];
+  all: DisagreementAnswer[];
   at: number;
   onMove: (to: number) => void;
   onClose: () => void;
 }
 
-function Enlarged({ camera, all, at, onMove, onClose }: EnlargedProps) {
+function Enlarged({ camera, models, all, at, onMove, onClose }: EnlargedProps) {
   const [student, setStudent] = useState(true);
   const [teacher, setTeacher] = useState(true);
   const [agreed, setAgreed] = useState(false);
@@ -257,6 +241,7 @@ function Enlarged({ camera, all, at, onMove, onClose }: EnlargedProps) {
     return () => removeEventListener("keydown", walk);
   }, [at, all.length]);
   if (d === undefined) return null;
+  const modelName = (id: string): string => shortVersion(models.find((m) => m.id === id) ?? { id, origin: null, window: null });
   return (
     <Dialog title={`${camera.name}, ${moment(d.utc_s)}`} onClose={onClose} wide>
       <div class="enlarged">
@@ -271,7 +256,7 @@ function Enlarged({ camera, all, at, onMove, onClose }: EnlargedProps) {
             </p>
           ))}
           <p class="quiet">
-            Window {d.window}, model {shortVersion(d.model_version, camera.id)}
+            Window {d.window}, model {modelName(d.model_version)}
             {d.answer_age_s > 0.05 && `, its answer was ${d.answer_age_s.toFixed(1)} s old`}
           </p>
         </div>
@@ -321,7 +306,7 @@ const VERDICTS: Record<Verdict, string> = {
   unjudged: "not judged",
 };
 
-function Objects({ title, found }: { title: string; found: Found[] }) {
+function Objects({ title, found }: { title: string; found: JudgedObject[] }) {
   return (
     <div>
       <h3>{title}</h3>

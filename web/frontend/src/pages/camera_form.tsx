@@ -3,7 +3,8 @@
 
 import { useState } from "preact/hooks";
 
-import type { Me, Problem } from "../api";
+import type { CameraTest, KnownDescription, KnownFiles, SecretAnswer } from "../answers";
+import type { CameraRecord, Me, Problem } from "../api";
 import { ask, problemsOf, words } from "../api";
 import { useAsked } from "../parts/asking";
 import { Badge } from "../parts/badge";
@@ -13,26 +14,9 @@ import { SaveBar } from "../parts/save_bar";
 import type { Group, Json, Schema } from "../parts/schema_form";
 import { SchemaFields, defaultsOf, useForm } from "../parts/schema_form";
 import { toast } from "../parts/toasts";
-import type { Zone } from "../parts/zone_editor";
 import { href } from "../router";
 import { may, whyNot } from "../session";
 import "../styles/settings.css";
-
-export interface CameraRecord {
-  id: string;
-  settings: Json & { id: string; name: string; url: string; enabled: boolean; classes: string[]; zones?: Zone[] };
-}
-
-interface Tested {
-  ok: boolean;
-  width: number;
-  height: number;
-  fps: number;
-  codec: string;
-  message: string;
-  /** JPEG, base64. */
-  picture?: string | null;
-}
 
 /** A camera's first model is made before the answer comes, and a connection is tried for some ten seconds. */
 export const CAMERA_MS = 40_000;
@@ -48,16 +32,8 @@ export function cameraTitle(camera: CameraRecord): string {
   return camera.settings.name || camera.id;
 }
 
-/** What the appliance knows of shipped students: name, whether its files are here, and what an answer costs on this box. */
-interface KnownStudent {
-  kind: string;
-  name: string;
-  here: boolean;
-  answer_ms: number | null;
-}
-
 /** The shipped students with their cost on this box, in words. */
-function studentWords(known: KnownStudent[]): string {
+function studentWords(known: KnownDescription[]): string {
   const told = known.map((k) => {
     const cost = k.answer_ms === null ? "not measured yet" : `${k.answer_ms.toFixed(0)} ms an answer on this box`;
     return `${k.name} (${k.here ? cost : "not here: magpie models pull " + k.name})`;
@@ -65,7 +41,7 @@ function studentWords(known: KnownStudent[]): string {
   return `A published detector; empty: the site's. ${told.join(", ")}`;
 }
 
-function groups(isNew: boolean, admin: boolean, secrets: string[], password: Group["fields"], known: KnownStudent[]): Group[] {
+function groups(isNew: boolean, admin: boolean, secrets: string[], password: Group["fields"], known: KnownDescription[]): Group[] {
   const students = studentWords(known);
   const names = known.map((k) => k.name);
   const found: Group[] = [
@@ -154,8 +130,8 @@ export function CameraForm({ root, me, camera, onSaved, onRemoved }: Props) {
   const isNew = camera === null;
   const admin = full(me);
   const changeable = isNew ? admin : may(me, "operator");
-  const secrets = useAsked<{ name: string }[]>(admin ? "/secrets" : null).value?.map((s) => `secret:${s.name}`) ?? [];
-  const catalogue = useAsked<{ descriptions: KnownStudent[] }>(may(me, "operator") ? "/models/catalogue" : null);
+  const secrets = useAsked<SecretAnswer[]>(admin ? "/secrets" : null).value?.map((s) => `secret:${s.name}`) ?? [];
+  const catalogue = useAsked<KnownFiles>(may(me, "operator") ? "/models/catalogue" : null);
   const known = (catalogue.value?.descriptions ?? []).filter((d) => d.kind === "student");
   const [empty] = useState<Json>(() => blank(root));
   const form = useForm("camera", camera?.settings ?? empty);
@@ -281,7 +257,7 @@ interface TestProps {
 }
 
 function ConnectionTest({ draft, withSecret, secret, onProblems }: TestProps) {
-  const [tested, setTested] = useState<Tested | null>(null);
+  const [tested, setTested] = useState<CameraTest | null>(null);
   const [busy, setBusy] = useState(false);
   const test = async (): Promise<void> => {
     setBusy(true);
@@ -292,10 +268,10 @@ function ConnectionTest({ draft, withSecret, secret, onProblems }: TestProps) {
     // Under a name of its own: the password in use stays as it is until one saves.
     const trial = `trial-${named}`.slice(0, 63);
     try {
-      setTested(await ask<Tested>("/cameras/test", "POST", { ...draft, id: named, classes, ...(await withSecret(trial)) }, CAMERA_MS));
+      setTested(await ask<CameraTest>("/cameras/test", "POST", { ...draft, id: named, classes, ...(await withSecret(trial)) }, CAMERA_MS));
     } catch (error) {
       onProblems(error);
-      if (problemsOf(error).length === 0) setTested({ ok: false, width: 0, height: 0, fps: 0, codec: "", message: words(error) });
+      if (problemsOf(error).length === 0) setTested({ ok: false, width: 0, height: 0, fps: 0, codec: "", seconds: 0, fault: null, message: words(error), picture: null });
     } finally {
       if (secret) ask(`/secrets/${encodeURIComponent(trial)}`, "DELETE").catch(() => undefined);
       setBusy(false);

@@ -2,6 +2,7 @@
 
 import { useState } from "preact/hooks";
 
+import type { ObjectAnswer } from "../answers";
 import type { Alarm, Camera, Me } from "../api";
 import { ApiError, ask, pictureUrl, words } from "../api";
 import { ago, duration, moment, percent } from "../format";
@@ -16,18 +17,6 @@ import { toast } from "../parts/toasts";
 import { href } from "../router";
 import { may } from "../session";
 import type { Known } from "../store";
-
-interface SeenObject {
-  id: number | string;
-  camera: string;
-  class: string;
-  began_utc_s: number;
-  ended_utc_s: number | null;
-  score: number;
-  zones: string[];
-  dwell_s: number;
-  picture: boolean;
-}
 
 const PAGE = 20;
 
@@ -129,7 +118,7 @@ function AlarmList({ camera, known, me, now_s, onPicture }: Props & { onPicture:
 }
 
 function ObjectList({ camera, now_s, onPicture }: { camera: Camera; now_s: number; onPicture: (shown: Shown) => void }) {
-  const found = usePaged<SeenObject>(`/objects?camera=${encodeURIComponent(camera.id)}`, PAGE, null, 10);
+  const found = usePaged<ObjectAnswer>(`/objects?camera=${encodeURIComponent(camera.id)}`, PAGE, null, 10);
   return (
     <section class="card" aria-labelledby="camera-objects">
       <h2 id="camera-objects">Objects</h2>

@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 
 import type { Camera, Me, Model } from "../api";
 import { ask } from "../api";
-import { config, moment, percent, shortVersion } from "../format";
+import { config, moment, percent, shortVersion, wholeVersion } from "../format";
 import { useAsked } from "../parts/asking";
 import { Badge } from "../parts/badge";
 import type { Tone } from "../parts/badge";
@@ -32,12 +32,6 @@ function ancestors(models: Model[], version: string): Model[] {
   return out;
 }
 
-/** "the first model", "the model from window 3". */
-function called(model: Model, camera: string): string {
-  const short = shortVersion(model.id, camera);
-  return short === "first model" ? "the first model" : short.startsWith("from ") ? `the model ${short}` : short;
-}
-
 function capital(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
@@ -60,7 +54,6 @@ export function ModelsTab({ camera, me }: { camera: Camera; me: Me }) {
   const inForce = models.find((m) => m.id === camera.model_version);
   const line = ancestors(models, camera.model_version);
   const parent = models.find((m) => m.id === inForce?.parent);
-  const name = (m: Model): string => called(m, camera.id);
   return (
     <section aria-labelledby="models-title">
       <div class="card-head">
@@ -74,7 +67,7 @@ export function ModelsTab({ camera, me }: { camera: Camera; me: Me }) {
             {line.map((m, n) => (
               <li key={m.id}>
                 <a href={`#model-${m.id}`} onClick={(e) => { e.preventDefault(); document.getElementById(`model-${m.id}`)?.scrollIntoView({ block: "center" }); }}>
-                  {capital(shortVersion(m.id, camera.id))}
+                  {capital(shortVersion(m))}
                 </a>
                 {m.scores["held_out"] !== undefined && <span class="quiet">{percent(m.scores["held_out"])}</span>}
                 {n === line.length - 1 && <Badge tone="good">In force</Badge>}
@@ -85,7 +78,7 @@ export function ModelsTab({ camera, me }: { camera: Camera; me: Me }) {
           {operator && inForce && parent && parent.blob_kept && !inForce.pinned && (
             <div class="actions">
               <button type="button" onClick={() => setAct({ kind: "roll back", model: parent })}>
-                Roll back to {name(parent)}
+                Roll back to {wholeVersion(parent)}
               </button>
             </div>
           )}
@@ -99,7 +92,7 @@ export function ModelsTab({ camera, me }: { camera: Camera; me: Me }) {
           return (
             <li key={model.id} id={`model-${model.id}`} class={current ? "card in-force" : "card"}>
               <div class="title">
-                <h3>{capital(name(model).replace(/^the /, ""))}</h3>
+                <h3>{capital(model.origin === "retrained" || model.origin === "sibling" ? `model ${shortVersion(model)}` : shortVersion(model))}</h3>
                 {current ? <Badge tone="good">In force</Badge> : <Badge tone={tone}>{label}</Badge>}
                 {model.pinned && (
                   <span class="badge wait">
@@ -122,14 +115,14 @@ export function ModelsTab({ camera, me }: { camera: Camera; me: Me }) {
                 )}
               </p>
               <p class="quiet small">
-                {mother && `Made from ${name(mother)}`}
+                {mother && `Made from ${wholeVersion(mother)}`}
                 {model.window !== null && (
                   <>
                     {mother ? ", with the pictures of " : "With the pictures of "}
                     <a href={href("windows", model.window)}>window {model.window}</a>
                   </>
                 )}
-                {model.config !== null && `: ${config(model.config)}`}
+                {model.origin === "retrained" && model.config !== null && `: ${config(model.config, model.retraining)}`}
               </p>
               {model.reason && (
                 <p class="quiet small">
@@ -179,7 +172,7 @@ interface ActProps {
 }
 
 function Act({ act, camera, onDone, onClose }: ActProps) {
-  const name = called(act.model, camera.id);
+  const name = wholeVersion(act.model);
   const done = (text: string): void => {
     toast(text);
     onDone();

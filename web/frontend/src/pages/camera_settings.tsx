@@ -1,18 +1,17 @@
 /** A camera's settings on its own page: the form of Settings, Cameras. */
 
-import type { Camera, Me } from "../api";
+import type { Camera, CameraRecord, Me } from "../api";
 import type { Asked } from "../parts/asking";
 import { useAsked } from "../parts/asking";
 import type { Schema } from "../parts/schema_form";
 import { ErrorBox, Loading } from "../parts/states";
 import { go, href } from "../router";
 import { may } from "../session";
-import type { CameraDetail } from "./camera";
 import { CameraForm } from "./camera_form";
 
 interface Props {
   camera: Camera;
-  detail: Asked<CameraDetail>;
+  detail: Asked<CameraRecord>;
   me: Me;
 }
 

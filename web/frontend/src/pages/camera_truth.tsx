@@ -2,49 +2,13 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 
+import type { FindingAnswer, ImportedLabels, TruthEstimate, TruthInterval, TruthOfCamera } from "../answers";
 import type { Camera, Me } from "../api";
 import { ask, pictureUrl, words } from "../api";
 import { useAsked } from "../parts/asking";
 import { Icon } from "../parts/icon";
 import { Empty, ErrorBox, Loading } from "../parts/states";
 import { Asking } from "./camera_truth_asking";
-
-export interface Interval {
-  value: number;
-  low: number;
-  high: number;
-  more_to_halve: number | null;
-}
-
-export interface Estimate {
-  student: Interval;
-  teacher: Interval;
-  difference: Interval;
-  frames: number;
-  answers: number;
-  unsure: number;
-  contradicted: number;
-  questions: number;
-  teacher_worse: boolean;
-}
-
-interface Finding {
-  kind: "teacher_worse" | "people_contradict";
-  window: number;
-  value: number;
-  message: string;
-}
-
-export interface Truth {
-  detection: boolean;
-  window: number | null;
-  estimate: Estimate | null;
-  asking: number | null;
-  answers: number;
-  answers_needed: number;
-  findings: Finding[];
-  history: { window: number; estimate: Estimate }[];
-}
 
 interface Props {
   camera: Camera;
@@ -56,18 +20,18 @@ interface Props {
 const whole = (value: number): string => (100 * value).toFixed(0);
 
 /** "Student 71 % (64 to 78)". */
-function said(name: string, { value, low, high }: Interval): string {
+function said(name: string, { value, low, high }: TruthInterval): string {
   return `${name} ${whole(value)} % (${whole(low)} to ${whole(high)})`;
 }
 
-function halve(estimate: Estimate): string {
+function halve(estimate: TruthEstimate): string {
   const more = Math.max(estimate.student.more_to_halve ?? 0, estimate.teacher.more_to_halve ?? 0);
   if (more === 0) return "Every question was answered.";
   return `${more} more ${more === 1 ? "answer" : "answers"} would halve both intervals.`;
 }
 
 /** The finding in the words of the page. */
-function finding({ kind, value, window }: Finding): string {
+function finding({ kind, value, window }: FindingAnswer): string {
   if (kind === "teacher_worse")
     return `The teacher is worse than its student: ${whole(value)} points below it in window ${window}. Retraining on its labels may make the student worse; take another teacher.`;
   return `People contradict each other on ${value} ${value === 1 ? "question" : "questions"} of window ${window}. The majority counts; at a tie a question counts as unanswered, and the intervals are wider.`;
@@ -75,8 +39,8 @@ function finding({ kind, value, window }: Finding): string {
 
 export function TruthTab({ camera, me, latest }: Props) {
   const path = `/cameras/${encodeURIComponent(camera.id)}/truth`;
-  const asked = useAsked<Truth>(path, latest);
-  const [newer, setNewer] = useState<Truth | null>(null);
+  const asked = useAsked<TruthOfCamera>(path, latest);
+  const [newer, setNewer] = useState<TruthOfCamera | null>(null);
   useEffect(() => setNewer(null), [asked.value]);
   const truth = newer ?? asked.value;
   const operator = me.role !== "viewer";
@@ -134,7 +98,7 @@ export function TruthTab({ camera, me, latest }: Props) {
   );
 }
 
-function Told({ truth, estimate }: { truth: Truth; estimate: Estimate }) {
+function Told({ truth, estimate }: { truth: TruthOfCamera; estimate: TruthEstimate }) {
   const older = truth.history.filter((h) => h.window !== truth.window);
   return (
     <>
@@ -168,7 +132,7 @@ function Told({ truth, estimate }: { truth: Truth; estimate: Estimate }) {
 }
 
 /** The interval on a line from 0 to 100 %; in words it stands above. */
-function Range({ name, of, side }: { name: string; of: Interval; side: string }) {
+function Range({ name, of, side }: { name: string; of: TruthInterval; side: string }) {
   return (
     <div class="truth-range" aria-hidden="true">
       <span>{name}</span>
@@ -180,13 +144,6 @@ function Range({ name, of, side }: { name: string; of: Interval; side: string })
   );
 }
 
-interface Imported {
-  pictures: number;
-  answers: number;
-  incomplete: number;
-  unknown: number;
-}
-
 /** A COCO file from disk. */
 function ImportFile({ path, onDone }: { path: string; onDone: () => void }) {
   const field = useRef<HTMLInputElement>(null);
@@ -196,7 +153,7 @@ function ImportFile({ path, onDone }: { path: string; onDone: () => void }) {
     if (file === undefined) return;
     try {
       const document = JSON.parse(await file.text()) as unknown;
-      const done = await ask<Imported>(`${path}/import`, "POST", { format: "coco", document });
+      const done = await ask<ImportedLabels>(`${path}/import`, "POST", { format: "coco", document });
       const left = done.incomplete + done.unknown;
       setTold(`${done.answers} answers were added${left > 0 ? `; ${left} of ${done.pictures} pictures were left out` : ""}.`);
       onDone();

@@ -3,31 +3,13 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 
+import type { QuestionAnswer, QuestionsAnswer, TruthOfCamera } from "../answers";
 import { ask, pictureUrl, words } from "../api";
 import { Choice } from "../parts/choice";
 import { Loading } from "../parts/states";
-import type { Truth } from "./camera_truth";
 
-type Box = [number, number, number, number];
+type Box = QuestionAnswer["others"][number];
 type Verdict = "yes" | "no" | "student" | "teacher" | "counted" | "unsure";
-
-interface Question {
-  window: number;
-  frame: number;
-  kind: "box" | "missed";
-  candidate: number | null;
-  class: string | null;
-  student_box: Box | null;
-  teacher_box: Box | null;
-  others: Box[];
-  width: number;
-  height: number;
-}
-
-interface Questions {
-  classes: string[];
-  questions: Question[];
-}
 
 interface Mark {
   box: Box;
@@ -45,7 +27,7 @@ const BATCH = 10;
 const LEAST = 0.004;
 
 /** What is said of an answer. */
-function inWords(q: Question, given: Given): string {
+function inWords(q: QuestionAnswer, given: Given): string {
   if (given.verdict === "counted") return given.missed === 0 ? "none was missed" : `${given.missed} missed`;
   if (given.verdict === "unsure") return "not sure";
   if (given.verdict === "student") return "only the model's box fits";
@@ -53,19 +35,19 @@ function inWords(q: Question, given: Given): string {
   return given.verdict === "yes" && q.student_box && q.teacher_box ? "yes, both fit" : given.verdict;
 }
 
-function title(q: Question, classes: string[]): string {
+function title(q: QuestionAnswer, classes: string[]): string {
   if (q.kind === "missed") return `Is there ${classes.length === 1 ? `a ${classes[0]}` : classes.join(", ")} here that no box fits?`;
   return q.student_box && q.teacher_box ? `Is this a ${q.class}, and do both boxes fit?` : `Is this a ${q.class}, and does the box fit?`;
 }
 
 interface Props {
   path: string;
-  onAnswered: (truth: Truth) => void;
+  onAnswered: (truth: TruthOfCamera) => void;
 }
 
 export function Asking({ path, onAnswered }: Props) {
   const [round, setRound] = useState(0);
-  const [asked, setAsked] = useState<Questions | null>(null);
+  const [asked, setAsked] = useState<QuestionsAnswer | null>(null);
   const [error, setError] = useState("");
   const [at, setAt] = useState(0);
   const [given, setGiven] = useState<Record<number, Given>>({});
@@ -75,7 +57,7 @@ export function Asking({ path, onAnswered }: Props) {
 
   useEffect(() => {
     let wanted = true;
-    void ask<Questions>(`${path}/questions?limit=${BATCH}`)
+    void ask<QuestionsAnswer>(`${path}/questions?limit=${BATCH}`)
       .then((found) => {
         if (!wanted) return;
         setAsked(found);
@@ -128,7 +110,7 @@ export function Asking({ path, onAnswered }: Props) {
       return g.verdict === "counted" ? { ...about, missed: g.missed, marked: g.marked } : about;
     });
     try {
-      onAnswered(await ask<Truth>(`${path}/answers`, "POST", { answers }));
+      onAnswered(await ask<TruthOfCamera>(`${path}/answers`, "POST", { answers }));
       setRound(round + 1);
     } catch (failure) {
       setError(words(failure));
@@ -139,7 +121,7 @@ export function Asking({ path, onAnswered }: Props) {
   const keys = (event: KeyboardEvent): void => {
     const field = event.target instanceof HTMLElement && event.target.closest("input, select, textarea, dialog, [role=tablist]");
     if (field || event.ctrlKey || event.altKey || event.metaKey || q === undefined) return;
-    const key = event.key.toLowerCase();
+    const pressed = event.key.toLowerCase();
     const pair = q.student_box !== null && q.teacher_box !== null;
     const missed = q.kind === "missed";
     const done: Record<string, () => void> = {
@@ -152,10 +134,10 @@ export function Asking({ path, onAnswered }: Props) {
       ...(missed ? { y: () => marks.length > 0 && answer("counted", marks.length) } : { y: () => answer("yes") }),
       ...(pair ? { "1": () => answer("student"), "2": () => answer("teacher") } : {}),
     };
-    let act = done[key];
-    if (missed && /^\d$/.test(key)) act = () => answer("counted", Number(key));
+    let act = done[pressed];
+    if (missed && /^\d$/.test(pressed)) act = () => answer("counted", Number(pressed));
     // Enter on a button presses it.
-    if (key === "enter" && !(event.target instanceof HTMLButtonElement)) act = () => void send();
+    if (pressed === "enter" && !(event.target instanceof HTMLButtonElement)) act = () => void send();
     if (act === undefined) return;
     event.preventDefault();
     act();
@@ -245,7 +227,7 @@ function Key({ name, text, onClick }: { name: string; text: string; onClick: () 
 
 interface PictureProps {
   path: string;
-  question: Question;
+  question: QuestionAnswer;
   marks: Mark[];
   onMark: (box: Box) => void;
 }
@@ -314,7 +296,7 @@ function Picture({ path, question: q, marks, onMark }: PictureProps) {
 }
 
 /** [x, y, width, height] in pixels: three times the boxes and a piece of street around, 16:10, inside the picture. */
-function crop(q: Question): number[] {
+function crop(q: QuestionAnswer): number[] {
   const all = [q.student_box, q.teacher_box].filter((b) => b !== null);
   const [left, top] = [Math.min(...all.map((b) => b[0])) * q.width, Math.min(...all.map((b) => b[1])) * q.height];
   const [right, bottom] = [Math.max(...all.map((b) => b[2])) * q.width, Math.max(...all.map((b) => b[3])) * q.height];
@@ -325,7 +307,7 @@ function crop(q: Question): number[] {
   return [x, y, width, height];
 }
 
-function place(q: Question): string {
+function place(q: QuestionAnswer): string {
   const box = q.teacher_box ?? q.student_box;
   if (box === null) return "";
   const [x, y] = [(box[0] + box[2]) / 2, (box[1] + box[3]) / 2];

@@ -3,6 +3,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 
+import type { SetupAnswer } from "../answers";
 import type { Me } from "../api";
 import { ApiError, ask } from "../api";
 import { Mark } from "../header";
@@ -177,7 +178,7 @@ export function SetupPage({ route, entered }: Props) {
   const [open, setOpen] = useState(true);
 
   useEffect(() => {
-    ask<{ open: boolean }>("/setup").then(
+    ask<SetupAnswer>("/setup").then(
       (answer) => setOpen(answer.open),
       () => undefined, // the form itself will tell
     );

@@ -1,27 +1,18 @@
 /** Who changed what. */
 
+import type { AuditAnswer } from "../answers";
 import { moment } from "../format";
 import { Older } from "../parts/older";
 import { usePaged } from "../parts/paged";
 import { Empty, ErrorBox, Loading } from "../parts/states";
 import { Table } from "../parts/table";
 
-interface Entry {
-  id: number;
-  utc_s: number;
-  by: string;
-  from: string | null;
-  subject: string;
-  action: string;
-  value: unknown;
-}
-
 function shown(value: unknown): string {
   return typeof value === "string" ? value : JSON.stringify(value, null, 1);
 }
 
 export function AuditSection() {
-  const found = usePaged<Entry>("/audit", 50);
+  const found = usePaged<AuditAnswer>("/audit", 50);
   return (
     <section class="card" aria-labelledby="audit-title">
       <div class="card-head">

@@ -2,7 +2,7 @@
 
 import { useEffect, useState } from "preact/hooks";
 
-import type { Camera } from "../api";
+import type { Camera, CameraRecord } from "../api";
 import { ask, pictureUrl, problemsOf, words } from "../api";
 import { useAsked } from "../parts/asking";
 import { Badge } from "../parts/badge";
@@ -17,7 +17,6 @@ import type { Zone } from "../parts/zone_editor";
 import { ZoneEditor } from "../parts/zone_editor";
 import { go, href } from "../router";
 import { may, whyNot } from "../session";
-import type { CameraRecord } from "./camera_form";
 import { CAMERA_MS, CameraForm, RemoveCamera, cameraTitle, full } from "./camera_form";
 import type { SectionProps } from "./settings";
 
@@ -89,7 +88,7 @@ export function CamerasSection(props: SectionProps) {
             },
             { key: "state", title: "State", cell: (c) => <CameraState camera={live.find((l) => l.id === c.id)} enabled={c.settings.enabled} /> },
             { key: "classes", title: "Tells apart", cell: (c) => c.settings.classes.join(", ") },
-            { key: "zones", title: "Zones", cell: (c) => c.settings.zones?.map((z) => z.name).join(", ") || <span class="quiet">none</span> },
+            { key: "zones", title: "Zones", cell: (c) => c.settings.zones.map((z) => z.name).join(", ") || <span class="quiet">none</span> },
             {
               key: "actions",
               title: "Actions",
@@ -187,7 +186,7 @@ interface ZonesProps {
 }
 
 function ZonesForm({ camera, state, changeable, onSaved }: ZonesProps) {
-  const kept = camera.settings.zones ?? [];
+  const kept = camera.settings.zones;
   const [zones, setZones] = useState<Zone[]>(kept);
   const [taken, setTaken] = useState(0);
   const picture = usePicture(`/cameras/${encodeURIComponent(camera.id)}/snapshot.jpg?width=1280`, `${taken} ${state?.state}`);
@@ -206,7 +205,7 @@ function ZonesForm({ camera, state, changeable, onSaved }: ZonesProps) {
     setFailure(null);
     try {
       const answer = await ask<CameraRecord>(`/cameras/${encodeURIComponent(camera.id)}`, "PATCH", { zones }, CAMERA_MS);
-      setZones(answer.settings.zones ?? zones);
+      setZones(answer.settings.zones);
       toast(`Zones of ${name} saved`);
       onSaved();
     } catch (error) {

@@ -2,6 +2,7 @@
 
 import { useState } from "preact/hooks";
 
+import type { DeadLetterAnswer, MqttAnswer, OutputState, OutputTest, OutputsAnswer, SecretAnswer, WebhookAnswer } from "../answers";
 import { ask, words } from "../api";
 import { bytes, duration, moment } from "../format";
 import { useAsked } from "../parts/asking";
@@ -15,56 +16,6 @@ import { Empty, ErrorBox, Loading } from "../parts/states";
 import { toast } from "../parts/toasts";
 import { go, href } from "../router";
 import type { SectionProps } from "./settings";
-
-interface State {
-  connected: boolean;
-  message: string;
-  down_s: number | null;
-  waiting: number;
-  waiting_bytes: number;
-  sent: number;
-  lost: number;
-  dead: number;
-}
-
-interface Output extends Json {
-  enabled: boolean;
-  state: State;
-}
-
-interface Webhook extends Output {
-  id: string;
-  url: string;
-  kinds: string[];
-}
-
-interface Outputs {
-  mqtt: Output | null;
-  webhooks: Webhook[];
-  message: string;
-}
-
-interface Tested {
-  ok: boolean;
-  message: string;
-  took_s: number;
-}
-
-interface Letter {
-  id: number;
-  destination: string;
-  camera: string | null;
-  kind: string;
-  utc_s: number;
-  died_utc_s: number;
-  tries: number;
-  reason: string;
-  body: unknown;
-}
-
-interface SecretName {
-  name: string;
-}
 
 const EVERY_S = 5;
 const TEST_MS = 40_000;
@@ -139,14 +90,14 @@ function webhookGroups(secrets: string[], cameras: { id: string; name: string }[
 }
 
 /** Settings without what the server adds. */
-function settingsOf(output: Output): Json {
+function settingsOf(output: MqttAnswer | WebhookAnswer): Json {
   const { state: _, ...settings } = output;
   return settings;
 }
 
 export function OutputsSection({ root, known, rest }: SectionProps) {
-  const found = useAsked<Outputs>("/outputs", null, EVERY_S);
-  const secrets = useAsked<SecretName[]>("/secrets").value?.map((s) => `secret:${s.name}`) ?? [];
+  const found = useAsked<OutputsAnswer>("/outputs", null, EVERY_S);
+  const secrets = useAsked<SecretAnswer[]>("/secrets").value?.map((s) => `secret:${s.name}`) ?? [];
   const cameras = known.overview?.cameras ?? [];
   const { value, error, again } = found;
   if (value === null) return error === null ? <Loading /> : <ErrorBox what="The outputs could not be asked" error={error} onRetry={again} />;
@@ -173,9 +124,9 @@ export function OutputsSection({ root, known, rest }: SectionProps) {
           <>
             <p>
               <b>
-                {String(value.mqtt["host"])}:{String(value.mqtt["port"])}
+                {value.mqtt.host}:{value.mqtt.port}
               </b>
-              {value.mqtt["tls"] === true && <span class="quiet"> with TLS</span>} <StateBadge output={value.mqtt} />
+              {value.mqtt.tls && <span class="quiet"> with TLS</span>} <StateBadge output={value.mqtt} />
             </p>
             <StateWords state={value.mqtt.state} enabled={value.mqtt.enabled} />
             <TestButton path="/outputs/mqtt/test" what="broker" disabled={false} />
@@ -204,12 +155,12 @@ export function OutputsSection({ root, known, rest }: SectionProps) {
   );
 }
 
-function StateBadge({ output }: { output: Output }) {
+function StateBadge({ output }: { output: MqttAnswer | WebhookAnswer }) {
   if (!output.enabled) return <Badge tone="off">Off</Badge>;
   return output.state.connected ? <Badge tone="good">Connected</Badge> : <Badge tone="bad">Not connected</Badge>;
 }
 
-function StateWords({ state, enabled }: { state: State; enabled: boolean }) {
+function StateWords({ state, enabled }: { state: OutputState; enabled: boolean }) {
   return (
     <>
       {enabled && state.message && <p class={state.connected ? "quiet" : "problem"}>{state.message}</p>}
@@ -226,15 +177,15 @@ function StateWords({ state, enabled }: { state: State; enabled: boolean }) {
 
 /** Tries an output, with settings that are not kept if there are any. */
 function TestButton({ path, what, disabled, body }: { path: string; what: string; disabled: boolean; body?: () => Json }) {
-  const [tested, setTested] = useState<Tested | null>(null);
+  const [tested, setTested] = useState<OutputTest | null>(null);
   const [busy, setBusy] = useState(false);
   const test = async (): Promise<void> => {
     setBusy(true);
     setTested(null);
     try {
-      setTested(await ask<Tested>(path, "POST", body?.() ?? {}, TEST_MS));
+      setTested(await ask<OutputTest>(path, "POST", body?.() ?? {}, TEST_MS));
     } catch (error) {
-      setTested({ ok: false, message: words(error), took_s: 0 });
+      setTested({ ok: false, message: words(error), took_s: null });
     } finally {
       setBusy(false);
     }
@@ -248,7 +199,7 @@ function TestButton({ path, what, disabled, body }: { path: string; what: string
         {tested && (
           <>
             <Badge tone={tested.ok ? "good" : "bad"}>{tested.ok ? "Works" : "Does not work"}</Badge> {tested.message}
-            {tested.took_s > 0 && <span class="quiet"> ({duration(tested.took_s)})</span>}
+            {(tested.took_s ?? 0) > 0 && <span class="quiet"> ({duration(tested.took_s ?? 0)})</span>}
           </>
         )}
       </span>
@@ -256,7 +207,7 @@ function TestButton({ path, what, disabled, body }: { path: string; what: string
   );
 }
 
-function WebhookRow({ webhook, onRemoved }: { webhook: Webhook; onRemoved: () => void }) {
+function WebhookRow({ webhook, onRemoved }: { webhook: WebhookAnswer; onRemoved: () => void }) {
   const [removing, setRemoving] = useState(false);
   return (
     <li>
@@ -309,7 +260,7 @@ function Buttons({ form, isNew, what }: { form: Form; isNew: boolean; what: stri
   );
 }
 
-function MqttForm({ root, mqtt, secrets, onDone }: { root: Schema; mqtt: Output | null; secrets: string[]; onDone: () => void }) {
+function MqttForm({ root, mqtt, secrets, onDone }: { root: Schema; mqtt: MqttAnswer | null; secrets: string[]; onDone: () => void }) {
   const [first] = useState<Json>(() => (mqtt === null ? { ...defaultsOf(root, "MqttSettings"), host: "" } : settingsOf(mqtt)));
   const form = useForm("mqtt", first);
   const [removing, setRemoving] = useState(false);
@@ -359,7 +310,7 @@ function MqttForm({ root, mqtt, secrets, onDone }: { root: Schema; mqtt: Output 
 
 interface WebhookFormProps {
   root: Schema;
-  webhook: Webhook | null;
+  webhook: WebhookAnswer | null;
   secrets: string[];
   cameras: { id: string; name: string }[];
   onDone: () => void;
@@ -392,9 +343,9 @@ function WebhookForm({ root, webhook, secrets, cameras, onDone }: WebhookFormPro
 }
 
 function DeadLetters({ count }: { count: number }) {
-  const found = usePaged<Letter>("/outputs/dead-letters", 50, count);
-  const [deleting, setDeleting] = useState<Letter | null>(null);
-  const retry = async (letter: Letter): Promise<void> => {
+  const found = usePaged<DeadLetterAnswer>("/outputs/dead-letters", 50, count);
+  const [deleting, setDeleting] = useState<DeadLetterAnswer | null>(null);
+  const retry = async (letter: DeadLetterAnswer): Promise<void> => {
     try {
       await ask(`/outputs/dead-letters/${letter.id}/retry`, "POST", {});
       toast("It is sent again");

@@ -2,6 +2,8 @@
 
 import { useState } from "preact/hooks";
 
+import type { RuleSettings } from "../answers";
+import type { CameraRecord } from "../api";
 import { ask } from "../api";
 import { useAsked } from "../parts/asking";
 import { Badge } from "../parts/badge";
@@ -15,24 +17,8 @@ import { toast } from "../parts/toasts";
 import { go, href } from "../router";
 import { may, whyNot } from "../session";
 import type { SectionProps } from "./settings";
-import type { CameraRecord } from "./camera_form";
 
-type Kind = "object" | "accuracy" | "camera_lost" | "disk" | "roll_back" | "slo";
-
-interface Rule extends Json {
-  id: string;
-  name: string;
-  kind: Kind;
-  enabled: boolean;
-  cameras: string[];
-  classes: string[];
-  zones: string[];
-  dwell_s: number;
-  below: number | null;
-  after_s: number | null;
-  severity: "info" | "warning" | "critical";
-  quiet_hours: string[];
-}
+type Kind = RuleSettings["kind"];
 
 const KINDS: Record<Kind, string> = {
   object: "An object is seen",
@@ -85,7 +71,7 @@ function groups(draft: Json, cameras: CameraRecord[], isNew: boolean): Group[] {
           path: "zones",
           label: "Zones",
           hint: "None chosen: anywhere in the picture. Zones are drawn in a camera's settings.",
-          options: options(meant.flatMap((c) => (c.settings.zones ?? []).map((z) => z.name))),
+          options: options(meant.flatMap((c) => c.settings.zones.map((z) => z.name))),
           shown: (d) => suits("zones", d),
         },
         { path: "dwell_s", label: "Stays for", unit: "s", hint: "There for so long at least", shown: (d) => suits("dwell_s", d) },
@@ -105,10 +91,10 @@ function groups(draft: Json, cameras: CameraRecord[], isNew: boolean): Group[] {
 
 export function RulesSection(props: SectionProps) {
   const { me, rest } = props;
-  const rules = useAsked<Rule[]>("/rules");
+  const rules = useAsked<RuleSettings[]>("/rules");
   const cameras = useAsked<CameraRecord[]>("/cameras");
   const changeable = may(me, "operator") && me.cameras === null;
-  const [deleting, setDeleting] = useState<Rule | null>(null);
+  const [deleting, setDeleting] = useState<RuleSettings | null>(null);
   if (rules.value === null) return rules.error === null ? <Loading /> : <ErrorBox what="The rules could not be asked" error={rules.error} onRetry={rules.again} />;
   const editing = rest[0] === undefined ? undefined : rules.value.find((r) => r.id === rest[0]);
   const back = (): void => {
@@ -186,7 +172,7 @@ export function RulesSection(props: SectionProps) {
   );
 }
 
-function inWords(rule: Rule): string {
+function inWords(rule: RuleSettings): string {
   const number = (value: number | null, otherwise: number): string => `${Math.round(1000 * (value ?? otherwise)) / 10} %`;
   switch (rule.kind) {
     case "object":
@@ -211,7 +197,7 @@ function inWords(rule: Rule): string {
 }
 
 interface FormProps extends SectionProps {
-  rule: Rule | null;
+  rule: RuleSettings | null;
   cameras: CameraRecord[];
   changeable: boolean;
   onDone: () => void;
@@ -234,7 +220,7 @@ function RuleForm({ root, rule, cameras, changeable, onDone }: FormProps) {
 
   const submit = async (event: Event): Promise<void> => {
     event.preventDefault();
-    const answer = await form.save((draft, patch) => (rule === null ? ask<Rule>("/rules", "POST", draft) : ask<Rule>(`/rules/${encodeURIComponent(rule.id)}`, "PATCH", patch)));
+    const answer = await form.save((draft, patch) => (rule === null ? ask<RuleSettings>("/rules", "POST", draft) : ask<RuleSettings>(`/rules/${encodeURIComponent(rule.id)}`, "PATCH", patch)));
     if (answer === undefined) return;
     toast(rule === null ? `Rule ${answer.name || answer.id} added` : `Rule ${answer.name || answer.id} changed`);
     onDone();

@@ -2,6 +2,7 @@
 
 import { useState } from "preact/hooks";
 
+import type { SecretAnswer } from "../answers";
 import { ApiError, ask } from "../api";
 import { useAsked } from "../parts/asking";
 import { Confirm, Dialog } from "../parts/dialog";
@@ -11,15 +12,10 @@ import { Empty, ErrorBox, Loading } from "../parts/states";
 import { Table } from "../parts/table";
 import { toast } from "../parts/toasts";
 
-interface Secret {
-  name: string;
-  used_by: string[];
-}
-
 export function SecretsSection() {
-  const { value, error, again } = useAsked<Secret[]>("/secrets");
+  const { value, error, again } = useAsked<SecretAnswer[]>("/secrets");
   const [editing, setEditing] = useState<string | null>(null);
-  const [deleting, setDeleting] = useState<Secret | null>(null);
+  const [deleting, setDeleting] = useState<SecretAnswer | null>(null);
   return (
     <section class="card" aria-labelledby="secrets-title">
       <div class="card-head">

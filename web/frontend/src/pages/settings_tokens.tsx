@@ -2,7 +2,8 @@
 
 import { useState } from "preact/hooks";
 
-import type { Camera, Me, Role } from "../api";
+import type { NewTokenAnswer, SessionAnswer, TokenAnswer } from "../answers";
+import type { Camera, Me } from "../api";
 import { ask, words } from "../api";
 import { moment } from "../format";
 import { useAsked } from "../parts/asking";
@@ -16,30 +17,6 @@ import { Table } from "../parts/table";
 import { toast } from "../parts/toasts";
 import { may } from "../session";
 import type { SectionProps } from "./settings";
-
-interface Token {
-  id: string;
-  name: string;
-  role: Role;
-  cameras: string[] | null;
-  prefix: string;
-  user: string;
-  created_utc_s: number;
-  expires_utc_s: number | null;
-  last_used_utc_s: number | null;
-  token?: string;
-}
-
-interface Session {
-  id: string;
-  user: string;
-  address: string | null;
-  agent: string;
-  created_utc_s: number;
-  last_used_utc_s: number | null;
-  expires_utc_s: number;
-  current: boolean;
-}
 
 export function TokensSection({ known, me }: SectionProps) {
   if (me.kind === "open") {
@@ -59,10 +36,10 @@ export function TokensSection({ known, me }: SectionProps) {
 }
 
 function Tokens({ me, cameras }: { me: Me; cameras: Camera[] }) {
-  const { value, error, again } = useAsked<Token[]>("/tokens");
+  const { value, error, again } = useAsked<TokenAnswer[]>("/tokens");
   const [adding, setAdding] = useState(false);
-  const [made, setMade] = useState<Token | null>(null);
-  const [deleting, setDeleting] = useState<Token | null>(null);
+  const [made, setMade] = useState<NewTokenAnswer | null>(null);
+  const [deleting, setDeleting] = useState<TokenAnswer | null>(null);
   return (
     <section class="card" aria-labelledby="tokens-title">
       <div class="card-head">
@@ -142,11 +119,11 @@ function Tokens({ me, cameras }: { me: Me; cameras: Camera[] }) {
   );
 }
 
-function Once({ token, onClose }: { token: Token; onClose: () => void }) {
+function Once({ token, onClose }: { token: NewTokenAnswer; onClose: () => void }) {
   const [copied, setCopied] = useState(false);
   const copy = async (): Promise<void> => {
     try {
-      await navigator.clipboard.writeText(token.token ?? "");
+      await navigator.clipboard.writeText(token.token);
       setCopied(true);
     } catch {
       // Without TLS a browser may forbid it: then the text is chosen, to be copied by hand.
@@ -158,7 +135,7 @@ function Once({ token, onClose }: { token: Token; onClose: () => void }) {
     <Dialog title={`The token ${token.name}`} onClose={onClose}>
       <p>Copy it now: it is shown this once.</p>
       <div class="once">
-        <input id="token-once" type="text" readOnly aria-label="API token" value={token.token ?? ""} onFocus={(e) => e.currentTarget.select()} />
+        <input id="token-once" type="text" readOnly aria-label="API token" value={token.token} onFocus={(e) => e.currentTarget.select()} />
         <button type="button" class="primary" onClick={() => void copy()}>
           {copied ? "Copied" : "Copy"}
         </button>
@@ -177,7 +154,7 @@ function Once({ token, onClose }: { token: Token; onClose: () => void }) {
 
 const NEW = { name: "", role: "viewer", cameras: null as string[] | null, expires_days: "365" };
 
-function TokenDialog({ me, cameras, onClose, onMade }: { me: Me; cameras: Camera[]; onClose: () => void; onMade: (token: Token) => void }) {
+function TokenDialog({ me, cameras, onClose, onMade }: { me: Me; cameras: Camera[]; onClose: () => void; onMade: (token: NewTokenAnswer) => void }) {
   const asked = (d: Record<string, unknown>): Record<string, unknown> => ({ ...d, name: String(d["name"]).trim(), expires_days: typedNumber(String(d["expires_days"])) });
   // Checking is for operators; a viewer hears of objections on sending.
   const form = useForm(may(me, "operator") ? "token" : null, NEW, asked);
@@ -185,7 +162,7 @@ function TokenDialog({ me, cameras, onClose, onMade }: { me: Me; cameras: Camera
   const draft = form.draft as typeof NEW;
   const submit = async (event: Event): Promise<void> => {
     event.preventDefault();
-    const made = await form.save((d) => ask<Token>("/tokens", "POST", asked(d)));
+    const made = await form.save((d) => ask<NewTokenAnswer>("/tokens", "POST", asked(d)));
     if (made !== undefined) onMade(made);
   };
   return (
@@ -256,8 +233,8 @@ function browser(agent: string): string {
 }
 
 function Sessions({ me }: { me: Me }) {
-  const { value, error, again } = useAsked<Session[]>("/sessions");
-  const end = async (session: Session): Promise<void> => {
+  const { value, error, again } = useAsked<SessionAnswer[]>("/sessions");
+  const end = async (session: SessionAnswer): Promise<void> => {
     try {
       await ask(`/sessions/${encodeURIComponent(session.id)}`, "DELETE");
       toast("Session ended");

@@ -2,7 +2,8 @@
 
 import { useState } from "preact/hooks";
 
-import type { Camera, Role } from "../api";
+import type { UserAnswer } from "../answers";
+import type { Camera } from "../api";
 import { ask } from "../api";
 import { moment } from "../format";
 import { useAsked } from "../parts/asking";
@@ -18,19 +19,10 @@ import { Table } from "../parts/table";
 import { toast } from "../parts/toasts";
 import type { SectionProps } from "./settings";
 
-interface User {
-  name: string;
-  role: Role;
-  cameras: string[] | null;
-  disabled: boolean;
-  created_utc_s: number;
-  last_login_utc_s: number | null;
-}
-
 export function UsersSection({ known, me }: SectionProps) {
-  const { value, error, again } = useAsked<User[]>("/users");
-  const [editing, setEditing] = useState<User | "new" | null>(null);
-  const [deleting, setDeleting] = useState<User | null>(null);
+  const { value, error, again } = useAsked<UserAnswer[]>("/users");
+  const [editing, setEditing] = useState<UserAnswer | "new" | null>(null);
+  const [deleting, setDeleting] = useState<UserAnswer | null>(null);
   const cameras = known.overview?.cameras ?? [];
   return (
     <section class="card" aria-labelledby="users-title">
@@ -118,7 +110,7 @@ export function UsersSection({ known, me }: SectionProps) {
 }
 
 interface DialogProps {
-  user: User | null;
+  user: UserAnswer | null;
   self: boolean;
   cameras: Camera[];
   onClose: () => void;

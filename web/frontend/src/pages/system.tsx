@@ -3,7 +3,8 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 
-import type { Camera, Health, Me } from "../api";
+import type { SystemAnswer } from "../answers";
+import type { Camera, Me } from "../api";
 import { bytes, duration, moment, percent } from "../format";
 import { useAsked } from "../parts/asking";
 import { Badge } from "../parts/badge";
@@ -21,72 +22,6 @@ import { Journal } from "./system_journal";
 import { Log } from "./system_log";
 
 const EVERY_S = 4;
-
-interface Device {
-  kind: "cpu" | "gpu" | "mig";
-  id: string;
-  name: string;
-  units: number | null;
-  memory_bytes: number;
-  in_use: boolean;
-}
-
-interface Worker {
-  name: string;
-  role: string;
-  state: string;
-  pid: number | null;
-  camera: string | null;
-  share: number;
-  asked: number | null;
-  granted: number | null;
-  used: number | null;
-  memory_bytes: number | null;
-  restarts: number;
-  respawns: number;
-  last_error: string;
-}
-
-interface Loss {
-  code: string;
-  camera: string | null;
-  subject: string;
-  count: number;
-  words: string;
-  since: "appliance" | "worker";
-}
-
-interface System {
-  utc_s: number;
-  started_utc_s: number;
-  health: Health & { uptime_s: number };
-  devices: Device[];
-  notes: string[];
-  shares: {
-    kind: string;
-    device: string;
-    enforced: "reserve" | "cap" | "coop";
-    promise: string;
-    limits: string[];
-    evidence: string;
-    units: number;
-    kept: Record<string, number>;
-  };
-  workers: Worker[];
-  disk: {
-    free_bytes: number;
-    total_bytes: number;
-    folder: string;
-    low: boolean;
-    low_bytes: number;
-    sizes: { pictures: number; models: number; database: number } | null;
-    retention: { days: number; max_gb: number; max_events: number; max_events_mb: number };
-    recording: { max_frames: number; max_mb: number; keep_windows: number };
-    retained: { bytes_over: number | null };
-  };
-  losses: Loss[];
-  versions: Record<string, string>;
-}
 
 const TABS = [
   { id: "overview", title: "Overview" },
@@ -117,7 +52,7 @@ export function SystemPage({ known, me, now_s }: PageProps) {
 }
 
 function Overview({ me, cameras, now_s }: { me: Me; cameras: Camera[]; now_s: number }) {
-  const { value, error, again } = useAsked<System>("/system", null, EVERY_S);
+  const { value, error, again } = useAsked<SystemAnswer>("/system", null, EVERY_S);
   if (value === null) return error === null ? <Loading what="Asking the appliance" /> : <ErrorBox what="The system could not be asked" error={error} onRetry={again} />;
   const named = (id: string): string => cameras.find((c) => c.id === id)?.name ?? id;
   return (
@@ -146,7 +81,7 @@ function Card({ title, badge, children, id, wide = false }: { title: string; bad
   );
 }
 
-function HealthCard({ system, now_s, named }: { system: System; now_s: number; named: (id: string) => string }) {
+function HealthCard({ system, now_s, named }: { system: SystemAnswer; now_s: number; named: (id: string) => string }) {
   const { health } = system;
   const [words, tone]: [string, Tone] = !health.ready ? ["Not ready", "bad"] : health.reasons.length > 0 ? ["Ready, with problems", "wait"] : ["Ready", "good"];
   return (
@@ -156,9 +91,9 @@ function HealthCard({ system, now_s, named }: { system: System; now_s: number; n
       ) : (
         <ul class="reasons">
           {health.reasons.map((r) => (
-            <li key={r.code + r.message}>
+            <li key={`${r.code} ${r.camera ?? ""} ${r.message}`}>
               {r.camera ? <b>{named(r.camera)}: </b> : null}
-              {r.camera && r.message.startsWith(`${r.camera}: `) ? r.message.slice(r.camera.length + 2) : r.message}
+              {r.message}
             </li>
           ))}
         </ul>
@@ -204,7 +139,7 @@ const ENFORCED: Record<string, [string, Tone]> = {
   coop: ["Kept by the workers themselves", "wait"],
 };
 
-function SharesCard({ system }: { system: System }) {
+function SharesCard({ system }: { system: SystemAnswer }) {
   const { shares } = system;
   const [words, tone] = ENFORCED[shares.enforced] ?? [shares.enforced, "info" as Tone];
   return (
@@ -258,7 +193,7 @@ function SharesCard({ system }: { system: System }) {
   );
 }
 
-function DiskCard({ system }: { system: System }) {
+function DiskCard({ system }: { system: SystemAnswer }) {
   const { disk } = system;
   const used = disk.total_bytes - disk.free_bytes;
   const free = disk.total_bytes > 0 ? disk.free_bytes / disk.total_bytes : 0;
@@ -308,7 +243,7 @@ function DiskCard({ system }: { system: System }) {
   );
 }
 
-function LossesCard({ system, named }: { system: System; named: (id: string) => string }) {
+function LossesCard({ system, named }: { system: SystemAnswer; named: (id: string) => string }) {
   const [all, setAll] = useState(false);
   const some = system.losses.filter((l) => l.count > 0);
   const shown = all ? system.losses : some;
@@ -349,7 +284,7 @@ const ROLES: Record<string, string> = {
 };
 const STATES: Record<string, Tone> = { running: "good", starting: "wait", waiting: "wait", stopping: "off", stopped: "off" };
 
-function WorkersCard({ system, named }: { system: System; named: (id: string) => string }) {
+function WorkersCard({ system, named }: { system: SystemAnswer; named: (id: string) => string }) {
   const share = (value: number | null): string => percent(value, 1);
   return (
     <Card id="workers" title="Workers" wide badge={<span class="quiet">{system.workers.length} processes beside the control process</span>}>
@@ -404,7 +339,7 @@ function WorkersCard({ system, named }: { system: System; named: (id: string) =>
   );
 }
 
-function UpkeepCard({ system, me }: { system: System; me: Me }) {
+function UpkeepCard({ system, me }: { system: SystemAnswer; me: Me }) {
   const metrics = `${location.origin}/metrics`;
   return (
     <Card id="upkeep" title="Metrics and back-up" wide>

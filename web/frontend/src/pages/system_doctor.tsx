@@ -2,6 +2,7 @@
 
 import { useEffect, useState } from "preact/hooks";
 
+import type { CheckAnswer, Doctor as Report } from "../answers";
 import { ask } from "../api";
 import { bytes, clock } from "../format";
 import { Badge } from "../parts/badge";
@@ -9,28 +10,8 @@ import type { Tone } from "../parts/badge";
 import { ErrorBox, Loading } from "../parts/states";
 import { Table } from "../parts/table";
 
-interface Check {
-  name: string;
-  outcome: "good" | "warning" | "bad";
-  said: string;
-  hint: string;
-}
-
-interface Tried {
-  kind: string;
-  ok: boolean;
-  reason: string;
-}
-
-interface Report {
-  can_run?: boolean;
-  checks: Check[];
-  devices?: { device: string; name: string; memory_bytes: number; error?: string | null; tried: Tried[] }[];
-  notes?: string[];
-}
-
 const TIMEOUT_MS = 60_000;
-const OUTCOMES: Record<Check["outcome"], [string, Tone]> = { good: ["Good", "good"], warning: ["Note", "wait"], bad: ["Bad", "bad"] };
+const OUTCOMES: Record<CheckAnswer["outcome"], [string, Tone]> = { good: ["Good", "good"], warning: ["Note", "wait"], bad: ["Bad", "bad"] };
 
 export function Doctor() {
   const [report, setReport] = useState<{ value: Report; at: number } | null>(null);
@@ -71,7 +52,7 @@ export function Doctor() {
       {value === undefined && error === null && <Loading what="Examining the machine; this takes some seconds" />}
       {value && (
         <>
-          {value.can_run !== undefined && <p>{value.can_run ? "The appliance can run here." : "Something is missing for the appliance to run well: see what is bad."}</p>}
+          <p>{value.can_run ? "The appliance can run here." : "Something is missing for the appliance to run well: see what is bad."}</p>
           <Table
             caption="What was looked at"
             rows={value.checks}
@@ -95,7 +76,7 @@ export function Doctor() {
               },
             ]}
           />
-          {value.devices?.map((device) => (
+          {value.devices.map((device) => (
             <div key={device.device} class="tried">
               <h3>
                 Share kinds on {device.name} <span class="quiet">{bytes(device.memory_bytes)}</span>
@@ -113,7 +94,7 @@ export function Doctor() {
               />
             </div>
           ))}
-          {value.notes?.map((note) => (
+          {value.notes.map((note) => (
             <p key={note} class="quiet">
               {note}
             </p>

@@ -37,9 +37,9 @@ const KINDS = [
 export function Journal({ cameras }: { cameras: Camera[] }) {
   const [camera, setCamera] = useState("");
   const [typed, setTyped] = useState("");
-  const kind = typed.trim();
-  const good = kind === "" || KIND.test(kind);
-  const filters = [camera ? `camera=${encodeURIComponent(camera)}` : "", good && kind ? `kind=${kind}` : ""].filter(Boolean);
+  const wanted = typed.trim();
+  const good = wanted === "" || KIND.test(wanted);
+  const filters = [camera ? `camera=${encodeURIComponent(camera)}` : "", good && wanted ? `kind=${wanted}` : ""].filter(Boolean);
   const found = usePaged<JournalEntry>(`/events${filters.length ? `?${filters.join("&")}` : ""}`, PAGE, null, EVERY_S);
   const seen = [...new Set([...KINDS, ...(found.rows ?? []).map((e) => e.kind)])].sort();
   return (

@@ -2,32 +2,12 @@
 
 import { useEffect, useState } from "preact/hooks";
 
+import type { LogAnswer, LogLine } from "../answers";
 import { ask } from "../api";
 import { clock } from "../format";
 import { Badge } from "../parts/badge";
 import type { Tone } from "../parts/badge";
 import { Empty, ErrorBox, Loading } from "../parts/states";
-
-interface Entry {
-  id: number;
-  utc_s: number;
-  level: string;
-  logger: string;
-  message: string;
-  camera?: string;
-  window?: number;
-  cause?: string;
-  worker?: string;
-  error?: string;
-}
-
-interface Answer {
-  records: Entry[];
-  capacity: number;
-  forgotten: number;
-  /** What is logged at all. */
-  level: string;
-}
 
 const FIRST = 200;
 const MOST = 1000;
@@ -41,8 +21,8 @@ export function Log() {
   const [typed, setTyped] = useState("");
   const [text, setText] = useState("");
   const [follow, setFollow] = useState(true);
-  const [entries, setEntries] = useState<Entry[] | null>(null);
-  const [kept, setKept] = useState<Answer | null>(null);
+  const [entries, setEntries] = useState<LogLine[] | null>(null);
+  const [kept, setKept] = useState<LogAnswer | null>(null);
   const [error, setError] = useState<unknown>(null);
   const [tries, setTries] = useState(0);
 
@@ -60,7 +40,7 @@ export function Log() {
     const load = async (after: number): Promise<void> => {
       let newest = after;
       try {
-        const answer = await ask<Answer>(`/log?${filters}&limit=${after > 0 ? MOST : FIRST}${after > 0 ? `&after=${after}` : ""}`);
+        const answer = await ask<LogAnswer>(`/log?${filters}&limit=${after > 0 ? MOST : FIRST}${after > 0 ? `&after=${after}` : ""}`);
         if (!shown) return;
         newest = answer.records[0]?.id ?? after;
         setEntries((before) => (after > 0 ? [...answer.records, ...(before ?? [])] : answer.records).slice(0, MOST));
@@ -116,7 +96,7 @@ export function Log() {
                 {e.camera && <b>{e.camera}: </b>}
                 {e.message}
                 {e.cause && <span class="quiet"> – {e.cause}</span>}
-                {e.window !== undefined && <span class="quiet"> (window {e.window})</span>}
+                {e.window !== null && <span class="quiet"> (window {e.window})</span>}
                 {e.error && (
                   <details>
                     <summary>Traceback</summary>

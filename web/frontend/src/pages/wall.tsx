@@ -57,11 +57,11 @@ const ORDERS: Record<Sort, [string, (a: Row, b: Row) => number]> = {
 };
 
 /** A choice that this browser remembers. */
-function useKept<T extends string>(key: string, allowed: readonly T[], initial: T): [T, (value: T) => void] {
+function useKept<T extends string>(key: string, choices: readonly T[], initial: T): [T, (value: T) => void] {
   const [value, setValue] = useState<T>(() => {
     try {
       const kept = localStorage.getItem(key) as T | null;
-      return kept !== null && allowed.includes(kept) ? kept : initial;
+      return kept !== null && choices.includes(kept) ? kept : initial;
     } catch {
       return initial;
     }

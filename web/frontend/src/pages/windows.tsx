@@ -1,6 +1,6 @@
 /** Retraining windows: how right the cameras were with retraining and without, window by window, and one window in full. */
 
-import type { Camera } from "../api";
+import type { Camera, JournalEntry, WindowRecord } from "../api";
 import { moment, percent, points } from "../format";
 import { Badge } from "../parts/badge";
 import type { Tone } from "../parts/badge";
@@ -9,28 +9,13 @@ import { useAsked } from "../parts/asking";
 import { Empty, ErrorBox, Loading } from "../parts/states";
 import { Table } from "../parts/table";
 import { go, href, useRoute } from "../router";
+import { of } from "../store";
 import type { PageProps } from "./index";
 import { WindowDetail } from "./windows_detail";
 import { WindowLearning } from "./windows_learning";
 import "../styles/windows.css";
 
 const PAGE = 40;
-
-interface Row {
-  camera: string;
-  realised: { value: number } | null;
-  frozen: { value: number } | null;
-}
-
-interface WindowSummary {
-  id: number;
-  start_utc_s: number;
-  length_s: number;
-  policy: string;
-  open: boolean;
-  outcome: string;
-  cameras: Row[];
-}
 
 interface Measured {
   realised: number | null;
@@ -51,7 +36,7 @@ export function outcomeBadge(outcome: string) {
 }
 
 /** The mean over the cameras in which both were measured, or of one camera. */
-function measured(window: WindowSummary, camera: string): Measured {
+function measured(window: WindowRecord, camera: string): Measured {
   const rows = window.cameras.filter((r) => (camera === "" || r.camera === camera) && r.realised !== null);
   const both = rows.filter((r) => r.frozen !== null);
   const of = both.length > 0 ? both : rows;
@@ -63,13 +48,15 @@ function measured(window: WindowSummary, camera: string): Measured {
   };
 }
 
-/** An event of one of these kinds changes what the page shows. */
-const CHANGES = /^(plan$|profiled$|window\.|model\.|retraining\.)/;
+/** Whether what the page shows changes with it. */
+function changes(entry: JournalEntry): boolean {
+  return entry.kind === "plan" || entry.kind === "profiled" || of(entry, "window", "model", "retraining");
+}
 
 export function WindowsPage(props: PageProps) {
   const { known } = props;
   const { rest, query } = useRoute();
-  const changed = known.events.find((e) => CHANGES.test(e.kind))?.id ?? null;
+  const changed = known.events.find(changes)?.id ?? null;
   const number = rest[0] === undefined ? null : Number(rest[0]);
   return (
     <>
@@ -115,7 +102,7 @@ interface WindowsProps extends PageProps {
 
 function Windows({ known, changed, before, camera }: WindowsProps) {
   const path = `/windows?limit=${PAGE}${before === null ? "" : `&before=${before}`}`;
-  const { value: windows, error, again } = useAsked<WindowSummary[]>(path, changed);
+  const { value: windows, error, again } = useAsked<WindowRecord[]>(path, changed);
   const cameras: Camera[] = known.overview?.cameras ?? [];
   if (windows === null) {
     return error === null ? <Loading what="Loading the windows" /> : <ErrorBox what="The windows could not be loaded" error={error} onRetry={again} />;

@@ -232,8 +232,8 @@ function Decisions({ decisions, cameras, start_utc_s }: { decisions: Decision[];
             </summary>
             {d.until_s <= d.at_s && <p class="quiet">Replaced by the next plan at once.</p>}
             {d.faults.map((fault) => (
-              <p key={fault.message} class="problem">
-                {sentence(fault.message)}
+              <p key={`${fault.camera ?? ""} ${fault.message}`} class="problem">
+                {fault.camera === null ? sentence(fault.message) : `${cameraName(cameras, fault.camera)}: ${fault.message}`}
               </p>
             ))}
             {d.whole.length + d.recorded.length > 0 && (

@@ -89,13 +89,13 @@ export function PlanChart({ label, timeline, length_s, start_utc_s, now_s, camer
   };
   const planOf = (t: Stretch): string =>
     t.plan === null ? "while labels were awaited" : planNumbers === undefined ? "" : `plan ${planNumbers.get(t.plan) ?? t.plan}`;
-  const spoken = (t: Stretch): string =>
-    `${seconds(t.start_s)} to ${seconds(t.end_s)}, ${planOf(t)}: ` +
+  const sharesOf = (t: Stretch): string =>
     [...ordered(t, cameras)]
       .reverse()
       .map((s) => `${partName(cameras, s.kind, s.camera)} ${percent(s.share)}`)
       .concat(free(t) > 0.005 ? [`free ${percent(free(t))}`] : [])
       .join(", ");
+  const spoken = (t: Stretch): string => `${seconds(t.start_s)} to ${seconds(t.end_s)}, ${planOf(t)}: ${sharesOf(t)}`;
   const takeOvers = timeline.filter((t, n) => t.plan !== null && t.plan !== timeline[n - 1]?.plan);
   return (
     <div class="plan">
@@ -118,7 +118,7 @@ export function PlanChart({ label, timeline, length_s, start_utc_s, now_s, camer
                       {seconds(t.start_s)} – {seconds(t.end_s)}
                     </th>
                     <td>{planOf(t)}</td>
-                    <td>{spoken(t).split(": ").slice(1).join(": ")}</td>
+                    <td>{sharesOf(t)}</td>
                   </tr>
                 ))}
               </tbody>

@@ -3,6 +3,7 @@
 import type { ComponentChildren, PartialInputHTMLAttributes } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 
+import type { CheckedSettings } from "../answers";
 import type { Problem } from "../api";
 import { ApiError, ask } from "../api";
 
@@ -159,7 +160,7 @@ export function useCheck(kind: string, value: unknown): [Problem[], (problems: P
       return undefined;
     }
     const timer = setTimeout(() => {
-      ask<{ problems: Problem[] }>(`/check/${kind}`, "POST", JSON.parse(text))
+      ask<CheckedSettings>(`/check/${kind}`, "POST", JSON.parse(text))
         .then((answer) => {
           if (asked.current === number) setProblems(answer.problems);
         })

@@ -5,15 +5,16 @@ import { SwitchField } from "./form";
 import { Choices } from "./schema_form";
 
 export const ROLES: Role[] = ["viewer", "operator", "admin"];
+const NAMES: Record<Role, string> = { viewer: "Viewer", operator: "Operator", admin: "Administrator" };
 export const ROLE_WORDS: Record<Role, string> = {
-  viewer: "Viewer: sees everything, changes nothing",
-  operator: "Operator: runs it day by day – models, rules, retraining, alarms",
-  admin: "Administrator: cameras, users, outputs, secrets, too",
+  viewer: `${NAMES.viewer}: sees everything, changes nothing`,
+  operator: `${NAMES.operator}: runs it day by day – models, rules, retraining, alarms`,
+  admin: `${NAMES.admin}: cameras, users, outputs, secrets, too`,
 };
 
 /** "Viewer". */
 export function roleName(role: Role): string {
-  return ROLE_WORDS[role]?.split(":")[0] ?? role;
+  return NAMES[role];
 }
 
 /** Names of the cameras of a limit. */

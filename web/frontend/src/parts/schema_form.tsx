@@ -3,6 +3,7 @@
 import type { ComponentChildren, RefObject } from "preact";
 import { useRef, useState } from "preact/hooks";
 
+import type { JsonSchema } from "../answers";
 import type { Problem } from "../api";
 import { problemsOf, words } from "../api";
 import { Field, FormProblems, typedNumber, useCheck } from "./form";
@@ -10,26 +11,7 @@ import { Unsaved } from "./unsaved";
 
 export type Json = Record<string, unknown>;
 
-export interface Schema {
-  $ref?: string;
-  $defs?: Record<string, Schema>;
-  type?: string;
-  enum?: unknown[];
-  const?: unknown;
-  anyOf?: Schema[];
-  items?: Schema;
-  properties?: Record<string, Schema>;
-  additionalProperties?: Schema | boolean;
-  required?: string[];
-  description?: string;
-  default?: unknown;
-  minimum?: number;
-  maximum?: number;
-  exclusiveMinimum?: number;
-  exclusiveMaximum?: number;
-  minLength?: number;
-  maxLength?: number;
-}
+export type Schema = JsonSchema;
 
 export interface Option {
   value: string;

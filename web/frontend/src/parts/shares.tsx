@@ -7,6 +7,8 @@ import { config, percent } from "../format";
 interface Part {
   key: string;
   name: string;
+  /** A camera's part has a place in the table of cameras. */
+  ofCamera: boolean;
   share: number;
   colour: string;
   training: boolean;
@@ -18,17 +20,17 @@ function parts(overview: Overview): Part[] {
     const share = overview.shares[camera.id];
     if (!share) return;
     const colour = cameraColour(index);
-    out.push({ key: `${camera.id}-i`, name: `${camera.name}: inference`, share: share.inference, colour, training: false });
-    out.push({ key: `${camera.id}-r`, name: `${camera.name}: retraining`, share: share.retraining, colour, training: true });
+    out.push({ key: `${camera.id}-i`, name: `${camera.name}: inference`, share: share.inference, colour, training: false, ofCamera: true });
+    out.push({ key: `${camera.id}-r`, name: `${camera.name}: retraining`, share: share.retraining, colour, training: true, ofCamera: true });
   });
-  out.push({ key: "golden", name: "Golden model", share: overview.golden_share, colour: "var(--golden)", training: false });
-  out.push({ key: "profiling", name: "Profiling", share: overview.profiling_share, colour: "var(--profiling)", training: false });
+  out.push({ key: "golden", name: "Golden model", share: overview.golden_share, colour: "var(--golden)", training: false, ofCamera: false });
+  out.push({ key: "profiling", name: "Profiling", share: overview.profiling_share, colour: "var(--profiling)", training: false, ofCamera: false });
   if (overview.serving) {
     const { share, front_share } = overview.serving;
-    out.push({ key: "serving", name: "Served models", share: share?.reserved ?? 0, colour: "var(--part-serving)", training: false });
-    out.push({ key: "front", name: "Front of served models", share: front_share, colour: "var(--part-front)", training: false });
+    out.push({ key: "serving", name: "Served models", share: share?.reserved ?? 0, colour: "var(--part-serving)", training: false, ofCamera: false });
+    out.push({ key: "front", name: "Front of served models", share: front_share, colour: "var(--part-front)", training: false, ofCamera: false });
   }
-  out.push({ key: "control", name: "Control", share: overview.control_share, colour: "var(--control)", training: false });
+  out.push({ key: "control", name: "Control", share: overview.control_share, colour: "var(--control)", training: false, ofCamera: false });
   return out;
 }
 
@@ -44,7 +46,7 @@ export function SharesNow({ overview }: { overview: Overview }) {
   const free = Math.max(0, 1 - sum);
   const { device } = overview;
   const units = device.device === "cpu" ? `${device.units} CPU cores` : `${device.device}, ${device.units} units`;
-  const small = all.filter((p) => !p.key.endsWith("-i") && !p.key.endsWith("-r"));
+  const small = all.filter((p) => !p.ofCamera);
   return (
     <section class="card" aria-labelledby="shares-title">
       <h2 id="shares-title">Shares now</h2>
@@ -136,7 +138,7 @@ function Jobs({ overview }: { overview: Overview }) {
             </p>
             <progress value={job.fraction} max={1} aria-label={`Retraining of ${camera?.name ?? job.camera}`} />
             <p class="quiet">
-              {config(job.config)}
+              {config(job.config, job.retraining)}
               {job.held_out !== null && `; now ${percent(job.held_out)}`}
               {job.predicted_accuracy !== null && `, expected ${percent(job.predicted_accuracy)}`}
             </p>
