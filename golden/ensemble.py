@@ -178,7 +178,7 @@ class TiledTeacher:
 
 
 class RenamedTeacher:
-    """A teacher whose answers are brought into other classes; what is merged by that is suppressed again."""
+    """A teacher whose answers are brought into other classes; boxes merged by that are suppressed again."""
 
     def __init__(self, inner: Teacher, classes: ClassMap, iou: float = MERGE_IOU) -> None:
         self.name, self.classes, self.members = inner.name, classes.classes, member_count(inner)

@@ -29,7 +29,7 @@ _PRIOR_RATIOS = tuple(_TOO_NARROW * q for q in (0.098, 0.198, 0.301, 0.409, 0.52
 @dataclass(frozen=True)
 class Prediction:
     """The prediction for a configuration before it ran; `raw` is the fit's value before any correction learnt here, and
-    `by_exponent` the same under each exponent of scaling.EXPONENTS (none: nothing was tried, past windows told).
+    `by_exponent` the same under each exponent of scaling.EXPONENTS (none: without a trial, from past windows).
     `start` is the student's own accuracy then, `frames` what it is trained on (0: not known)."""
 
     family: str
@@ -82,7 +82,7 @@ class ProfilerHistory:
         return replace(self, known=known)
 
     def offered(self, profiles: Sequence[RetrainingProfile], train_frames: int) -> ProfilerHistory:
-        """After these profiles were made without a trial: what becomes of them is learned from all the same."""
+        """After these profiles were made without a trial: their results are learned from all the same."""
         pending = {
             p.config.id: Prediction(
                 "", p.end_accuracy.value, 0.0, p.gpu_seconds.value, (), p.start_accuracy, train_frames

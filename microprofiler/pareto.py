@@ -14,7 +14,7 @@ from typing import Any
 
 from edge.core import checks
 
-#: What counts as one unit of distance: this much accuracy, or this factor of cost.
+#: One unit of distance is this much accuracy, or this factor of cost.
 ACCURACY_UNIT = 0.1
 COST_FACTOR_UNIT = 10.0
 

@@ -61,9 +61,9 @@ class WindowSize:
 class ProfilerSettings:
     """Trials run `epochs` epochs on `fraction` of the training frames, but at least `min_frames` of them.
 
-    `max_gpu_seconds` bounds all trials of one call (None: no bound): no trial is begun when it is used up or when what
-    the trial cost last time would break it; the first trial always runs. `min_train_frames` and `min_held_out_frames`:
-    under these nothing is profiled. `run_noise` is what two equal runs differ by (accuracy, standard deviation).
+    `max_gpu_seconds` bounds all trials of one call (None: no bound): no trial is begun when it is used up or when the
+    trial's last cost would break it; the first trial always runs. `min_train_frames` and `min_held_out_frames`: under
+    these nothing is profiled. `run_noise` is what two equal runs differ by (accuracy, standard deviation).
     """
 
     fraction: float = 0.1
@@ -135,8 +135,8 @@ def micro_profile(
 
     `start_accuracy` is the model's accuracy now where it is known (else the first trial tells); `throughput` are the
     measured (share, speed) points of this student's training. `history` is what the last call (and
-    `ProfilerHistory.learned`) gave. When `handed_in` says so no other trial begins: what is done
-    is handed in. Raises InvalidValue if two configurations of `space` have one id.
+    `ProfilerHistory.learned`) gave. When `handed_in` returns true no other trial begins, and the finished ones are
+    handed in. Raises InvalidValue if two configurations of `space` have one id.
     """
     settings = settings or ProfilerSettings()
     history = history or ProfilerHistory()
@@ -183,7 +183,7 @@ def micro_profile(
 
 @dataclass
 class _Ran:
-    """The trials of one call: results by family, what they cost together, and configurations left untried, with why."""
+    """The trials of one call: results by family, their total cost, and configurations left untried, with the reason."""
 
     trials: dict[Family, TrialResult] = field(default_factory=dict)
     gpu_seconds: float = 0.0
@@ -278,7 +278,7 @@ def _profile(
     history: ProfilerHistory,
     throughput: tuple[tuple[float, float], ...],
 ) -> tuple[RetrainingProfile, Prediction]:
-    """One configuration's profile from its family's trial, and what is remembered to learn from it."""
+    """One configuration's profile from its family's trial, and the record to learn from it."""
     family = Family.of(config).id
     frames = frames_of(config, window.train_frames)
 

@@ -1,6 +1,6 @@
 """Rules at work: facts in, alarms out. Pure: the time comes in, the state goes out.
 
-What rules look at is a condition that holds or does not hold for a key (rule, camera, subject). An alarm is new when
+A rule looks at a condition that holds or does not hold for a key (rule, camera, subject). An alarm is new when
 its condition has held for as long as the rule says, outside quiet hours and not too soon after the last one; it ends
 when the condition has ended, with a margin where measured values go up and down. So between two new alarms of a key
 there is always an end. A condition that holds when quiet hours are over raises its alarm then.
@@ -58,7 +58,8 @@ class Now:
 @dataclass(frozen=True)
 class Condition:
     """A rule's condition for one key: it `holds`, is `over`, or neither (between a threshold and its margin). An update
-    is told when `matter` is another."""
+    is reported when `matter` changes.
+    """
 
     camera: str | None
     subject: str
@@ -74,7 +75,9 @@ class Condition:
 
 @dataclass(frozen=True)
 class Active:
-    """An alarm that has not ended: as it is, when it was last told of, and what mattered then (None: not known)."""
+    """An alarm that has not ended: its present state, when it was last reported, and its `matter` then (None: not
+    known).
+    """
 
     alarm: Alarm
     told_s: float
@@ -198,7 +201,7 @@ class _Book:
         return None
 
     def _update(self, key: Key, known: Active, c: Condition) -> None:
-        """The value is kept up to date; what is told of is what matters, and not too often."""
+        """The value is kept up to date; only a change of `matter` is reported, and not too often."""
         alarm = replace(known.alarm, value=c.value)
         if known.matter is None or known.matter == c.matter:
             self.active[key] = Active(alarm, known.told_s, c.matter)
@@ -231,7 +234,7 @@ class _Book:
         return [*self.active, *self.waiting]
 
     def result(self) -> tuple[AlarmState, tuple[Alarm, ...]]:
-        """The next state; what need not be remembered any more is forgotten."""
+        """The next state, without the entries that are needed no more."""
         now_s = self.now.at_s
         intervals = {r.id: r.min_interval_s for r in self.rules}
         raised = {k: s for k, s in self._raised.items() if now_s - s < SAME_OBJECT_S}
@@ -383,7 +386,7 @@ def _(fact: RulesChanged, book: _Book) -> None:
 
 @_look.register
 def _(_: TimePassed, book: _Book) -> None:
-    rules = {r.id: r for r in book.rules if r.kind != "object"}  # objects are told of all the time
+    rules = {r.id: r for r in book.rules if r.kind != "object"}  # objects are reported all the time
     for key, waiting in list(book.waiting.items()):
         if key[0] in rules:
             book.see(rules[key[0]], waiting.condition)

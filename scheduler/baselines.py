@@ -1,4 +1,4 @@
-"""Baselines: what to compare with, and ablations of the thief scheduler (thesis sections 2.6.1 and 2.6.2)."""
+"""Baselines for comparison, and ablations of the thief scheduler (thesis sections 2.6.1 and 2.6.2)."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
-"""The window controller: a state machine that turns events into instructions. It reads no clock and calls nobody.
+"""The window controller: a state machine that turns events into instructions. It reads no clock and calls no other
+component.
 
 The live appliance and the trace-driven simulator drive this same controller. One window goes
 boundary -> samples closed and labelled -> micro-profiled -> planned -> run (replanned on every completed retraining,
 thesis section 2.4.2, and when measured progress departs from the profile) -> next boundary. Profiles are handed in half
-done rather than waited for; those of a camera that is late all the same are planned with when they come. What a problem
-says of accuracies is corrected to what the window will show (scheduler.learning.promise).
+done rather than waited for; those of a camera that is late all the same are planned with when they come. A problem's
+accuracies are corrected to those that the window will show (scheduler.learning.promise).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from scheduler.window_planning import MakePlan, PlanFunction, PlanMade, PlanNotM
 
 #: Labels and profiles shall be ready by this part of a window; a little before it profilers hand in what they have.
 READY_PART, HAND_IN_PART, LAST_PART = 0.15, 0.115, 0.14
-#: The plan waits for labels and profiles at most this part of a window; what comes later is planned with then.
+#: The plan waits for labels and profiles at most this part of a window; later ones are planned with when they come.
 PREPARATION_LIMIT = 0.4
 #: While labels and profiles are awaited, inference has at most this part of the devices.
 WAITING_INFERENCE = 0.7
@@ -32,7 +33,7 @@ PROGRESS_TOLERANCE = 0.3
 EARLY_S = 0.05
 #: Seconds between two early replans, as a part of the window.
 REPLAN_DWELL = 0.05
-#: What is taken to be left of a retraining that is later than planned, as a part of its work.
+#: The part of its work that a retraining later than planned is taken to have left.
 LATE_PART = 0.1
 
 
@@ -58,7 +59,7 @@ def waiting_shares(num_gpus: float, cameras: Mapping[str, InferenceProfile]) -> 
 
 class WindowController:
     """`handle(event) -> instructions`. Plans are asked for by `MakePlan`, and come back as `PlanMade`; with `plan`, a
-    pure function, they are made at once, and nobody is asked."""
+    pure function, they are made at once, without a question."""
 
     def __init__(self, settings: ev.WindowSettings, num_gpus: float, plan: PlanFunction | None = None) -> None:
         self.state = ControllerState(settings=settings, num_gpus=num_gpus)
@@ -339,7 +340,7 @@ class WindowController:
     def _(self, event: ev.SegmentDue) -> list[ev.Instruction]:
         s = self.state
         if event.plan_number != s.plan_number or s.plan is None or s.phase != "running" or s.planning.asked is not None:
-            return []  # what a plan that is being made says comes first
+            return []  # a plan that is being made comes first
         if s.next_segment >= len(s.plan.segments):
             return []
         segment = s.plan.segments[s.next_segment]
@@ -372,7 +373,9 @@ class WindowController:
     # -- planning
 
     def _serve_only(self, at_s: float) -> list[ev.Instruction]:
-        """Shares while labels and profiles are awaited: what each camera's inference can use, at most the fair part."""
+        """Shares while labels and profiles are awaited: each camera's inference gets as much as it can use, at most the
+        fair part.
+        """
         s = self.state
         s.shares = waiting_shares(s.num_gpus, {c: v.inference for c, v in sorted(s.cameras.items())})
         return [ev.SetShares(dict(s.shares))]

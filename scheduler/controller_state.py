@@ -85,7 +85,7 @@ class ControllerState:
     group: WindowGroup = field(default_factory=WindowGroup)
 
     def copy(self) -> ControllerState:
-        """The same state for somebody who reads it, or tries something with it, while events go on."""
+        """A copy of the state for a reader, or for a trial plan, while events go on."""
         return replace(
             self,
             cameras=dict(self.cameras),

@@ -35,8 +35,8 @@ class _Progress:
 def grant(problem: WindowProblem, plan: WindowPlan, caps: ShareCaps) -> WindowPlan:
     """`plan` in shares that `caps` can grant, on at most the problem's devices, with its new objective.
 
-    Shares are rounded down; what that frees goes first to streams under the floor, then to workers that would have
-    nothing, then back to retrainings (up to what they were promised), then to whatever inference gains most, and last
+    Shares are rounded down; the freed rest goes first to streams under the floor, then to workers that would have
+    nothing, then back to retrainings (up to what they were promised), then to the inference that gains most, and last
     to retrainings. Where a retraining now takes longer, the segments after it start later.
     """
     step = caps.step if caps.step is not None else CONTINUOUS_STEP

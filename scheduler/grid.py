@@ -65,8 +65,8 @@ def fits(problem: WindowProblem) -> float:
 def useful_options(stream: StreamProblem, time_s: float) -> tuple[RetrainingOption, ...]:
     """Options that gain accuracy, can end in `time_s` on a full device, and are not dominated by another.
 
-    Dominated: another costs no more remaining work, ends no less accurate and is no slower at any share. Dropping
-    them loses nothing: whatever a plan does with a dominated option, the dominating one does no later and no worse.
+    Dominated: another costs no more remaining work, ends no less accurate and is no slower at any share. Dropping them
+    loses nothing: in any plan with a dominated option, the dominating one is done no later and no worse.
     """
     candidates = [
         (remaining_work(stream, o), o)

@@ -1,4 +1,5 @@
-"""Policy `thief`: the published scheduler (Ekya, thesis section 2.4.2, Algorithms 1 and 2), and what shares its loop.
+"""Policy `thief`: the published scheduler (Ekya, thesis section 2.4.2, Algorithms 1 and 2), and the ablations that
+share its loop.
 
 Algorithm 1 starts from a fair allocation over all inference and retraining jobs; each job in turn steals a quantum
 Delta from every other job as long as the estimated accuracy rises. Algorithm 2 picks, at an allocation, the
@@ -105,7 +106,7 @@ class _Book:
 
 @dataclass(frozen=True)
 class _FloorTable:
-    """Floors by stream as (level, hard), and what is needed to say which share keeps them."""
+    """Floors by stream as (level, hard), and the values that tell which share keeps them."""
 
     floors: Floors
     by_stream: Mapping[str, tuple[float, bool]]
@@ -163,7 +164,7 @@ def estimate(
     """
     left = book.time_s
     ends: list[str] = [s for s, o in picked.items() if o is not None]
-    extra = 0.0  # what every job left has gained so far from ended ones
+    extra = 0.0  # the gain of every remaining job so far from ended ones
     inference = {s: alloc[s, "inference"] for s in picked}
     work = {s: remaining_work(book.streams[s], o) for s, o in picked.items() if o is not None}
     jobs_left = len(alloc)

@@ -110,7 +110,7 @@ class Partitions:
         return True
 
     def front_lost(self) -> list[Instruction]:
-        """Executors have to connect again; what drained has nothing to answer any more and is stopped."""
+        """Executors have to connect again; a drained executor has nothing left to answer and is stopped."""
         out: list[Instruction] = []
         for executor in list(self.executors.values()):
             if executor.draining:
@@ -174,7 +174,7 @@ class Partitions:
             targets = [e for e in executors if e.target is not None]
             up = {name for e in targets if e.target and e.state == "connected" for name in _names(e.target)}
             shall = {name for e in targets if e.target for name in _names(e.target)}
-            # A partition that died in use and is coming back holds nobody up, if others have its models meanwhile.
+            # A partition that died in use and is coming back delays no other, if others have its models meanwhile.
             if shall - up or any(e.gpulet is None and e.state != "connected" for e in targets):
                 continue
             for executor in executors:
