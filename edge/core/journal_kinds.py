@@ -1,11 +1,11 @@
-"""Every kind of journal entry. What is not in these lists can be neither written nor told (docs/journal.md)."""
+"""Every kind of journal entry. A kind that is not in these lists can be neither written nor sent (docs/journal.md)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final, Literal, Protocol, get_args
 
-#: What happened to a worker process or to the device.
+#: Events of a worker process or of the device.
 WorkerEntryKind = Literal[
     "worker.device_recovered",
     "worker.device_restart",
@@ -18,7 +18,7 @@ WorkerEntryKind = Literal[
     "worker.worker_error",
     "worker.worker_lost",
 ]
-#: What is written.
+#: Kinds that are written.
 JournalKind = (
     WorkerEntryKind
     | Literal[
@@ -95,7 +95,7 @@ JournalKind = (
         "window.resumed",
     ]
 )
-#: What listeners are told, and the journal does not keep.
+#: Kinds that listeners get, and the journal does not keep.
 ToldKind = Literal["alarm.acknowledged", "events.lost", "object.end", "object.new"]
 
 

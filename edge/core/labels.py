@@ -130,7 +130,7 @@ class LabelledWindow:
 
     @property
     def all_sampled(self) -> tuple[LabelledFrame, ...]:
-        """Every labelled frame of the window itself: what realised accuracy is measured on."""
+        """Every labelled frame of the window itself: realised accuracy is measured on these."""
         return self.train + self.held_out
 
     def to_json(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Why a window plan was made, as a value. Nobody reads it out of its sentence."""
+"""Why a window plan was made, as a value. No code parses its sentence."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-#: What became different of a camera: its inference was measured on this box; its model in force was pinned, unpinned,
+#: The changes of a camera: its inference was measured on this box; its model in force was pinned, unpinned,
 #: rolled back, or is a sibling's; its settings of retraining changed.
 CameraChange = Literal[
     "camera_measured",
@@ -49,7 +49,7 @@ _WHOLE: Final[Mapping[PlanCauseCode, str]] = {
 
 @dataclass(frozen=True)
 class PlanCause:
-    """The event that led to a plan, and its camera (None: of none alone).
+    """The event that led to a plan, and its camera (None: of several or none).
 
     `gpu_seconds` is the work that a retraining costs by its progress ("work_corrected") or has done, where
     `expected_gpu_seconds` were expected ("progress_unexpected"). `promoted` says how a completed retraining ended.

@@ -38,7 +38,7 @@ class RetrainingOption:
     """One candidate retraining of a stream: accuracy afterwards [0, 1] and work in GPU-seconds at full share.
 
     `throughput` are measured (share, relative speed) points, increasing in both; empty means linear speed-up.
-    `details` carries whatever else the file said, untouched.
+    `details` carries all other fields of the file, untouched.
     """
 
     id: str
@@ -94,7 +94,7 @@ class StreamProblem:
 
 @dataclass(frozen=True)
 class WindowProblem:
-    """Everything a window policy may look at. `num_gpus` devices (may be a fraction: what serving leaves),
+    """Everything a window policy may look at. `num_gpus` devices (may be a fraction: the rest that serving leaves),
     `window_s` seconds, shares in multiples of `delta`, floor `a_min` or None, `label_delay_s` taken off the start.
 
     `share_step` is the finest share that can be granted (devices); None: not known, any share may be asked for.
@@ -168,7 +168,7 @@ class WindowProblem:
 
     @staticmethod
     def from_json(value: Any) -> WindowProblem:
-        """Reads "retrain-infer-window/1". Raises InvalidValue naming the field, what was given, what is allowed."""
+        """Reads "retrain-infer-window/1". Raises InvalidValue naming the field, the value given, the values allowed."""
         if not isinstance(value, dict):
             raise InvalidValue("(file)", type(value).__name__, "a JSON object")
         allowed = {

@@ -1,4 +1,4 @@
-"""Answers of a camera for whoever follows objects, and the pictures that they ask for of frames answered lately."""
+"""Answers of a camera for those that follow objects, and the pictures of recent frames that they ask for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from edge.inference.looks import looks
 from edge.runtime import messages as m
 from edge.runtime.live_preview import JPEG_QUALITY
 
-#: Answers told to whoever follows objects: at most so many a second. Answered frames kept for their pictures.
+#: Answers sent to those that follow objects: at most so many a second. Answered frames kept for their pictures.
 _TOLD_PER_S, _KEPT_FRAMES = 10.0, 3
 #: Pictures of alarms are so wide; those of objects show the object and half its size around it.
 _PICTURE_WIDTH, _CROP_WIDTH, _CROP_AROUND = 640, 320, 0.5
@@ -30,7 +30,7 @@ class AnswerFeed:
         self._frames: deque[Frame] = deque(maxlen=_KEPT_FRAMES)
 
     def offer(self, frame: Frame, observation: Observation) -> m.Answered | None:
-        """The answer to `frame` as it is told; None if it comes too soon after the one before."""
+        """The answer to `frame` as it is sent; None if it comes too soon after the one before."""
         if frame.monotonic_s - self._told_at_s < 0.9 / _TOLD_PER_S:
             self.not_told += 1
             return None

@@ -137,8 +137,9 @@ def _evaluate(job: m.Evaluate, share: WorkerShare, channel: Channel) -> m.Evalua
 def _download(
     job: m.Evaluate, frames: tuple[LabelledFrame, ...], share: WorkerShare, channel: Channel
 ) -> tuple[Accuracy | None, Baseline | None]:
-    """The download in shadow, at its best past least score and looking as the student in force does; and what this
-    window teaches of it: which least score is best, and whether a part of the picture is worth more than the whole."""
+    """The download in shadow, at its best past least score and looking as the student in force does; and this window's
+    findings about it: which least score is best, and whether a part of the picture is worth more than the whole.
+    """
     if job.baseline is None or job.frozen is None or not frames:
         return None, job.baseline
     student = load_student(job.frozen.path, share.device)

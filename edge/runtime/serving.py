@@ -54,7 +54,7 @@ class ServingRuntime:
     """Owns front and executors. `front` is the main of the front process (the appliance knows it). `cameras` tells
     what cameras need; `reserve(share)` is called before executors take a share and after they gave it back: from then
     on cameras have the rest. `note(kind, data)` journals, `complain(code, message)` tells the operator. `keys`
-    is the file of the API tokens that clients need; None: they need none. `changed` is told of each model that a client
+    is the file of the API tokens that clients need; None: they need none. `changed` receives each model that a client
     loaded or unloaded. `web`: names and certificate (ServingFront)."""
 
     def __init__(
@@ -179,7 +179,7 @@ class ServingRuntime:
             self.models.changed()
 
     def status(self) -> dict[str, Any]:
-        """For REST and people: what is served where, how fast, and what is not."""
+        """For REST and people: the models served, where and how fast, and those that are not."""
         view, front, offers = self.planner.view, self.front, self.models.offers
         listening = front.listening
         return {

@@ -55,7 +55,7 @@ class DriftWatch:
         self._watch_stages(now, report, {o.model for o in slower}, view)
 
     def _watch_stages(self, now: float, report: TrafficReport, scaled: set[str], view: View) -> None:
-        """What is slower as a batch is reckoned with as such, and its stages are judged anew."""
+        """A model whose batches are slower is reckoned with as such, and its stages are judged anew."""
         before = self._stages.factors
         known, excused = self._stages.without(scaled), {*view.capped, *view.refused}
         self._stages, reasons = stage_drift.step(StageRule(), known, now, report.stages, excused)

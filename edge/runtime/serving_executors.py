@@ -40,7 +40,7 @@ class Executors:
         self._tell, self._note, self._spawn = tell, note, spawn
 
     def start(self, order: r.StartExecutor) -> None:
-        """Start an executor. The front is told first, so that it lets the executor in."""
+        """Start an executor. The front is notified first, so that it lets the executor in."""
         expect = ExpectExecutor(order.executor, secrets.token_urlsafe(24))
         self.expected[order.executor] = expect
         self._supervisor.send(FRONT.name, expect)
@@ -60,11 +60,11 @@ class Executors:
         )
 
     def stop(self, executor: str) -> None:
-        """End an executor in the background; ExecutorStopped is told when its process is gone."""
+        """End an executor in the background; ExecutorStopped is reported when its process is gone."""
         self._spawn(self._stop(executor), f"stop {executor}")
 
     async def close(self) -> None:
-        """End all executors. Nothing is told of it."""
+        """End all executors. It is not reported."""
         await asyncio.gather(*(self._supervisor.stop(name) for name in list(self.expected)))
 
     async def _stop(self, executor: str) -> None:
@@ -79,7 +79,7 @@ class Executors:
     def _received(self, executor: str, message: Any) -> None:
         if not isinstance(message, VersionsLoaded) or not message.failed:
             return
-        # Half of what it shall hold is not enough: it ends, and what is at fault is said.
+        # Half of what it shall hold is not enough: it ends, and the fault is reported.
         reason = "; ".join(f"{one.model}/{one.version}: {one.reason}" for one in message.failed)
         models = tuple(one.model for one in message.failed)
         self._spawn(self._give_up(executor, reason, models), f"give {executor} up")

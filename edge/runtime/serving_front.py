@@ -1,4 +1,4 @@
-"""The serving front's process as the control process knows it: how it is started, its routes, what it reports."""
+"""The serving front's process as the control process knows it: its start, its routes, its reports."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class ServingFront:
         note: JournalNote,
         web: WebSettings | None = None,
     ) -> None:
-        #: Where clients are answered; None until the front has told it once.
+        #: Where clients are answered; None until the front has reported it once.
         self.listening: FrontListening | None = None
         #: The last report of the process that runs now.
         self.traffic: TrafficReport | None = None

@@ -91,7 +91,7 @@ class Measuring:
 
     def again(self, models: Sequence[str]) -> None:
         """Measure models whose latencies are off, in the background, if as much is free as was measured in and there
-        are no cameras; else the operator is told. Until then plans reckon with what was seen."""
+        are no cameras; else the operator gets a notice. Until then plans reckon with what was seen."""
         offers = [o for n in models if (o := self._models.offers.get(n)) is not None and o.version is not None]
         table = self._tables.table
         if not offers or table is None or self._busy.locked():

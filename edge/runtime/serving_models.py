@@ -1,4 +1,4 @@
-"""Models and applications that shall be served, and what the reorganiser is told of them."""
+"""Models and applications that shall be served, and the events about them for the reorganiser."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class OfferedModels:
     ) -> None:
         self.offers: dict[str, Offer] = {}
         self._tables, self._planning, self._clock, self._tell = tables, planning, clock, tell
-        #: The latencies that the reorganiser was told last.
+        #: The latencies that the reorganiser got last.
         self._told: DeviceTable | None = None
 
     def demands(self) -> tuple[tuple[Demand, ...], tuple[Application, ...]]:

@@ -268,7 +268,7 @@ class ServingProfiler:
     async def together(
         self, versions: Sequence[ServedVersion], batches: Mapping[str, Sequence[int]]
     ) -> tuple[Together, ...]:
-        """Slowdowns of models run side by side. What each takes alone is measured right before."""
+        """Slowdowns of models run side by side. The time of each alone is measured right before."""
         most = self.options.most_share
         splits = [(most // 2, most // 2), (most * 3 // 10, most * 7 // 10), (most * 7 // 10, most * 3 // 10)]
         splits = [(p, q) for p, q in splits if all(self.caps.quantize(side / 100.0) > 0.0 for side in (p, q))]

@@ -20,14 +20,14 @@ class ServingShares:
 
     def __init__(self, clock: Clock, tell: Callable[[r.Event], None], reserve: Callable[[float], None]) -> None:
         self._clock, self._tell, self._reserve = clock, tell, reserve
-        #: What cameras leave to serving.
+        #: The share that cameras leave to serving.
         self.capacity = Capacity(0.0, 0.0)
         #: Held by executors, by the profiler, and by the front beyond its own share.
         self.executors = self.measuring = self.front_more = 0.0
 
     @property
     def free_percent(self) -> int:
-        """Of the device, what serving may take and its executors do not hold; whole percents, rounded down."""
+        """The part of the device that serving may take and its executors do not hold; whole percents, rounded down."""
         return int(100 * max(0.0, self.capacity.most - self.executors) + 1e-6)
 
     def hold(self, share: float) -> None:

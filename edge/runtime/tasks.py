@@ -1,4 +1,4 @@
-"""Tasks that run beside the event loop's main work: what goes wrong in them is said, and all end with their owner."""
+"""Tasks that run beside the event loop's main work: their errors are reported, and all end with their owner."""
 
 from __future__ import annotations
 

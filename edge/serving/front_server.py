@@ -1,4 +1,4 @@
-"""The Unix socket on which executors reach the serving front: who may connect, and the arena that each is handed."""
+"""The Unix socket on which executors reach the serving front: the right to connect, and the arena that each gets."""
 
 from __future__ import annotations
 

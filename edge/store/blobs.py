@@ -1,7 +1,7 @@
 """Model blobs on disk, named by the sha256 of their content.
 
 `HASH.safetensors` is the blob, `HASH.json` its sidecar. Each is written to a temporary name, fsynced, renamed, and the
-folder is fsynced: a blob that has its final name is whole, whatever instant the power failed at. The sidecar goes
+folder is fsynced: a blob that has its final name is whole, even after a power failure at any instant. The sidecar goes
 first, so a blob is never without one.
 """
 
@@ -166,7 +166,7 @@ class BlobStore:
         return True
 
     def _touch(self, digest: str) -> None:
-        # Young again, so that a sweep with a grace time leaves it to whoever put it now.
+        # Young again, so that a sweep with a grace time leaves it to the present writer.
         with contextlib.suppress(FileNotFoundError):
             os.utime(self._blob(digest))
             os.utime(self._sidecar(digest))

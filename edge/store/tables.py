@@ -48,7 +48,7 @@ cameras = sa.Table(
     sa.Column("changed_utc_s", sa.Double, nullable=False),
 )
 
-# Who changed what, and when: one row for every change of a setting or a camera ("settings/NAME", "camera/ID").
+# The audit: one row, with author and time, for every change of a setting or a camera ("settings/NAME", "camera/ID").
 audit = sa.Table(
     "audit",
     metadata,
@@ -64,7 +64,8 @@ audit = sa.Table(
     sqlite_autoincrement=True,
 )
 
-# Who may come in. Passwords are Argon2id hashes; tokens, sessions and links are kept as SHA-256 of what was given out.
+# People and programs that may log in. Passwords are Argon2id hashes; tokens, sessions and links are kept as SHA-256 of
+# what was given out.
 users = sa.Table(
     "users",
     metadata,
@@ -295,7 +296,7 @@ sa.Index(
     postgresql_where=versions.c.state == sa.literal_column("'promoted'"),
 )
 
-# Every change of a version's state (or pin), in order: who or what decided, and why.
+# Every change of a version's state (or pin), in order: its author (a person or a rule), and why.
 decisions = sa.Table(
     "decisions",
     metadata,

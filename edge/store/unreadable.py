@@ -34,7 +34,7 @@ class NotJson(str):
 
 
 def document_of(text: str | bytes) -> Any:
-    """A JSON column's value; NotJson for what is no JSON."""
+    """A JSON column's value; NotJson for a text that is not JSON."""
     try:
         return json.loads(text)
     except ValueError:
