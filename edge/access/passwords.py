@@ -38,7 +38,7 @@ class Passwords:
         return self._hasher.hash(password)
 
     def fits(self, kept: str | None, password: str) -> bool:
-        """Whether the password is that of the hash `kept` (None: of nobody, which takes as long). For a thread."""
+        """Whether the password is that of the hash `kept` (None: of no user, which takes as long). For a thread."""
         try:
             good = self._hasher.verify(self._nobody if kept is None else kept, password)
         except (Argon2Error, InvalidHashError):

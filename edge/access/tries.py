@@ -19,7 +19,7 @@ _REFUSED_PER_MINUTE: Final = 20
 
 
 class LoginTries:
-    """A flood of refused logins leaves few records: what is beyond them is counted."""
+    """A flood of refused logins leaves few records: the others are counted."""
 
     def __init__(self, records: Records, clock: Clock) -> None:
         self._records, self._clock = records, clock

@@ -65,13 +65,13 @@ class Users:
         """Ends the user's other sessions. Raises Forbidden (not a session), NotLoggedIn (the present password is
         wrong), TooManyTries, InvalidValue."""
         if caller.kind != "session":
-            raise Forbidden("a password is changed by whoever is logged in with it")
+            raise Forbidden("a password is changed in a session that was begun with it")
         if not isinstance(current, str):
             raise InvalidValue("current", "(not shown)", "a text")
         good = checked_password("new", new, caller.name)
         await self._tries.begin(caller.name, address)
         user = await asyncio.to_thread(self._records.user, caller.name)
-        # Whoever came in by a link has no password yet.
+        # A user that came in by a link has no password yet.
         if user.password is not None and not await self._passwords.check(user.password, current[:1024]):
             await self._tries.refuse(caller.name, address, "wrong present password")
             raise InvalidValue("current", "(not shown)", "the present password")

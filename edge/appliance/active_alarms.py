@@ -71,11 +71,11 @@ class ActiveAlarms:
             self._pictures.ask_for_alarms(frame[0], frame[1], new)
 
     def pictured(self, number: int) -> None:
-        """A picture of an alarm is kept; of one that has ended, nothing more is said."""
+        """A picture of an alarm is kept; of one that has ended, nothing more is sent."""
         for key, active in self._state.active.items():
             if active.alarm.id == number:
                 self._with_picture.add(number)
-                # Whoever was told of the alarm learns that it has a picture.
+                # Receivers of the alarm learn that it has a picture.
                 self._say(replace(active.alarm, phase="update"))
                 log.debug("alarm %s of rule %s has a picture", number, key[0])
                 break

@@ -67,7 +67,7 @@ class AlarmRecords:
             self._wake.clear()
             try:
                 await self.flush()
-            except Exception:  # whatever one record is, the next ones are written
+            except Exception:  # after a record that fails, the next ones are still written
                 log.exception("alarms: writing failed")
                 self._complain("alarms_not_written", "alarms and objects could not be written; the log tells more")
 

@@ -293,11 +293,11 @@ class Appliance:
         try:
             runtime.learning.restore(await asyncio.to_thread(self.store.get_settings, LEARNED_DOCUMENT))
         except MagpieError as error:
-            runtime.complaints.add(error.code, f"what was learned of costs is begun anew: {error}")
+            runtime.complaints.add(error.code, f"learning of costs begins anew: {error}")
         try:
             runtime.students.groups.restore(await asyncio.to_thread(self.store.get_settings, GROUPS_DOCUMENT))
         except MagpieError as error:
-            runtime.complaints.add(error.code, f"what was learned of groups is begun anew: {error}")
+            runtime.complaints.add(error.code, f"learning of groups begins anew: {error}")
 
     # -- what parts need of the whole
 

@@ -108,7 +108,7 @@ class Cameras:
         in_force = None if lost else await asyncio.to_thread(self._store.promoted, settings.id)
         wanted = (await asyncio.to_thread(student_of, settings, self._site.student, self._memory_limit()))[0]
         if in_force is not None and in_force.spec != wanted:
-            # The student was changed: a new first model takes over, and what was learned of the other is forgotten.
+            # The student was changed: a new first model takes over, and everything learned of the other is forgotten.
             other = in_force.spec.classes != wanted.classes
             await asyncio.to_thread(forget, self._store, self._data, settings.id, other)
             in_force = None
@@ -142,7 +142,7 @@ class Cameras:
         try:
             return None if learned is None else Baseline.from_json(learned)
         except (MagpieError, KeyError, TypeError, ValueError) as error:
-            self._runtime.complaints.add("baseline", f"what was learned of the download is begun anew: {error}", camera)
+            self._runtime.complaints.add("baseline", f"learning of the download begins anew: {error}", camera)
             return None
 
     # -- changes
@@ -200,7 +200,7 @@ def _of_worker(settings: CameraSettings) -> CameraSettings:
 
 
 def _kept_reference(changed: CameraSettings, before: CameraSettings) -> str:
-    """The password reference that a camera may keep whatever it is: for the same server, not for another."""
+    """The password reference that a camera may keep unchecked: for the same server, not for another."""
     try:
         new, old = urlsplit(changed.url), urlsplit(before.url)
         # Another scheme may send the password over an open line.

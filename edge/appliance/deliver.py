@@ -11,4 +11,4 @@ class Deliver(Protocol):
     """Hands what happened to other systems; never waits."""
 
     def __call__(self, told: Told) -> None:
-        """An alarm as it is now, or what changed of an object."""
+        """An alarm as it is now, or a change of an object."""

@@ -1,4 +1,4 @@
-"""Labelled windows on disk, as people look at them: where student and teacher disagree, and what there was to see.
+"""Labelled windows on disk, as people look at them: where student and teacher disagree, and the pictures.
 
 No part of a request ever becomes a path: a camera is one that runs, a window and a frame are numbers that stand in a
 manifest which the appliance wrote.

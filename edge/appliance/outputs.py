@@ -1,7 +1,7 @@
-"""Joins the outputs with the appliance: who gets what, and the settings of the outputs.
+"""Joins the outputs with the appliance: the choice of receivers, and the settings of the outputs.
 
-`deliver` takes alarms and events of objects from whoever raises them. What was changed by REST is kept and goes before
-the configuration file.
+`deliver` takes alarms and events of objects from their sources. Changes by REST are kept and go before the
+configuration file.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Outputs:
             self._webhooks.start(webhook)
 
     async def stop(self) -> None:
-        """Stop sending; what is delivered from now on is sent by the next run. Safe to call twice."""
+        """Stop sending; messages delivered from now on are sent by the next run. Safe to call twice."""
         await self._tasks.end("states")
         await self.mqtt.stop()
         await self._webhooks.stop_all()
@@ -106,7 +106,9 @@ class Outputs:
     # -- messages
 
     def deliver(self, told: Told) -> None:
-        """Tell everybody who wants it. Never waits and raises nothing: what cannot be kept is counted as lost."""
+        """Tell everybody who wants it. Never waits and raises nothing: a message that cannot be kept is counted as
+        lost.
+        """
         if isinstance(told, Alarm):
             self.mqtt.follow(told)
         kind = kind_of(told)
@@ -131,7 +133,7 @@ class Outputs:
     # -- service
 
     def outputs(self) -> OutputsAnswer:
-        """Broker and webhooks, and what became of their messages."""
+        """Broker and webhooks, with the counts of their messages."""
         mqtt = self.settings.mqtt
         return OutputsAnswer(
             mqtt=None if mqtt is None else self._mqtt(mqtt),
@@ -168,14 +170,14 @@ class Outputs:
 
     def _mqtt_changed(self, before: MqttSettings | None, patch: Mapping[str, Any]) -> MqttSettings:
         changed = parse(MqttSettings, merge({} if before is None else before.model_dump(mode="json"), patch))
-        # The password of one broker is not sent to another because somebody changed the address.
+        # The password of one broker is not sent to another after a change of the address.
         there = None if before is None else (before.host, before.port, before.tls)
         kept = before.password_from if before and there == (changed.host, changed.port, changed.tls) else ""
         self._world.may_name(changed.password_from, kept, "password_from")
         return changed
 
     async def remove_mqtt(self, by: str) -> None:
-        """Forget the broker; what is retained there is cleared if it can be reached, what waits for it is lost. Raises
+        """Forget the broker; its retained messages are cleared if it can be reached, waiting ones are lost. Raises
         NotFound."""
         async with self._changing:
             if self.settings.mqtt is None:
@@ -223,7 +225,7 @@ class Outputs:
             return self._webhook(changed)
 
     async def remove_webhook(self, webhook: str, by: str) -> None:
-        """Forget a receiver, and what waits for it. Raises NotFound."""
+        """Forget a receiver, and its waiting messages. Raises NotFound."""
         async with self._changing:
             self._found(webhook)
             rest = tuple(w for w in self.settings.webhooks if w.id != webhook)

@@ -1,4 +1,4 @@
-"""Secrets that settings refer to, and who changed what."""
+"""Secrets that settings refer to, and the audit of changes."""
 
 from __future__ import annotations
 

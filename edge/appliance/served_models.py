@@ -1,4 +1,4 @@
-"""Other models that the box serves: their runtime if the site serves any, their settings, and what admission says."""
+"""Other models that the box serves: their runtime if the site serves any, their settings, and the admission answer."""
 
 from __future__ import annotations
 

@@ -140,7 +140,8 @@ class WindowsService(Protocol):
 
     async def explained(self, number: int) -> ExplainedWindow:
         """The window for people (edge.appliance.explained): the shares over time, the plans and why they were made in
-        words, what was considered, expected and reached for each camera; small. Raises NotFound."""
+        words, options, expected and reached accuracy for each camera; small. Raises NotFound.
+        """
 
     async def what_if(self, number: int, policy: str) -> WhatIfAnswer:
         """The window's problem answered by another policy. Raises NotFound."""
@@ -185,7 +186,7 @@ class EventsService(Protocol):
         """Newest first. Blocking."""
 
     def subscribe(self) -> AsyncIterator[JournalEntry]:
-        """Journal entries from now on. A slow reader loses its own entries and is told how many."""
+        """Journal entries from now on. A slow reader loses its own entries and gets their number."""
 
 
 class SecretsService(Protocol):

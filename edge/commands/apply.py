@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     if args.prune and not site.cameras:
         raise InvalidValue("--prune", str(args.file), "a file that names at least one camera")
     remote = Remote(args.url or site.web.page().rstrip("/"), resolve_secret(args.token_from, "--token-from"))
-    outputs = "outputs" in site.model_fields_set  # who may not see them can apply a file that has none
+    outputs = "outputs" in site.model_fields_set  # a user without the right to see them can apply a file that has none
     outcome = compare(site, _running(remote, outputs), args.prune)
     for change in outcome.changes:
         _say(change.in_words())
@@ -80,7 +80,7 @@ def _running(remote: Remote, with_outputs: bool) -> Running:
 
 def _agreed(count: int) -> bool:
     if not sys.stdin.isatty():
-        raise InvalidValue("--yes", None, "--yes (or --dry-run) where nobody can be asked")
+        raise InvalidValue("--yes", None, "--yes (or --dry-run) where there is no terminal to ask on")
     sys.stdout.write(f"make these {count} changes? [y/N] ")
     sys.stdout.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -51,9 +51,9 @@ _DRAIN_S = 5.0
 
 
 def front_process(channel: Channel, spec: FrontSpec) -> None:
-    """Worker main: serves until it is told to stop, to retire, or by SIGTERM; what is being answered then is answered.
+    """Worker main: serves until an order to stop or retire, or SIGTERM; requests under way then are answered.
 
-    Sends FrontListening when clients can connect, then TrafficReport every `spec.report_s` seconds and what happens to
+    Sends FrontListening when clients can connect, then TrafficReport every `spec.report_s` seconds and the events of
     executors. Raises Unavailable if a port or the socket cannot be had.
     """
     import uvloop
@@ -69,7 +69,7 @@ def front_process(channel: Channel, spec: FrontSpec) -> None:
             if isinstance(order, TakeOver):
                 spec = order.argument
                 break
-    # What is loaded by now stays: looking through it again and again would stop the loop for a tenth of a second (and
+    # Objects loaded by now stay: looking through them again and again would stop the loop for a tenth of a second (and
     # take memory, as its pages are shared with the other workers until they are written to).
     gc.freeze()
     process = _FrontProcess(channel, spec)
@@ -115,7 +115,7 @@ class _FrontProcess:
             ticking = asyncio.create_task(self._tick(), name="beats and reports")
             await self._stop.wait()
         finally:
-            # Listeners close first; what is being answered goes on, and is waited for.
+            # Listeners close first; requests under way go on, and are waited for.
             await asyncio.gather(http.stop(), *([] if grpc is None else [grpc.stop(_DRAIN_S)]))
             if watching is not None:
                 watching.cancel()

@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     def action(name: str, text: str) -> argparse.ArgumentParser:
         return actions.add_parser(name, help=text, description=text, parents=[where])
 
-    listing = action("list", "what is known, what is here, its licence and what uses it")
+    listing = action("list", "known model files, those here, their licences and users")
     listing.add_argument("--json", action="store_true", help="as JSON, for programs")
     pull = action("pull", "fetch model files, or all files of a teacher or student; goes on where it broke off")
     pull.add_argument(

@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
         raise InvalidValue("--out", str(args.out), "a file in an existing folder")
     table = asyncio.run(_measure(args, where, versions, base))
     text = table_text(table)
-    # What could not be measured was told; the others' table is of use all the same.
+    # Models that could not be measured were reported; the others' table is of use all the same.
     code = 0 if {v.model for v in versions} <= {*table.details["measured"]["models"]} else 1
     if args.out is None:
         sys.stdout.write(text)

@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
         models = "" if site.serving is None else f", serves the models of {site.serving.folder}"
         sys.stdout.write(f"{args.config}: good, {len(site.cameras)} cameras{models}\n")
         return 0
-    # In a stream of JSON even these two lines are objects; else people see them whatever the level is.
+    # In a stream of JSON even these two lines are objects; else people see them at every level.
     asyncio.run(_run(site, log.info if args.log_format == "json" else _say))
     return 0
 

@@ -29,14 +29,14 @@ class RunningAppliance:
     stop: asyncio.Event
 
     async def set_up(self) -> str | None:
-        """The address that makes the first admin, to be used once; None where there is one, or nobody logs in."""
+        """The address that makes the first admin, to be used once; None where there is one, or the site has no log-in."""
         access = self.appliance.keys.access
         if access is None or not await access.logins.setup_open():
             return None
         return f"{self.url}#/setup?token={await access.setup_link()}"
 
     async def entrance(self, name: str) -> str:
-        """An address that logs a browser in as the admin `name`, to be used once; who is not there yet is added."""
+        """An address that logs a browser in as the admin `name`, to be used once; a missing user is added."""
         access = self.appliance.keys.access
         if access is None:
             return self.url

@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _trace(args: argparse.Namespace) -> Trace:
-    """The trace file, or what a data folder holds."""
+    """The trace file, or the trace of a data folder."""
     if (args.trace is None) == (args.data is None):
         raise InvalidValue("TRACE", args.trace and str(args.trace), "either a trace file or --data DIR")
     if args.trace is not None:

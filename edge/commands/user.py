@@ -1,4 +1,6 @@
-"""`magpie user`: who may come in. Works on the database, whether the appliance runs or not; in force within seconds."""
+"""`magpie user`: the users of an appliance and their rights. Works on the database, whether the appliance runs or not;
+in force within seconds.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     action("enable", "let a disabled user in again")
     action("remove", "remove a user with sessions and tokens")
     token = action("token", "make an API token for a user and print it, once")
-    token.add_argument("--label", default="made on the command line", help="what it is called")
+    token.add_argument("--label", default="made on the command line", help="its name")
     token.add_argument("--role", choices=ROLES, help="no more than the user's (default: the user's)")
     token.add_argument("--days", type=float, help="valid for so long (default: for ever)")
     _cameras(token, "--cameras")
@@ -230,7 +232,7 @@ def _new_password(a: argparse.Namespace, name: str) -> str:
         if password != getpass.getpass("Again: "):
             raise InvalidValue("password", "(not shown)", "the same text twice")
     else:
-        raise InvalidValue("--password-from", None, "env:NAME or file:/path where nobody can be asked")
+        raise InvalidValue("--password-from", None, "env:NAME or file:/path where there is no terminal to ask on")
     return Passwords().hash(checked_password("password", password, name))
 
 

@@ -77,7 +77,7 @@ class DetectorSession:
         return camera_shape(round(self.shape[0] * self.shape[1] * scale * scale), picture)
 
     def scaled(self, scale: float) -> tuple[int, int]:
-        """The exported shape at `scale` (0-1], for who does not want the camera's."""
+        """The exported shape at `scale` (0-1], for a caller that does not want the camera's."""
         if self._fixed or scale >= 1.0:
             return self.shape
         return (

@@ -1,7 +1,7 @@
 """The input's shape: which one fits a picture at a given cost, and the same graph at another shape.
 
 Published detectors are exported for one square input. A picture of another shape then pays for padding, or is squeezed.
-The convolutions do not care; only the constants of `Reshape` nodes do, and those can be told apart.
+The convolutions do not care; only the constants of `Reshape` nodes do, and those can be distinguished.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def regroup(before: Sequence[int], after: Sequence[int], now: Sequence[int]) -> 
     return out
 
 
-#: Metadata of a graph: what its `Reshape` nodes take at input shapes that were worked out before.
+#: Metadata of a graph: the constants of its `Reshape` nodes at input shapes that were worked out before.
 SHAPES_KEY = "magpie.shapes"
 Settled = dict[str, list[int]]
 
@@ -174,7 +174,7 @@ class ResizableGraph:
 
 
 def _settled_before(model: onnx.ModelProto) -> dict[tuple[int, int], Settled]:
-    """From the graph's metadata; what cannot be read is worked out again."""
+    """From the graph's metadata; unreadable values are worked out again."""
     text = next((p.value for p in model.metadata_props if p.key == SHAPES_KEY), "")
     names = {n.output[0] for n in model.graph.node if n.op_type == "Reshape"}
     try:

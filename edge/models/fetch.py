@@ -1,7 +1,7 @@
 """Fetching a model file: continued where it broke off, from one address after another, checked before it counts.
 
-What came so far lies in `FILE.part`; the file gets its name only after its size and SHA-256 were found right and it was
-fsynced. Addresses are content's, not a file's history: whatever mirror a beginning came from, another may continue it,
+The part received so far lies in `FILE.part`; the file gets its name only after its size and SHA-256 were found right
+and it was fsynced. Addresses are content's, not a file's history: another mirror may continue the beginning of one,
 because the hash decides at the end. If a file put together from several answers is wrong, it is fetched once more as a
 whole from the same address before that address is called a liar.
 """
@@ -137,7 +137,7 @@ class Fetcher:
         """The file under its name, from the first of `addresses` (none: the entry's own) that gives it.
 
         Raises:
-            FetchFailed: none gave it; what has come stays for the next time.
+            FetchFailed: none gave it; the part received stays for the next time.
             DiskFull, StoreError: it cannot be written here; then nothing stays behind.
         """
         if self._folder.verified(entry) == "here":
@@ -213,7 +213,7 @@ class Fetcher:
             pieces = part.pieces
             raise SourceFailure(
                 "wrong_content",
-                f"what it gives has the SHA-256 {part.digest()}, and {entry.sha256 or entry.sha256_prefix + '...'} "
+                f"the file there has the SHA-256 {part.digest()}, and {entry.sha256 or entry.sha256_prefix + '...'} "
                 "is expected",
                 again=pieces > 1 or not asked,  # put together from several answers: once more as a whole
                 discard=True,

@@ -1,7 +1,7 @@
 """One connection to an MQTT broker (protocol 3.1.1): paho-mqtt's client in its own thread, seen from an event loop.
 
-A link that was lost stays lost: whoever needs another opens another. What was published and not acknowledged is the
-outbox's to send again, so nothing is kept here.
+A link that was lost stays lost: its user opens another. The outbox sends messages again that were published and not
+acknowledged, so nothing is kept here.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Link:
         raise Unavailable(f"the broker {where}: {reason}")
 
     def _abandon(self, connecting: asyncio.Future[None]) -> None:
-        """Nobody waits for the connection any more: its thread ends as soon as it is made."""
+        """The connection is waited for no more: its thread ends as soon as it is made."""
         if not connecting.cancelled() and connecting.exception() is None:
             self._client.disconnect()
 
@@ -227,7 +227,7 @@ def _in_words(error: OSError) -> str:
 
 
 async def check(broker: Broker, password: str, topic: str, payload: bytes) -> float:
-    """Connect beside whatever else is connected, publish one message and wait for its acknowledgement. Returns the
+    """Connect beside all other connections, publish one message and wait for its acknowledgement. Returns the
     seconds that it took. Raises Unavailable."""
     loop = asyncio.get_running_loop()
     began = loop.time()

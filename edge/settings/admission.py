@@ -12,7 +12,7 @@ from edge.settings.serving import ModelName
 
 
 class ModelCandidate(Settings):
-    """A model whose admission is asked: what it would be asked for, and its latencies if the appliance has none."""
+    """A model whose admission is asked: its rate and objective, and its latencies if the appliance has none."""
 
     name: ModelName
     rate: float = Field(gt=0, le=1e6, description="requests per second")
@@ -44,7 +44,7 @@ class AdmissionCamera(Settings):
 
 
 class AdmissionRequest(Settings):
-    """Would this fit, and what would it cost the others? A camera, a model or an application."""
+    """Would this fit, and at which cost to the others? A camera, a model or an application."""
 
     camera: AdmissionCamera | None = None
     model: ModelCandidate | None = None

@@ -1,4 +1,4 @@
-"""Settings of served models: where the Open Inference Protocol is listened for, what models are planned for."""
+"""Settings of served models: the addresses of the Open Inference Protocol, and the objectives that plans keep."""
 
 from __future__ import annotations
 

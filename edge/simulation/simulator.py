@@ -37,7 +37,7 @@ SEGMENT_PAUSE = 0.0025
 @dataclass(frozen=True)
 class CameraWindowResult:
     """One camera in one simulated window: time-averaged inference accuracy (inference factor included), that of the
-    frozen student at the same inference shares, GPU-seconds of retraining, and what was put in force."""
+    frozen student at the same inference shares, GPU-seconds of retraining, and the models put in force."""
 
     camera: str
     window: int
@@ -171,7 +171,7 @@ class Simulator:
             dict(self._estimates),
         )
 
-    # -- the clock and what is measured under it
+    # -- the clock and the measurements under it
 
     def _at(self, at_s: float, action: Callable[[], None]) -> None:
         heapq.heappush(self._queue, (max(at_s, self._now), next(self._order), action))
@@ -318,7 +318,7 @@ class Simulator:
         self._schedule_job(order.camera, world.job)
 
     def _schedule_job(self, camera: str, job: _Job) -> None:
-        """The job's next report or its end, at its present rate; what was scheduled before is void."""
+        """The job's next report or its end, at its present rate; earlier scheduled ones are void."""
         self._turn[camera] += 1
         job.turn = self._turn[camera]
         rate = job.rate()
@@ -398,7 +398,8 @@ class Simulator:
 
     def _held_out(self, world: _World, model: _Model, record: RecordedWindow | None) -> float:
         """Accuracy of `model` at the boundary before this window, on the held-out data that profiles and outcomes are
-        measured on: what the recorded model had there, and by how much `model` was better over that whole window."""
+        measured on: the recorded model's accuracy there, plus `model`'s advantage over that whole window.
+        """
         live = self._live(world, model, self._window - 1)
         if record is None or record.start_live is None:
             return live

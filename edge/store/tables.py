@@ -296,7 +296,7 @@ sa.Index(
     postgresql_where=versions.c.state == sa.literal_column("'promoted'"),
 )
 
-# Every change of a version's state (or pin), in order: its author (a person or a rule), and why.
+# Every change of a version's state (or pin), in order: its author (a person or a part of the appliance), and why.
 decisions = sa.Table(
     "decisions",
     metadata,

@@ -371,7 +371,7 @@ class WindowsPart(Part):
     def add_usage(
         self, window: int, usages: Sequence[tuple[Usage, Activity, str | None]], at_utc_s: float | None = None
     ) -> None:
-        """Record the shares that workers were given and used: (usage, purpose, camera or None) each. Raises NotFound."""
+        """Record workers' given and used shares: (usage, purpose, camera or None) each. Raises NotFound."""
         now = self._clock.utc() if at_utc_s is None else at_utc_s
         rows = [
             {

@@ -1,4 +1,4 @@
-"""One object as it is followed: a frozen value, and what becomes of it with the next box."""
+"""One object as it is followed: a frozen value, and its next value with the next box."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Between two answers an object may have moved by more than its own size, and a detector loses it for seconds, so overlap
 alone does not find it again. Each track expects its object by a Kalman filter (motion.py); boxes are given to tracks
-all at once by how likely they are (matching.py); before a new object is told of it is asked whether it is one that
+all at once by how likely they are (matching.py); before a new object is reported it is asked whether it is one that
 vanished (rejoin.py). Classes are voted on, so that one wrong name changes nothing (track.py).
 """
 
@@ -19,7 +19,7 @@ from edge.tracking.matching import match, one_per_object
 from edge.tracking.rejoin import tell
 from edge.tracking.track import Track, first_seen, seen_again
 
-#: What an answer without it takes from what speaks for an object not told of yet; less where answers are further apart.
+#: The evidence that an object not reported yet loses by an answer without it; less where answers are further apart.
 _MISSED, _MISSED_S = 0.3, 0.4
 #: One that stood is waited for so many times as long as it stood.
 _STOOD = 4.0

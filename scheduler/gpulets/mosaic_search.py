@@ -137,7 +137,7 @@ class _Programme:
 
 
 def _dual_feasible(share: FloatArray, k: int) -> FloatArray:
-    """u(k): sizes in (0, 1] such that sets that fit in 1 still fit, and more sets that cannot be packed are detected."""
+    """u(k): sizes in (0, 1] such that sets that fit in 1 still fit, and more unpackable sets are detected."""
     scaled = share * (k + 1)
     whole = np.abs(scaled - np.round(scaled)) < 1e-9
     return np.asarray(np.where(whole, share, np.floor(scaled) / k))

@@ -345,7 +345,7 @@ class Reorganiser:
         return out
 
     def _reservation(self) -> float:
-        """The share that belongs to serving: the shares that executors hold or shall hold, and room to warm new ones."""
+        """The share that belongs to serving: shares that executors hold or shall hold, and room to warm new ones."""
         total = self.partitions.total_share
         if not self.demands.models:
             return 0.0 if not self.partitions.executors else total
