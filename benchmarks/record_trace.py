@@ -191,7 +191,10 @@ def main() -> None:
     parser.add_argument("--task", choices=("detection", "classification", "mixed"), default="detection")
     parser.add_argument("--cores", type=float, default=1.7, help="cores behind one device")
     parser.add_argument(
-        "--num-gpus", type=float, default=0.8, help="what the demo leaves after control, labelling and evaluation"
+        "--num-gpus",
+        type=float,
+        default=0.8,
+        help="the share that the demo leaves after control, labelling and evaluation",
     )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--weights", type=Path, default=WEIGHTS)

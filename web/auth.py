@@ -1,8 +1,8 @@
 """Identity and rights: every request and socket passes here before any route sees it.
 
 A request carries a session's cookie, or `Authorization: Bearer` with an API token. The route that it will reach is
-found with the app's own routes, so what is checked is what runs; web.roles says who may use it. Streams end within
-seconds of a login that is revoked, expires or loses rights.
+found with the app's own routes, so the route checked is the one that runs; web.roles has the right that it needs.
+Streams end within seconds of a login that is revoked, expires or loses rights.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _API: Final = "/api/"
 _SWEEP_S: Final = 2.0
 
 
-#: Where there is no socket, nobody gets one.
+#: Where there is no socket, no client gets one.
 _NO_SOCKET: Final = Row("admin")
 
 
@@ -65,7 +65,7 @@ class Routes:
                 return rows["MOUNT"], {}
         if method == "WS":
             return _NO_SOCKET, {}
-        # 404 or 405; under /api not told to strangers.
+        # 404 or 405; under /api not shown to strangers.
         return Row("viewer" if path.startswith(_API) else None), {}
 
 
@@ -85,7 +85,7 @@ def routes_of(app: FastAPI) -> Sequence[tuple[tuple[str, ...], str, Row | None]]
 
 
 class Auth:
-    """ASGI layer around the routes. `access` None: nobody is asked who they are, and everybody is an admin."""
+    """ASGI layer around the routes. `access` None: there is no log-in, and everybody is an admin."""
 
     def __init__(self, app: ASGIApp, web: FastAPI, access: Access | None, closing: Ending) -> None:
         self.app = app
@@ -132,10 +132,10 @@ class Auth:
             raise NotFound("there is no such socket")
         if row is None:
             log.error("%s %r has no row in web/roles.py: refused", scope.get("method", "WS"), path[:200])
-            raise Forbidden("nobody may do this")
+            raise Forbidden("no role may do this")
         if row.least is None:
             if principal is not None and principal.must_change and not row.before_change:
-                visit.principal = None  # what is open is as for a stranger
+                visit.principal = None  # an open route is as for a stranger
             return
         if principal is None:
             raise NotLoggedIn("log in, or give an API token as Authorization: Bearer")
@@ -144,7 +144,7 @@ class Auth:
             raise Forbidden(f"the header {CSRF_HEADER} is absent or wrong; GET /api/v1/me tells it")
         if principal.must_change and not row.before_change:
             raise PasswordChangeNeeded(
-                "choose a password of your own first: somebody else chose this one", "POST /api/v1/me/password"
+                "choose a password of your own first: another person chose this one", "POST /api/v1/me/password"
             )
         if not allows(principal, row.least, row.every_camera):
             if principal.may(row.least):
@@ -229,7 +229,7 @@ def session_cookie(host: str) -> str:
 
 
 def address_of(scope: Mapping[str, Any]) -> str:
-    """Where a request came from, as it is kept: what a proxy tells may be any text."""
+    """Where a request came from, as it is kept: a proxy may send any text."""
     client = scope.get("client")
     return "".join(c if c.isprintable() else "?" for c in str(client[0]))[:64] if client else ""
 

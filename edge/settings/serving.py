@@ -1,4 +1,4 @@
-"""Settings of served models: the addresses of the Open Inference Protocol, and the objectives that plans keep."""
+"""Settings of served models: their planning, and the addresses of the Open Inference Protocol."""
 
 from __future__ import annotations
 

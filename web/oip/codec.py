@@ -1,8 +1,7 @@
 """Tensors of the Open Inference Protocol v2 as bytes and as JSON values, both ways.
 
-Whatever bytes or values come in, the only error raised is InvalidValue, naming the tensor and the numbers. What a
-tensor may hold is bounded by the bytes that came: no count or shape that a client states is trusted before it was
-compared with them.
+For all bytes and values, the only error raised is InvalidValue, naming the tensor and the numbers. A tensor's size is
+bounded by the bytes that came: no count or shape that a client states is trusted before it was compared with them.
 """
 
 from __future__ import annotations

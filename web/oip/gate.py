@@ -12,12 +12,12 @@ from edge.core.errors import NotLoggedIn
 #: Asked with a request's token (None: it has none) and the role that is needed, answers whose it is; raises
 #: NotLoggedIn or Forbidden.
 Gate = Callable[[str | None, Role], str]
-#: Who asks in the request that is being answered, for the record of what it changes.
+#: The requester of the request that is being answered, for the record of its changes.
 ASKED_BY: Final[ContextVar[Asker]] = ContextVar("ASKED_BY")
 
 
 def open_to_all(_token: str | None, _least: Role) -> str:
-    """The gate of a server that asks nobody."""
+    """The gate of a server without log-in."""
     return "an inference client"
 
 
