@@ -77,7 +77,7 @@ def _entering(group: Path | None) -> Callable[[], None] | None:
 
 
 def _remove(group: Path) -> None:
-    """A group can be removed when the last process in it is gone, which may take a moment; one that stays is reported."""
+    """A group can be removed once its last process is gone, which may take a moment; a remaining one is reported."""
     for _ in range(100):
         try:
             group.rmdir()

@@ -70,7 +70,7 @@ class Once:
 def one_window(
     parent: Student, data: LabelledWindow, history: ProfilerHistory, frames_tried: int, seed: int
 ) -> tuple[list[dict[str, Any]], dict[str, Any], ProfilerHistory, Student]:
-    """Profile the grid, then train all of it; rows of (predicted, achieved), costs, the history learned, best student."""
+    """Profile the grid, then train all of it; rows of (predicted, achieved), costs, the history, best student."""
     keep_all = ProfilerSettings(min_frames=frames_tried, pruning=PruningSettings(fraction=0.0))
     size = WindowSize.of(data)
     runner = Once(Trials(parent, data))

@@ -29,7 +29,7 @@ STUDENT = REPO / "edge" / "demo" / "weights" / "student_classification.safetenso
 
 @dataclass(frozen=True)
 class Made:
-    """A model to be written: its YAML beyond the name, and the function that writes its file into the version's folder."""
+    """A model to be written: its YAML beyond the name, and the function that writes its file into a folder."""
 
     settings: Mapping[str, Any]
     write: Callable[[Path], None]

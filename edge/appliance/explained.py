@@ -65,7 +65,7 @@ def explained(detail: WindowDetail, parts: OtherParts, usage: Sequence[ShareUsag
     "decisions": [{"plan", "at_s", "cause", "cause_code", "cause_camera", "policy", "objective", "whole",
     "cameras": {camera: [words]}, "recorded", "faults"}],
     "cameras": [{"camera", "realised", "frozen", "promised", "predicted", "steps", "options", "jobs", ...}], "configs":
-    {id: words}, "usage", "costs", "policies": what can be asked in `compared`}.
+    {id: words}, "usage", "costs", "policies": names that `compared` takes}.
     """
     window = detail.window
     plans = _in_order(detail.plans, window.length_s)
@@ -156,7 +156,7 @@ def timeline(plans: Iterable[tuple[int, WindowProblem, WindowPlan, float]], part
 
 
 def config_words(configs: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """Retraining configurations by id in words: the layers trained, how long, on how much; the rest where it differs."""
+    """Retraining configurations by id in words: layers trained, how long, on how much; the rest where it differs."""
     known = {k: c for k, c in configs.items() if c.get("epochs") and c.get("layers")}
     more = {
         "batch_size": "batches of {}",

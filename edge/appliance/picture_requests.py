@@ -115,7 +115,7 @@ class PictureRequests:
             known.came = True
 
     def missed(self, kind: Kept, number: int) -> None:
-        """The frame was gone already. Of an object another is asked for; an object without one at its end is counted."""
+        """The frame was gone. Of an object another is asked for; objects without one at their end are counted."""
         self.not_taken += kind == "alarms"
         known = self._of_object.get(number) if kind == "objects" else None
         if known is not None and not known.came:

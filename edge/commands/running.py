@@ -29,7 +29,7 @@ class RunningAppliance:
     stop: asyncio.Event
 
     async def set_up(self) -> str | None:
-        """The address that makes the first admin, to be used once; None where there is one, or the site has no log-in."""
+        """The address that makes the first admin, to be used once; None where there is one, or without log-in."""
         access = self.appliance.keys.access
         if access is None or not await access.logins.setup_open():
             return None

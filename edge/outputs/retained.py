@@ -39,7 +39,7 @@ class RetainedTopics:
         return not self._dirty
 
     def replace(self, wanted: Mapping[str, str]) -> None:
-        """Everything that is to be retained from now on, by topic. Changed topics are published, missing ones cleared."""
+        """Everything to be retained from now on, by topic. Changed topics are published, missing ones cleared."""
         changed = [topic for topic, payload in wanted.items() if self._payloads.get(topic) != payload]
         gone = [topic for topic in (*self._payloads, *self._known) if topic not in wanted]
         self._payloads = dict(wanted)

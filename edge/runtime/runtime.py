@@ -286,7 +286,7 @@ class Runtime:
         return worker.camera if worker.camera in self.cameras else None
 
     def usage(self) -> list[tuple[Usage, Activity, str | None]]:
-        """(shares asked, given and used; what for; for which camera) of each worker since the window began."""
+        """(shares asked, given and used; purpose; camera) of each worker since the window began."""
         return [(u, w.activity, w.camera) for w, u in self.supervisor.usage()]
 
     def share_usage(self, window: int) -> tuple[ShareUsage, ...]:

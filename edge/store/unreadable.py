@@ -71,8 +71,8 @@ class UnreadableRecords:
             raise
 
     def readable(self, kind: str, rows: Iterable[R], make: Callable[[R], T], name: Callable[[R], object]) -> list[T]:
-        """What `make` makes of each row; rows of which it can make nothing are left out and counted. `name` tells a
-        row from the others of its kind."""
+        """The results of `make` for each row; rows of which it can make nothing are left out and counted. `name` tells
+        a row from the others of its kind."""
         out = []
         for row in rows:
             try:

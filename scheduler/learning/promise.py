@@ -6,7 +6,7 @@ results of past windows tell how large each of these effects is. Over a window, 
 
     realised / F = held-out + pull * (usual - held-out) - decay * T / 2 + offset + gain * (planned gain / F)
 
-(usual: what the camera's realised / F was in the windows past; a held-out score of a dozen frames is mostly noise)
+(usual: the camera's realised / F in past windows; a held-out score of a dozen frames is mostly noise)
 is fitted by ridge regression towards a prior: first on all cameras (towards what is usual), then on the camera's own
 windows (towards all cameras). Old windows fade; an outcome far off the others counts less (Huber's weights). The decay
 is what the same student lost between the halves of a window. Only plain numbers come in, so a plan can be made again.
