@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from edge.access.access import Access
 from edge.access.credentials import Credential, csrf_fits
-from edge.core.access import ANYBODY, Asker, Principal, allows
+from edge.core.access import ANYBODY, Principal, Requester, allows
 from edge.core.errors import Forbidden, MagpieError, NotFound, NotLoggedIn, PasswordChangeNeeded
 from web.errors import answer
 from web.parts import Ending, Visit
@@ -169,7 +169,7 @@ class Auth:
         await self.app(scope, receive, watched)
         if row is None or not row.audit or not 200 <= status < 300 or visit.principal is None or self._access is None:
             return
-        by = Asker(visit.principal.name, visit.address)
+        by = Requester(visit.principal.name, visit.address)
         await self._access.audit(scope["path"].removeprefix("/api/v1/"), row.audit, by)
 
     # -- streams whose login ends

@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, HTTPConnection
 
 from edge.appliance.service import ApplianceService
-from edge.core.access import Asker, Principal
+from edge.core.access import Principal, Requester
 from edge.core.errors import InvalidValue, InvalidValues, NotFound, NotLoggedIn
 
 T = TypeVar("T")
@@ -96,8 +96,8 @@ def caller_of(connection: HTTPConnection) -> Principal:
 
 
 async def who(request: Request) -> str:
-    """The requester's name; recorded with every change, with the address that it came from (edge.core.access.Asker)."""
-    return Asker(caller_of(request).name, visit_of(request).address)
+    """The requester's name; recorded with every change, with its address (edge.core.access.Requester)."""
+    return Requester(caller_of(request).name, visit_of(request).address)
 
 
 def seen(caller: Principal, camera: str) -> str:

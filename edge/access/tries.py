@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from edge.access.limits import LoginLimit
 from edge.access.records import Records
-from edge.core.access import Asker
+from edge.core.access import Requester
 from edge.core.clock import Clock
 from edge.core.errors import MagpieError, TooManyTries
 
@@ -48,14 +48,14 @@ class LoginTries:
             return
         self._refused_recorded += 1
         log.warning("login refused: %s as %r from %s", why, shown, address)
-        await self._keep_refused([(Asker(shown, address), {"reason": why, **(more or {})})])
+        await self._keep_refused([(Requester(shown, address), {"reason": why, **(more or {})})])
 
     async def record_rest(self) -> None:
         """Record how many refused logins were too many to be recorded one by one."""
         more, self._refused_more = self._refused_more, 0
         if more:
             log.warning("%d more logins were refused", more)
-            await self._keep_refused([(Asker("(several)"), {"reason": "more refused logins", "count": more})])
+            await self._keep_refused([(Requester("(several)"), {"reason": "more refused logins", "count": more})])
 
     async def _keep_refused(self, records: list[tuple[str, dict[str, Any] | None]]) -> None:
         try:

@@ -10,7 +10,7 @@ from edge.access.directory import LOOK_AGAIN_S, Directory
 from edge.access.passwords import Passwords
 from edge.access.records import Records
 from edge.access.tries import LoginTries
-from edge.core.access import Asker, Principal, camera_limit, checked_password, checked_role, user_name
+from edge.core.access import Principal, Requester, camera_limit, checked_password, checked_role, user_name
 from edge.core.checks import known_keys
 from edge.core.errors import Forbidden, InvalidValue
 
@@ -77,7 +77,7 @@ class Users:
             raise InvalidValue("current", "(not shown)", "the present password")
         self._tries.limit.succeeded(caller.name, address)
         changes = {"password": await self._passwords.make(good), "must_change": False}
-        await asyncio.to_thread(self._records.change_user, caller.name, changes, Asker(caller.name, address))
+        await asyncio.to_thread(self._records.change_user, caller.name, changes, Requester(caller.name, address))
         await asyncio.to_thread(self._records.end_other_sessions, caller.name, caller.id)
         await self._directory.changed()
 

@@ -31,7 +31,7 @@ from edge.core.journal_kinds import JournalNote, ToldKind
 from edge.runtime import messages as m
 from edge.runtime.camera import CameraRuntime
 from edge.settings import RetentionSettings, RuleSettings, SiteSettings
-from edge.store.alarms import ONE_KEPT, AlarmRetention, Kept, ObjectRecord
+from edge.store.alarms import OWNER_NOUNS, AlarmRetention, ObjectRecord, PictureOwner
 from edge.store.store import Store
 
 log = logging.getLogger(__name__)
@@ -306,7 +306,7 @@ class Alarms:
         thing = self._store.tracked_object(number)
         return self._picture("objects", number, thing.camera, thing.picture)
 
-    def _picture(self, kind: Kept, number: int, camera: str | None, there: bool) -> bytes:
+    def _picture(self, kind: PictureOwner, number: int, camera: str | None, there: bool) -> bytes:
         if not there:
-            raise NotFound(f"no picture of {ONE_KEPT[kind]} {number} is kept")
+            raise NotFound(f"no picture of {OWNER_NOUNS[kind]} {number} is kept")
         return self._files.read(kind, number, camera)

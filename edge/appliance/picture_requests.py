@@ -9,7 +9,7 @@ from typing import Final
 from edge.core.clock import Clock
 from edge.core.tracks import TrackedObject
 from edge.runtime import messages as m
-from edge.store.alarms import Kept
+from edge.store.alarms import PictureOwner
 
 #: Pictures asked of a camera: so many at once, so many a second; of one object at most so many, each so much better.
 _PICTURES_AT_ONCE, _PICTURES_PER_S = 6.0, 1.0
@@ -108,13 +108,13 @@ class PictureRequests:
 
     # -- what came of it
 
-    def came(self, kind: Kept, number: int) -> None:
+    def came(self, kind: PictureOwner, number: int) -> None:
         """A picture came."""
         known = self._of_object.get(number) if kind == "objects" else None
         if known is not None:
             known.came = True
 
-    def missed(self, kind: Kept, number: int) -> None:
+    def missed(self, kind: PictureOwner, number: int) -> None:
         """The frame was gone. Of an object another is asked for; objects without one at their end are counted."""
         self.not_taken += kind == "alarms"
         known = self._of_object.get(number) if kind == "objects" else None

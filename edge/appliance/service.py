@@ -139,8 +139,8 @@ class WindowsService(Protocol):
         Raises NotFound."""
 
     async def explained(self, number: int) -> ExplainedWindow:
-        """The window for people (edge.appliance.explained): the shares over time, the plans and why they were made in
-        words, options, expected and reached accuracy for each camera; small. Raises NotFound.
+        """The window for people (`window_explanation`): the shares over time, the plans and their reasons in words,
+        options, expected and reached accuracy for each camera; small. Raises NotFound.
         """
 
     async def what_if(self, number: int, policy: str) -> WhatIfAnswer:

@@ -22,7 +22,7 @@ from edge.appliance.answers.windows import (
     WindowRow,
     WindowStory,
 )
-from edge.appliance.explained import OtherParts, check_plan, check_profile, check_usage, compared, explained
+from edge.appliance.window_explanation import OtherParts, check_plan, check_profile, check_usage, compared, explained
 from edge.core.errors import NotFound
 from edge.core.plan_basis import PlanBasis, PlanRequest
 from edge.core.window import WindowProblem

@@ -165,10 +165,10 @@ class _FrontProcess:
             log.error("the control process does not read: %d messages are lost", self._lost)
 
     def _command(self, command: RepositoryCommand) -> None:
-        from web.oip.gate import ASKED_BY
+        from web.oip.gate import REQUESTER
 
-        asker = ASKED_BY.get()
-        self._tell(replace(command, by=str(asker), address=asker.address))
+        requester = REQUESTER.get()
+        self._tell(replace(command, by=str(requester), address=requester.address))
 
     def _send_all(self) -> None:
         while (message := self._outbox.get()) is not None:

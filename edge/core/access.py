@@ -108,13 +108,13 @@ def narrowed(
     return least, cameras & to_cameras
 
 
-class Asker(str):
+class Requester(str):
     """The requester's name, to be kept with a change; `address` is where the request came from (None: from here)."""
 
     __slots__ = ("address",)
     address: str | None
 
-    def __new__(cls, name: str, address: str | None = None) -> Asker:
+    def __new__(cls, name: str, address: str | None = None) -> Requester:
         made = super().__new__(cls, name)
         made.address = address
         return made

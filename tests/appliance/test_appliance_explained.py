@@ -10,7 +10,7 @@ import pytest
 
 from edge.appliance.answers.read import read
 from edge.appliance.answers.windows import ExplainedWindow
-from edge.appliance.explained import (
+from edge.appliance.window_explanation import (
     OtherParts,
     compared,
     config_words,

@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 _LOOK_S: Final = 2.0
 
 
-class Keys:
+class AccessControl:
     """`access` is None at a site without log-in. Methods that are no coroutines block."""
 
     def __init__(self, store: Store, data_dir: Path, settings: AccessSettings, clock: Clock) -> None:
