@@ -251,10 +251,10 @@ def _look(fact: Fact, evaluation: _Evaluation) -> None:
 
 @_look.register
 def _(fact: ObjectsNow, evaluation: _Evaluation) -> None:
-    there = {str(thing.id): thing for thing in fact.objects}
+    there = {str(tracked.id): tracked for tracked in fact.objects}
     for rule in evaluation.of("object", fact.camera):
-        for thing in fact.objects:
-            evaluation.see(rule, _object_condition(rule, fact.camera, thing))
+        for tracked in fact.objects:
+            evaluation.see(rule, _object_condition(rule, fact.camera, tracked))
     for key in evaluation.known():
         if key[1] == fact.camera and key[2] and key[2] not in there:
             active = evaluation.active.get(key)
@@ -262,29 +262,29 @@ def _(fact: ObjectsNow, evaluation: _Evaluation) -> None:
             evaluation.drop(key, f"{name} is gone")
 
 
-def _object_condition(rule: Rule, camera: str, thing: TrackedObject) -> Condition:
-    stay = _stay(rule, thing)
+def _object_condition(rule: Rule, camera: str, tracked: TrackedObject) -> Condition:
+    stay = _stay(rule, tracked)
     if stay is None or stay < rule.dwell_s:
         place = f" {', '.join(rule.zones)}" if rule.zones else ""
-        return Condition(camera, str(thing.id), False, stay is None, f"{thing.class_name} left{place}")
-    zones = [z for z in thing.zones if not rule.zones or z in rule.zones]
-    words = thing.class_name
+        return Condition(camera, str(tracked.id), False, stay is None, f"{tracked.class_name} left{place}")
+    zones = [z for z in tracked.zones if not rule.zones or z in rule.zones]
+    words = tracked.class_name
     if zones:
         words += f" in {', '.join(zones)}"
     if rule.dwell_s:
         words += f" for {stay:.0f} s"
-    details = {"class": thing.class_name, "zones": zones, "score": round(thing.score, 3)}
-    matter = (thing.class_name, *zones)
-    return Condition(camera, str(thing.id), True, False, words, round(stay, 2), thing.id, details, 0.0, matter)
+    details = {"class": tracked.class_name, "zones": zones, "score": round(tracked.score, 3)}
+    matter = (tracked.class_name, *zones)
+    return Condition(camera, str(tracked.id), True, False, words, round(stay, 2), tracked.id, details, 0.0, matter)
 
 
-def _stay(rule: Rule, thing: TrackedObject) -> float | None:
+def _stay(rule: Rule, tracked: TrackedObject) -> float | None:
     """Seconds that an object has been where the rule looks; None if it is not there."""
-    if rule.classes and thing.class_name not in rule.classes:
+    if rule.classes and tracked.class_name not in rule.classes:
         return None
     if not rule.zones:
-        return thing.age_s
-    stays = [thing.zone_s.get(zone, 0.0) for zone in thing.zones if zone in rule.zones]
+        return tracked.age_s
+    stays = [tracked.zone_s.get(zone, 0.0) for zone in tracked.zones if zone in rule.zones]
     return max(stays, default=None)
 
 

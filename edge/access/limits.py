@@ -58,8 +58,8 @@ class LoginLimit:
 
 
 def _keys(name: str, address: str) -> tuple[tuple[tuple[str, ...], int], ...]:
-    whose = _network(address)
-    return ((("pair", name, whose), PAIR), (("address", whose), ADDRESS), (("name", name), NAME))
+    network = _network(address)
+    return ((("pair", name, network), PAIR), (("address", network), ADDRESS), (("name", name), NAME))
 
 
 def _network(address: str) -> str:

@@ -46,9 +46,9 @@ class AlarmRecords:
         self._alarms[alarm.id] = alarm
         self._wake.set()
 
-    def put_object(self, thing: TrackedObject) -> None:
+    def put_object(self, tracked: TrackedObject) -> None:
         """Have an object written within a second."""
-        self._objects[thing.id] = thing
+        self._objects[tracked.id] = tracked
 
     def put_picture(self, kind: PictureOwner, number: int, camera: str | None, jpeg: bytes) -> bool:
         """Have a picture written within a second. Returns False, and counts it as lost, if too many wait."""

@@ -303,8 +303,8 @@ class Alarms:
 
     def object_picture(self, number: int) -> bytes:
         """JPEG (blocking). Raises NotFound."""
-        thing = self._store.tracked_object(number)
-        return self._picture("objects", number, thing.camera, thing.picture)
+        tracked = self._store.tracked_object(number)
+        return self._picture("objects", number, tracked.camera, tracked.picture)
 
     def _picture(self, kind: PictureOwner, number: int, camera: str | None, there: bool) -> bytes:
         if not there:

@@ -31,7 +31,7 @@ from edge.core.checks import made_plain
 from edge.core.clock import Clock
 from edge.core.errors import Conflict, InvalidValue, NotFound
 from edge.core.journal_kinds import JournalKind
-from edge.outputs.messages import MQTT, WEBHOOK, DestinationCounts, QueueLimits, RetryPace, Told, Wanted, kind_of
+from edge.outputs.messages import MQTT, WEBHOOK, DestinationCounts, OutputEvent, QueueLimits, RetryPace, Wanted, kind_of
 from edge.outputs.mqtt import PACE as MQTT_PACE
 from edge.outputs.mqtt import MqttSender
 from edge.outputs.outbox import Outbox
@@ -105,13 +105,13 @@ class Outputs:
 
     # -- messages
 
-    def deliver(self, told: Told) -> None:
+    def deliver(self, event: OutputEvent) -> None:
         """Tell everybody who wants it. Never waits and raises nothing: a message that cannot be kept is counted as
         lost.
         """
-        if isinstance(told, Alarm):
-            self.mqtt.follow(told)
-        kind = kind_of(told)
+        if isinstance(event, Alarm):
+            self.mqtt.follow(event)
+        kind = kind_of(event)
         settings = self.settings
         wanted: list[tuple[str, Wanted]] = []
         if settings.mqtt is not None and settings.mqtt.enabled:
@@ -124,9 +124,9 @@ class Outputs:
             if w.enabled
         ]  # fmt: skip
         for destination, wants in wanted:
-            if wants.takes(told):
+            if wants.takes(event):
                 try:
-                    self.outbox.put(destination, kind, told.camera, told.to_json())
+                    self.outbox.put(destination, kind, event.camera, event.to_json())
                 except (InvalidValue, NotFound) as error:
                     log.warning("a message (%s) for %s is lost: %s", kind, destination, error)
 

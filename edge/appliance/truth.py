@@ -77,7 +77,7 @@ class _Asked:
 
 class Truth:
     """Implements `edge.appliance.truth_service.TruthService`. `check`: raises NotFound for a camera that does not run.
-    `tell` receives each new finding."""
+    `report` receives each new finding."""
 
     def __init__(
         self,
@@ -85,13 +85,13 @@ class Truth:
         data: Path,
         clock: Clock,
         check: Callable[[str], object],
-        tell: Callable[[Finding], None],
+        report: Callable[[Finding], None],
     ) -> None:
         self._store, self._data, self._clock = store, data, clock
-        self._check, self._tell = check, tell
+        self._check, self._report = check, report
         self.pictures = AnsweredPictures(data / "answers")
         self._lock = threading.Lock()
-        self._told: set[tuple[str, str, int]] = set()
+        self._reported: set[tuple[str, str, int]] = set()
         #: (camera, window) -> (the last answer's id, the estimate from answers up to it)
         self._estimates: dict[tuple[str, int], tuple[int, TrueAccuracy | None]] = {}
         #: camera -> (its last answer's id, the result of `latest` after it): a scrape reads no answers again
@@ -211,10 +211,10 @@ class Truth:
         for finding in findings:
             key = (finding.kind, camera, finding.window)
             with self._lock:
-                new = key not in self._told
-                self._told.add(key)
+                new = key not in self._reported
+                self._reported.add(key)
             if new:
-                self._tell(finding)
+                self._report(finding)
         answer = {
             "camera": camera,
             "detection": self._detects(camera),

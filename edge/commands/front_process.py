@@ -96,7 +96,7 @@ class _FrontProcess:
         loop.add_signal_handler(signal.SIGTERM, self._stop.set)
         sender = threading.Thread(target=self._send_all, name="messages", daemon=True)
         sender.start()
-        self._front = Front(DeadlineBatching(), self._tell, self._command, spec.max_queued_bytes)
+        self._front = Front(DeadlineBatching(), self._send, self._command, spec.max_queued_bytes)
         self._applications = ApplicationService(self._front)
         self._server = FrontServer(Path(spec.socket), self._front.joined, spec.arena_bytes)
         for expected in spec.expect:
@@ -110,7 +110,7 @@ class _FrontProcess:
             if grpc is not None:
                 await grpc.start()
             threading.Thread(target=self._receive_all, args=(loop,), name="orders", daemon=True).start()
-            self._tell(FrontListening(http.port, None if grpc is None else grpc.port))
+            self._send(FrontListening(http.port, None if grpc is None else grpc.port))
             self._channel.ready()
             ticking = asyncio.create_task(self._tick(), name="beats and reports")
             await self._stop.wait()
@@ -157,7 +157,7 @@ class _FrontProcess:
 
     # -- to the control process
 
-    def _tell(self, message: Any) -> None:
+    def _send(self, message: Any) -> None:
         try:
             self._outbox.put_nowait(message)
         except queue.Full:
@@ -168,7 +168,7 @@ class _FrontProcess:
         from web.oip.gate import REQUESTER
 
         requester = REQUESTER.get()
-        self._tell(replace(command, by=str(requester), address=requester.address))
+        self._send(replace(command, by=str(requester), address=requester.address))
 
     def _send_all(self) -> None:
         while (message := self._outbox.get()) is not None:
@@ -184,14 +184,14 @@ class _FrontProcess:
             away = 0 if self._intake is None else self._intake.turned_away
             new, self._turned_away = away - self._turned_away, away
             whole, stages = self._applications.traffic(), self._applications.stage_traffic()
-            self._tell(replace(report, applications=whole, stages=stages, turned_away=new))
+            self._send(replace(report, applications=whole, stages=stages, turned_away=new))
 
     async def _tick(self) -> None:
         loop = asyncio.get_running_loop()
         due_s = loop.time() + self._spec.report_s
         while True:
             if self._outbox.qsize() < _HOLD_REPORTS:
-                self._tell("beat")
+                self._send("beat")
             if loop.time() >= due_s:
                 due_s = max(due_s + self._spec.report_s, loop.time())
                 self._report()

@@ -176,28 +176,28 @@ class Link:
 
     # -- from paho's thread
 
-    def _tell(self, what: Callable[..., None], *arguments: Any) -> None:
+    def _call(self, what: Callable[..., None], *arguments: Any) -> None:
         with contextlib.suppress(RuntimeError):  # the event loop has ended
             self._loop.call_soon_threadsafe(what, *arguments)
 
     def _on_connect(self, _c: Any, _u: Any, _f: Any, reason: Any, _p: Any) -> None:
-        said = str(reason)
-        self._tell(self._set, self._connected, _REFUSED.get(said, said) if reason.is_failure else "")
+        message = str(reason)
+        self._call(self._set, self._connected, _REFUSED.get(message, message) if reason.is_failure else "")
 
     def _on_disconnect(self, _c: Any, _u: Any, _f: Any, reason: Any, _p: Any) -> None:
-        said = "the broker has closed the connection"
-        self._tell(self._set, self.lost, said if reason.is_failure else "disconnected")
-        self._tell(self._set, self._connected, said)
+        message = "the broker has closed the connection"
+        self._call(self._set, self.lost, message if reason.is_failure else "disconnected")
+        self._call(self._set, self._connected, message)
 
     def _on_ack(self, _c: Any, _u: Any, number: int, *_: Any) -> None:
-        self._tell(self._acknowledged, number)
+        self._call(self._acknowledged, number)
 
     def _on_message(self, _c: Any, _u: Any, message: paho.MQTTMessage) -> None:
         try:
             topic = message.topic
         except UnicodeDecodeError:
             return
-        self._tell(self._came, Received(topic, bytes(message.payload), bool(message.retain)))
+        self._call(self._came, Received(topic, bytes(message.payload), bool(message.retain)))
 
     # -- on the event loop
 

@@ -21,7 +21,7 @@ from edge.core.tracks import ObjectNews
 Json = dict[str, Any]
 Kind = Literal["alarm", "object"]
 #: The kinds of messages.
-Told = Alarm | ObjectNews
+OutputEvent = Alarm | ObjectNews
 
 MQTT: Final = "mqtt"
 WEBHOOK: Final = "webhook/"
@@ -115,15 +115,15 @@ class Wanted:
     severities: frozenset[str] = frozenset()
     phases: frozenset[str] = frozenset()
 
-    def takes(self, told: Told) -> bool:
+    def takes(self, event: OutputEvent) -> bool:
         """Whether this destination gets it."""
-        if self.kinds and kind_of(told) not in self.kinds:
+        if self.kinds and kind_of(event) not in self.kinds:
             return False
-        if self.cameras and told.camera not in self.cameras:
+        if self.cameras and event.camera not in self.cameras:
             return False
-        if self.phases and told.phase not in self.phases:
+        if self.phases and event.phase not in self.phases:
             return False
-        return not isinstance(told, Alarm) or not self.severities or told.severity in self.severities
+        return not isinstance(event, Alarm) or not self.severities or event.severity in self.severities
 
 
 @dataclass(frozen=True)
@@ -167,9 +167,9 @@ class DestinationCounts:
             self.lost[cause] = self.lost.get(cause, 0) + messages
 
 
-def kind_of(told: Told) -> Kind:
+def kind_of(event: OutputEvent) -> Kind:
     """The kind that destinations ask for."""
-    return "alarm" if isinstance(told, Alarm) else "object"
+    return "alarm" if isinstance(event, Alarm) else "object"
 
 
 def size_of(body: Mapping[str, Any]) -> int:

@@ -38,7 +38,7 @@ PACE: Final = RetryPace(1.0, 300.0)
 _PAGE = 50
 _AT_ONCE = 4
 _MAX_ANSWER = 64 * 1024
-_TELL_EVERY_S = 60.0
+_REPORT_EVERY_S = 60.0
 _SECRET_PREFIX = "whsec_"
 
 
@@ -219,7 +219,7 @@ class WebhookSender:
         self._failures = 0  # of the receiver, in a row
         self._paused_until = 0.0
         self._buried = 0
-        self._buried_told_s = float("-inf")
+        self._buried_reported_s = float("-inf")
         self.connected = False
         self.message = "nothing sent yet"
         self.down_since_s: float | None = None
@@ -324,8 +324,8 @@ class WebhookSender:
         self._buried += 1
         self.message = f"given up: {reason}"
         now = self._clock.monotonic()
-        if now - self._buried_told_s >= _TELL_EVERY_S:
-            self._buried_told_s = now
+        if now - self._buried_reported_s >= _REPORT_EVERY_S:
+            self._buried_reported_s = now
             count, self._buried = self._buried, 0
             data = {"destination": self.receiver.destination, "messages": count, "reason": reason}
             self._note("output.dead", data)

@@ -206,5 +206,5 @@ class CameraRuntime:
             "frames_without_answer": r.frames_lost_to_inference,
             "samples_lost": r.samples_lost,
             "frames_lost_in_swaps": self.swaps.frames_lost,
-            "answers_not_tracked": r.answers_not_told,
+            "answers_not_tracked": r.answers_not_sent,
         }

@@ -270,7 +270,7 @@ class _CameraWorker:
                 samples_lost=sum(recorder.lost.values()),
                 recorder_message=recorder.message,
                 last_answer_utc_s=self._counts.last_utc_s,
-                answers_not_told=self._feed.not_told,
+                answers_not_sent=self._feed.not_sent,
             )
         )
         due = self._measured_at is None or now - self._measured_at > _MEASURE_EVERY_S

@@ -107,7 +107,7 @@ class CameraReport:
     samples_lost: int
     recorder_message: str
     last_answer_utc_s: float
-    answers_not_told: int = 0
+    answers_not_sent: int = 0
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ class Preview:
 
 @dataclass(frozen=True)
 class Answered:
-    """A fresh answer for those that follow objects; at most ten a second, others are counted (`answers_not_told`).
+    """A fresh answer for those that follow objects; at most ten a second, others are counted (`answers_not_sent`).
     `looks` (N, LENGTH): how each object looks (edge.inference.looks)."""
 
     number: int

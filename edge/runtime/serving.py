@@ -80,21 +80,21 @@ class ServingRuntime:
         self._repository = Repository(Path(settings.folder), most)
         self._tasks = BackgroundTasks(complain)
         self.planner = PlanningThread(self._reorganiser(), complain)
-        tell, spawn = self.planner.tell, self._tasks.spawn
+        send, spawn = self.planner.send, self._tasks.spawn
         self.tables = DeviceTables(self._data, caps, complain)
-        self.models = OfferedModels(self.tables, lambda: self.planning, clock, tell)
-        self.shares = ServingShares(clock, tell, reserve)
+        self.models = OfferedModels(self.tables, lambda: self.planning, clock, send)
+        self.shares = ServingShares(clock, send, reserve)
         self.cameras = CameraWatch(cameras, self.shares, lambda: self.planning, self._front_more)
-        self.executors = Executors(supervisor, self._socket, clock, tell, note, spawn)
+        self.executors = Executors(supervisor, self._socket, clock, send, note, spawn)
         self.front = ServingFront(
-            settings, self._socket, keys, front, supervisor, clock, self.executors.expected, tell, note, web
+            settings, self._socket, keys, front, supervisor, clock, self.executors.expected, send, note, web
         )
         measuring = Measuring(
             settings, self.models, self.tables, self.shares, cameras,
             partial(ServingProfiler, supervisor, caps, clock), note, complain, spawn,
         )  # fmt: skip
         self.drift = DriftWatch(
-            self.models, self.tables, measuring, lambda: self.planner.view, lambda: self.front.layout, note, tell
+            self.models, self.tables, measuring, lambda: self.planner.view, lambda: self.front.layout, note, send
         )
         self.loader = ModelLoader(
             self._repository, self.models, self.tables, measuring, self.planner, lambda: self.front.layout, clock,
@@ -172,7 +172,7 @@ class ServingRuntime:
         before, self.planning = self.planning, planning
         rules = reorganiser_settings(planning)
         if rules != reorganiser_settings(before) or planning.policy != before.policy:
-            self.planner.tell(r.ServingRulesChanged(self._clock.monotonic(), rules, plan))
+            self.planner.send(r.ServingRulesChanged(self._clock.monotonic(), rules, plan))
         if (planning.max_share, planning.cameras_priority) != (before.max_share, before.cameras_priority):
             self._tasks.spawn(self.cameras.look(anew=True), "cameras' need")
         if planning.models != before.models:

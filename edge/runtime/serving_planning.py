@@ -33,7 +33,7 @@ class PlanningThread:
         self._decided = asyncio.Event()
         self._closed = self._at_work = False
 
-    def tell(self, event: r.Event) -> None:
+    def send(self, event: r.Event) -> None:
         """Hand an event to the reorganiser; its instructions are carried out soon after."""
         if not self._closed:
             self._events.put_nowait(event)

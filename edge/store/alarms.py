@@ -85,8 +85,8 @@ class AlarmsPart(Part):
         """The highest id of an alarm and of an object (0: none yet)."""
         with self.database.read() as c:
             alarm = c.execute(sa.select(sa.func.max(_a.id))).scalar()
-            thing = c.execute(sa.select(sa.func.max(_o.id))).scalar()
-        return int(alarm or 0), int(thing or 0)
+            tracked = c.execute(sa.select(sa.func.max(_o.id))).scalar()
+        return int(alarm or 0), int(tracked or 0)
 
     @retried
     def put_alarms(self, alarms: Sequence[Alarm]) -> None:
@@ -112,14 +112,14 @@ class AlarmsPart(Part):
     def put_objects(self, objects: Sequence[TrackedObject]) -> None:
         """Create objects, or bring them up to date. Raises DiskFull, Unavailable, StoreError."""
         rows = []
-        for thing in objects:
+        for tracked in objects:
             changing = {
-                "class_name": text("object.class", thing.class_name), "ended_utc_s": thing.ended_utc_s,
-                "score": thing.score, "box": [round(v, 4) for v in thing.box],
-                "zone_s": {z: round(s, 2) for z, s in thing.zone_s.items()}, "dwell_s": thing.dwell_s,
+                "class_name": text("object.class", tracked.class_name), "ended_utc_s": tracked.ended_utc_s,
+                "score": tracked.score, "box": [round(v, 4) for v in tracked.box],
+                "zone_s": {z: round(s, 2) for z, s in tracked.zone_s.items()}, "dwell_s": tracked.dwell_s,
             }  # fmt: skip
             fixed = {
-                "id": thing.id, "camera": text("object.camera", thing.camera), "began_utc_s": thing.began_utc_s,
+                "id": tracked.id, "camera": text("object.camera", tracked.camera), "began_utc_s": tracked.began_utc_s,
                 "picture_bytes": 0,
             }  # fmt: skip
             rows.append((fixed, changing))

@@ -30,7 +30,7 @@ _OTHER_CLASS, _OTHER_LOOK = 0.3, 0.26
 _IS, _PERHAPS, _MORE_EVIDENCE = 1.0, 2.0, 4.0
 
 
-def tell(
+def reidentify(
     tracks: Sequence[Track], at_s: float, limits: TrackerLimits, numbers: Iterator[int]
 ) -> tuple[list[Track], list[Track]]:
     """Those that may be reported now: each goes on with an object that vanished, or is a new one, or waits. Returns all

@@ -16,7 +16,7 @@ from itertools import count
 from edge.core.tracks import ObjectChange, Seen, TrackedObject, TrackerLimits
 from edge.core.zones import Box, Zone
 from edge.tracking.matching import match, one_per_object
-from edge.tracking.rejoin import tell
+from edge.tracking.rejoin import reidentify
 from edge.tracking.track import Track, first_seen, seen_again
 
 #: The evidence that an object not reported yet loses by an answer without it; less where answers are further apart.
@@ -50,7 +50,7 @@ class TrackerStep:
 
 def live(state: TrackerState) -> tuple[TrackedObject, ...]:
     """The confirmed objects that are there."""
-    return tuple(track.told(state.camera) for track in state.tracks if track.object is not None)
+    return tuple(track.to_object(state.camera) for track in state.tracks if track.object is not None)
 
 
 def step(
@@ -86,12 +86,12 @@ def step(
             refused += 1
             continue
         following.append(first_seen(answer, seen, zones))
-    following, new = tell(following, seen.at_s, limits, numbers)
-    told = [ObjectChange("new", track.told(state.camera)) for track in new]
-    updates = [ObjectChange("update", t.told(state.camera)) for t in following if _differs(before, t)]
+    following, new = reidentify(following, seen.at_s, limits, numbers)
+    begun = [ObjectChange("new", track.to_object(state.camera)) for track in new]
+    updates = [ObjectChange("update", t.to_object(state.camera)) for t in following if _differs(before, t)]
     kept, ended = _ended(state.camera, following, seen.at_s, limits)
     after = TrackerState(state.camera, kept, seen.at_s, refused)
-    return TrackerStep(after, (*updates, *told, *ended), next(numbers))
+    return TrackerStep(after, (*updates, *begun, *ended), next(numbers))
 
 
 def expire(state: TrackerState, now_s: float, limits: TrackerLimits | None = None) -> TrackerStep:
@@ -140,8 +140,8 @@ def _patience_s(track: Track, now_s: float, limits: TrackerLimits) -> float:
 
 
 def _end(camera: str, track: Track) -> ObjectChange:
-    thing = track.told(camera)
-    return ObjectChange("end", replace(thing, ended_utc_s=max(thing.began_utc_s, thing.seen_utc_s)))
+    tracked = track.to_object(camera)
+    return ObjectChange("end", replace(tracked, ended_utc_s=max(tracked.began_utc_s, tracked.seen_utc_s)))
 
 
 def _outside(box: Box) -> bool:

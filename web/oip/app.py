@@ -20,7 +20,7 @@ from edge.core.errors import InvalidValue, MagpieError, NotFound, NotLoggedIn, O
 from edge.core.oip import InferenceService, ModelMetadata, TensorSpec
 from web.hosts import Hosts
 from web.oip import inference, openapi
-from web.oip.gate import Gate, bearer, let_in, open_to_all
+from web.oip.gate import Gate, authorise, bearer, open_to_all
 from web.oip.inference import Body
 from web.oip.names import model_name, version_name
 from web.oip.statuses import http_status, unexpected
@@ -130,7 +130,7 @@ class _OipApp:
             changes = parts[1:3] == ["v2", "repository"] and parts[-1] in ("load", "unload")
             token = bearer(None if given is None else given.decode("latin-1"))
             client = scope.get("client")
-            let_in(self._gate, token, "operator" if changes else "viewer", str(client[0]) if client else None)
+            authorise(self._gate, token, "operator" if changes else "viewer", str(client[0]) if client else None)
         # "", "v2", "models", model, ["versions", version,] "infer"
         if parts[-1] == "infer" and parts[1:3] == ["v2", "models"] and len(parts) in (5, 7):
             _method(scope, "POST")

@@ -21,7 +21,7 @@ def open_to_all(_token: str | None, _least: Role) -> str:
     return "an inference client"
 
 
-def let_in(gate: Gate, token: str | None, least: Role, address: str | None) -> None:
+def authorise(gate: Gate, token: str | None, least: Role, address: str | None) -> None:
     """Ask the gate, and keep who it is for the rest of the request. Raises NotLoggedIn or Forbidden."""
     REQUESTER.set(Requester(gate(token, least), address))
 
