@@ -103,7 +103,7 @@ def one_window(
                     best = (achieved, student)
     ran = max(rows, key=worth_running)
     learnt = learnt.learned(ran["config"], ran["achieved"], ran["cpu_seconds"])
-    costs: dict[str, Any] = {"profiling": answers["learnt"].gpu_seconds, "all": full_cost}
+    costs: dict[str, Any] = {"profiling": answers["learnt"].device_seconds, "all": full_cost}
     costs |= {"train_frames": size.train_frames, "held_out_frames": size.held_out_frames}
     costs["trials"] = [t.to_json() for t in answers["learnt"].trials]
     return rows, costs, learnt, best[1]
@@ -155,7 +155,7 @@ def reprofiled(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
             rows.append(new)
         ran = max(rows, key=worth_running)
         history[key] = answers["learnt"].history.learned(ran["config"], ran["achieved"], ran["cpu_seconds"])
-        out.append(run | {"rows": rows, "costs": run["costs"] | {"profiling": answers["fresh"].gpu_seconds}})
+        out.append(run | {"rows": rows, "costs": run["costs"] | {"profiling": answers["fresh"].device_seconds}})
     return out
 
 

@@ -50,7 +50,7 @@ class Prediction:
 
 @dataclass(frozen=True)
 class ProfileOutcome:
-    """A prediction that came true or not: accuracies [0, 1] on held-out data, costs in GPU-seconds at full share."""
+    """A prediction that came true or not: accuracies [0, 1] on held-out data, costs in device seconds at full share."""
 
     family: str
     predicted: float
@@ -91,22 +91,23 @@ class ProfilerHistory:
         }
         return replace(self, pending=dict(self.pending) | pending)
 
-    def learned(self, config_id: str, achieved: float, gpu_seconds: float) -> ProfilerHistory:
-        """After the retraining `config_id` of this window ended with `achieved` held-out accuracy for `gpu_seconds` of
-        work. A configuration that was not predicted in this window teaches nothing."""
+    def learned(self, config_id: str, achieved: float, device_seconds: float) -> ProfilerHistory:
+        """After the retraining `config_id` of this window ended with `achieved` held-out accuracy after
+        `device_seconds`. A configuration that was not predicted in this window teaches nothing.
+        """
         checks.in_range("achieved", achieved, 0.0, 1.0)
-        checks.in_range("gpu_seconds", gpu_seconds, 0.0, 1e9)
+        checks.in_range("device_seconds", device_seconds, 0.0, 1e9)
         p = self.pending.get(config_id)
         if p is None:
             return self
         known = dict(self.known)
         if p.frames > 0:
-            gain, cost = part_gained(p.start, achieved), gpu_seconds / p.frames
+            gain, cost = part_gained(p.start, achieved), device_seconds / p.frames
             known[config_id] = seen(known.get(config_id), gain, cost, self.pruning.windows, FROM_RETRAINING)
         pending = {k: v for k, v in self.pending.items() if k != config_id}
         if not p.by_exponent:
             return replace(self, pending=pending, known=known)
-        outcome = ProfileOutcome(p.family, p.raw, p.half_width, achieved, p.gpu_seconds, gpu_seconds)
+        outcome = ProfileOutcome(p.family, p.raw, p.half_width, achieved, p.gpu_seconds, device_seconds)
         return replace(
             self,
             exponents=self.exponents.learned(p.by_exponent, achieved),

@@ -92,7 +92,7 @@ def with_more_data(
 def retraining_cost(
     config: RetrainingConfig, trial: TrialResult, train_frames: int, prefix_seconds_per_frame: float = 0.0
 ) -> Estimate:
-    """GPU-seconds at full share of `config` on `train_frames` available frames, from its family's `trial`."""
+    """device seconds at full share of `config` on `train_frames` available frames, from its family's `trial`."""
     frames = frames_of(config, train_frames)
     epochs = config.epochs * trial.gpu_seconds_per_epoch * frames / trial.frames
     total = trial.setup_seconds + prefix_seconds_per_frame * frames + epochs
@@ -100,7 +100,7 @@ def retraining_cost(
 
 
 def prefix_cost(trials: Sequence[TrialResult]) -> float:
-    """GPU-seconds per frame of the frozen prefix, from the trials of one layer choice (0 where none is frozen)."""
+    """device seconds per frame of the frozen prefix, from the trials of one layer choice (0 where none is frozen)."""
     frames = sum(t.prefix_frames for t in trials)
     return sum(t.prefix_seconds for t in trials) / frames if frames else 0.0
 

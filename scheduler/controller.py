@@ -289,16 +289,16 @@ class WindowController:
         job = s.jobs.get(event.camera)
         if job is None or job.id != event.job:
             return []
-        job = replace(job, work_done=max(job.work_done, event.work_done), last_report_s=event.at_s)
+        job = replace(job, device_seconds=max(job.device_seconds, event.device_seconds), last_report_s=event.at_s)
         expected = job.option.speed(job.share) * (event.at_s - job.since_s)
-        done = job.work_done - job.work_at_since
+        done = job.device_seconds - job.work_at_since
         enough = (
             expected > 0.1 * job.option.gpu_seconds and event.at_s - job.since_s > REPLAN_DWELL * s.settings.window_s
         )
         rested = s.planning.asked is None and event.at_s - s.planning.last_s > REPLAN_DWELL * s.settings.window_s
         # The worker's own fraction tells the true amount of work, so correct the total with it.
         if 0.05 < event.fraction < 1.0:
-            total = job.work_done / event.fraction
+            total = job.device_seconds / event.fraction
             if abs(total - job.option.gpu_seconds) > PROGRESS_TOLERANCE * job.option.gpu_seconds:
                 job = self._corrected(job, total)
                 if rested:
@@ -350,7 +350,7 @@ class WindowController:
             allocation = segment.streams.get(camera)
             if allocation is None or allocation.retrain_config != job.option.id:
                 # The plan thought that this retraining would be over by now: a tenth of it is left, as far as we know.
-                longer = max(job.option.gpu_seconds, job.work_done) + LATE_PART * job.option.gpu_seconds
+                longer = max(job.option.gpu_seconds, job.device_seconds) + LATE_PART * job.option.gpu_seconds
                 self._corrected(job, longer)
                 return self._replan(event.at_s, PlanCause("retraining_late", camera))
         return self._apply(s.next_segment, event.at_s)
@@ -362,10 +362,10 @@ class WindowController:
         s.options.pop(camera, None)
         s.group.over(camera, s.jobs.pop(camera).id)
 
-    def _corrected(self, job: Job, gpu_seconds: float) -> Job:
+    def _corrected(self, job: Job, device_seconds: float) -> Job:
         """The job and its option with another total of work."""
         s = self.state
-        job = replace(job, option=replace(job.option, gpu_seconds=gpu_seconds))
+        job = replace(job, option=replace(job.option, gpu_seconds=device_seconds))
         s.options[job.camera] = tuple(job.option if o.id == job.option.id else o for o in s.options.get(job.camera, ()))
         s.jobs[job.camera] = job
         return job
@@ -445,7 +445,7 @@ class WindowController:
                 continue
             current = s.jobs.get(camera)
             if current is not None:
-                work = current.work_done
+                work = current.device_seconds
                 s.jobs[camera] = replace(current, share=allocation.retraining_share, since_s=at_s, work_at_since=work)
             elif allocation.retraining_share > 0:
                 option = next((o for o in s.options.get(camera, ()) if o.id == allocation.retrain_config), None)

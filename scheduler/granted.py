@@ -25,7 +25,7 @@ _Key = tuple[str, Literal["inference", "retraining"]]
 
 @dataclass
 class _Progress:
-    """A stream while the plan is played: accuracy now, GPU-seconds done by configuration, configurations over."""
+    """A stream while the plan is played: accuracy now, device seconds done by configuration, configurations over."""
 
     accuracy: float
     work: dict[str, float]

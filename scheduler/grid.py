@@ -103,7 +103,7 @@ class Grid:
 
     `total` quanta of all devices; `device` quanta of one device (no job has more); `time_s` what is left of the
     window; `factor` (N, K+1) accuracy factor at k quanta; `hold` (N, K+1) fewest quanta, at most k, with the best
-    factor; `options[i][l-1]`; `accuracy` (N, L+1) and `work` (N, L+1, GPU-seconds still to do) by level; `valid`
+    factor; `options[i][l-1]`; `accuracy` (N, L+1) and `work` (N, L+1, device seconds still to do) by level; `valid`
     (N, L+1) marks real levels.
     """
 

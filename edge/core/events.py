@@ -111,16 +111,16 @@ class Profiled(Event):
     window: int
     profiles: tuple[RetrainingProfile, ...]
     start_accuracy: float | None = None
-    gpu_seconds: float = 0.0
+    device_seconds: float = 0.0
 
 
 @dataclass(frozen=True)
 class RetrainingProgressed(Event):
-    """A retraining reports: work done in GPU-seconds (at full share) of its profile's total, and held-out accuracy."""
+    """A retraining reports: device seconds done (at full share) of its profile's total, and held-out accuracy."""
 
     camera: str
     job: str
-    work_done: float
+    device_seconds: float
     fraction: float
     accuracy: float | None = None
 

@@ -215,7 +215,7 @@ class Learning:
         if done.trials:
             self._profiled_in[done.camera] = done.window
         if done.trials:
-            self._learned(trial_s=max(0.0, done.gpu_seconds - done.setup_s) / done.trials)
+            self._learned(trial_s=max(0.0, done.device_seconds - done.setup_s) / done.trials)
         if done.setup_s > 0:
             self._learned(setup_s=done.setup_s)
         profiles: tuple[RetrainingProfile, ...] = done.profiles

@@ -286,14 +286,14 @@ class HandInProfile:
 
 @dataclass(frozen=True)
 class ProfileDone:
-    """Profiles of one camera, and the pruning and error history to go on with. `trials` ran, for `gpu_seconds` less
+    """Profiles of one camera, and the pruning and error history to go on with. `trials` ran, for `device_seconds` less
     `setup_s` device seconds; `handed_in`: before all that should have been tried was."""
 
     camera: str
     window: int
     profiles: tuple[Any, ...]
     start_accuracy: float | None
-    gpu_seconds: float
+    device_seconds: float
     history: dict[str, Any]
     pruned: dict[str, str]
     note: str = ""

@@ -157,13 +157,13 @@ class Preparation:
         window = r.controller.state.window
         self._keep_history(camera)
         self._write(r.store.add_profiles, window, done.camera, done.profiles)
-        self._write(r.store.add_cost, window, "profiling", camera=done.camera, gpu_seconds=done.gpu_seconds)
+        self._write(r.store.add_cost, window, "profiling", camera=done.camera, gpu_seconds=done.device_seconds)
         facts = {
             "configs": len(done.profiles),
             "trials": done.trials,
             "handed_in": done.handed_in,
             "pruned": done.pruned,
-            "gpu_s": done.gpu_seconds,
+            "gpu_s": done.device_seconds,
             "note": done.note,
         }
         self._note("profiled", camera=done.camera, window=window, data=facts)
@@ -174,7 +174,7 @@ class Preparation:
                 done.window,
                 tuple(done.profiles),
                 done.start_accuracy,
-                done.gpu_seconds,
+                done.device_seconds,
             )
         )
 

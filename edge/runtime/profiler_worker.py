@@ -277,7 +277,7 @@ def _profile(job: m.Profile, share: WorkerShare, channel: Channel, handed_in: Ca
         start = trials.start_accuracy()
         setup_s = (share.used_s() - began) / job.cores
     # Windows of a few dozen frames: the thesis' tenth of them would not hold every class, so at least 12.
-    settings = ProfilerSettings(min_frames=12, max_gpu_seconds=job.budget_s)
+    settings = ProfilerSettings(min_frames=12, max_device_seconds=job.budget_s)
     # A retraining is one thread: beyond one core a larger share brings nothing.
     one_core = min(1.0, 1.0 / job.cores)
     throughput = ((one_core, one_core), (1.0, one_core)) if one_core < 1.0 else ((1.0, 1.0),)
@@ -297,7 +297,7 @@ def _profile(job: m.Profile, share: WorkerShare, channel: Channel, handed_in: Ca
         job.data.window,
         done.profiles + done.untried,
         done.start_accuracy,
-        done.gpu_seconds + setup_s,
+        done.device_seconds + setup_s,
         done.history.to_json(),
         dict(done.pruned),
         done.complaint,

@@ -37,13 +37,13 @@ SEGMENT_PAUSE = 0.0025
 @dataclass(frozen=True)
 class CameraWindowResult:
     """One camera in one simulated window: time-averaged inference accuracy (inference factor included), that of the
-    frozen student at the same inference shares, GPU-seconds of retraining, and the models put in force."""
+    frozen student at the same inference shares, device seconds of retraining, and the models put in force."""
 
     camera: str
     window: int
     accuracy: float
     frozen: float
-    retraining_gpu_s: float
+    retraining_device_s: float
     promoted: tuple[str, ...] = ()
 
 
@@ -107,7 +107,7 @@ class _CameraState:
     job: _Job | None = None
     accuracy_s: float = 0.0
     frozen_s: float = 0.0
-    retraining_gpu_s: float = 0.0
+    retraining_device_s: float = 0.0
     promoted: list[str] = field(default_factory=list)
 
 
@@ -187,7 +187,7 @@ class Simulator:
                 if state.job is not None:
                     done = state.job.rate() * seconds
                     state.job.work += done
-                    state.retraining_gpu_s += done
+                    state.retraining_device_s += done
                     state.job.at_s = at_s
         self._now = at_s
 
@@ -200,11 +200,11 @@ class Simulator:
                         self._window,
                         state.accuracy_s / self._trace.window_s,
                         state.frozen_s / self._trace.window_s,
-                        state.retraining_gpu_s,
+                        state.retraining_device_s,
                         tuple(state.promoted),
                     )
                 )
-                state.accuracy_s = state.frozen_s = state.retraining_gpu_s = 0.0
+                state.accuracy_s = state.frozen_s = state.retraining_device_s = 0.0
                 state.promoted = []
         # Jobs that the boundary ends are gated as work of the window that is over, so its number goes up afterwards.
         instructions = self._controller.handle(ev.BoundaryReached(self._now))

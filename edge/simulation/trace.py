@@ -2,7 +2,7 @@
 
 A trace holds the recorded facts: per camera the accuracy of the frozen student in every window, and per window the
 micro-profiler's profiles, the time of labelling and profiling, and the real gain and cost of retrainings. Accuracies
-are [0, 1] on fresh answers (before the inference factor); work is in GPU-seconds at 100 % of one device.
+are [0, 1] on fresh answers (before the inference factor); work is in device seconds at 100 % of one device.
 """
 
 from __future__ import annotations
