@@ -1,8 +1,8 @@
 """One box, two planners, one admission answer: it tells in advance what adding a camera, a model or an application (a
 pipeline of models) would do.
 
-The serving plan takes the smallest total share that holds every objective; cameras plan within the rest. Cameras give
-share up as far as their floors; models yield by priority (`scheduler.gpulets.fitting.fit`, which the appliance itself
+The serving plan takes the smallest total share that holds every objective; cameras plan within the rest. Cameras yield
+share down to their floors; models yield by priority (`scheduler.gpulets.fitting.fit`, which the appliance itself
 follows, so the answer is what would happen). A candidate is admitted when it is served whole, every camera keeps its
 floor, and nothing of its priority or above loses more than cameras have above their floors.
 
@@ -119,7 +119,7 @@ class CandidateStage:
 
 @dataclass(frozen=True)
 class CameraEffect:
-    """A camera's predicted accuracy without and with the candidate (None: not there), and what it loses."""
+    """A camera's predicted accuracy without and with the candidate (None: not there), and its loss."""
 
     camera: str
     before: float | None
@@ -287,7 +287,7 @@ def camera_like(window: WindowProblem, camera: str, like: str | None = None) -> 
 
 @dataclass(frozen=True)
 class _State:
-    """Both plans, and what they bring: worst latency per served model, accuracy per camera, floors that break."""
+    """Both plans, and their results: worst latency per served model, accuracy per camera, floors that break."""
 
     split: FittedPipelines
     worst_ms: Mapping[str, float]

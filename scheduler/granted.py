@@ -201,7 +201,7 @@ def _granted_segment(
     caps: ShareCaps,
     step: float,
 ) -> dict[str, StreamAllocation]:
-    """One segment's shares in steps; see `grant` for who gets what rounding frees."""
+    """One segment's shares in steps; `grant` tells which workers get the share that rounding frees."""
     shares = _SegmentShares(problem, asked, accuracy, caps, step)
     shares.keep_floors()
     shares.start_workers()

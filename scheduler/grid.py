@@ -88,8 +88,8 @@ def useful_options(stream: StreamProblem, time_s: float) -> tuple[RetrainingOpti
 class Floors:
     """The floor per stream. Where it cannot be kept it is soft: each point below it costs SHORTFALL_PENALTY.
 
-    `level` (N,) accuracy to keep (0: none); `hard` (N,) whether every plan must keep it; `faults` say which
-    streams cannot keep it and what the best is.
+    `level` (N,) accuracy to keep (0: none); `hard` (N,) whether every plan must keep it; `faults` name the streams that
+    cannot keep it, and the best possible.
     """
 
     level: FloatArray

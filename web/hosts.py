@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from edge.settings import WebSettings
 
-#: The form of a browser's `Host`. Anything else is no name, and goes into no header of an answer.
+#: The form of a browser's `Host`. Anything else is not a name, and never goes into a header of an answer.
 PLAIN_HOST: Final = re.compile(r"[A-Za-z0-9.\-\[\]:_]{1,260}")
 
 

@@ -21,7 +21,7 @@ _MAX_HEADERS: Final = 16 * 1024
 HEADERS_S: Final = 20.0
 
 log = logging.getLogger(__name__)
-# Any client can send bytes that are no HTTP: a warning for each would push everything else out of the log.
+# Any client can send bytes that are not HTTP: a warning for each would push everything else out of the log.
 log.setLevel(logging.ERROR)
 
 

@@ -31,7 +31,7 @@ class Passwords:
         self._turn = asyncio.Lock()
         self._waiting = 0
         # Checked for a name that does not exist, so that it takes as long as one that does.
-        self._nobody = self._hasher.hash("a password that nobody has")
+        self._nobody = self._hasher.hash("a password without a user")
 
     def hash(self, password: str) -> str:
         """The hash to keep. Takes a tenth of a second or so: for a thread."""

@@ -34,7 +34,7 @@ _LOOK_S: Final = 2.0
 
 
 class AccessControl:
-    """`access` is None at a site without log-in. Methods that are no coroutines block."""
+    """`access` is None at a site without log-in. Methods other than coroutines block."""
 
     def __init__(self, store: Store, data_dir: Path, settings: AccessSettings, clock: Clock) -> None:
         rules = Rules(settings.session_hours * 3600.0, settings.idle_minutes * 60.0)

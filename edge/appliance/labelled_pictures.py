@@ -93,7 +93,7 @@ def classes(data_dir: Path, camera: str, limit: int) -> list[Json]:
 
 
 def jpeg_size(path: Path) -> tuple[int, int] | None:
-    """(width, height) in pixels from a JPEG's head; None if there is no such file or it is no JPEG."""
+    """(width, height) in pixels from a JPEG's head; None if there is no such file or it is not a JPEG."""
     try:
         with path.open("rb") as file:
             if file.read(2) != b"\xff\xd8":

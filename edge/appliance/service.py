@@ -105,7 +105,7 @@ class LabelledService(Protocol):
     """Pictures that the teacher labelled. Every method blocks and raises NotFound for a camera that is not there."""
 
     def disagreements(self, camera: str, limit: int) -> list[DisagreementAnswer]:
-        """Labelled pictures about which student and teacher differ, newest first."""
+        """Labelled pictures with different answers of student and teacher, newest first."""
 
     def picture(self, camera: str, window: int, frame: int) -> bytes:
         """JPEG of such a picture. Raises NotFound also when retention deleted it."""

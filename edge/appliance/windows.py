@@ -106,7 +106,7 @@ class Windows:
         problem = WindowProblem.from_json(record.problem)
         caps, request = self._runtime.shares.partitioner.caps, PlanRequest(policy, problem)
         if record.basis is not None:
-            # As it could be granted then, and with the gain of a group's retraining: else it is no comparison.
+            # As it could be granted then, and with the gain of a group's retraining: else the two cannot be compared.
             basis = PlanBasis.from_json(record.basis)
             same = basis.request(problem)
             caps, request = basis.caps, same if policy == same.policy else PlanRequest(policy, same.problem)

@@ -78,7 +78,7 @@ class Principal:
         return at_least(self.role, least)
 
     def may_see(self, camera: str | None) -> bool:
-        """Whether it may see the camera and its data. None: data of no camera, which all may see."""
+        """Whether it may see the camera and its data. None: data that belongs to no camera; everybody may see it."""
         return camera is None or self.cameras is None or camera in self.cameras
 
     def visible(self, cameras: Iterable[str]) -> tuple[str, ...]:

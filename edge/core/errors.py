@@ -49,7 +49,7 @@ class InvalidValues(MagpieError, ValueError):
 
 
 class NotFound(MagpieError):
-    """The named thing does not exist."""
+    """The named resource does not exist."""
 
     code = "not_found"
 

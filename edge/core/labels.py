@@ -71,7 +71,7 @@ class SampledFrame:
 class LabelledFrame:
     """A sampled frame with the golden model's labels, in the camera's class list, with confidence as scores.
 
-    `weight`: how much it counts in training. `unsure`: objects that are no labels because the teacher was not sure, so
+    `weight`: how much it counts in training. `unsure`: objects that are not labels because the teacher was not sure, so
     neither objects nor background for training; `ambiguous`: how many.
     `agreement`: mean share of a joint teacher's members that saw a label; None for a teacher of one, or no label.
     """

@@ -286,7 +286,7 @@ class Promise:
 @dataclass(frozen=True)
 class PromiseOutcome:
     """One camera's window, planned and seen: accuracies [0, 1] over the window, with the mean inference factor `factor`
-    in `predicted` (None: no plan said) and `realised` alone. `measured` (held-out; None: nothing was) and `usual` were
+    in `predicted` (None: not planned) and `realised` alone. `measured` (held-out; None: nothing was) and `usual` were
     known before it; `planned_gain` is what retraining added to the window's mean in the plan, before any correction;
     `drift_per_s` is by how much the same student fell per second inside the window (None: not measurable)."""
 

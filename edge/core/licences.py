@@ -19,9 +19,9 @@ Refusal = Literal["network_copyleft", "non_commercial", "unknown"]
 UNKNOWN: Final = frozenset({"", "unknown", "none", "noassertion", "other"})
 _EXPRESSION: Final = re.compile(r"\(?[A-Za-z0-9][A-Za-z0-9.+:-]*\)?( (AND|OR|WITH) \(?[A-Za-z0-9][A-Za-z0-9.+:-]*\)?)*")
 _WHY: Final[dict[Refusal, str]] = {
-    "network_copyleft": "it obliges whoever offers the model over a network to publish their own source code",
+    "network_copyleft": "it obliges anyone who offers the model over a network to publish their own source code",
     "non_commercial": "it forbids commercial use",
-    "unknown": "nobody knows whether the model may be used",
+    "unknown": "it is not known whether the model may be used",
 }
 
 

@@ -31,8 +31,8 @@ _SHAPED = STRIDED
 class DetectorSession:
     """One graph, opened once per input shape. Calls come from one thread at a time.
 
-    `shape` is (height, width) as exported. Raises WeightsError if the file is no ONNX graph, or has other inputs than
-    its description says.
+    `shape` is (height, width) as exported. Raises WeightsError if the file is not an ONNX graph, or has other inputs
+    than its description says.
     """
 
     def __init__(
@@ -181,7 +181,7 @@ def gpu_providers() -> list[str]:
 
 
 def open_session(content: bytes | str, name: str, threads: int, device: str) -> Any:
-    """An onnxruntime session. Raises WeightsError if it is no model that onnxruntime can open."""
+    """An onnxruntime session. Raises WeightsError if onnxruntime cannot open it as a model."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1

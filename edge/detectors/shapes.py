@@ -82,7 +82,7 @@ Settled = dict[str, list[int]]
 class ResizableGraph:
     """A graph with one picture input that was exported for one shape; `at` gives it for another.
 
-    Raises WeightsError if the content is no ONNX graph.
+    Raises WeightsError if the content is not an ONNX graph.
     """
 
     def __init__(self, content: bytes, name: str) -> None:
@@ -105,7 +105,7 @@ class ResizableGraph:
         }
 
     def plain(self) -> bytes:
-        """The graph as exported (constants are no inputs)."""
+        """The graph as exported (constants are not inputs)."""
         return bytes(self.model.SerializeToString())
 
     @functools.cached_property
@@ -118,7 +118,7 @@ class ResizableGraph:
         for node in self._reshapes:
             before, after = known.get(node.input[0]), known.get(node.output[0])
             if before is None or after is None:
-                raise WeightsError(f"{self.name}: the shapes around Reshape {node.output[0]!r} cannot be told")
+                raise WeightsError(f"{self.name}: the shapes around Reshape {node.output[0]!r} cannot be worked out")
             out[node.output[0]] = (before, after)
         return out
 

@@ -19,7 +19,7 @@ from edge.core.oip import TensorSpec
 from edge.load.report import RequestOutcome
 from edge.load.tensors import Body
 
-#: Status -> outcome; any other status that is no success is a failure.
+#: Status -> outcome; any other status but success is a failure.
 _OUTCOMES = {504: RequestOutcome.DROPPED, 429: RequestOutcome.REJECTED}
 #: How another server of the protocol (Triton) says the same with a general status.
 _DROPPED = re.compile(rb"request timeout expired", re.IGNORECASE)

@@ -106,7 +106,7 @@ class Link:
             reason = "it does not answer"
         except OSError as error:
             reason = _in_words(error)
-        except ValueError as error:  # a host that is no host's name
+        except ValueError as error:  # a text that cannot be a host's name
             reason = str(error)
         except asyncio.CancelledError:
             connecting.add_done_callback(link._abandon)

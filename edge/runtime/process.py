@@ -378,7 +378,7 @@ class WorkerProcess:
 
 
 def cause_of(code: int | None) -> LossCause:
-    """Why a process ended that nobody had ended, by its exit code."""
+    """Why a process ended by itself, by its exit code."""
     if code == OUT_OF_MEMORY:
         return "memory"
     if code is None or code == 0:

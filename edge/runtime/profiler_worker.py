@@ -80,7 +80,7 @@ class _Orders:
         self._wanted: m.HandInProfile | None = None
 
     def next(self, timeout_s: float) -> Any | None:
-        """The next command that is no m.HandInProfile, or None."""
+        """The next command other than m.HandInProfile, or None."""
         order = self._waiting.popleft() if self._waiting else self._channel.receive(timeout_s)
         return None if isinstance(order, m.HandInProfile) else order
 

@@ -10,7 +10,7 @@ from edge.settings import ServingPlanning
 from scheduler.gpulets import reorganiser_events as r
 from scheduler.gpulets.fitting import Capacity
 
-#: A smaller change of the share left to serving is no change.
+#: A smaller change of the share left to serving is ignored.
 _CAPACITY_STEP = 0.005
 
 

@@ -68,7 +68,7 @@ class Archive:
     """Records of a file that torch wrote, read by the reader that torch itself uses, so that both see the same."""
 
     def __init__(self, content: bytes) -> None:
-        """Raises WeightsError if it is no such archive."""
+        """Raises WeightsError if it is not such an archive."""
         if content[:2] == b"\x80\x02" or content[:1] == b"\x80":
             refuse("the file is a Python pickle, which may hold any program", _HOW)
         try:
@@ -151,7 +151,7 @@ def _check_pickled(name: str, content: bytes) -> None:
                 refuse(f"{name} names {str(argument)[:80]!r}, which may run any program", _HOW)
     except WeightsError:
         raise
-    except Exception as error:  # pickletools fails in many ways on bytes that are no pickle
+    except Exception as error:  # pickletools fails in many ways on bytes that are not a pickle
         raise WeightsError(f"the file is damaged: {name}: {first_line(error)}") from error
 
 

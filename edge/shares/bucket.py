@@ -265,7 +265,7 @@ class Bucket:
 
     @staticmethod
     def attach(path: str | Path, meter: Meter | None = None) -> Bucket:
-        """Open the bucket that the owner made at `path`. Raises ShareError if it is not there or is no bucket."""
+        """Open the bucket that the owner made at `path`. Raises ShareError if it is not there or is not a bucket."""
         try:
             fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         except OSError as error:

@@ -78,7 +78,7 @@ class TwinReady:
 
 @dataclass(frozen=True)
 class WorkerDied:
-    """Worker `generation` is gone, for whatever reason (also after RetireWorker or Kill)."""
+    """Worker `generation` is gone, for any reason (also after RetireWorker or Kill)."""
 
     at_s: float
     generation: int

@@ -133,7 +133,7 @@ class MpsControl:
         return found
 
     def terminate(self, pid: int) -> bool:
-        """Drop a client's GPU work, so that it can be killed without harm to the others. False: it is no client."""
+        """Drop a client's GPU work, so that it can be killed without harm to the others. False: it is not a client."""
         server = self.clients().get(pid)
         if server is None:
             return False

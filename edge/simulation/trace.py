@@ -174,7 +174,7 @@ def _caps(value: Any) -> ShareCaps | None:
 
 
 def read_trace(path: Path) -> Trace:
-    """Raises InvalidValue where the file cannot be read, is no JSON, or breaks the format."""
+    """Raises InvalidValue where the file cannot be read, is not JSON, or breaks the format."""
     try:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:

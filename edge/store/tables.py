@@ -330,8 +330,9 @@ journal = sa.Table(
     sqlite_autoincrement=True,
 )
 
-# Alarms that rules raised. `rule` is no key: a rule may be gone, its alarms stay. `subject` tells apart what a rule may
-# see more than once on a camera (an object's id, a served model). A picture lies in a file beside the database.
+# Alarms that rules raised. `rule` is not a foreign key: a rule may be gone, its alarms stay. `subject` tells apart what
+# a rule may see more than once on a camera (an object's id, a served model). A picture lies in a file beside the
+# database.
 alarms = sa.Table(
     "alarms",
     metadata,
@@ -413,7 +414,7 @@ dead_letters = sa.Table(
 )
 
 # Answers of people to questions about labelled pictures: rows are only ever added. Boxes and names stand in them, so
-# that they outlive the pictures. `camera` is no key: a camera may be gone, its answers stay.
+# that they outlive the pictures. `camera` is not a foreign key: a camera may be gone, its answers stay.
 answers = sa.Table(
     "answers",
     metadata,

@@ -30,7 +30,7 @@ _MAX_WORDS: Final = 300
 
 
 class NotJson(str):
-    """The text of a document that is no JSON: no field takes it, and the rest of its row can be read."""
+    """The text of a document that is not JSON: no field takes it, and the rest of its row can be read."""
 
 
 def document_of(text: str | bytes) -> Any:

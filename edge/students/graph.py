@@ -232,8 +232,8 @@ def _attributes(node: onnx.NodeProto) -> dict[str, Any]:
 
 def _groups(nodes: Sequence[onnx.NodeProto], shapes: Mapping[str, tuple[list[int], list[int]]]) -> dict[str, set[str]]:
     """Names of the weights of heads and neck. A head's convolution leads to the answers of one stride alone (known by
-    the sides of the map that is flattened); the neck is everything behind the first upsampling that is no head, or in a
-    graph without one (SSD) everything that does not lead to all strides."""
+    the sides of the map that is flattened); the neck is everything behind the first upsampling that is not a head, or
+    in a graph without one (SSD) everything that does not lead to all strides."""
     made = {o: n for n in nodes for o in n.output}
     levels: dict[str, set[tuple[int, ...]]] = {}
     convolved: set[str] = set()

@@ -21,7 +21,7 @@ from edge.tracking.track import ScoredBox, Track, apart
 #: Two boxes of one answer that overlap by more show one object, even under different names; so do two of one name if so
 #: much of the smaller one lies within the other. One that fills so much of the picture shows none.
 _SAME_OBJECT, _WITHIN, _WHOLE = 0.35, 0.8, 0.8
-#: The most that a pair may cost: what it costs to leave a track and a box alone; with a box that is not sure.
+#: The most that a pair may cost: the cost of leaving a track and a box alone; with a box that is not sure.
 _NO_PAIR, _NO_PAIR_UNSURE = 7.0, 6.5
 _NEVER = 1e6
 #: The bonus of a pair with an object that was reported, and the cost of another class.

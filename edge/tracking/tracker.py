@@ -41,7 +41,7 @@ class TrackerState:
 
 @dataclass(frozen=True)
 class TrackerStep:
-    """The next state, what changed, and the next free number for an object."""
+    """The next state, the changes, and the next free number for an object."""
 
     state: TrackerState
     changes: tuple[ObjectChange, ...]

@@ -211,7 +211,7 @@ def _without_credentials(source: str) -> tuple[str, str]:
         credentials, _, host = authority.rpartition("@")
         return scheme + host + rest[len(authority) :], credentials
     if "@" in rest and not _HOST.fullmatch(authority):
-        # ... or a slash: the text before the first one is no host. Nothing can read such an address, but nothing
+        # ... or a slash: the text before the first one is not a host. Nothing can read such an address, but nothing
         # of the password may stay in it.
         credentials, _, after = rest.rpartition("@")
         return scheme + after, credentials

@@ -258,7 +258,7 @@ class Partitions:
 
     def _make_room(self, newcomer: ExecutorView, most: float, out: list[Instruction]) -> float:
         """The last resort: the partition with most to spare gives the newcomer the least share that it can start
-        with, so that a full device is no deadlock."""
+        with, so that a full device does not block every change."""
         least = self._kind.min_share
         if not self._kind.live:
             return 0.0

@@ -61,7 +61,7 @@ DEFAULT_SERVING_POLICY = "mosaic"
 
 SERVING_POLICIES: Mapping[str, Callable[[], ServingPolicy]] = MappingProxyType(
     {
-        # Its search is no proof that there is no plan; it can schedule all that the others can.
+        # Its search does not prove that there is no plan; it can schedule all that the others can.
         "mosaic": lambda: FirstThatHolds(
             Mosaic(), ElasticPolicy(), SquishyPolicy(), GuidedSelfTuningPolicy(), IdealPolicy(_SECOND_LOOK)
         ),

@@ -158,5 +158,5 @@ def _mark(rule: StageRule, seen: WatchedStage, at_s: float, answers: int, factor
             return replace(seen, since_s=at_s, late=late, answers=answers)
         return replace(seen, answers=seen.answers + answers)
     if seen.late and seen.log_ratio > clear:
-        return replace(seen, answers=seen.answers + answers)  # a little less than late is no end of it
+        return replace(seen, answers=seen.answers + answers)  # a stage a little less late counts as late still
     return replace(seen, since_s=None, late=False, answers=0)

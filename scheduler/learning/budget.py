@@ -1,9 +1,9 @@
 """The learning budget: a window's spending on labels, on profiles and on retraining, weighed as one.
 
 Each label, each trial and each retraining takes device seconds from the others and from inference. A small grid of
-(labels per camera, trials per camera) is played: when would labels and profiles be ready, how many retrainings fit
-into what is left, and what accuracy would that bring, by what past windows taught of costs and gains. The best budget
-that is ready in time is taken; where none is, the one that is ready first.
+(labels per camera, trials per camera) is played: when would labels and profiles be ready, how many retrainings fit into
+the rest, and which accuracy would that bring, by the costs and gains of past windows. The best budget that is ready in
+time is taken; where none is, the one that is ready first.
 
 Gains saturate: n labels and half of the exemplars bring n / (n + h) of what very many would, v picture visits
 v / (v + g) of it, and with m held-out labels only m / (m + j) of it is seen by the gate. A choice that rests on k

@@ -399,8 +399,8 @@ _COMPRESS: Final[Mapping[bytes, Callable[[bytes], bytes]]] = {
 
 
 def _chosen(accept: bytes) -> bytes | None:
-    """The one encoding that the client names. HTTP libraries name all that they know, for every user; that is no wish,
-    and to compress tensors for it would cost more than the rest of the request.
+    """The one encoding that the client names. HTTP libraries name all that they know, for every user; that does not ask
+    for one, and to compress tensors for it would cost more than the rest of the request.
     """
     named = []
     for item in accept.lower().split(b","):

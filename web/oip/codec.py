@@ -111,7 +111,7 @@ def to_raw(tensor: Tensor) -> bytes | memoryview:
 
 def to_values(path: str, tensor: Tensor) -> NDArray[Any] | list[str]:
     """The elements in row-major order as JSON can hold them: a flat array of numbers or truth values (of BF16 the
-    same numbers as FP32), or a list of text. Raises InvalidValue (BYTES that are no UTF-8)."""
+    same numbers as FP32), or a list of text. Raises InvalidValue (BYTES that are not UTF-8)."""
     flat = tensor.array.reshape(-1)
     if tensor.datatype == "BYTES":
         try:

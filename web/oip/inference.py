@@ -152,7 +152,8 @@ def parse_raw(metadata: ModelMetadata, version: str | None, body: Body) -> tuple
 
 def render(response: InferResponse, form: AnswerForm) -> tuple[list[bytes | memoryview], int | None]:
     """The pieces of the answer's body, and the length of the JSON in front if raw tensors follow it. Raises
-    InvalidValue (BYTES that are no text, wanted as JSON)."""
+    InvalidValue (BYTES that are not text, wanted as JSON).
+    """
     outputs: list[dict[str, Any]] = []
     raw: list[bytes | memoryview] = []
     finite = True
