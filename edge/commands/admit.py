@@ -99,7 +99,7 @@ def admission_of(value: Any, folder: Path) -> Admission:
     "window_file": retrain-infer-window/1, "policy", "window_policy", "cameras_priority", "candidate": {"model":
     {"name", "rate", "slo_ms", "priority"}}, {"camera": {"id", "like"} or a stream of retrain-infer-window/1} or
     {"pipeline": {"name", "description": the content of its model.yaml, "rate", "slo_ms"}}, "pipelines": as many of
-    these as are served, their requests being part of the models' rates}.
+    these as are served, what they ask being part of the models' rates}.
     """
     value = mapping(value, "admission")
     checks.one_of("format", value.get("format"), (FORMAT,))

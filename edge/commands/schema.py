@@ -21,7 +21,7 @@ from edge.core.window import PLAN_FORMAT, PROBLEM_FORMAT, RetrainingOption, Stre
 
 HELP = "print a JSON schema of a file format"
 
-#: name -> (type of the whole file, the value of its field `format`)
+#: name -> (type of the whole file, what its field `format` says)
 SCHEMAS: Mapping[str, tuple[type, str]] = MappingProxyType(
     {
         "window-problem": (WindowProblem, PROBLEM_FORMAT),
@@ -46,7 +46,7 @@ _FILE_NAMES: Mapping[tuple[type, str], str] = MappingProxyType(
 _FILE_TYPES: Mapping[type, type] = MappingProxyType({PlanFault: str})
 #: Fields that files hold as something simpler.
 _FILE_FIELDS: Mapping[tuple[type, str], Any] = MappingProxyType({(WindowPlan, "reasons"): Mapping[str, str]})
-#: Fields that stand for all other fields of the file.
+#: Fields that stand for "whatever else the file says".
 _OPEN_FIELDS: Mapping[type, str] = MappingProxyType({RetrainingOption: "details", DeviceTable: "details"})
 #: Fields without which a file is still read.
 _OPTIONAL_IN_FILES: frozenset[tuple[type, str]] = frozenset(

@@ -15,7 +15,7 @@ from edge.shares.cgroup import available_cores
 
 WEIGHTS = Path(__file__).parent / "weights"
 _NAMES = ("overpass", "junction", "residential", "boulevard")
-#: The part of a core that drawing and encoding one scene camera takes, measured (benchmarks/bench_demo_cost.py).
+#: What drawing and encoding one scene camera takes of a core, measured (benchmarks/bench_demo_cost.py).
 _CORES_PER_SCENE_CAMERA = 0.06
 
 

@@ -1,6 +1,6 @@
 """A process that does one job, such as checking a model's file, and reports the result with its first message.
 
-It may have as much memory as any worker (`worker_memory_mb`), however much the file asks for: it is looked at while it
+It may have as much memory as any worker (`worker_memory_mb`), whatever the file asks for: it is looked at while it
 works, and beyond twice that much the system refuses it memory (edge.runtime.memory_limit).
 """
 

@@ -44,7 +44,7 @@ class AdmissionCamera(Settings):
 
 
 class AdmissionRequest(Settings):
-    """Would this fit, and at which cost to the others? A camera, a model or an application."""
+    """Would this fit, and what would it cost the others? A camera, a model or an application."""
 
     camera: AdmissionCamera | None = None
     model: ModelCandidate | None = None
