@@ -54,8 +54,8 @@ class LiveStudent:
     `score` is the least score of an answered object (None: the student's own). A classification student names what
     moves (ProposalFinder);
     a proposal with a score below it still counts, as it has no better name. With `probe_resolutions` every
-    `probe_every`-th answer is also given at one of them, and their agreement reported in the details: what
-    ProfileMeter learns resolution factors from, without labels.
+    `probe_every`-th answer is also given at one of them, and their agreement reported in the details; ProfileMeter
+    learns resolution factors from it, without labels.
     """
 
     def __init__(
