@@ -1,10 +1,10 @@
 """Batching rules on simulated minutes: `python -m benchmarks.bench_batching [--seconds 60] [--seeds 3]`.
 
 One model on one gpu-let, and the same on two unequal ones; Poisson arrivals at a part of the planned rate. The rules of
-`scheduler.gpulets.batching` are compared with (a) running whatever waits as soon as the executor is free, dropping
-nothing, and (b) the rule of the gpu-let paper's front: a batch goes when it is full or a duty cycle has passed, and
-heads that cannot be answered in time are dropped. No clock is involved: the result is the same on every machine.
-Writes benchmarks/results/batching.json.
+`scheduler.gpulets.batching` are compared with (a) running all waiting requests as soon as the executor is free,
+dropping nothing, and (b) the rule of the gpu-let paper's front: a batch goes when it is full or a duty cycle has
+passed, and heads that cannot be answered in time are dropped. No clock is involved: the result is the same on every
+machine. Writes benchmarks/results/batching.json.
 """
 
 from __future__ import annotations

@@ -5,9 +5,10 @@ group that may use half of each core's time (`--parts whole half`, about 10 minu
 benchmarks/results/budget.json: gain over the frozen students, the part of windows in which labels and profiles were
 ready within 15 % of the window, profilers that were ended, and by how much plans promised more than was realised from
 window 3 on, per camera-window and for the mean over cameras. Ends with 1 if a bar is missed. Half of a machine needs a
-control group that can be written (version 1 or 2); without one that part is left out, and said. What draws and encodes
-the street is no part of the box that learns: it runs outside the half, on the same cores, and its cost is told
-(`street_cores`). The machine's load from elsewhere is measured beside it: the bars are for an idle one.
+control group that can be written (version 1 or 2); without one that part is left out, and the report says so. The
+drawing and encoding of the street are no part of the box that learns: they run outside the half, on the same cores, and
+their cost is reported (`street_cores`). The machine's load from elsewhere is measured beside it: the bars are for an
+idle one.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from edge.shares.cgroup import available_cores, find_mounts
 from edge.store.store import Store
 
 RESULTS = Path(__file__).parent / "results"
-#: Least gain in points, by part of the machine; and what else must hold.
+#: Least gain in points, by part of the machine; and the other conditions.
 GAIN = {"whole": 15.0, "half": 12.0}
 READY_PART, READY_WINDOWS = 0.15, 0.9
 MOST_BIAS, MOST_ERROR = 0.01, 0.04
@@ -76,7 +77,7 @@ def _entering(group: Path | None) -> Callable[[], None] | None:
 
 
 def _remove(group: Path) -> None:
-    """A group can be removed when the last process in it is gone, which may take a moment; one that stays is said."""
+    """A group can be removed once its last process is gone, which may take a moment; a remaining one is reported."""
     for _ in range(100):
         try:
             group.rmdir()
@@ -119,7 +120,7 @@ class _Street(threading.Thread):
 
 
 def run_demo(options: Sequence[str], group: Path | None) -> dict[str, Any]:
-    """One run of the demo command in a process of its own (inside `group`), and what its database tells."""
+    """One run of the demo command in a process of its own (inside `group`), and the results in its database."""
     with tempfile.TemporaryDirectory() as folder:
         report, data = Path(folder) / "report.json", Path(folder) / "data"
         command = [sys.executable, "-m", "edge.cli", "demo", "--plain", "--no-browser", "--port", "0", *options]

@@ -166,7 +166,7 @@ async def picture_ages(box: Box, admin: Person, seconds: float) -> dict[str, Any
 
 
 class Viewer:
-    """Somebody who takes live pictures over the socket, in a process of its own."""
+    """A watcher of live pictures over the socket, in a process of its own."""
 
     def __init__(self, box: Box, admin: Person, cameras: Sequence[str], fps: float) -> None:
         self._command = [
@@ -249,7 +249,7 @@ def live_cost(box: Box, admin: Person, turns: int, seconds: float) -> dict[str, 
         with Viewer(box, admin, cameras, FEW_FPS):
             time.sleep(1.0)
             watched = stretch(box, admin, seconds)
-        time.sleep(1.0)  # the workers hear that nobody looks any more
+        time.sleep(1.0)  # the workers hear that the last watcher left
         rows.append({
             "cores": watched[0] - without[0], "control": watched[1] - without[1], "pictures": watched[2],
             "without": without[0],

@@ -23,7 +23,7 @@ RESULTS = Path(__file__).parent / "results"
 
 
 def run_demo(arguments: list[str], windows: int) -> dict[str, Any]:
-    """One run of the demo command in a process of its own; its report, and what it gained over training once."""
+    """One run of the demo command in a process of its own; its report, and its gain over training once."""
     with tempfile.TemporaryDirectory() as folder:
         report, data = Path(folder) / "report.json", Path(folder) / "data"
         command = [sys.executable, "-m", "edge.cli", "demo", "--plain", "--no-browser", "--port", "0"]

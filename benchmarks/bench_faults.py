@@ -1,4 +1,5 @@
-"""Faults: time from a kill to answers again, what a dead camera costs the others, and the time to the first answers.
+"""Faults: time from a kill to answers again, the cost of a dead camera to the others, and the time to the first
+answers.
 
     python -m benchmarks.bench_faults [--kills 8] [--rounds 3] [--starts 3] [--cameras 4]
 
@@ -35,7 +36,7 @@ from edge.runtime import messages as m
 from edge.settings import SiteSettings
 
 RESULTS = Path(__file__).parent / "results"
-#: What the issue asks for, in seconds.
+#: The limits that the issue asks for, in seconds.
 ANSWERS_AGAIN_S, FIRST_ANSWERS_S = 5.0, 30.0
 _SPAN_S = 12.0
 
@@ -145,7 +146,7 @@ async def kills(box: Watched, count: int) -> dict[str, Any]:
         assert pid is not None
         seen, began = len(box.fresh[camera]), time.monotonic()
         os.kill(pid, signal.SIGKILL)
-        # What the dead process had sent may still come in: only answers of the next process count.
+        # Messages of the dead process may still come in: only answers of the next process count.
         await box.until(lambda p=pid, c=camera: box.runtime.supervisor.pid(f"camera-{c}") not in (None, p), "restart")  # type: ignore[misc]
         seen = len(box.fresh[camera])
         await box.until(lambda c=camera, s=seen: len(box.fresh[c]) > s, f"{camera} answers again")  # type: ignore[misc]

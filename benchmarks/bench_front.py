@@ -3,7 +3,7 @@
 `python -m benchmarks.bench_front [--mlserver-python PATH] [--seconds S] [--connections N] [--rounds R]` prints a table
 and writes benchmarks/results/front.json. 16 KiB of FP32 go in and come back, over loopback, from a client in a process
 of its own that keeps N connections busy. The server's process has one core to itself; its client (and our executor,
-where there is one) has another. Requests per second of the server's own processor time are told too:
+where there is one) has another. Requests per second of the server's own processor time are reported too:
 other programs on the machine change them less.
 
 Compared with MLServer in the same run, alternating, if there is a Python that has it:
@@ -175,7 +175,7 @@ def _processor() -> str:
 
 
 class _Noop:
-    """The service in the server's own process: what is left is the transports."""
+    """The service in the server's own process: only the transports remain to be measured."""
 
     def __init__(self) -> None:
         specs = (TensorSpec("x", "FP32", (-1, ELEMENTS)),), (TensorSpec("y", "FP32", (-1, ELEMENTS)),)

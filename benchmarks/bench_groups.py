@@ -123,7 +123,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         cameras = {p.stem: read_camera(p, mapped, label_score, (), Path(folder), args.cache) for p in paths}
         looks = [KnownCamera(name, "", later_look(download, camera, 1)) for name, camera in cameras.items()]
         sets = groups_of(looks)
-        print("groups: " + ("; ".join(" + ".join(s) for s in sets) or "none: nobody is alike"), flush=True)
+        print("groups: " + ("; ".join(" + ".join(s) for s in sets) or "none: no cameras are alike"), flush=True)
         if not sets:
             return 1
         head = ("download", "own", "group", "own, own", "grp, own", "own s", "group s")

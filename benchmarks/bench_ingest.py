@@ -61,7 +61,7 @@ def make_clip(path: Path, width: int, height: int, fps: int, seconds: int) -> Pa
 
 
 def serve(control: Connection, cameras: dict[str, str]) -> None:
-    """Child process: one server per camera (so that faults hit one of them), told what to do through `control`."""
+    """Child process: one server per camera (so that faults hit one of them), with orders through `control`."""
     servers = {n: RtspServer("127.0.0.1", 0, {n: FileSource(p)}).start() for n, p in cameras.items()}
     control.send({n: s.url(n) for n, s in servers.items()})
     while True:

@@ -1,9 +1,9 @@
 """The load tool's own limit: requests of 16 KiB over loopback to a server that does nothing.
 
 `python -m benchmarks.bench_load [--seconds S] [--rounds R]` prints two tables and writes benchmarks/results/load.json:
-what a request costs the client's processor with the libraries that could have been taken (32 requests under way at a
-time), and how punctual `magpie load` is at rising rates (open loop, Poisson). The client has one core to itself, the
-server another, where there are two. Rounds alternate; medians and spreads are told.
+the cost of a request to the client's processor with the libraries that could have been taken (32 requests under way at
+a time), and how punctual `magpie load` is at rising rates (open loop, Poisson). The client has one core to itself, the
+server another, where there are two. Rounds alternate; medians and spreads are reported.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ ELEMENTS = 4096  # FP32: 16 KiB
 IN_FLIGHT = 32
 RATES = (500, 1000, 1500, 2000, 3000, 4000)
 
-#: Answers every request with the same bytes, as fast as Python can: what it costs is not to be seen.
+#: Answers every request with the same bytes, as fast as Python can: its own cost is not to be seen.
 _SERVER = """
 import asyncio, json, sys, uvloop
 TENSOR = {"name": "y", "datatype": "FP32", "shape": [1, 4]}

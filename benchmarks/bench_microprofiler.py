@@ -2,7 +2,7 @@
 
 `python -m benchmarks.bench_microprofiler` runs three checks:
 - demo: on windows of the demo's street cameras (real pictures, real students, real training) every configuration of a
-  grid of 18 is trained fully and compared with what the micro-profiler said before, with and without its memory;
+  grid of 18 is trained fully and compared with the micro-profiler's prediction, with and without its memory;
 - trace: the same from an exhaustive trace of the demo (benchmarks.record_trace), where that was made;
 - recorded: the accuracy curves of the planning problems in the developers' shared folder, where that is present.
 """
@@ -70,7 +70,7 @@ class Once:
 def one_window(
     parent: Student, data: LabelledWindow, history: ProfilerHistory, frames_tried: int, seed: int
 ) -> tuple[list[dict[str, Any]], dict[str, Any], ProfilerHistory, Student]:
-    """Profile the grid, then train all of it; rows of (predicted, achieved), costs, what was learnt, best student."""
+    """Profile the grid, then train all of it; rows of (predicted, achieved), costs, the history, best student."""
     keep_all = ProfilerSettings(min_frames=frames_tried, pruning=PruningSettings(fraction=0.0))
     size = WindowSize.of(data)
     runner = Once(Trials(parent, data))
@@ -103,7 +103,7 @@ def one_window(
                     best = (achieved, student)
     ran = max(rows, key=worth_running)
     learnt = learnt.learned(ran["config"], ran["achieved"], ran["cpu_seconds"])
-    costs: dict[str, Any] = {"profiling": answers["learnt"].gpu_seconds, "all": full_cost}
+    costs: dict[str, Any] = {"profiling": answers["learnt"].device_seconds, "all": full_cost}
     costs |= {"train_frames": size.train_frames, "held_out_frames": size.held_out_frames}
     costs["trials"] = [t.to_json() for t in answers["learnt"].trials]
     return rows, costs, learnt, best[1]
@@ -133,7 +133,7 @@ def demo(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def reprofiled(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Recorded `runs` (trials, and what every configuration then gave) with what the present micro-profiler says."""
+    """Recorded `runs` (trials, and every configuration's result) with the present micro-profiler's predictions."""
     history: dict[tuple[str, str], ProfilerHistory] = {}
     out = []
     for run in runs:
@@ -155,7 +155,7 @@ def reprofiled(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
             rows.append(new)
         ran = max(rows, key=worth_running)
         history[key] = answers["learnt"].history.learned(ran["config"], ran["achieved"], ran["cpu_seconds"])
-        out.append(run | {"rows": rows, "costs": run["costs"] | {"profiling": answers["fresh"].gpu_seconds}})
+        out.append(run | {"rows": rows, "costs": run["costs"] | {"profiling": answers["fresh"].device_seconds}})
     return out
 
 
@@ -181,7 +181,7 @@ def summary(runs: list[dict[str, Any]], names: tuple[str, ...] = ("fresh", "lear
     ranks = []
     for r in runs:
         said, was = [np.array([w[k]["value"] if k else w["achieved"] for w in r["rows"]]) for k in (names[0], "")]
-        # What is lost by running the configuration that looked best.
+        # The loss by running the configuration that looked best.
         ranks.append(float(was.max() - was[int(said.argmax())]) * 100)
     out["loss_of_the_predicted_best"] = _spread(ranks)
     return out

@@ -31,7 +31,7 @@ import psutil
 from aiohttp import web
 from paho.mqtt.enums import CallbackAPIVersion
 
-from edge.appliance.outputs import Outputs, World
+from edge.appliance.outputs import Outputs, OutputsContext
 from edge.core.clock import SystemClock
 from edge.core.tracks import ObjectNews, ObjectPhase, TrackedObject
 from edge.outputs.topics import CameraSnapshot, Snapshot
@@ -134,7 +134,7 @@ async def measure(minutes: float, rate: float, folder: Path) -> dict[str, Any]:
 
     cameras = tuple(CameraSnapshot(c, c, "live", "v1", 0.6, 0.7, True) for c in CAMERAS)
     snapshot = Snapshot("bench", "bench", True, (), "relay", 1, "planned", 0, cameras)
-    world = World(
+    context = OutputsContext(
         "bench", "bench", lambda: snapshot, note, switch, lambda _reference, _path: "the shared secret",
         lambda _reference, _before, _path: None,
     )  # fmt: skip
@@ -145,7 +145,7 @@ async def measure(minutes: float, rate: float, folder: Path) -> dict[str, Any]:
         ],
     }
     store = Store(None, folder / "data")
-    outputs = Outputs(parse(OutputsSettings, settings), store, SystemClock(), world)
+    outputs = Outputs(parse(OutputsSettings, settings), store, SystemClock(), context)
     await outputs.open()
     outputs.start()
     made: dict[str, list[int]] = {c: [] for c in CAMERAS}

@@ -194,7 +194,7 @@ def _least(bench: Judged, name: str, rate: float, devices: int) -> int:
 
 def _largest_even(bench: Judged, name: str, devices: int, capacity: float) -> int:
     """The largest rate, in steps, at which the even split has a plan, before three in a row that have none. Looked for
-    from where more than half of the devices are needed whatever the plan."""
+    from where more than half of the devices are needed by every plan."""
     rate, missed, best = 0, 0, 0
     step = STEP if devices > 1 else STEP // 2
     while _least(bench, name, rate + step, devices) <= 50 * capacity:

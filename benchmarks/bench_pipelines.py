@@ -1,4 +1,4 @@
-"""The pipeline planners: what each plan costs, how long it takes to find, and whether requests are in time.
+"""The pipeline planners: the cost of each plan, how long it takes to find, and whether requests are in time.
 
     python -m benchmarks.bench_pipelines [--problems FILE [--expected FILE]] [--checker FILE] [--policies a,b]
 

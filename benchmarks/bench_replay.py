@@ -80,7 +80,7 @@ def main() -> None:
     for devices in args.devices:
         trace = replace(whole, cameras=tested, num_gpus=whole.num_gpus * devices)
         gains: dict[float, float] = {}
-        # How much of another start is left after a retraining: as measured, and what the extremes would decide.
+        # How much of another start is left after a retraining: as measured, and at both extremes.
         for influence in (0.0, measured, 1.0):
             results = play(trace, fixed, influence)
             mean = {name: r.mean_accuracy for name, r in results.items()}

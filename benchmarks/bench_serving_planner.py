@@ -1,5 +1,5 @@
-"""The serving planners on the published scenarios: what each schedules, on how many devices, how fast; and how far
-rates can rise.
+"""The serving planners on the published scenarios: the scenarios that each schedules, on how many devices, how fast;
+and how far rates can rise.
 
     python -m benchmarks.bench_serving_planner [--policies elastic,mosaic] [--every 1] [--parts scenarios,rates,times]
 
@@ -45,7 +45,7 @@ WORKLOADS: Mapping[str, Mapping[str, tuple[float, float]]] = {
     "game": {**{f"lenet{n}": (1.0, 95.0) for n in range(1, 7)}, "resnet50": (1.0, 95.0)},
     "traffic": {"ssd-mobilenetv1": (1.0, 69.0), "googlenet": (1.0, 67.0), "vgg16": (1.0, 67.0)},
 }
-#: The best of the published schedulers, and what is to be reached.
+#: The best of the published schedulers, and the value to be reached.
 PUBLISHED = {"equal": 400, "long-only": 610, "short-skew": 290, "game": 1340, "traffic": 460}
 REACH = {"equal": 500, "long-only": 680, "short-skew": 360, "game": 1700, "traffic": 700}
 LEAST_VALID = {"elastic": 600, "mosaic": 1000}

@@ -46,13 +46,14 @@ from scheduler.gpulets.follow import plan_function
 from scheduler.gpulets.rates import RateSettings, planned_rate
 
 RESULTS = Path(__file__).parent / "results" / "serving_run.json"
-#: What the issue asks for: at most so many of the requests missed; an executor that was killed is back within so long.
+#: The limits that the issue asks for: at most so many of the requests missed; an executor that was killed is back
+#: within so long.
 VIOLATIONS, BACK_S = 0.01, 5.0
 #: How often each model is asked, relative to the others.
 WEIGHTS = {"lenet": 1.0, "vehicles": 2.0, "shufflenet": 4.0}
 #: Objective of each of them in milliseconds.
 SLO_MS = 60.0
-#: The load comes from nothing: what is asked in the first seconds does not count.
+#: The load comes from nothing: requests of the first seconds do not count.
 WARM_UP_S = 15.0
 #: Beside cameras this part of the largest rates is sent.
 BESIDE = 0.4
@@ -357,7 +358,7 @@ async def cameras(
 
             async def look() -> None:
                 while True:
-                    # What the cheapest inference configuration of each needs is never taken from it.
+                    # The share that the cheapest inference configuration of each needs is never taken from it.
                     floors.append(min(c.share - least(c) for c in runtime.cameras.values()))
                     await asyncio.sleep(0.2)
 
@@ -446,7 +447,7 @@ async def run(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
                 folder, table, arguments.windows, arguments.window_seconds, arguments.seed, arguments.share
             )
         if table is None:
-            # What was measured for one part serves the next.
+            # Measurements for one part serve the next.
             kept = sorted((folder / part / "serving").glob("table-*.json"))
             table = kept[0] if kept else None
         shown = {k: v for k, v in results[part].items() if k not in ("seconds", "changes")}

@@ -166,7 +166,7 @@ def main() -> int:
             f"\n{kind}: {args.repeats} windows of {args.seconds:g} s on {cores:g} cores, load {load:.1f} at the start"
         )
         if load > cores:
-            print("  other work keeps this machine busy: what a worker misses may be for want of a core")
+            print("  other work keeps this machine busy: a worker's missing share may be for want of a core")
         print(f"  {'worker':12} {'asked':>6} {'given':>6} {'used':>6} {'batch x':>12} {'points off (each window)':>26}")
         workers = {}
         for name, usages in rows.items():

@@ -3,13 +3,13 @@
     python -m benchmarks.bench_siblings --cameras DIR --cache FOLDER [--only NAMES]
 
 DIR is as `bench_students` takes it. Each camera's student is trained on its first windows (`--windows`, 3); trained
-students and what each gets right on each camera are kept in FOLDER. Every camera in turn is the new one: its sibling is
+students and the accuracy of each on each camera are kept in FOLDER. Every camera in turn is the new one: its sibling is
 chosen among the others by look alone, from its first four pictures, and answers windows 2-4 as it is, with the least
 score that was best on its own camera. Siblings that look alike were retrained as one on their first window, as in the
-appliance, unless `--alone`. T is F1 at IoU 0.5 against the teacher's labels, in points. Gains are over the
-download with the least score that was best on window 1, which a camera without labels does not know: the stricter of
-two baselines. "own" is trained on window 1 of the camera itself. Ends with 1 if siblings bring less than half of what
-that brings.
+appliance, unless `--alone`. T is F1 at IoU 0.5 against the teacher's labels, in points. Gains are over the download
+with the least score that was best on window 1, which a camera without labels does not know: the stricter of two
+baselines. "own" is trained on window 1 of the camera itself. Ends with 1 if siblings bring less than half of what that
+brings.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class Row:
-    """T of one camera as the new one; `chosen` is the sibling ("": nobody is alike, the download stays)."""
+    """T of one camera as the new one; `chosen` is the sibling ("": no camera is alike, the download stays)."""
 
     camera: str
     usual: float
@@ -83,7 +83,7 @@ class Row:
 
     @property
     def gain(self) -> float:
-        """The sibling's gain; nothing, where nobody is alike and the download stays."""
+        """The sibling's gain; nothing, where no camera is alike and the download stays."""
         return self.sibling - self.download if self.chosen else 0.0
 
 
@@ -205,7 +205,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--teacher", default="traffic_ensemble")
     parser.add_argument("--student", default="yolox_nano")
-    parser.add_argument("--cache", type=Path, required=True, help="where students and what they get right are kept")
+    parser.add_argument("--cache", type=Path, required=True, help="where students and their accuracies are kept")
     parser.add_argument("--cache-labels", type=Path, default=Path(tempfile.gettempdir()) / "magpie-bench-labels")
     parser.add_argument("--out", type=Path, default=None, help="where the results are written (JSON)")
     args = parser.parse_args(argv)

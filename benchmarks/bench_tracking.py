@@ -6,7 +6,7 @@ Three kinds of answers: the truth made worse (some objects missed, boxes jittere
 those of the demo's own first student on the drawn pictures; and those of that student after it was retrained on this
 street as the demo would (benchmarks/tracked_streets.py), in the window after: with the sure answers only, with the
 looks that may be sent beside them, and with the unsure answers, too. The tracker's numbers were chosen on some streets;
-"held_out" are others, which nobody looked at while choosing. What is told of each run: `measure` in
+"held_out" are others, not looked at while choosing. The figures of each run: `measure` in
 benchmarks/tracked_streets.py. `--keep` keeps the retrained students' answers for the next time (they cost a quarter of
 an hour of a core).
 """

@@ -5,9 +5,9 @@
 benchmarks/clips_counted.json names each counted object with its path (seconds, and its middle in fractions of the
 picture, read off a grid by eye). A detector answers five times a second; its classes are merged to vehicle, person and
 two_wheeler before suppression. An object that the tracker tells belongs to the counted one that it is on most of the
-time. For each clip: how many counted objects have one of their own, how many each has (1 is right), how many told ones
-are on none though they are where was counted, and the same with the unsure answers and the looks that a worker may send
-beside the sure ones. Needs the developers' shared data (MAGPIE_SHARED, or the folder `../shared`).
+time. For each clip: how many counted objects have one of their own, how many each has (1 is right), how many reported
+ones are on none though they are in the counted area, and the same with the unsure answers and the looks that a worker
+may send beside the sure ones. Needs the developers' shared data (MAGPIE_SHARED, or the folder `../shared`).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ MERGED = {
 }
 MERGED_IOU, MOST = 0.6, 100
 #: Answers with a score of so much of the threshold are sent as unsure ones; a path goes on for so long at its ends; a
-#: counted object is within so many half boxes of a told one's middle.
+#: counted object is within so many half boxes of a reported one's middle.
 UNSURE, PATH_ENDS_S, NEAR = 0.5, 0.35, 1.3
 
 

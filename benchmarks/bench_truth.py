@@ -8,7 +8,7 @@ windows before. Truth is the F1 of edge.core.accuracy over the window's pictures
 
 Beside it, from the same number of answers alone (no predictions): `questions`: uniformly chosen of the same questions,
 a ratio estimate with its delta-method t interval and finite-population correction; `pictures`: uniformly chosen
-pictures, each answered completely (every box and what nobody saw), the ratio of whole pictures.
+pictures, each answered completely (every box and all missed objects), the ratio of whole pictures.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def powered(window: Window, predictor: Predictor, seed: int, budget: int) -> tup
 
 
 def rows_of(asked: Population, window: Window) -> tuple[Floats, Floats]:
-    """Of each question (Q, 2 for student and teacher): what it adds to 2 TP, and to 2 TP + FP + FN."""
+    """Of each question (Q, 2 for student and teacher): its part of 2 TP, and of 2 TP + FP + FN."""
     top, bottom = np.zeros((len(asked), 2)), np.zeros((len(asked), 2))
     for n, question in enumerate(asked.questions):
         said, stratum = window.answers[question], asked.strata[n]

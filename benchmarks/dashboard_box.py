@@ -79,7 +79,7 @@ def make_site(
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody who is logged in: `rest` sends the session's cookie and CSRF header."""
+    """A client that is logged in: `rest` sends the session's cookie and CSRF header."""
 
     name: str
     role: str

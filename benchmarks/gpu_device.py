@@ -12,7 +12,7 @@ from edge.shares.discover import Choice, DeviceInfo
 
 
 def open_gpu(kind: ShareKind | None) -> tuple[DeviceInfo, Choice] | None:
-    """The first GPU under the share kind `kind` (None: the best that it enforces), or None, said on the console."""
+    """The first GPU under the share kind `kind` (None: the best that it enforces), or None, reported on the console."""
     found = discover.discover()
     device = next((d for d in found.devices if d.gpu is not None), None)
     if device is None:

@@ -72,8 +72,8 @@ def finder(slo_ms: float) -> Made:
                 common = (high - low).clamp(min=0).prod(-1)
                 area = (boxes[..., 2:] - boxes[..., :2]).prod(-1)
                 iou = common / (area.unsqueeze(2) + area.unsqueeze(1) - common + 1e-9)
-                # Who overlaps with somebody likelier that stays, goes: settled after as many rounds as chains are
-                # long, without a loop over objects, so that it can be traced.
+                # An object that overlaps with a likelier one that stays, goes: settled after as many rounds as chains
+                # are long, without a loop over objects, so that it can be traced.
                 over = torch.triu(iou > OVERLAP, diagonal=1).float()
                 taken = torch.ones_like(scores)
                 for _ in range(ROUNDS):
@@ -83,7 +83,7 @@ def finder(slo_ms: float) -> Made:
 
         net = Finder().eval()
         with torch.no_grad(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # TorchScript is deprecated, and what most people have
+            warnings.simplefilter("ignore")  # TorchScript is deprecated, and the format that most people have
             script: Any = torch.jit.trace(net, torch.rand(2, 3, *size))  # type: ignore[no-untyped-call]
             torch.jit.save(torch.jit.freeze(script), str(folder / "model.pt"))
 
@@ -152,8 +152,9 @@ def small_traffic(slo_ms: float, rate: float) -> dict[str, Any]:
 
 
 def repository(kind: str) -> tuple[dict[str, Made], dict[str, dict[str, Any]]]:
-    """Models and applications of "small" or "paper". A model's own objective is the application's: the stages' parts
-    of it are told with each request."""
+    """Models and applications of "small" or "paper". A model's own objective is the application's: the stages' parts of
+    it go with each request.
+    """
     if kind == "paper":
         applications = {"game": shipped("game"), "traffic": shipped("traffic")}
         models = {name: made for name, made in paper().items() if name != "ssd"}

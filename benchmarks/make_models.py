@@ -29,7 +29,7 @@ STUDENT = REPO / "edge" / "demo" / "weights" / "student_classification.safetenso
 
 @dataclass(frozen=True)
 class Made:
-    """A model to be written: its YAML beyond the name, and who writes its file into the version's folder."""
+    """A model to be written: its YAML beyond the name, and the function that writes its file into a folder."""
 
     settings: Mapping[str, Any]
     write: Callable[[Path], None]
@@ -78,7 +78,7 @@ def _traced(make: Callable[[], Any], size: tuple[int, ...], path: Path) -> None:
 
     net = make().eval()
     with torch.no_grad(), warnings.catch_warnings():
-        # TorchScript is deprecated in favour of torch.export, and what most people still have.
+        # TorchScript is deprecated in favour of torch.export, and the format that most people still have.
         warnings.simplefilter("ignore")
         script = torch.jit.freeze(torch.jit.trace(net, torch.rand(2, *size)))
         torch.jit.save(script, str(path))

@@ -94,7 +94,8 @@ class SimulatedExecutor:
 
 class SimulatedBox:
     """A front and simulated executors that hold a plan's gpu-lets; inside of an event loop. `slo_ms`: of each model;
-    `planned_ms`: what each is planned to answer within, so alike gpu-lets begin in turn where that needs it."""
+    `planned_ms`: the latency within which each is planned to answer, so alike gpu-lets begin in turn where that needs
+    it."""
 
     def __init__(
         self,
@@ -131,11 +132,11 @@ class SimulatedBox:
 
     async def taught(self) -> float:
         """Let the front see how long batches of each size take everywhere, one after the other, and forget what began
-        so; the time when it is done. What it has not seen it guesses."""
+        so; the time when it is done. It guesses times that it has not seen."""
         most = {model: len(took_ms) for e in self.executors for model, took_ms in e.took_ms.items()}
         for model, batch in most.items():
             for rows in range(1, batch + 1):
-                for _ in self.executors:  # whoever began longest ago is asked first
+                for _ in self.executors:  # the one that began longest ago is asked first
                     await self.ask(model, rows=rows)
         for executor in self.executors:
             executor.begun.clear()

@@ -113,7 +113,7 @@ def record_camera(
         outcomes = {i: RecordedOutcome(o.accuracy, o.gpu_seconds / args.cores, o.live) for i, (o, _) in trained.items()}
         start = profile.start_accuracy if profile.start_accuracy is not None else 0.0
         windows[w] = RecordedWindow(
-            start, profile.profiles, outcomes, LABELS_LEFT * TEACHER_S / args.cores, profile.gpu_seconds,
+            start, profile.profiles, outcomes, LABELS_LEFT * TEACHER_S / args.cores, profile.device_seconds,
             size.train_frames, size.held_out_frames, start_live=evaluate(parent, now.all_sampled).value,
         )  # fmt: skip
         best = max(outcomes, key=lambda i: outcomes[i].accuracy)
@@ -157,7 +157,7 @@ def reprofile(trace: Trace, trials: Sequence[dict[str, Any]]) -> Trace:
             space = [p.config for p in old.profiles]
             profile = micro_profile(size, space, RecordedTrials(ran), ProfilerSettings(), history)
             windows[w] = replace(
-                old, profiles=profile.profiles, profiling_gpu_s=profile.gpu_seconds, start_live=start_live
+                old, profiles=profile.profiles, profiling_gpu_s=profile.device_seconds, start_live=start_live
             )
             best = max(old.outcomes, key=lambda i: old.outcomes[i].accuracy)
             history = profile.history.learned(best, old.outcomes[best].accuracy, old.outcomes[best].gpu_seconds)
@@ -191,7 +191,10 @@ def main() -> None:
     parser.add_argument("--task", choices=("detection", "classification", "mixed"), default="detection")
     parser.add_argument("--cores", type=float, default=1.7, help="cores behind one device")
     parser.add_argument(
-        "--num-gpus", type=float, default=0.8, help="what the demo leaves after control, labelling and evaluation"
+        "--num-gpus",
+        type=float,
+        default=0.8,
+        help="the share that the demo leaves after control, labelling and evaluation",
     )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--weights", type=Path, default=WEIGHTS)

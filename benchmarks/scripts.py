@@ -8,7 +8,9 @@ from types import ModuleType
 
 
 def load_script(path: Path) -> ModuleType:
-    """The module that the file makes. Raises OSError where it cannot be read, and what the file itself raises."""
+    """The module that the file makes. Raises OSError where it cannot be read, and the errors that the file itself
+    raises.
+    """
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} is no Python file")

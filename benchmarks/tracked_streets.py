@@ -1,4 +1,4 @@
-"""Answers of students on the demo's drawn streets with the truth beside them, and what a tracker makes of them."""
+"""Answers of students on the demo's drawn streets with the truth beside them, and a tracker's objects from them."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def retrained(scene: Scene, seed: int) -> Student:
 
 
 def retrained_answers(first_seed: int, seconds: float, keep: Path | None) -> dict[str, list[Picture]]:
-    """Per street, what its retrained student answers in the window after (scores from 0.1 on). With `keep` they are
+    """Per street, the answers of its retrained student in the window after (scores from 0.1 on). With `keep` they are
     kept in a file there and read from it the next time: a changed tracker needs no new students."""
     file = None if keep is None else keep / f"retrained-{first_seed}.json"
     if file is not None and file.is_file():
@@ -161,9 +161,10 @@ def measure(
     """Run the tracker over answers in order.
 
     `found_part`, `objects_per_true_object`: of the true objects that were answered often enough, those that an object
-    was told of, and the different objects told on its boxes. `told_per_true_object`: each object told belongs to the
-    true one that it showed most; so many belong to a true one that has any. `swallowed_or_never_part`: true ones that
-    none belongs to, of those answered often enough; `untold_of_visible_part`: of those in view for VISIBLE_S.
+    was reported for, and the different objects reported on its boxes. `told_per_true_object`: each reported object
+    belongs to the true one that it showed most; so many belong to a true one that has any. `swallowed_or_never_part`:
+    true ones that none belongs to, of those answered often enough; `untold_of_visible_part`: of those in view for
+    VISIBLE_S.
     """
     state, number = TrackerState("bench"), 1
     given: dict[int, list[int | None]] = defaultdict(list)
@@ -214,7 +215,7 @@ def measure(
 
 
 def _belongs(of: dict[int | None, int]) -> int | None:
-    """The true object that a told one showed most; None where at most half of its boxes show any."""
+    """The true object that a reported one showed most; None where at most half of its boxes show any."""
     real = {w: n for w, n in of.items() if w is not None}
     if 2 * sum(real.values()) <= sum(of.values()):
         return None

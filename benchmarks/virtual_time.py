@@ -1,5 +1,6 @@
-"""An event loop whose time passes only when nothing is to be done: what takes hours in it takes seconds, and the same
-run gives the same times."""
+"""An event loop whose time passes only when nothing is to be done: hours in it take seconds, and the same run gives the
+same times.
+"""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:  # whoever read the output went away; nothing more can be said to them
+    except BrokenPipeError:  # the reader of the output went away; nothing more can be written to it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
 

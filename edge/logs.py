@@ -19,11 +19,11 @@ from edge.core.secrecy import without_credentials
 
 LogFormat = Literal["text", "json"]
 
-#: What worker processes inherit: "LEVEL:FORMAT".
+#: The variable that worker processes inherit: "LEVEL:FORMAT".
 _ENVIRONMENT = "MAGPIE_LOG"
 #: Fields of a record beside its message; the appliance gives them with each journal entry.
 _FIELDS = ("event", "camera", "window", "cause", "worker")
-#: What programs write of a password, a token or a one-time link: `token=...`, `"password": "..."`, `Bearer ...`.
+#: Texts in which programs write a password, a token or a one-time link: `token=...`, `"password": "..."`, `Bearer ...`.
 _SECRETS = re.compile(
     r"((?:password|passwd|token|secret|link|api_?key|csrf)(?:\s*=\s*[\"']?|[\"']\s*:\s*[\"']?)|\bbearer\s+)[^\s&\"',;)}\]]+",
     re.IGNORECASE,
@@ -133,8 +133,8 @@ _NUMBERS: Mapping[str, int] = logging.getLevelNamesMapping()
 
 
 class LogRing(logging.Handler):
-    """Keeps the newest records of this process in memory for people to read. What is longer than a record may be is
-    cut; what does not fit goes, the oldest first, and is counted. Passwords, tokens and one-time links are masked.
+    """Keeps the newest records of this process in memory for people to read. A record that is too long is cut; records
+    that do not fit go, the oldest first, and are counted. Passwords, tokens and one-time links are masked.
 
     Use as `with LogRing() as ring`: it listens at the root logger meanwhile.
     """

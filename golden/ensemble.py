@@ -114,7 +114,7 @@ class EnsembleTeacher:
     def _answer_in(self, classes: tuple[str, ...], maps: Sequence[ClassMap]) -> None:
         self.classes, self._maps = classes, list(maps)
         self._members = [in_classes(t, m) for t, m in zip(self._given, maps, strict=True)]
-        # A member that does not know a class is no witness against it.
+        # A member that does not know a class does not count against it.
         knows = np.array([[i in m.table for i in range(len(classes))] for m in maps])
         self._witnesses = (np.asarray(self._weights)[:, None] * knows).sum(0) / float(sum(self._weights))
 
@@ -178,7 +178,7 @@ class TiledTeacher:
 
 
 class RenamedTeacher:
-    """A teacher whose answers are brought into other classes; what is merged by that is suppressed again."""
+    """A teacher whose answers are brought into other classes; boxes merged by that are suppressed again."""
 
     def __init__(self, inner: Teacher, classes: ClassMap, iou: float = MERGE_IOU) -> None:
         self.name, self.classes, self.members = inner.name, classes.classes, member_count(inner)

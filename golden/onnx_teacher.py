@@ -28,7 +28,7 @@ class OnnxTeacher:
         self.spec, self.name, self.classes = spec, spec.name, spec.classes
         self._rows = Rows.build(range(len(spec.classes)))
         self._session = _opened(spec, threads, device)
-        # At the exported shape first: what does not fit its description shall be told as that.
+        # At the exported shape first: a file that does not fit its description shall be reported as that.
         self._find(np.full((72, 128, 3), 128, np.uint8), self._session.shape)
         self._session.fix_shape_if_needed()
 

@@ -1,4 +1,4 @@
-"""How far the labels of a window can be trusted, from the labels alone (nobody checks them by hand)."""
+"""How far the labels of a window can be trusted, from the labels alone (without a check by hand)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from edge.core.labels import LabelledFrame
 
 
 def label_quality(frames: Sequence[LabelledFrame]) -> dict[str, float]:
-    """Indicators of one window; those that cannot be told are left out. None of them is a proof.
+    """Indicators of one window; those that cannot be computed are left out. None of them is a proof.
 
     - `frames`, `labels`: counts.
     - `confidence`: mean score of the labels, 0 to 1.

@@ -192,7 +192,7 @@ def _loaded(network: nn.Module, spec: TorchvisionSpec) -> nn.Module:
             state = torch.load(file, map_location="cpu", weights_only=True)
     except (OSError, RuntimeError, ValueError, EOFError, KeyError, SafetensorError) as error:
         raise WeightsError(f"{file}: damaged, or no weight file ({_first_line(error)})") from error
-    except Exception as error:  # pickle.UnpicklingError and friends of a file that is no pickle at all
+    except Exception as error:  # pickle.UnpicklingError and friends of a file that is not a pickle
         raise WeightsError(f"{file}: holds more than weights, or is damaged ({_first_line(error)})") from error
     if not isinstance(state, Mapping):
         raise WeightsError(f"{file}: holds a {type(state).__name__}, not a table of tensors")

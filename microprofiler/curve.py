@@ -1,11 +1,11 @@
 """Accuracy-epoch curves from a few points per trial, with an interval (thesis section 2.4.4, model of its [147]).
 
-The model is that of Optimus (EuroSys'18, eq. 1): what is still missing to an asymptote L falls as the inverse of the
-epochs, |L - a(e)| = 1 / (b0 e + b1) with b0, b1 >= 0. For a given L it is linear in (b0, b1) and is solved by
-non-negative least squares. One L chosen by least squares is what overshoots on few noisy points, so here every L of a
-grid is fitted (rising, falling, and with or without the student's own start point), and all fits vote with a weight
-that falls with their residuals: the estimate is the median of that mixture and the interval its 10-90 % range. Why this
-one and not another basis: docs/decisions/curve-fit.md, measured in benchmarks/bench_microprofiler.py.
+The model is that of Optimus (EuroSys'18, eq. 1): the distance to an asymptote L falls as the inverse of the epochs,
+|L - a(e)| = 1 / (b0 e + b1) with b0, b1 >= 0. For a given L it is linear in (b0, b1) and is solved by non-negative
+least squares. One L chosen by least squares is what overshoots on few noisy points, so here every L of a grid is fitted
+(rising, falling, and with or without the student's own start point), and all fits vote with a weight that falls with
+their residuals: the estimate is the median of that mixture and the interval its 10-90 % range. Why this one and not
+another basis: docs/decisions/curve-fit.md, measured in benchmarks/bench_microprofiler.py.
 """
 
 from __future__ import annotations

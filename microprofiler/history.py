@@ -29,7 +29,7 @@ _PRIOR_RATIOS = tuple(_TOO_NARROW * q for q in (0.098, 0.198, 0.301, 0.409, 0.52
 @dataclass(frozen=True)
 class Prediction:
     """The prediction for a configuration before it ran; `raw` is the fit's value before any correction learnt here, and
-    `by_exponent` the same under each exponent of scaling.EXPONENTS (none: nothing was tried, past windows told).
+    `by_exponent` the same under each exponent of scaling.EXPONENTS (none: without a trial, from past windows).
     `start` is the student's own accuracy then, `frames` what it is trained on (0: not known)."""
 
     family: str
@@ -50,7 +50,7 @@ class Prediction:
 
 @dataclass(frozen=True)
 class ProfileOutcome:
-    """A prediction that came true or not: accuracies [0, 1] on held-out data, costs in GPU-seconds at full share."""
+    """A prediction that came true or not: accuracies [0, 1] on held-out data, costs in device seconds at full share."""
 
     family: str
     predicted: float
@@ -82,7 +82,7 @@ class ProfilerHistory:
         return replace(self, known=known)
 
     def offered(self, profiles: Sequence[RetrainingProfile], train_frames: int) -> ProfilerHistory:
-        """After these profiles were made without a trial: what becomes of them is learned from all the same."""
+        """After these profiles were made without a trial: their results are learned from all the same."""
         pending = {
             p.config.id: Prediction(
                 "", p.end_accuracy.value, 0.0, p.gpu_seconds.value, (), p.start_accuracy, train_frames
@@ -91,22 +91,23 @@ class ProfilerHistory:
         }
         return replace(self, pending=dict(self.pending) | pending)
 
-    def learned(self, config_id: str, achieved: float, gpu_seconds: float) -> ProfilerHistory:
-        """After the retraining `config_id` of this window ended with `achieved` held-out accuracy for `gpu_seconds` of
-        work. A configuration that was not predicted in this window teaches nothing."""
+    def learned(self, config_id: str, achieved: float, device_seconds: float) -> ProfilerHistory:
+        """After the retraining `config_id` of this window ended with `achieved` held-out accuracy after
+        `device_seconds`. A configuration that was not predicted in this window teaches nothing.
+        """
         checks.in_range("achieved", achieved, 0.0, 1.0)
-        checks.in_range("gpu_seconds", gpu_seconds, 0.0, 1e9)
+        checks.in_range("device_seconds", device_seconds, 0.0, 1e9)
         p = self.pending.get(config_id)
         if p is None:
             return self
         known = dict(self.known)
         if p.frames > 0:
-            gain, cost = part_gained(p.start, achieved), gpu_seconds / p.frames
+            gain, cost = part_gained(p.start, achieved), device_seconds / p.frames
             known[config_id] = seen(known.get(config_id), gain, cost, self.pruning.windows, FROM_RETRAINING)
         pending = {k: v for k, v in self.pending.items() if k != config_id}
         if not p.by_exponent:
             return replace(self, pending=pending, known=known)
-        outcome = ProfileOutcome(p.family, p.raw, p.half_width, achieved, p.gpu_seconds, gpu_seconds)
+        outcome = ProfileOutcome(p.family, p.raw, p.half_width, achieved, p.gpu_seconds, device_seconds)
         return replace(
             self,
             exponents=self.exponents.learned(p.by_exponent, achieved),

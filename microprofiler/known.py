@@ -1,4 +1,4 @@
-"""Profiles without a trial: what past windows taught of each configuration, with an interval that widens with age.
+"""Profiles without a trial: each configuration's gain learned from past windows, with an interval that widens with age.
 
 A configuration's gain is kept as the part of what was missing to accuracy 1 that it brought (or was predicted to), its
 cost per training frame. Where there is no time for a trial, the configuration that gained most per device second is
@@ -18,7 +18,7 @@ from edge.core.profiles import Estimate, RetrainingProfile
 
 #: Weight of the newest value of a gain or cost, from a profile or from a retraining that really ran.
 FROM_PROFILE, FROM_RETRAINING = 0.3, 0.5
-#: Spread (standard deviation of a gained part) of one value, and what each window without a new one adds.
+#: Spread (standard deviation of a gained part) of one value, and the amount that each window without a new one adds.
 FIRST_SPREAD, AGEING = 0.15, 0.03
 #: From a standard deviation to the half-width of an interval of 80 %.
 HALF_WIDTH = 1.28

@@ -1,4 +1,4 @@
-"""Pareto front of (GPU-seconds, accuracy) and pruning over windows (thesis section 2.4.4, point 3).
+"""Pareto front of (device seconds, accuracy) and pruning over windows (thesis section 2.4.4, point 3).
 
 All configurations are tried in the first window; after every second window a fixed fraction of the worst is dropped.
 The paper stops there. A scene changes, so here a dropped configuration returns after some windows, and all return when
@@ -14,7 +14,7 @@ from typing import Any
 
 from edge.core import checks
 
-#: What counts as one unit of distance: this much accuracy, or this factor of cost.
+#: One unit of distance is this much accuracy, or this factor of cost.
 ACCURACY_UNIT = 0.1
 COST_FACTOR_UNIT = 10.0
 
@@ -122,7 +122,7 @@ def end_window(
     points: Mapping[str, tuple[float, float]],
     start_accuracy: float | None,
 ) -> PruningState:
-    """After a window in which the configurations `points` {id: (GPU-seconds, accuracy)} were profiled."""
+    """After a window in which the configurations `points` {id: (device seconds, accuracy)} were profiled."""
     ids = list(points)
     distances = dict(state.distances)
     for i, d in zip(ids, front_distances([points[i] for i in ids]), strict=True):

@@ -61,15 +61,15 @@ class WindowSize:
 class ProfilerSettings:
     """Trials run `epochs` epochs on `fraction` of the training frames, but at least `min_frames` of them.
 
-    `max_gpu_seconds` bounds all trials of one call (None: no bound): no trial is begun when it is used up or when what
-    the trial cost last time would break it; the first trial always runs. `min_train_frames` and `min_held_out_frames`:
-    under these nothing is profiled. `run_noise` is what two equal runs differ by (accuracy, standard deviation).
+    `max_device_seconds` bounds all trials of one call (None: no bound): no trial is begun when it is used up or the
+    trial's last cost would break it; the first trial always runs. `min_train_frames` and `min_held_out_frames`: under
+    these nothing is profiled. `run_noise` is what two equal runs differ by (accuracy, standard deviation).
     """
 
     fraction: float = 0.1
     epochs: int = 3
     min_frames: int = 16
-    max_gpu_seconds: float | None = None
+    max_device_seconds: float | None = None
     min_train_frames: int = 4
     min_held_out_frames: int = 2
     run_noise: float = 0.01
@@ -79,8 +79,8 @@ class ProfilerSettings:
         checks.in_range("profiler.fraction", self.fraction, 0.0, 1.0, low_open=True)
         checks.in_range("profiler.epochs", self.epochs, 1, 1000)
         checks.in_range("profiler.min_frames", self.min_frames, 1, 100_000)
-        if self.max_gpu_seconds is not None:
-            checks.positive("profiler.max_gpu_seconds", self.max_gpu_seconds)
+        if self.max_device_seconds is not None:
+            checks.positive("profiler.max_device_seconds", self.max_device_seconds)
         checks.in_range("profiler.min_train_frames", self.min_train_frames, 1, 100_000)
         checks.in_range("profiler.min_held_out_frames", self.min_held_out_frames, 1, 100_000)
         checks.in_range("profiler.run_noise", self.run_noise, 0.0, 0.5, low_open=True)
@@ -88,7 +88,7 @@ class ProfilerSettings:
 
 @dataclass(frozen=True)
 class MicroProfile:
-    """The answer. `gpu_seconds` is what all `trials` cost together, each shared prefix once; `pruned` says of every
+    """The answer. `device_seconds` is what all `trials` cost together, each shared prefix once; `pruned` says of every
     configuration that has no profile why; `untried` are profiles of configurations that were not tried for lack of
     time, from past windows, and not among `profiles`; `complaint` says in words why there is none at all ("" if there
     are)."""
@@ -96,7 +96,7 @@ class MicroProfile:
     camera: str
     window: int
     profiles: tuple[RetrainingProfile, ...]
-    gpu_seconds: float
+    device_seconds: float
     trials: tuple[TrialResult, ...]
     pruned: Mapping[str, str]
     history: ProfilerHistory
@@ -111,7 +111,7 @@ class MicroProfile:
             "window": self.window,
             "profiles": [p.to_json() for p in self.profiles],
             "untried": [p.to_json() for p in self.untried],
-            "gpu_seconds": self.gpu_seconds,
+            "gpu_seconds": self.device_seconds,
             "trials": [t.to_json() for t in self.trials],
             "pruned": dict(self.pruned),
             "start_accuracy": self.start_accuracy,
@@ -135,8 +135,8 @@ def micro_profile(
 
     `start_accuracy` is the model's accuracy now where it is known (else the first trial tells); `throughput` are the
     measured (share, speed) points of this student's training. `history` is what the last call (and
-    `ProfilerHistory.learned`) gave. When `handed_in` says so no other trial begins: what is done
-    is handed in. Raises InvalidValue if two configurations of `space` have one id.
+    `ProfilerHistory.learned`) gave. When `handed_in` returns true no other trial begins, and the finished ones are
+    handed in. Raises InvalidValue if two configurations of `space` have one id.
     """
     settings = settings or ProfilerSettings()
     history = history or ProfilerHistory()
@@ -172,7 +172,7 @@ def micro_profile(
         window.camera,
         window.window,
         tuple(profiles),
-        ran.gpu_seconds,
+        ran.device_seconds,
         tuple(ran.trials.values()),
         pruned,
         new_history.offered(others, window.train_frames),
@@ -183,10 +183,10 @@ def micro_profile(
 
 @dataclass
 class _Ran:
-    """The trials of one call: results by family, what they cost together, and configurations left untried, with why."""
+    """The trials of one call: results by family, their total cost, and configurations left untried, with the reason."""
 
     trials: dict[Family, TrialResult] = field(default_factory=dict)
-    gpu_seconds: float = 0.0
+    device_seconds: float = 0.0
     untried: list[RetrainingConfig] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)
 
@@ -209,12 +209,12 @@ def _run_trials(
 ) -> _Ran:
     """One trial per family, in `order`, on `frames` frames, while the budget lasts and nothing is handed in."""
     ran = _Ran()
-    limit = settings.max_gpu_seconds
+    limit = settings.max_device_seconds
     for family in order:
         expected = history.trial_seconds.get(family.id, 0.0) * frames
-        spent = ran.gpu_seconds
+        spent = ran.device_seconds
         if ran.trials and limit is not None and (spent >= limit or spent + expected > limit):
-            ran.leave(groups[family], f"not tried: {spent:.1f} of {limit:g} GPU-seconds for profiling were used")
+            ran.leave(groups[family], f"not tried: {spent:.1f} of {limit:g} device seconds for profiling were used")
             continue
         trial = None
         if not handed_in():
@@ -223,7 +223,7 @@ def _run_trials(
             ran.leave(groups[family], "not tried: the profiles were wanted before")
             continue
         ran.trials[family] = trial
-        ran.gpu_seconds += trial.gpu_seconds
+        ran.device_seconds += trial.device_seconds
     return ran
 
 
@@ -260,7 +260,7 @@ def _remembered(
     if not trials:
         return replace(history, pending={})
     points = {p.config.id: (p.gpu_seconds.value, p.end_accuracy.value) for p in profiles}
-    costs = {f.id: t.gpu_seconds / t.frames for f, t in trials.items()}
+    costs = {f.id: t.device_seconds / t.frames for f, t in trials.items()}
     return replace(
         history,
         pruning=end_window(history.pruning, settings.pruning, points, start_accuracy),
@@ -278,7 +278,7 @@ def _profile(
     history: ProfilerHistory,
     throughput: tuple[tuple[float, float], ...],
 ) -> tuple[RetrainingProfile, Prediction]:
-    """One configuration's profile from its family's trial, and what is remembered to learn from it."""
+    """One configuration's profile from its family's trial, and the record to learn from it."""
     family = Family.of(config).id
     frames = frames_of(config, window.train_frames)
 

@@ -1,12 +1,12 @@
 """From a trial on a sample to a retraining on all data: accuracy, cost, and speed at a share (thesis section 2.4.4).
 
 Accuracy. One epoch on more data is more steps. How much a step on fresh data is worth is not known in advance, so an
-epoch on n frames counts as (n / trial frames) ** k trial epochs with k uncertain: several k vote, and what completed
-retrainings achieved moves the vote (`ExponentWeights`). k = 0 is the thesis' own rule (an epoch is an epoch), k = 1
-counts steps. More data also lets the student end higher: what is missing to 1 shrinks as a power of the data
-(`DATA_EXPONENTS`, the power law of Hestness et al. 2017), the more layers are trained the faster; and what a trial
-loses by forgetting on a handful of frames, a retraining on all of them does not (`FORGETTING_EXPONENT`). The exponents
-were fitted on recorded retrainings (benchmarks/bench_microprofiler.py); memory of outcomes corrects what is left.
+epoch on n frames counts as (n / trial frames) ** k trial epochs with k uncertain: several k vote, and the results of
+completed retrainings move the vote (`ExponentWeights`). k = 0 is the thesis' own rule (an epoch is an epoch), k = 1
+counts steps. More data also lets the student end higher: the distance to 1 shrinks as a power of the data
+(`DATA_EXPONENTS`, the power law of Hestness et al. 2017), the more layers are trained the faster; and a trial loses by
+forgetting on a handful of frames, but a retraining on all of them does not (`FORGETTING_EXPONENT`). The exponents were
+fitted on recorded retrainings (benchmarks/bench_microprofiler.py); memory of outcomes corrects what is left.
 
 Cost. Set-up, the frozen prefix' activations once per frame, and epochs, the last two linear in frames as published.
 
@@ -26,7 +26,7 @@ from edge.core.trials import TrialResult
 
 #: Exponents k that vote.
 EXPONENTS: tuple[float, ...] = (0.25, 0.5, 0.75, 1.0)
-#: What is missing to accuracy 1 falls as (frames / trial frames) ** -c, by the layers that are trained.
+#: The distance to accuracy 1 falls as (frames / trial frames) ** -c, by the layers that are trained.
 DATA_EXPONENTS: dict[str, float] = {"head": 0.05, "last_stage": 0.08, "all": 0.25}
 #: Epochs beyond those of the trial let the student end higher too, as this power of their ratio of more frames would.
 EPOCHS_EXPONENT = 0.5
@@ -92,7 +92,7 @@ def with_more_data(
 def retraining_cost(
     config: RetrainingConfig, trial: TrialResult, train_frames: int, prefix_seconds_per_frame: float = 0.0
 ) -> Estimate:
-    """GPU-seconds at full share of `config` on `train_frames` available frames, from its family's `trial`."""
+    """device seconds at full share of `config` on `train_frames` available frames, from its family's `trial`."""
     frames = frames_of(config, train_frames)
     epochs = config.epochs * trial.gpu_seconds_per_epoch * frames / trial.frames
     total = trial.setup_seconds + prefix_seconds_per_frame * frames + epochs
@@ -100,7 +100,7 @@ def retraining_cost(
 
 
 def prefix_cost(trials: Sequence[TrialResult]) -> float:
-    """GPU-seconds per frame of the frozen prefix, from the trials of one layer choice (0 where none is frozen)."""
+    """device seconds per frame of the frozen prefix, from the trials of one layer choice (0 where none is frozen)."""
     frames = sum(t.prefix_frames for t in trials)
     return sum(t.prefix_seconds for t in trials) / frames if frames else 0.0
 

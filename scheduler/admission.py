@@ -1,10 +1,10 @@
-"""One box, two planners, one admission answer: what adding a camera, a model or an application (a pipeline of models)
-would do, before it is added.
+"""One box, two planners, one admission answer: it tells in advance what adding a camera, a model or an application (a
+pipeline of models) would do.
 
-The serving plan takes the smallest total share that holds every objective; cameras plan within the rest. Cameras give
-share up as far as their floors; models yield by priority (`scheduler.gpulets.fitting.fit`, which the appliance itself
+The serving plan takes the smallest total share that holds every objective; cameras plan within the rest. Cameras yield
+share down to their floors; models yield by priority (`scheduler.gpulets.fitting.fit`, which the appliance itself
 follows, so the answer is what would happen). A candidate is admitted when it is served whole, every camera keeps its
-floor, and nobody of its priority or above loses anything but what cameras have above their floors.
+floor, and nothing of its priority or above loses more than cameras have above their floors.
 
 Shares are in devices of one box, accuracies are predicted time averages over a window [0, 1], times in milliseconds.
 """
@@ -131,7 +131,7 @@ class CandidateStage:
 
 @dataclass(frozen=True)
 class CameraEffect:
-    """A camera's predicted accuracy without and with the candidate (None: not there), and what it loses."""
+    """A camera's predicted accuracy without and with the candidate (None: not there), and its loss."""
 
     camera: str
     before: float | None
@@ -304,7 +304,7 @@ def camera_like(window: WindowProblem, camera: str, like: str | None = None) -> 
 
 @dataclass(frozen=True)
 class _State:
-    """Both plans, and what they bring: worst latency per served model, accuracy per camera, floors that break."""
+    """Both plans, and their results: worst latency per served model, accuracy per camera, floors that break."""
 
     split: FittedPipelines
     worst_ms: Mapping[str, float]
@@ -409,7 +409,7 @@ def _followed(window: WindowProblem | None) -> WindowPolicy:
 
 
 def _with_pipeline(box: Box, candidate: PipelineCandidate) -> Box:
-    """Instead of the pipeline of its name, if there is one: what that asks of models is no longer asked."""
+    """The box with this pipeline in place of the one of its name, whose requests to models then end."""
     application = candidate.application
     for number, stage in enumerate(application.stages):
         if box.table is None or not {o.model for o in stage.options} & box.table.latency_ms.keys():
@@ -525,7 +525,7 @@ def _acceptances(box: Box, wanted: Box, before: _State, after: _State, candidate
             f"{100 * max(0.0, _loss(before, after, worst)):.1f} ({worst})"
         )
     if after.window_plan is not None:
-        # By their words: a fault that differs in digits that nobody is shown is not a new one.
+        # By their words: a fault that differs only in digits that are not shown is not a new one.
         known = {fault.words for fault in before.window_plan.faults} if before.window_plan is not None else set()
         words += [fault.words for fault in after.window_plan.faults if fault.words not in known]
     return words

@@ -1,6 +1,6 @@
 """Rules at work: facts in, alarms out. Pure: the time comes in, the state goes out.
 
-What rules look at is a condition that holds or does not hold for a key (rule, camera, subject). An alarm is new when
+A rule looks at a condition that holds or does not hold for a key (rule, camera, subject). An alarm is new when
 its condition has held for as long as the rule says, outside quiet hours and not too soon after the last one; it ends
 when the condition has ended, with a margin where measured values go up and down. So between two new alarms of a key
 there is always an end. A condition that holds when quiet hours are over raises its alarm then.
@@ -58,7 +58,8 @@ class Now:
 @dataclass(frozen=True)
 class Condition:
     """A rule's condition for one key: it `holds`, is `over`, or neither (between a threshold and its margin). An update
-    is told when `matter` is another."""
+    is reported when `matter` changes.
+    """
 
     camera: str | None
     subject: str
@@ -74,10 +75,12 @@ class Condition:
 
 @dataclass(frozen=True)
 class Active:
-    """An alarm that has not ended: as it is, when it was last told of, and what mattered then (None: not known)."""
+    """An alarm that has not ended: its present state, when it was last reported, and its `matter` then (None: not
+    known).
+    """
 
     alarm: Alarm
-    told_s: float
+    reported_s: float
     matter: tuple[Any, ...] | None
 
 
@@ -127,12 +130,12 @@ def key_of(alarm: Alarm) -> Key:
 
 def handle(rules: Sequence[Rule], state: AlarmState, fact: Fact, now: Now) -> tuple[AlarmState, tuple[Alarm, ...]]:
     """Look at one fact under all rules. Alarms come out in their order in time: ends before news."""
-    book = _Book(rules, state, now)
-    _look(fact, book)
-    return book.result()
+    evaluation = _Evaluation(rules, state, now)
+    _look(fact, evaluation)
+    return evaluation.result()
 
 
-class _Book:
+class _Evaluation:
     """The state while one fact is looked at."""
 
     def __init__(self, rules: Sequence[Rule], state: AlarmState, now: Now) -> None:
@@ -142,7 +145,7 @@ class _Book:
         self._raised, self._raised_camera = dict(state.raised_s), dict(state.raised_camera_s)
         self._held_back, self._refused, self._next = dict(state.held_back), state.refused, state.next_id
         self._ended: list[Alarm] = []
-        self._told: list[Alarm] = []
+        self._reported: list[Alarm] = []
 
     def of(self, kind: RuleKind, camera: str | None = None) -> list[Rule]:
         """Rules that look at such a fact."""
@@ -194,20 +197,20 @@ class _Book:
         self.waiting.pop(key, None)
         self._raised[key] = self._raised_camera[key[:2]] = now.at_s
         self.active[key] = Active(alarm, now.at_s, c.matter)
-        self._told.append(alarm)
+        self._reported.append(alarm)
         return None
 
     def _update(self, key: Key, known: Active, c: Condition) -> None:
-        """The value is kept up to date; what is told of is what matters, and not too often."""
+        """The value is kept up to date; only a change of `matter` is reported, and not too often."""
         alarm = replace(known.alarm, value=c.value)
         if known.matter is None or known.matter == c.matter:
-            self.active[key] = Active(alarm, known.told_s, c.matter)
-        elif self.now.at_s - known.told_s < UPDATE_EVERY_S:
+            self.active[key] = Active(alarm, known.reported_s, c.matter)
+        elif self.now.at_s - known.reported_s < UPDATE_EVERY_S:
             self.active[key] = replace(known, alarm=alarm)
         else:
             alarm = replace(alarm, phase="update", message=c.message, details=c.details)
             self.active[key] = Active(alarm, self.now.at_s, c.matter)
-            self._told.append(alarm)
+            self._reported.append(alarm)
 
     def end(self, key: Key, message: str, value: float | None = None) -> None:
         """An alarm is over; its last value stays if there is no other."""
@@ -231,66 +234,66 @@ class _Book:
         return [*self.active, *self.waiting]
 
     def result(self) -> tuple[AlarmState, tuple[Alarm, ...]]:
-        """The next state; what need not be remembered any more is forgotten."""
+        """The next state, without the entries that are needed no more."""
         now_s = self.now.at_s
         intervals = {r.id: r.min_interval_s for r in self.rules}
         raised = {k: s for k, s in self._raised.items() if now_s - s < SAME_OBJECT_S}
         cameras = {k: s for k, s in self._raised_camera.items() if now_s - s < intervals.get(k[0], 0.0)}
         held_back = {k: n for k, n in self._held_back.items() if k in intervals}
         state = AlarmState(self._next, self.active, self.waiting, raised, cameras, held_back, self._refused)
-        return state, (*self._ended, *self._told)
+        return state, (*self._ended, *self._reported)
 
 
 @singledispatch
-def _look(fact: Fact, book: _Book) -> None:
+def _look(fact: Fact, evaluation: _Evaluation) -> None:
     raise TypeError(f"no rule looks at {type(fact).__name__}")
 
 
 @_look.register
-def _(fact: ObjectsNow, book: _Book) -> None:
-    there = {str(thing.id): thing for thing in fact.objects}
-    for rule in book.of("object", fact.camera):
-        for thing in fact.objects:
-            book.see(rule, _object_condition(rule, fact.camera, thing))
-    for key in book.known():
+def _(fact: ObjectsNow, evaluation: _Evaluation) -> None:
+    there = {str(tracked.id): tracked for tracked in fact.objects}
+    for rule in evaluation.of("object", fact.camera):
+        for tracked in fact.objects:
+            evaluation.see(rule, _object_condition(rule, fact.camera, tracked))
+    for key in evaluation.known():
         if key[1] == fact.camera and key[2] and key[2] not in there:
-            active = book.active.get(key)
+            active = evaluation.active.get(key)
             name = "object" if active is None else active.alarm.details.get("class", "object")
-            book.drop(key, f"{name} is gone")
+            evaluation.drop(key, f"{name} is gone")
 
 
-def _object_condition(rule: Rule, camera: str, thing: TrackedObject) -> Condition:
-    stay = _stay(rule, thing)
+def _object_condition(rule: Rule, camera: str, tracked: TrackedObject) -> Condition:
+    stay = _stay(rule, tracked)
     if stay is None or stay < rule.dwell_s:
         place = f" {', '.join(rule.zones)}" if rule.zones else ""
-        return Condition(camera, str(thing.id), False, stay is None, f"{thing.class_name} left{place}")
-    zones = [z for z in thing.zones if not rule.zones or z in rule.zones]
-    words = thing.class_name
+        return Condition(camera, str(tracked.id), False, stay is None, f"{tracked.class_name} left{place}")
+    zones = [z for z in tracked.zones if not rule.zones or z in rule.zones]
+    words = tracked.class_name
     if zones:
         words += f" in {', '.join(zones)}"
     if rule.dwell_s:
         words += f" for {stay:.0f} s"
-    details = {"class": thing.class_name, "zones": zones, "score": round(thing.score, 3)}
-    matter = (thing.class_name, *zones)
-    return Condition(camera, str(thing.id), True, False, words, round(stay, 2), thing.id, details, 0.0, matter)
+    details = {"class": tracked.class_name, "zones": zones, "score": round(tracked.score, 3)}
+    matter = (tracked.class_name, *zones)
+    return Condition(camera, str(tracked.id), True, False, words, round(stay, 2), tracked.id, details, 0.0, matter)
 
 
-def _stay(rule: Rule, thing: TrackedObject) -> float | None:
+def _stay(rule: Rule, tracked: TrackedObject) -> float | None:
     """Seconds that an object has been where the rule looks; None if it is not there."""
-    if rule.classes and thing.class_name not in rule.classes:
+    if rule.classes and tracked.class_name not in rule.classes:
         return None
     if not rule.zones:
-        return thing.age_s
-    stays = [thing.zone_s.get(zone, 0.0) for zone in thing.zones if zone in rule.zones]
+        return tracked.age_s
+    stays = [tracked.zone_s.get(zone, 0.0) for zone in tracked.zones if zone in rule.zones]
     return max(stays, default=None)
 
 
 @_look.register
-def _(fact: AccuracyMeasured, book: _Book) -> None:
-    for rule in book.of("accuracy", fact.camera):
+def _(fact: AccuracyMeasured, evaluation: _Evaluation) -> None:
+    for rule in evaluation.of("accuracy", fact.camera):
         low, high = rule.threshold, min(1.0, rule.threshold + MARGIN["accuracy"])
         words = f"accuracy {fact.accuracy:.2f} in window {fact.window}, the rule's floor is {low:.2f}"
-        book.see(
+        evaluation.see(
             rule,
             Condition(
                 fact.camera, "", fact.accuracy < low, fact.accuracy >= high, words, fact.accuracy,
@@ -300,90 +303,92 @@ def _(fact: AccuracyMeasured, book: _Book) -> None:
 
 
 @_look.register
-def _(fact: CameraNow, book: _Book) -> None:
-    for rule in book.of("camera_lost", fact.camera):
+def _(fact: CameraNow, evaluation: _Evaluation) -> None:
+    for rule in evaluation.of("camera_lost", fact.camera):
         words = "pictures come again" if fact.live else f"no pictures: {fact.words or 'no reason is known'}"
-        book.see(rule, Condition(fact.camera, "", not fact.live, fact.live, words, wait_s=rule.wait_s))
+        evaluation.see(rule, Condition(fact.camera, "", not fact.live, fact.live, words, wait_s=rule.wait_s))
 
 
 @_look.register
-def _(fact: CameraGone, book: _Book) -> None:
-    for key in book.known():
+def _(fact: CameraGone, evaluation: _Evaluation) -> None:
+    for key in evaluation.known():
         if key[1] == fact.camera:
-            book.drop(key, fact.words)
+            evaluation.drop(key, fact.words)
 
 
 @_look.register
-def _(fact: DiskNow, book: _Book) -> None:
+def _(fact: DiskNow, evaluation: _Evaluation) -> None:
     free = fact.free_bytes / max(1, fact.total_bytes)
-    for rule in book.of("disk"):
+    for rule in evaluation.of("disk"):
         low, high = rule.threshold, min(1.0, rule.threshold + MARGIN["disk"])
         words = f"{100 * free:.1f} % of the disk is free ({fact.free_bytes / 1e9:.1f} GB)"
-        book.see(rule, Condition(None, "", free < low, free >= high, words, round(free, 3), matter=(round(free, 2),)))
+        evaluation.see(
+            rule, Condition(None, "", free < low, free >= high, words, round(free, 3), matter=(round(free, 2),))
+        )
 
 
 @_look.register
-def _(fact: RolledBack, book: _Book) -> None:
-    for rule in book.of("roll_back", fact.camera) if fact.reason.automatic else ():
+def _(fact: RolledBack, evaluation: _Evaluation) -> None:
+    for rule in evaluation.of("roll_back", fact.camera) if fact.reason.automatic else ():
         words = f"back to {fact.version}: {fact.reason.words}"
         details = {"version": fact.version}
-        book.see(rule, Condition(fact.camera, "", True, False, words, details=details, matter=(fact.version,)))
+        evaluation.see(rule, Condition(fact.camera, "", True, False, words, details=details, matter=(fact.version,)))
 
 
 @_look.register
-def _(fact: Promoted, book: _Book) -> None:
-    for rule in book.of("roll_back", fact.camera):
-        book.see(rule, Condition(fact.camera, "", False, True, f"{fact.version} is in force"))
+def _(fact: Promoted, evaluation: _Evaluation) -> None:
+    for rule in evaluation.of("roll_back", fact.camera):
+        evaluation.see(rule, Condition(fact.camera, "", False, True, f"{fact.version} is in force"))
 
 
 @_look.register
-def _(fact: ServedNow, book: _Book) -> None:
-    for rule in book.of("slo"):
+def _(fact: ServedNow, evaluation: _Evaluation) -> None:
+    for rule in evaluation.of("slo"):
         low, high = rule.threshold, min(1.0, rule.threshold + MARGIN["slo"])
         for model, part in fact.within.items():
             words = f"{model}: {100 * part:.1f} % of requests were answered within the objective"
-            book.see(
+            evaluation.see(
                 rule,
                 Condition(
                     None, model, part < low, part >= high, words, round(part, 3), details={"model": model},
                     wait_s=rule.wait_s, matter=(round(part, 1),),
                 ),
             )  # fmt: skip
-    for key in book.known():
+    for key in evaluation.known():
         if not key[1] and key[2] and key[2] not in fact.within:
-            book.drop(key, f"{key[2]} is not served any more")
+            evaluation.drop(key, f"{key[2]} is not served any more")
 
 
 @_look.register
-def _(fact: Acknowledged, book: _Book) -> None:
-    for key, known in list(book.active.items()):
+def _(fact: Acknowledged, evaluation: _Evaluation) -> None:
+    for key, known in list(evaluation.active.items()):
         alarm = known.alarm
         if alarm.id != fact.alarm:
             continue
-        by, at = alarm.acknowledged_by or fact.by, alarm.acknowledged_utc_s or book.now.utc_s
-        book.active[key] = replace(known, alarm=replace(alarm, acknowledged_by=by, acknowledged_utc_s=at))
+        by, at = alarm.acknowledged_by or fact.by, alarm.acknowledged_utc_s or evaluation.now.utc_s
+        evaluation.active[key] = replace(known, alarm=replace(alarm, acknowledged_by=by, acknowledged_utc_s=at))
         if alarm.kind == "roll_back":
-            book.end(key, f"seen by {by}")  # nothing else would end it but the next promotion
+            evaluation.end(key, f"seen by {by}")  # nothing else would end it but the next promotion
 
 
 @_look.register
-def _(fact: RulesChanged, book: _Book) -> None:
-    rules = {r.id: r for r in book.rules}
-    for key in book.known():
+def _(fact: RulesChanged, evaluation: _Evaluation) -> None:
+    rules = {r.id: r for r in evaluation.rules}
+    for key in evaluation.known():
         rule, camera = rules.get(key[0]), key[1]
         if rule is None:
-            book.drop(key, "the rule was removed or switched off")
+            evaluation.drop(key, "the rule was removed or switched off")
             continue
         elsewhere = bool(rule.cameras and camera and camera not in rule.cameras)
-        if elsewhere or (key in book.active and rule.kind != book.active[key].alarm.kind):
-            book.drop(key, "the rule was changed")
-        elif key in book.waiting and key[0] in fact.changed:
-            book.waiting.pop(key)  # looked at anew, as the rule is now
+        if elsewhere or (key in evaluation.active and rule.kind != evaluation.active[key].alarm.kind):
+            evaluation.drop(key, "the rule was changed")
+        elif key in evaluation.waiting and key[0] in fact.changed:
+            evaluation.waiting.pop(key)  # looked at anew, as the rule is now
 
 
 @_look.register
-def _(_: TimePassed, book: _Book) -> None:
-    rules = {r.id: r for r in book.rules if r.kind != "object"}  # objects are told of all the time
-    for key, waiting in list(book.waiting.items()):
+def _(_: TimePassed, evaluation: _Evaluation) -> None:
+    rules = {r.id: r for r in evaluation.rules if r.kind != "object"}  # objects are reported all the time
+    for key, waiting in list(evaluation.waiting.items()):
         if key[0] in rules:
-            book.see(rules[key[0]], waiting.condition)
+            evaluation.see(rules[key[0]], waiting.condition)

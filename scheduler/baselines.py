@@ -1,4 +1,4 @@
-"""Baselines: what to compare with, and ablations of the thief scheduler (thesis sections 2.6.1 and 2.6.2)."""
+"""Baselines for comparison, and ablations of the thief scheduler (thesis sections 2.6.1 and 2.6.2)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def fixed_configuration(problem: WindowProblem, weight: Weight) -> str | None:
     """The id of the fixed configuration of the uniform baselines: one for all streams, picked by cost alone.
 
     The thesis picks a low-cost and a high-cost point of the Pareto front on hold-out streams. Here the candidates are
-    the Pareto front of (mean GPU-seconds, mean end accuracy) over the ids that most streams have; "light" is its
+    the Pareto front of (mean device seconds, mean end accuracy) over the ids that most streams have; "light" is its
     cheapest point, "heavy" the dearest whose mean cost a stream could pay in half the window from its fair training
     share (or the cheapest, if none). None when no stream has an option.
     """

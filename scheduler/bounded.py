@@ -15,13 +15,13 @@ class Limits:
     """The limits of a policy's proposals.
 
     `headroom` devices are never given out; options that gain less than `min_gain` (accuracy 0-1) or need more than
-    `max_gpu_seconds` are not offered; with `cautious` an option counts with the low end of its estimate. A plan in
+    `max_device_seconds` are not offered; with `cautious` an option counts with the low end of its estimate. A plan in
     force stays unless a new one is better by more than `improve_by` (objective, 0-1), and at least `dwell_s` seconds.
     """
 
     headroom: float = 0.0
     min_gain: float = 0.0
-    max_gpu_seconds: float | None = None
+    max_device_seconds: float | None = None
     cautious: bool = False
     improve_by: float = 0.002
     dwell_s: float = 0.0
@@ -31,8 +31,8 @@ class Limits:
         checks.in_range("limits.min_gain", self.min_gain, 0.0, 1.0)
         checks.in_range("limits.improve_by", self.improve_by, 0.0, 1.0)
         checks.in_range("limits.dwell_s", self.dwell_s, 0.0, 1e7)
-        if self.max_gpu_seconds is not None:
-            checks.positive("limits.max_gpu_seconds", self.max_gpu_seconds)
+        if self.max_device_seconds is not None:
+            checks.positive("limits.max_device_seconds", self.max_device_seconds)
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class BoundedPolicy:
             if limits.cautious and option.end_accuracy_low is not None:
                 option = replace(option, end_accuracy=option.end_accuracy_low)
             enough = option.end_accuracy - stream.start_accuracy >= limits.min_gain
-            affordable = limits.max_gpu_seconds is None or option.gpu_seconds <= limits.max_gpu_seconds
+            affordable = limits.max_device_seconds is None or option.gpu_seconds <= limits.max_device_seconds
             if option.id == stream.running or (enough and affordable):
                 offered.append(option)
         return tuple(offered)

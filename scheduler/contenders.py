@@ -1,9 +1,9 @@
 """Which of several students comes into force: the new one, the one in force, or the download left as published.
 
 All are judged on the same kept-out pictures. So few pictures carry some points of noise, and a gate that asks each new
-student to win on them loses more than it saves: the new one is preferred unless another is better beyond the noise, as
-told by a paired bootstrap over pictures (Efron and Tibshirani 1993, chapter 13), and better on the pictures of the
-latest window too: what was better only on scenes that are gone stays out.
+student to win on them loses more than it saves: the new one is preferred unless another is better beyond the noise, by
+a paired bootstrap over pictures (Efron and Tibshirani 1993, chapter 13), and better on the pictures of the latest
+window too, so a student that was better only on scenes that are gone stays out.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ RESAMPLES = 400
 
 @dataclass(frozen=True)
 class Contender:
-    """A student and what it got right on each kept-out picture, at its own best least score; the first `latest` of them
-    are of the latest window."""
+    """A student and its correct answers on each kept-out picture, at its own best least score; the first `latest` of
+    them are of the latest window."""
 
     who: Who
     frames: tuple[Counts, ...]

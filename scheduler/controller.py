@@ -1,10 +1,11 @@
-"""The window controller: a state machine that turns events into instructions. It reads no clock and calls nobody.
+"""The window controller: a state machine that turns events into instructions. It reads no clock and calls no other
+component.
 
 The live appliance and the trace-driven simulator drive this same controller. One window goes
 boundary -> samples closed and labelled -> micro-profiled -> planned -> run (replanned on every completed retraining,
 thesis section 2.4.2, and when measured progress departs from the profile) -> next boundary. Profiles are handed in half
-done rather than waited for; those of a camera that is late all the same are planned with when they come. What a problem
-says of accuracies is corrected to what the window will show (scheduler.learning.promise).
+done rather than waited for; those of a camera that is late all the same are planned with when they come. A problem's
+accuracies are corrected to those that the window will show (scheduler.learning.promise).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from scheduler.window_planning import MakePlan, PlanFunction, PlanMade, PlanNotM
 
 #: Labels and profiles shall be ready by this part of a window; a little before it profilers hand in what they have.
 READY_PART, HAND_IN_PART, LAST_PART = 0.15, 0.115, 0.14
-#: The plan waits for labels and profiles at most this part of a window; what comes later is planned with then.
+#: The plan waits for labels and profiles at most this part of a window; later ones are planned with when they come.
 PREPARATION_LIMIT = 0.4
 #: While labels and profiles are awaited, inference has at most this part of the devices.
 WAITING_INFERENCE = 0.7
@@ -32,7 +33,7 @@ PROGRESS_TOLERANCE = 0.3
 EARLY_S = 0.05
 #: Seconds between two early replans, as a part of the window.
 REPLAN_DWELL = 0.05
-#: What is taken to be left of a retraining that is later than planned, as a part of its work.
+#: The part of its work that a retraining later than planned is taken to have left.
 LATE_PART = 0.1
 
 
@@ -58,7 +59,7 @@ def waiting_shares(num_gpus: float, cameras: Mapping[str, InferenceProfile]) -> 
 
 class WindowController:
     """`handle(event) -> instructions`. Plans are asked for by `MakePlan`, and come back as `PlanMade`; with `plan`, a
-    pure function, they are made at once, and nobody is asked."""
+    pure function, they are made at once, without a question."""
 
     def __init__(self, settings: ev.WindowSettings, num_gpus: float, plan: PlanFunction | None = None) -> None:
         self.state = ControllerState(settings=settings, num_gpus=num_gpus)
@@ -288,16 +289,16 @@ class WindowController:
         job = s.jobs.get(event.camera)
         if job is None or job.id != event.job:
             return []
-        job = replace(job, work_done=max(job.work_done, event.work_done), last_report_s=event.at_s)
+        job = replace(job, device_seconds=max(job.device_seconds, event.device_seconds), last_report_s=event.at_s)
         expected = job.option.speed(job.share) * (event.at_s - job.since_s)
-        done = job.work_done - job.work_at_since
+        done = job.device_seconds - job.work_at_since
         enough = (
             expected > 0.1 * job.option.gpu_seconds and event.at_s - job.since_s > REPLAN_DWELL * s.settings.window_s
         )
         rested = s.planning.asked is None and event.at_s - s.planning.last_s > REPLAN_DWELL * s.settings.window_s
         # The worker's own fraction tells the true amount of work, so correct the total with it.
         if 0.05 < event.fraction < 1.0:
-            total = job.work_done / event.fraction
+            total = job.device_seconds / event.fraction
             if abs(total - job.option.gpu_seconds) > PROGRESS_TOLERANCE * job.option.gpu_seconds:
                 job = self._corrected(job, total)
                 if rested:
@@ -339,7 +340,7 @@ class WindowController:
     def _(self, event: ev.SegmentDue) -> list[ev.Instruction]:
         s = self.state
         if event.plan_number != s.plan_number or s.plan is None or s.phase != "running" or s.planning.asked is not None:
-            return []  # what a plan that is being made says comes first
+            return []  # a plan that is being made comes first
         if s.next_segment >= len(s.plan.segments):
             return []
         segment = s.plan.segments[s.next_segment]
@@ -349,7 +350,7 @@ class WindowController:
             allocation = segment.streams.get(camera)
             if allocation is None or allocation.retrain_config != job.option.id:
                 # The plan thought that this retraining would be over by now: a tenth of it is left, as far as we know.
-                longer = max(job.option.gpu_seconds, job.work_done) + LATE_PART * job.option.gpu_seconds
+                longer = max(job.option.gpu_seconds, job.device_seconds) + LATE_PART * job.option.gpu_seconds
                 self._corrected(job, longer)
                 return self._replan(event.at_s, PlanCause("retraining_late", camera))
         return self._apply(s.next_segment, event.at_s)
@@ -361,10 +362,10 @@ class WindowController:
         s.options.pop(camera, None)
         s.group.over(camera, s.jobs.pop(camera).id)
 
-    def _corrected(self, job: Job, gpu_seconds: float) -> Job:
+    def _corrected(self, job: Job, device_seconds: float) -> Job:
         """The job and its option with another total of work."""
         s = self.state
-        job = replace(job, option=replace(job.option, gpu_seconds=gpu_seconds))
+        job = replace(job, option=replace(job.option, gpu_seconds=device_seconds))
         s.options[job.camera] = tuple(job.option if o.id == job.option.id else o for o in s.options.get(job.camera, ()))
         s.jobs[job.camera] = job
         return job
@@ -372,7 +373,9 @@ class WindowController:
     # -- planning
 
     def _serve_only(self, at_s: float) -> list[ev.Instruction]:
-        """Shares while labels and profiles are awaited: what each camera's inference can use, at most the fair part."""
+        """Shares while labels and profiles are awaited: each camera's inference gets as much as it can use, at most the
+        fair part.
+        """
         s = self.state
         s.shares = waiting_shares(s.num_gpus, {c: v.inference for c, v in sorted(s.cameras.items())})
         return [ev.SetShares(dict(s.shares))]
@@ -442,7 +445,7 @@ class WindowController:
                 continue
             current = s.jobs.get(camera)
             if current is not None:
-                work = current.work_done
+                work = current.device_seconds
                 s.jobs[camera] = replace(current, share=allocation.retraining_share, since_s=at_s, work_at_since=work)
             elif allocation.retraining_share > 0:
                 option = next((o for o in s.options.get(camera, ()) if o.id == allocation.retrain_config), None)

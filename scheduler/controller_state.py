@@ -36,7 +36,7 @@ class CameraView:
 
 @dataclass(frozen=True)
 class Job:
-    """A running retraining. `work_done` is in GPU-seconds at full share; `since_s` is when this share began."""
+    """A running retraining. `device_seconds` of its work are done; `since_s` is when this share began."""
 
     id: str
     camera: str
@@ -44,7 +44,7 @@ class Job:
     share: float
     since_s: float
     work_at_since: float = 0.0
-    work_done: float = 0.0
+    device_seconds: float = 0.0
     last_report_s: float = 0.0
 
 
@@ -85,7 +85,7 @@ class ControllerState:
     group: WindowGroup = field(default_factory=WindowGroup)
 
     def copy(self) -> ControllerState:
-        """The same state for somebody who reads it, or tries something with it, while events go on."""
+        """A copy of the state for a reader, or for a trial plan, while events go on."""
         return replace(
             self,
             cameras=dict(self.cameras),
@@ -136,7 +136,7 @@ class ControllerState:
                     inference_profile=view.inference,
                     options=options,
                     running=None if job is None else job.option.id,
-                    work_done=0.0 if job is None else job.work_done,
+                    work_done=0.0 if job is None else job.device_seconds,
                 )
             )
         elapsed = min(max(0.0, at_s - self.window_start_s), 0.999 * window_s)

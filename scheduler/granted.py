@@ -25,7 +25,7 @@ _Key = tuple[str, Literal["inference", "retraining"]]
 
 @dataclass
 class _Progress:
-    """A stream while the plan is played: accuracy now, GPU-seconds done by configuration, configurations over."""
+    """A stream while the plan is played: accuracy now, device seconds done by configuration, configurations over."""
 
     accuracy: float
     work: dict[str, float]
@@ -35,8 +35,8 @@ class _Progress:
 def grant(problem: WindowProblem, plan: WindowPlan, caps: ShareCaps) -> WindowPlan:
     """`plan` in shares that `caps` can grant, on at most the problem's devices, with its new objective.
 
-    Shares are rounded down; what that frees goes first to streams under the floor, then to workers that would have
-    nothing, then back to retrainings (up to what they were promised), then to whatever inference gains most, and last
+    Shares are rounded down; the freed rest goes first to streams under the floor, then to workers that would have
+    nothing, then back to retrainings (up to what they were promised), then to the inference that gains most, and last
     to retrainings. Where a retraining now takes longer, the segments after it start later.
     """
     step = caps.step if caps.step is not None else CONTINUOUS_STEP
@@ -201,7 +201,7 @@ def _granted_segment(
     caps: ShareCaps,
     step: float,
 ) -> dict[str, StreamAllocation]:
-    """One segment's shares in steps; see `grant` for who gets what rounding frees."""
+    """One segment's shares in steps; `grant` tells which workers get the share that rounding frees."""
     shares = _SegmentShares(problem, asked, accuracy, caps, step)
     shares.keep_floors()
     shares.start_workers()

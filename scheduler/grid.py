@@ -65,8 +65,8 @@ def fits(problem: WindowProblem) -> float:
 def useful_options(stream: StreamProblem, time_s: float) -> tuple[RetrainingOption, ...]:
     """Options that gain accuracy, can end in `time_s` on a full device, and are not dominated by another.
 
-    Dominated: another costs no more remaining work, ends no less accurate and is no slower at any share. Dropping
-    them loses nothing: whatever a plan does with a dominated option, the dominating one does no later and no worse.
+    Dominated: another costs no more remaining work, ends no less accurate and is no slower at any share. Dropping them
+    loses nothing: in any plan with a dominated option, the dominating one is done no later and no worse.
     """
     candidates = [
         (remaining_work(stream, o), o)
@@ -88,8 +88,8 @@ def useful_options(stream: StreamProblem, time_s: float) -> tuple[RetrainingOpti
 class Floors:
     """The floor per stream. Where it cannot be kept it is soft: each point below it costs SHORTFALL_PENALTY.
 
-    `level` (N,) accuracy to keep (0: none); `hard` (N,) whether every plan must keep it; `faults` say which
-    streams cannot keep it and what the best is.
+    `level` (N,) accuracy to keep (0: none); `hard` (N,) whether every plan must keep it; `faults` name the streams that
+    cannot keep it, and the best possible.
     """
 
     level: FloatArray
@@ -103,7 +103,7 @@ class Grid:
 
     `total` quanta of all devices; `device` quanta of one device (no job has more); `time_s` what is left of the
     window; `factor` (N, K+1) accuracy factor at k quanta; `hold` (N, K+1) fewest quanta, at most k, with the best
-    factor; `options[i][l-1]`; `accuracy` (N, L+1) and `work` (N, L+1, GPU-seconds still to do) by level; `valid`
+    factor; `options[i][l-1]`; `accuracy` (N, L+1) and `work` (N, L+1, device seconds still to do) by level; `valid`
     (N, L+1) marks real levels.
     """
 

@@ -23,7 +23,7 @@ MOST_CAMERAS = 4
 WORK_PER_MEMBER = 0.2
 #: A camera is stale if a retraining of its own is expected to gain so much.
 STALE = 0.01
-#: A group must promise so much more than one retraining each: what a camera learns alone is known better.
+#: A group must promise so much more than one retraining each: a camera's gain alone is known better.
 BETTER_BY = 0.002
 #: The part of an own retraining's gain that a member of a group gets, before any group was measured here. More than all
 #: of it was measured (docs/students.md): pictures of other cameras teach, too.
@@ -147,7 +147,7 @@ def grouped(problem: WindowProblem, group: Group) -> WindowProblem:
 
 
 def for_all(problem: WindowProblem, leader: str, members_gain: float) -> WindowProblem:
-    """The problem that a group is planned by: what its members gain counts where the retraining is, at its leader. The
+    """The problem that a group is planned by: its members' gain counts where the retraining is, at its leader. The
     objective of a plan, a mean over cameras, is the same."""
 
     def of(stream: StreamProblem) -> StreamProblem:

@@ -98,7 +98,7 @@ class Race:
     def job_quanta(
         self, budget: IntArray, caps: IntArray, waiting: NDArray[np.bool_], begun: NDArray[np.bool_]
     ) -> IntArray:
-        """(B, N) quanta per job in order: up to its cap while the budget lasts; what is over goes beyond the caps.
+        """(B, N) quanta per job in order: up to its cap while the budget lasts; the surplus goes beyond the caps.
 
         A job that has begun keeps at least one quantum: taking its worker away would cost more than it saves.
         """

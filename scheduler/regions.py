@@ -1,6 +1,6 @@
 """The region of interest: which part of a camera's picture is worth looking at, learned from past labels.
 
-At the same cost a smaller part is seen larger. What lies outside it is missed, and counted as missed, so the choice is
+At the same cost a smaller part is seen larger. Objects outside it are missed, and counted as missed, so the choice is
 made on the same F1 as everything else. It changes at a window's end only.
 """
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from edge.core.baseline import Baseline
 from edge.core.configs import LEAST_SIDE, WHOLE, Region
 
-#: The box that holds all but so many of the labels' edges, and what is added around it.
+#: The part of the labels' edges that may lie outside the box, and the margin added around it.
 LEFT_OUT, MARGIN = 0.01, 0.03
 #: Fewer labels than this say nothing.
 FEWEST_LABELS = 30

@@ -6,8 +6,8 @@ a training budget; the rest of the devices is inference, split by an exact knaps
 budget by phase and (where speed-up is measured to be sub-linear) how many run side by side are searched together.
 The better of this and the best static plan is the answer, so `relay` is never worse than `exact`.
 
-Where the problem says so (`carry_s`), the window is planned as if it were so much longer and cut at its end: what is
-trained late, or only half, is not lost, since the next window begins with it.
+Where the problem says so (`carry_s`), the window is planned as if it were so much longer and cut at its end: late or
+half-finished training is not lost, since the next window begins with it.
 """
 
 from __future__ import annotations
@@ -242,7 +242,7 @@ def realise(grid: Grid, s: Schedules) -> tuple[Segment, ...]:
         useful = int(grid.hold.max(axis=1).sum())
         _, split = split_capacity(values, max(0, min(spare, useful)))
         idle = max(0, spare - int(split.sum()))
-        for n in range(len(jobs)):  # what inference has no use for
+        for n in range(len(jobs)):  # shares that inference cannot use
             more = min(idle, grid.device - quanta[n])
             quanta[n], idle = quanta[n] + more, idle - more
         begun |= {j.stream for j, k in zip(jobs, quanta, strict=True) if k > 0}

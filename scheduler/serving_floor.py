@@ -2,7 +2,7 @@
 nor take it under a floor that the devices could hold.
 
 An objective that is a mean may give nothing to a camera whose model is worthless now; an operator still wants to see
-what it sees, and its sample needs answers. So the least share of each stream is kept whatever the policy proposes. A
+what it sees, and its sample needs answers. So the least share of each stream is kept under every policy. A
 policy plans in quanta: cameras whose floors would all fit in finer steps are given those.
 """
 
@@ -16,7 +16,7 @@ from edge.core.plan_reasons import PlanReason
 from edge.core.window import Segment, StreamAllocation, StreamProblem, WindowPlan, WindowProblem
 from scheduler.timeline import Outcome, evaluate
 
-#: No camera is counted with less, whatever its floor: a camera without a share sees nothing.
+#: Each camera is counted with at least this, even under a lower floor: a camera without a share sees nothing.
 LEAST_SHARE = 0.02
 _EPS = 1e-6
 
@@ -66,9 +66,10 @@ def in_steps(problem: WindowProblem, share: float) -> float:
 
 def keep_serving(problem: WindowProblem, plan: WindowPlan) -> WindowPlan:
     """`plan` with at least the least share for every stream, valued anew; unchanged where it has them already. Where it
-    breaks a floor although the devices could hold all that can be reached, each stream gets what holds its own.
+    breaks a floor although the devices could hold all that can be reached, each stream gets the share that holds its
+    own.
 
-    What is missing is taken from inference that has more than its own least share, the largest first, then from
+    The missing share is taken from inference that has more than its own least share, the largest first, then from
     retrainings. Where the devices cannot even hold all least shares, each gets the same part of its own.
     """
     least = {s.id: least_share(s) for s in problem.streams}

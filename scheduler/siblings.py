@@ -18,11 +18,11 @@ from edge.core.accuracy import Counts
 from edge.core.camera_look import CameraLook
 from scheduler.contenders import RESAMPLES, SURE, resampled_f1
 
-#: What counts as one step apart, beside features (whose unit is their spread within cameras): a factor of 1.6 in the
+#: One step apart, beside features (whose unit is their spread within cameras), is a factor of 1.6 in the
 #: objects' height, of 2.7 in how many there are, a fifth of the picture or of its brightness, a third in proportions.
 HEIGHT, HEIGHT_SPREAD, CROWD, PLACE, BRIGHTNESS, SHAPE = 0.5, 0.5, 1.0, 0.2, 0.2, 0.3
-#: Beyond this distance nobody is alike. Measured: nearer siblings helped or did little harm, further ones cost up to 25
-#: points (docs/students.md).
+#: Beyond this distance no two cameras are alike. Measured: nearer siblings helped or did little harm, further ones cost
+#: up to 25 points (docs/students.md).
 NOT_ALIKE = 1.3
 
 
@@ -55,7 +55,7 @@ def distance(a: CameraLook, b: CameraLook) -> float:
     apart = np.array(a.features) - np.array(b.features)
     within = (np.square(a.spread).sum() + np.square(b.spread).sum()) / 2
     between = float(np.square(apart).sum())
-    # A single picture has no spread; a look that is the same is at no distance whatever it is.
+    # A single picture has no spread; an equal look is always at distance 0.
     features = between / max(float(within), 1e-9) if between > 0 else 0.0
     steps = [
         (a.height - b.height) / HEIGHT,
@@ -84,7 +84,7 @@ def choose_sibling(mine: CameraLook, others: Sequence[KnownCamera], limit: float
 
 @dataclass(frozen=True)
 class Start:
-    """A student that a retraining could begin with, and what it gets right on each kept-out picture."""
+    """A student that a retraining could begin with, and its correct answers on each kept-out picture."""
 
     version: str
     frames: tuple[Counts, ...]

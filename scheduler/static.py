@@ -71,7 +71,7 @@ def without_empty(segments: Sequence[Segment]) -> list[Segment]:
 
 
 def describe(problem: WindowProblem, segments: Sequence[Segment]) -> dict[str, tuple[PlanReason, ...]]:
-    """Reasons by stream: what is retrained, what it brings and costs, and what the inference share keeps."""
+    """Reasons by stream: the retraining, its gain and cost, and the accuracy that the inference share keeps."""
     order = first_starts(segments)
     reasons: dict[str, tuple[PlanReason, ...]] = {}
     for stream in problem.streams:

@@ -1,4 +1,5 @@
-"""Policy `thief`: the published scheduler (Ekya, thesis section 2.4.2, Algorithms 1 and 2), and what shares its loop.
+"""Policy `thief`: the published scheduler (Ekya, thesis section 2.4.2, Algorithms 1 and 2), and the ablations that
+share its loop.
 
 Algorithm 1 starts from a fair allocation over all inference and retraining jobs; each job in turn steals a quantum
 Delta from every other job as long as the estimated accuracy rises. Algorithm 2 picks, at an allocation, the
@@ -36,7 +37,7 @@ Allocation = dict[tuple[str, Kind], float]
 
 
 @dataclass
-class _Book:
+class _Valuation:
     """Values of one planning moment: cached because stealing asks for the same shares again and again."""
 
     problem: WindowProblem
@@ -105,7 +106,7 @@ class _Book:
 
 @dataclass(frozen=True)
 class _FloorTable:
-    """Floors by stream as (level, hard), and what is needed to say which share keeps them."""
+    """Floors by stream as (level, hard), and the values that tell which share keeps them."""
 
     floors: Floors
     by_stream: Mapping[str, tuple[float, bool]]
@@ -154,21 +155,24 @@ def fair_allocation(problem: WindowProblem, jobs: Jobs, least: Mapping[str, floa
 
 
 def estimate(
-    book: _Book, alloc: Mapping[tuple[str, Kind], float], picked: Mapping[str, RetrainingOption | None]
+    valuation: _Valuation, alloc: Mapping[tuple[str, Kind], float], picked: Mapping[str, RetrainingOption | None]
 ) -> float:
     """EstimateAccuracy over the time left: sum over streams of accuracy x seconds at this allocation.
 
     The share of a retraining that ends is spread evenly over the jobs that are left, as the published code does when
     a job completes. Whether that is what happens is decided anew then; here it is the estimate.
     """
-    left = book.time_s
+    left = valuation.time_s
     ends: list[str] = [s for s, o in picked.items() if o is not None]
-    extra = 0.0  # what every job left has gained so far from ended ones
+    extra = 0.0  # the gain of every remaining job so far from ended ones
     inference = {s: alloc[s, "inference"] for s in picked}
-    work = {s: remaining_work(book.streams[s], o) for s, o in picked.items() if o is not None}
+    work = {s: remaining_work(valuation.streams[s], o) for s, o in picked.items() if o is not None}
     jobs_left = len(alloc)
-    rate = {s: book.momentary(s, book.streams[s].start_accuracy, book.factor(s, inference[s])) for s in picked}
-    accuracy = {s: book.streams[s].start_accuracy for s in picked}
+    rate = {
+        s: valuation.momentary(s, valuation.streams[s].start_accuracy, valuation.factor(s, inference[s]))
+        for s in picked
+    }
+    accuracy = {s: valuation.streams[s].start_accuracy for s in picked}
     total = 0.0
     while left > 0:
         step, first = left, None
@@ -192,19 +196,19 @@ def estimate(
         jobs_left -= 1
         extra += (alloc[first, "retraining"] + extra) / jobs_left
         for s in picked:
-            rate[s] = book.momentary(s, accuracy[s], book.factor(s, min(1.0, inference[s] + extra)))
+            rate[s] = valuation.momentary(s, accuracy[s], valuation.factor(s, min(1.0, inference[s] + extra)))
     return total
 
 
-def steal(book: _Book, jobs: Jobs, alloc: Allocation, delta: float) -> Allocation:
+def steal(valuation: _Valuation, jobs: Jobs, alloc: Allocation, delta: float) -> Allocation:
     """Algorithm 1 from the allocation given: the best allocation found by stealing `delta` at a time."""
     alloc = dict(alloc)
 
     def pick(stream: str, a: Allocation) -> RetrainingOption | None:
-        return book.worth(stream, a[stream, "inference"], a.get((stream, "retraining"), 0.0))[1]
+        return valuation.worth(stream, a[stream, "inference"], a.get((stream, "retraining"), 0.0))[1]
 
-    picked = {s: pick(s, alloc) for s in book.streams}
-    best = estimate(book, alloc, picked)
+    picked = {s: pick(s, alloc) for s in valuation.streams}
+    best = estimate(valuation, alloc, picked)
     for thief in jobs:
         for victim in jobs:
             while victim != thief:
@@ -213,8 +217,8 @@ def steal(book: _Book, jobs: Jobs, alloc: Allocation, delta: float) -> Allocatio
                     break
                 trial = alloc | {victim: given, thief: taken}
                 trial_picked = picked | {s: pick(s, trial) for s in (thief[0], victim[0])}
-                accuracy = estimate(book, trial, trial_picked)
-                if not accuracy > best + 1e-12 * book.time_s:
+                accuracy = estimate(valuation, trial, trial_picked)
+                if not accuracy > best + 1e-12 * valuation.time_s:
                     break
                 alloc, picked, best = trial, trial_picked, accuracy
     return alloc
@@ -245,14 +249,14 @@ def play(
     segments: list[Segment] = []
     while now < problem.window_s:
         moment = replace(problem, streams=tuple(streams.values()))
-        book = _Book(moment, problem.window_s - now, table.by_stream, open_options)
+        valuation = _Valuation(moment, problem.window_s - now, table.by_stream, open_options)
         jobs: Jobs = tuple(
             (s, kind) for s in streams for kind in (("inference", "retraining") if open_options[s] else ("inference",))
         )
         alloc = fair_allocation(moment, jobs, table.least(streams))
         if stealing:
-            alloc = steal(book, jobs, alloc, delta)
-        allocations, ends = _decided(book, alloc, picking)
+            alloc = steal(valuation, jobs, alloc, delta)
+        allocations, ends = _decided(valuation, alloc, picking)
         segments.append(Segment(now, allocations))
         over = min((now + seconds for seconds, _ in ends.values()), default=math.inf)
         if over >= problem.window_s:
@@ -274,15 +278,17 @@ def play(
 
 
 def _decided(
-    book: _Book, alloc: Allocation, picking: bool
+    valuation: _Valuation, alloc: Allocation, picking: bool
 ) -> tuple[dict[str, StreamAllocation], dict[str, tuple[float, RetrainingOption]]]:
     """Each stream's part of an allocation, and the retrainings that come to an end at it, with the seconds that each
     takes from now on."""
     allocations: dict[str, StreamAllocation] = {}
     ends: dict[str, tuple[float, RetrainingOption]] = {}
-    for s, stream in book.streams.items():
+    for s, stream in valuation.streams.items():
         inference, retraining = alloc[s, "inference"], alloc.get((s, "retraining"), 0.0)
-        option = book.worth(s, inference, retraining)[1] if picking else _fixed(book, s, inference, retraining)
+        option = (
+            valuation.worth(s, inference, retraining)[1] if picking else _fixed(valuation, s, inference, retraining)
+        )
         if option is None:
             allocations[s] = StreamAllocation(inference)
             continue
@@ -293,13 +299,13 @@ def _decided(
     return allocations, ends
 
 
-def _fixed(book: _Book, stream: str, inference: float, retraining: float) -> RetrainingOption | None:
+def _fixed(valuation: _Valuation, stream: str, inference: float, retraining: float) -> RetrainingOption | None:
     """The stream's one candidate, unless it would break the floor."""
-    if not book.candidates[stream] or retraining <= 0:
+    if not valuation.candidates[stream] or retraining <= 0:
         return None
-    option = book.candidates[stream][0]
-    factor = book.streams[stream].inference_profile.factor(inference)
-    return None if book.momentary(stream, option.end_accuracy, factor) == -math.inf else option
+    option = valuation.candidates[stream][0]
+    factor = valuation.streams[stream].inference_profile.factor(inference)
+    return None if valuation.momentary(stream, option.end_accuracy, factor) == -math.inf else option
 
 
 class ThiefPolicy:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from edge.core.errors import InvalidValue
 from edge.core.window import RetrainingOption, Segment, StreamAllocation, StreamProblem, WindowProblem
 
-#: GPU-seconds that still count as done; the same tolerance as the scoring rule's.
+#: device seconds that still count as done; the same tolerance as the scoring rule's.
 EPSILON = 1e-6
 
 _IDLE = StreamAllocation(0.0)
@@ -53,7 +53,7 @@ class Outcome:
 
 
 def remaining_work(stream: StreamProblem, option: RetrainingOption) -> float:
-    """GPU-seconds at full share that `option` still needs; only the running one has anything done."""
+    """device seconds at full share that `option` still needs; only the running one has anything done."""
     done = stream.work_done if stream.running == option.id else 0.0
     return max(0.0, option.gpu_seconds - done)
 

@@ -1,7 +1,7 @@
 """A plan for what is left of a window: the question that the controller asks, and the answer, a pure function of it.
 
-Planning takes a while, and cameras answer meanwhile; so whoever drives the controller may have it done elsewhere, and
-hand in what was made as an event. The question holds a copy of what the controller knew when it asked.
+Planning takes a while, and cameras answer meanwhile; so the driver of the controller may have it done elsewhere, and
+hand in the answer as an event. The question holds a copy of what the controller knew when it asked.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from edge.core.window import RetrainingOption, WindowPlan, WindowProblem
 from scheduler.controller_state import ControllerState
 from scheduler.window_group import WindowGroup
 
-#: What a planner is asked -> the plan to follow. Pure.
+#: A planner's problem -> the plan to follow. Pure.
 PlanFunction = Callable[[PlanRequest], WindowPlan]
 
 
 @dataclass(frozen=True)
 class PlanQuestion:
-    """Plan number `number` that was asked for, at `at_s` and for this cause; `state` is a copy that nobody else has."""
+    """Plan number `number` that was asked for, at `at_s` and for this cause; `state` is a private copy."""
 
     number: int
     at_s: float
@@ -32,8 +32,8 @@ class PlanQuestion:
 
 @dataclass(frozen=True)
 class MadePlan:
-    """The answer to question `number`: the problem, what the planner was asked, its plan; the group of cameras that
-    retrain as one from here on, and the options that are others by that."""
+    """The answer to question `number`: the problem, the planner's version of it, its plan; the group of cameras that
+    retrain as one from here on, and the options that changed by that."""
 
     number: int
     at_s: float
@@ -82,7 +82,7 @@ def made_plan(question: PlanQuestion, plan: PlanFunction) -> MadePlan:
 
 
 def _planned(s: ControllerState, at_s: float, plan: PlanFunction) -> tuple[WindowProblem, PlanRequest, WindowPlan]:
-    """The problem, what the planner is asked, and its plan."""
+    """The problem, the planner's version of it, and its plan."""
     problem = s.problem(at_s)
     request = PlanRequest(s.settings.policy, s.group.asked(problem), s.plan, at_s - s.planning.last_s)
     return problem, request, plan(request)

@@ -46,7 +46,7 @@ def site_of(port: int, data: Path, count: int = 2, window_s: float = 20.0, **ret
 
 @dataclass
 class Watched:
-    """A running appliance, and what it has told."""
+    """A running appliance, and all its messages."""
 
     appliance: Appliance
     events: list[JournalEntry] = field(default_factory=list)

@@ -24,7 +24,7 @@ MOSQUITTO = shutil.which("mosquitto") or shutil.which("/usr/sbin/mosquitto")
 
 
 def free_port() -> int:
-    """A port that nobody listens on now."""
+    """A port without a listener."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return int(one.getsockname()[1])
@@ -85,7 +85,7 @@ class Mosquitto:
 
 
 class Listener:
-    """A subscriber of everything: what came, in order, and what is retained now."""
+    """A subscriber of everything: all messages, in order, and those retained now."""
 
     def __init__(self, port: int, session: str = "", topics: str = "#") -> None:
         """`session`: name of a session that the broker keeps while it or this client is away."""

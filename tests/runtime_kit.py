@@ -36,7 +36,7 @@ def runs(pid: int) -> bool:
 
 @dataclass
 class Bench:
-    """A supervisor, and all that its workers and it have told."""
+    """A supervisor, and all messages of its workers and its own."""
 
     supervisor: Supervisor
     events: list[tuple[str, dict[str, Any]]]
@@ -57,20 +57,21 @@ class Bench:
         return [kind for kind, _ in self.events]
 
     def words(self, what: str) -> list[Any]:
-        """Values of all that was said under `what`."""
+        """Values of all messages under `what`."""
         return [s.value for s in self.said if getattr(s, "what", None) == what]
 
     async def pid(self, number: int = 0) -> int:
-        """Process id that the worker's `number`-th start told."""
+        """Process id that the worker's `number`-th start reported."""
         await until(lambda: len(self.words("start")) > number, f"start {number} of {self.events}")
         return int(self.words("start")[number][0])
 
 
 class Respawning:
-    """A partitioner as CUDA MPS is one: what a process was started with is its most; more needs another process.
+    """A partitioner as CUDA MPS is one: a process' first share is its most; more needs another process.
 
-    It gives real CPU shares (`inner`), pretends to be a GPU where told so, and writes down who was attached when.
-    `launched` is the order in which processes were asked for; which of them is there first is the machine's choice.
+    It gives real CPU shares (`inner`), pretends to be a GPU where asked to, and records which process was attached
+    when. `launched` is the order in which processes were asked for; which of them is there first is the machine's
+    choice.
     """
 
     def __init__(self, inner: CpuPartitioner, device: str = "cpu") -> None:

@@ -75,7 +75,7 @@ def table(folder: Path, *models: str, work_ms: float = 2.0) -> Path:
 
 @dataclass
 class Served:
-    """A running serving runtime, and all that it has told."""
+    """A running serving runtime, and all its messages."""
 
     runtime: ServingRuntime
     supervisor: Supervisor
@@ -119,7 +119,7 @@ class Served:
             await client.close()
 
     async def ask(self, client: Any, model: str, value: float = 1.0, shape: tuple[int, ...] = (1, 4)) -> Any:
-        """One request to an echoing model; what comes back, and the version that answered."""
+        """One request to an echoing model; the answer, and the version that answered."""
         tensor = http.InferInput("x", list(shape), "FP32")
         tensor.set_data_from_numpy(np.full(shape, value, np.float32))
         result = await client.infer(model, [tensor])

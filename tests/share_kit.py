@@ -51,7 +51,7 @@ def child(code: str, env: dict[str, str] | None = None) -> subprocess.Popen[byte
 
 @dataclass
 class FakeMps:
-    """The stand-in for the MPS program: where it is, and what it shall do."""
+    """The stand-in for the MPS program: its place, and its orders."""
 
     path: Path
     state: Path

@@ -20,7 +20,7 @@ CLASSES = ("car", "bus")
 
 @dataclass(frozen=True)
 class Street:
-    """A labelled window and what is really in its pictures, by frame."""
+    """A labelled window and the real objects in its pictures, by frame."""
 
     window: LabelledWindow
     truth: dict[FrameKey, Detections]

@@ -20,7 +20,7 @@ class _Private(Settings):
 class Login(_Private):
     """A log-in."""
 
-    # Whatever is tried is refused alike, and on record.
+    # Every wrong try is refused alike, and on record.
     any_text: ClassVar[frozenset[str]] = frozenset({"name", "password"})
     name: str = Field(max_length=200)
     password: str = Field(max_length=1024)
@@ -29,13 +29,13 @@ class Login(_Private):
 class LoginLink(_Private):
     """A one-time link."""
 
-    token: str = Field(max_length=200, description="what follows link= in the link")
+    token: str = Field(max_length=200, description="the text after link= in the link")
 
 
 class Setup(_Private):
     """The first admin."""
 
-    token: str = Field(max_length=200, description="what follows token= in the set-up link")
+    token: str = Field(max_length=200, description="the text after token= in the set-up link")
     name: str = Field(max_length=200)
     password: str = Field(max_length=1024)
 
@@ -66,11 +66,11 @@ class UserPatch(_Private):
 
 
 class NewToken(_Private):
-    """An API token to make, with no more rights than who makes it."""
+    """An API token to make, with no more rights than its maker."""
 
     name: str = Field(min_length=1, max_length=100)
-    role: Role | None = Field(None, description="empty: as who makes it")
-    cameras: tuple[Identifier, ...] | None = Field(None, max_length=MAX_CAMERAS, description="null: as who makes it")
+    role: Role | None = Field(None, description="empty: the maker's")
+    cameras: tuple[Identifier, ...] | None = Field(None, max_length=MAX_CAMERAS, description="null: the maker's")
     expires_days: float | None = Field(None, gt=0, le=3650, description="null: never")
 
 

@@ -1,8 +1,8 @@
 """Identity and rights: every request and socket passes here before any route sees it.
 
 A request carries a session's cookie, or `Authorization: Bearer` with an API token. The route that it will reach is
-found with the app's own routes, so what is checked is what runs; each has a row (web.roles). Streams end within seconds
-of a login that is revoked, expires or loses rights.
+found with the app's own routes, so the route checked is the one that runs; its module has the right that it needs
+(web.roles). Streams end within seconds of a login that is revoked, expires or loses rights.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from edge.access.access import Access
 from edge.access.credentials import Credential, csrf_fits
-from edge.core.access import ANYBODY, Asker, Principal, allows
+from edge.core.access import ANYBODY, Principal, Requester, allows
 from edge.core.errors import Forbidden, MagpieError, NotFound, NotLoggedIn, PasswordChangeNeeded
 from web.errors import answer
 from web.parts import Ending, Visit
@@ -42,7 +42,7 @@ RowOf = Callable[[str, str], Row | None]
 _SWEEP_S: Final = 2.0
 
 
-#: Where there is no socket, nobody gets one.
+#: Where there is no socket, no client gets one.
 _NO_SOCKET: Final = Row("admin")
 
 
@@ -67,7 +67,7 @@ class Routes:
                 return rows["MOUNT"], {}
         if method == "WS":
             return _NO_SOCKET, {}
-        # 404 or 405; under /api not told to strangers.
+        # 404 or 405; under /api not shown to strangers.
         return Row("viewer" if path.startswith(_API) else None), {}
 
 
@@ -87,8 +87,8 @@ def routes_of(app: FastAPI, row_of: RowOf) -> Sequence[tuple[tuple[str, ...], st
 
 
 class Auth:
-    """ASGI layer around the routes. `access` None: nobody is asked who they are, and everybody is an admin.
-    `row_of(method, path)` is the row of a route."""
+    """ASGI layer around the routes. `access` None: there is no log-in, and everybody is an admin. `row_of(method,
+    path)` is the row of a route."""
 
     def __init__(self, app: ASGIApp, web: FastAPI, access: Access | None, closing: Ending, row_of: RowOf) -> None:
         self.app = app
@@ -135,10 +135,10 @@ class Auth:
             raise NotFound("there is no such socket")
         if row is None:
             log.error("%s %r has no row in its module of web/routes: refused", scope.get("method", "WS"), path[:200])
-            raise Forbidden("nobody may do this")
+            raise Forbidden("no role may do this")
         if row.least is None:
             if principal is not None and principal.must_change and not row.before_change:
-                visit.principal = None  # what is open is as for a stranger
+                visit.principal = None  # an open route is as for a stranger
             return
         if principal is None:
             raise NotLoggedIn("log in, or give an API token as Authorization: Bearer")
@@ -147,7 +147,7 @@ class Auth:
             raise Forbidden(f"the header {CSRF_HEADER} is absent or wrong; GET /api/v1/me tells it")
         if principal.must_change and not row.before_change:
             raise PasswordChangeNeeded(
-                "choose a password of your own first: somebody else chose this one", "POST /api/v1/me/password"
+                "choose a password of your own first: another person chose this one", "POST /api/v1/me/password"
             )
         if not allows(principal, row.least, row.every_camera):
             if principal.may(row.least):
@@ -172,7 +172,7 @@ class Auth:
         await self.app(scope, receive, watched)
         if row is None or not row.audit or not 200 <= status < 300 or visit.principal is None or self._access is None:
             return
-        by = Asker(visit.principal.name, visit.address)
+        by = Requester(visit.principal.name, visit.address)
         await self._access.audit(scope["path"].removeprefix("/api/v1/"), row.audit, by)
 
     # -- streams whose login ends
@@ -232,7 +232,7 @@ def session_cookie(host: str) -> str:
 
 
 def address_of(scope: Mapping[str, Any]) -> str:
-    """Where a request came from, as it is kept: what a proxy tells may be any text."""
+    """Where a request came from, as it is kept: a proxy may send any text."""
     client = scope.get("client")
     return "".join(c if c.isprintable() else "?" for c in str(client[0]))[:64] if client else ""
 

@@ -54,7 +54,7 @@ _CODES = {
     405: "method_not_allowed",
     413: "too_large",
 }
-#: "://user:password@" anywhere in a text: what was sent is shown back, but never a password in it.
+#: "://user:password@" anywhere in a text: the value sent is shown back, but never a password in it.
 _URL_PASSWORD = re.compile(r"(://[^/\s:@]*:)[^/\s]*@")
 _MAX_SHOWN = 200
 
@@ -98,7 +98,7 @@ def status_of(error: e.MagpieError) -> int:
 
 
 def body_of(error: e.MagpieError) -> dict[str, Any]:
-    """The error in the one shape; what it says is fit for users, and passwords in URLs are taken out."""
+    """The error in the one shape; its text is fit for users, and passwords in URLs are taken out."""
     problems: list[e.InvalidValue] = []
     if isinstance(error, e.InvalidValue):
         problems = [error]
@@ -119,7 +119,7 @@ def answer(error: e.MagpieError) -> Json:
 
 
 def unexpected(error: BaseException, where: str) -> Json:
-    """Log an error that nobody foresaw under an id, and answer with the id only."""
+    """Log an unforeseen error under an id, and answer with the id only."""
     number = secrets.token_hex(6)
     log.error("error %s in %s", number, where, exc_info=error)
     message = f"something went wrong inside the appliance; its log tells more under {number}"

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from edge.settings import WebSettings
 
-#: What a browser sends as `Host`. Anything else is no name, and goes into no header of an answer.
+#: The form of a browser's `Host`. Anything else is not a name, and never goes into a header of an answer.
 PLAIN_HOST: Final = re.compile(r"[A-Za-z0-9.\-\[\]:_]{1,260}")
 
 
@@ -28,8 +28,8 @@ class Hosts:
     def of_site(cls, web: WebSettings) -> Hosts | None:
         """The hosts of the site's settings; None: any name will do.
 
-        A log-in's cookie belongs to one name, so another site's page gains nothing where people log in; where nobody
-        does, a name that was made to point here (DNS rebinding) would make its page an admin.
+        A log-in's cookie belongs to one name, so another site's page gains nothing where people log in; without a
+        log-in, a name that was made to point here (DNS rebinding) would make its page an admin.
         """
         return Hosts(web.hosts) if web.hosts or not web.access.enabled else None
 

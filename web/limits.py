@@ -67,14 +67,14 @@ def _with_others(every: StretchAnswer, left: StretchAnswer) -> StretchAnswer:
 
 
 def event(caller: Principal, entry: JournalEntry) -> JournalEntry | None:
-    """A journal entry; None: not for the caller. Of what concerns no one camera it is told that it happened."""
+    """A journal entry; None: not for the caller. Of an entry about no single camera only the event itself is shown."""
     if entry.kind == "events.lost":
         return entry
     return next(iter(rows(caller, (entry,))), None)
 
 
 def camera(caller: Principal, found: CameraAnswer) -> CameraAnswer:
-    """One of `CamerasService.all`; who does not set where its stream comes from sees no password in it."""
+    """One of `CamerasService.all`; a user without the right to set its stream's address sees no password in it."""
     if caller.may("admin"):
         return found
     settings = found.settings.model_copy(update={"url": without_credentials(found.settings.url)})

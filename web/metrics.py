@@ -125,7 +125,7 @@ def _appliance(s: Json) -> Iterator[Metric]:
     yield _gauge("magpie_ready", "1 while the appliance does its work (as /readyz)", (), [((), health["ready"])])
     codes = Counter(str(reason["code"]) for reason in health["reasons"])
     yield _gauge(
-        "magpie_readiness_reasons", "What /readyz complains of, by code", ("code",),
+        "magpie_readiness_reasons", "Complaints of /readyz, by code", ("code",),
         [((code,), n) for code, n in sorted(codes.items())],
     )  # fmt: skip
     workers = Counter((str(w["role"]), str(w["state"])) for w in overview["workers"])
@@ -152,7 +152,7 @@ def _appliance(s: Json) -> Iterator[Metric]:
     )  # fmt: skip
     pictures = s.get("live_pictures", {})
     yield _counter(
-        "magpie_live_pictures", "Live pictures that were encoded: none while nobody looks", ("camera",),
+        "magpie_live_pictures", "Live pictures that were encoded: none without a watcher", ("camera",),
         [((camera,), n) for camera, n in sorted(pictures.items())],
     )  # fmt: skip
     yield _counter(
@@ -308,7 +308,8 @@ def _shares(s: Json) -> Iterator[Metric]:
     kept = {"golden": "golden_share", "profiling": "profiling_share", "control": "control_share"}
     rows = [((name,), overview.get(key)) for name, key in kept.items()]
     yield _gauge("magpie_reserved_share_ratio", "Share that is kept for Magpie's own work", ("activity",), rows)
-    # Names of executors count up for ever: what is asked and given is told by role, and by camera where there is one.
+    # Names of executors count up for ever: shares asked and given are reported by role, and by camera where there is
+    # one.
     roles = {str(w["name"]): str(w["role"]) for w in overview["workers"]}
     sums: dict[tuple[str, str], dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for usage in overview["usage"]:
@@ -346,7 +347,7 @@ def _alarms(s: Json) -> Iterator[Metric]:
     ):
         yield kind(name, about, ("camera",), [((camera,), n) for camera, n in sorted(alarms[key].items())])
     yield _counter(
-        "magpie_alarm_losses", "What of alarms and objects could not be kept or followed", ("what",),
+        "magpie_alarm_losses", "Alarms and objects that could not be kept or followed", ("what",),
         [((what,), n) for what, n in sorted(alarms["lost"].items())],
     )  # fmt: skip
 
@@ -375,19 +376,19 @@ def _upkeep(s: Json) -> Iterator[Metric]:
     yield _gauge("magpie_disk_size_bytes", "Size of the data folder's disk", (), [((), disk["total_bytes"])])
     deleted = retention["deleted"]
     yield _counter(
-        "magpie_retention_deleted", "What retention deleted", ("what",),
+        "magpie_retention_deleted", "Items that retention deleted", ("what",),
         [((k,), deleted.get(k, 0)) for k in ("events", "windows", "picture_sets", "versions", "blobs")],
     )  # fmt: skip
     yield _counter("magpie_retention_freed_bytes", "Bytes that it freed", (), [((), deleted.get("bytes", 0))])
     yield _counter(
-        "magpie_retention_failures", "What it could not delete, tried again next time", (),
+        "magpie_retention_failures", "Items that it could not delete, tried again next time", (),
         [((), deleted.get("failures", 0))],
     )  # fmt: skip
     yield _gauge(
         "magpie_data_bytes", "Pictures and models kept, at the last retention", (), [((), retention["bytes_kept"])]
     )
     yield _gauge(
-        "magpie_data_over_limit_bytes", "What is above the limit and may not go", (), [((), retention["bytes_over"])]
+        "magpie_data_over_limit_bytes", "Bytes above the limit that may not go", (), [((), retention["bytes_over"])]
     )
 
 
@@ -440,7 +441,7 @@ def _serving(s: Json) -> Iterator[Metric]:
         [((), serving["front"].get("turned_away"))],
     )  # fmt: skip
     yield _gauge(
-        "magpie_serving_statistics_up", "1 if the front told its statistics (nv_inference_*) for this scrape", (),
+        "magpie_serving_statistics_up", "1 if the front reported its statistics (nv_inference_*) for this scrape", (),
         [((), s["statistics"] is not None)],
     )  # fmt: skip
     yield _gauge(

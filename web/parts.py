@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, HTTPConnection
 
 from edge.appliance.service import ApplianceService
-from edge.core.access import Asker, Principal
+from edge.core.access import Principal, Requester
 from edge.core.errors import InvalidValue, InvalidValues, NotFound, NotLoggedIn
 
 T = TypeVar("T")
@@ -67,7 +67,7 @@ class Ending(asyncio.Event):
 
 @dataclass(eq=False)
 class Visit:
-    """One request or socket: who it is (None: nobody logged in), from where, and when it has to end. `secret` is the
+    """One request or socket: its principal (None: not logged in), from where, and when it has to end. `secret` is the
     session's, of which the CSRF token is made; "" without a session."""
 
     principal: Principal | None
@@ -91,13 +91,13 @@ def caller_of(connection: HTTPConnection) -> Principal:
     """The caller of a route that is not open to all. Raises NotLoggedIn."""
     principal = visit_of(connection).principal
     if principal is None:
-        raise NotLoggedIn("nobody is logged in")
+        raise NotLoggedIn("the request carries no log-in")
     return principal
 
 
 async def who(request: Request) -> str:
-    """The name of who asks; recorded with every change, with the address that it came from (edge.core.access.Asker)."""
-    return Asker(caller_of(request).name, visit_of(request).address)
+    """The requester's name; recorded with every change, with its address (edge.core.access.Requester)."""
+    return Requester(caller_of(request).name, visit_of(request).address)
 
 
 def seen(caller: Principal, camera: str) -> str:
@@ -121,9 +121,9 @@ async def _caller(request: Request) -> Principal:
 
 Service = Annotated[ApplianceService, Depends(_service)]
 Closing = Annotated[asyncio.Event, Depends(_closing)]
-#: The name of who asks, to be kept with a change.
+#: The requester's name, to be kept with a change.
 Who = Annotated[str, Depends(who)]
-#: Who asks, with role and cameras: every answer that lists or names cameras is limited by `caller.may_see`.
+#: The requester, with role and cameras: every answer that lists or names cameras is limited by `caller.may_see`.
 Caller = Annotated[Principal, Depends(_caller)]
 CameraId = Annotated[str, Path(description="id of a camera", max_length=63, examples=["junction-north"])]
 VersionId = Annotated[
@@ -174,7 +174,7 @@ async def json_object(request: Request) -> dict[str, Any]:
     except TimeoutError:
         close = {"connection": "close"}
         raise HTTPException(408, f"the body did not come within {body_s:g} seconds", close) from None
-    except ClientDisconnect:  # nobody hears the answer, and it is no fault of ours that the log should tell
+    except ClientDisconnect:  # the answer has no receiver, and it is no fault of ours that belongs in the log
         raise HTTPException(400, "the client went away before its body was there") from None
     return parse_object(bytes(raw))
 
@@ -229,7 +229,7 @@ async def until_closing(
 ) -> AsyncIterator[T | None]:
     """The items, until the server stops; None whenever none came for `pause_s` seconds.
 
-    Closes `items` at the end whatever ends it, so that nothing is watched when nobody watches.
+    Always closes `items` at the end, so that nothing is encoded without a watcher.
     """
     closed = asyncio.ensure_future(closing.wait())
     following: asyncio.Future[T] | None = None

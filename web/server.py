@@ -15,19 +15,20 @@ from web.tls import Tls
 
 #: Of the live socket.
 _MAX_MESSAGE: Final = 64 * 1024
-#: A request's line and headers; more than that is kept for nobody, as no login is needed to send it.
+#: A request's line and headers; more than that is kept for no client, as no login is needed to send it.
 _MAX_HEADERS: Final = 16 * 1024
 #: A connection on which no whole request line and headers come for so many seconds is closed.
 HEADERS_S: Final = 20.0
 
 log = logging.getLogger(__name__)
-# Anybody can send what is no HTTP: a warning for each would push everything else out of the log.
+# Any client can send bytes that are not HTTP: a warning for each would push everything else out of the log.
 log.setLevel(logging.ERROR)
 
 
 class _Connection(h11.Connection):
-    """h11's, which would take a request with two lengths and answer what follows the shorter one as a request of its
-    own: a way past whatever stands before this server."""
+    """h11's, which would take a request with two lengths and answer the bytes after the shorter one as a request of its
+    own: a way past any proxy before this server.
+    """
 
     def next_event(self) -> Any:
         """Raises h11.RemoteProtocolError."""
@@ -40,8 +41,9 @@ class _Connection(h11.Connection):
 
 
 class _Http(H11Protocol):
-    """uvicorn's parser, which would wait without end for a request: whoever reaches the port could take every file
-    descriptor that the appliance may have, without a login."""
+    """uvicorn's parser, which would wait without end for a request: any client of the port could take every file
+    descriptor that the appliance may have, without a login.
+    """
 
     headers_s = HEADERS_S
 
@@ -57,7 +59,7 @@ class _Http(H11Protocol):
         self._due = self.loop.call_later(self.headers_s, self._give_up)
 
     def data_received(self, data: bytes) -> None:
-        """Parse; what comes piece by piece does not lengthen the time."""
+        """Parse; a request that comes piece by piece does not lengthen the time."""
         super().data_received(data)
         if self.transport.is_closing() or self.transport.get_protocol() is not self or self._at_work():
             self._stop_waiting()

@@ -1,1 +1,1 @@
-"""Users, sessions, tokens, one-time links and secrets: who may come in, kept in the database and checked."""
+"""Users, sessions, tokens, one-time links and secrets: the right to come in, kept in the database and checked."""

@@ -40,7 +40,7 @@ class Credential:
 
 
 def csrf_token(secret: str) -> str:
-    """The CSRF token of a session: of no use without its cookie, and not to be told from it."""
+    """The CSRF token of a session: of no use without its cookie, and not computable from it alone."""
     return hmac.new(secret.encode("utf-8", "surrogateescape"), b"magpie csrf", hashlib.sha256).hexdigest()
 
 
@@ -59,7 +59,7 @@ def make_link(records: Records, kind: str, owner: str | None, by: str, seconds: 
 def new_token(
     owner: str, name: str, role: Role, cameras: frozenset[str] | None, now: float, expires: float | None
 ) -> tuple[str, Token]:
-    """A token, and what is kept of it."""
+    """A token, and the values kept of it."""
     secret = TOKEN_MARK + secrets.token_urlsafe(32)
     kept = Token(
         secrets.token_hex(8), owner, name, role, cameras, secret[:_SHOWN], digest(secret), now, expires, None

@@ -52,7 +52,7 @@ class Directory:
         self._wrote_use_at_s = clock.monotonic()
 
     def when_changed(self, told: Callable[[], None]) -> None:
-        """`told` is called after each change of users, tokens or sessions that is made here."""
+        """`listener` is called after each change of users, tokens or sessions that is made here."""
         self._listeners.append(told)
 
     async def who(self, credential: Credential | None) -> Principal | None:
@@ -95,7 +95,7 @@ class Directory:
             if self._now is None:
                 await asyncio.shield(self._look)
             else:
-                # A server that does not answer holds a reading for seconds: that is nobody's request's to wait for.
+                # A server that does not answer holds a reading for seconds: no request shall wait for that.
                 await asyncio.wait((self._look,), timeout=0.0 if self._away else self.patience_s)
                 if self._look.done():
                     self._look.result()
@@ -136,7 +136,7 @@ class Directory:
             parts[credential.kind == "token"][credential.hash] = at
         try:
             await asyncio.to_thread(self._records.used, *parts, self._clock.utc() - self._idle_s)
-            # What came meanwhile stays; what was written is in the rows from the next reading on.
+            # Changes of the meantime stay; the written ones are in the rows from the next reading on.
             self._used = {c: at for c, at in self._used.items() if used.get(c) != at or self._unwritten(c, at)}
         except MagpieError as error:
             log.warning("the last use of sessions cannot be written: %s", error)
@@ -158,7 +158,7 @@ class Directory:
 
 
 def principal_of(user: User, session: Session) -> Principal:
-    """The user as whoever uses the session."""
+    """The principal that uses the session."""
     return Principal(
         user.name, user.role, user.cameras, "session", session.id, session.expires_utc_s, user.must_change
     )  # fmt: skip

@@ -1,7 +1,7 @@
 """The API tokens of now, handed to the process that takes inference requests: a file that only its owner may read.
 
-The control process writes it whenever something changed; the front asks nobody, it looks once a second whether the file
-is another one. Only hashes are in it.
+The control process writes it whenever something changed; the front asks no other process, it looks once a second
+whether the file is another one. Only hashes are in it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def write_keys(path: Path, keys: Mapping[str, FrontKey]) -> None:
 
 
 class FrontKeys:
-    """The file as the front sees it. A file that cannot be read lets nobody in."""
+    """The file as the front sees it. With an unreadable file every request is refused."""
 
     def __init__(self, path: Path, clock: Clock) -> None:
         self._path, self._clock = path, clock
@@ -85,7 +85,7 @@ class FrontKeys:
                 self._seen = stamp
         except (OSError, ValueError, KeyError, TypeError, MagpieError) as error:
             if self._keys or self._seen is not None:
-                log.error("%s cannot be read, nobody is let in: %s", self._path, error)
+                log.error("%s cannot be read, all requests are refused: %s", self._path, error)
             self._keys, self._seen = {}, None
 
 

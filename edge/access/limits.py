@@ -39,7 +39,7 @@ class LoginLimit:
             self._tries.popitem(last=False)
 
     def succeeded(self, name: str, address: str) -> None:
-        """The last try was good: it does not count, and what this name tried from this address is forgotten."""
+        """The last try was good: it does not count, and earlier tries of this name from this address are forgotten."""
         for key, _ in _keys(name, address):
             tries = self._tries.get(key)
             if not tries:
@@ -58,8 +58,8 @@ class LoginLimit:
 
 
 def _keys(name: str, address: str) -> tuple[tuple[tuple[str, ...], int], ...]:
-    whose = _network(address)
-    return ((("pair", name, whose), PAIR), (("address", whose), ADDRESS), (("name", name), NAME))
+    network = _network(address)
+    return ((("pair", name, network), PAIR), (("address", network), ADDRESS), (("name", name), NAME))
 
 
 def _network(address: str) -> str:

@@ -11,7 +11,7 @@ from edge.access.directory import Directory, principal_of
 from edge.access.passwords import Passwords
 from edge.access.records import Records, Session, User
 from edge.access.tries import LoginTries
-from edge.core.access import Asker, Principal, checked_password, user_name
+from edge.core.access import Principal, Requester, checked_password, user_name
 from edge.core.clock import Clock
 from edge.core.errors import InvalidValue, NotFound, NotLoggedIn
 
@@ -84,7 +84,9 @@ class Logins:
         await self._tries.begin(tried, address, "(set-up)")
         made = await self._passwords.make(good)
         try:
-            first = await asyncio.to_thread(self._records.first_admin, digest(link), user, made, Asker(user, address))
+            first = await asyncio.to_thread(
+                self._records.first_admin, digest(link), user, made, Requester(user, address)
+            )
         except NotFound:
             await self._tries.refuse("(set-up)", address, "a set-up link that is not valid")
             raise NotLoggedIn("the set-up link is not valid: `magpie user setup-link` makes another") from None
@@ -101,7 +103,7 @@ class Logins:
         session = Session(
             secrets.token_hex(8), digest(secret), user.name, address, shown, now, now, now + self._session_s
         )
-        await asyncio.to_thread(self._records.add_session, session, Asker(user.name, address), how)
+        await asyncio.to_thread(self._records.add_session, session, Requester(user.name, address), how)
         await self._directory.changed()
         return LoggedIn(principal_of(user, session), secret, csrf_token(secret), session.expires_utc_s)
 

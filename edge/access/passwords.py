@@ -31,14 +31,14 @@ class Passwords:
         self._turn = asyncio.Lock()
         self._waiting = 0
         # Checked for a name that does not exist, so that it takes as long as one that does.
-        self._nobody = self._hasher.hash("a password that nobody has")
+        self._nobody = self._hasher.hash("a password without a user")
 
     def hash(self, password: str) -> str:
         """The hash to keep. Takes a tenth of a second or so: for a thread."""
         return self._hasher.hash(password)
 
     def fits(self, kept: str | None, password: str) -> bool:
-        """Whether the password is that of the hash `kept` (None: of nobody, which takes as long). For a thread."""
+        """Whether the password is that of the hash `kept` (None: of no user, which takes as long). For a thread."""
         try:
             good = self._hasher.verify(self._nobody if kept is None else kept, password)
         except (Argon2Error, InvalidHashError):

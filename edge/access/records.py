@@ -53,7 +53,7 @@ class User:
 
 @dataclass(frozen=True)
 class Token:
-    """An API token; what it is, is known by its hash only."""
+    """An API token; only the hash of its text is kept."""
 
     id: str
     owner: str
@@ -118,7 +118,7 @@ class Everybody:
 
 
 class Records:
-    """The tables. Raises what edge.store.database raises, and what each method says."""
+    """The tables. Raises the errors of edge.store.database, and those that each method names."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self.database = database
@@ -327,7 +327,7 @@ class Records:
 
     @retried
     def refused(self, records: Iterable[tuple[str, dict[str, Any] | None]]) -> None:
-        """Refused logins (who, what); only the newest MAX_REFUSED are kept."""
+        """Refused logins (name, details); only the newest MAX_REFUSED are kept."""
         with self.database.write() as c:
             for by, value in records:
                 self._audit(c, "login", "refused", by, value)
@@ -349,8 +349,8 @@ def _cameras(value: Any) -> frozenset[str] | None:
     return None if value is None else frozenset(value)
 
 
-# Whoever comes in is decided on all users and tokens, so that none of them is left out: one that cannot be read is an
-# error that names it.
+# A log-in is decided on all users and tokens, so none of them may be left out: one that cannot be read is an error that
+# names it.
 
 
 def _user(row: RowMapping) -> User:

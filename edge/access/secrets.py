@@ -23,7 +23,9 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 
 def check_secret(name: object, value: object) -> None:
-    """Whether a secret can be kept under the name. Raises InvalidValue for "name" or "value", which is never shown."""
+    """Check a secret's name and value before they are kept. Raises InvalidValue for "name" or "value", which is never
+    shown.
+    """
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InvalidValue("name", name, "1 to 100 of A-Z a-z 0-9 _ . - beginning with a letter or digit")
     good = isinstance(value, str) and value and "\0" not in value and value.isprintable()

@@ -42,11 +42,11 @@ class Tokens:
         cameras = camera_limit("cameras", given.get("cameras", cameras_json(caller.cameras)))
         expires = self._expires("expires_days", given.get("expires_days"))
         if caller.kind == "open":
-            raise Forbidden("nobody is logged in here: web.access is off")
+            raise Forbidden("there are no log-ins here: web.access is off")
         if caller.kind == "token" and not caller.may("admin"):
             raise Forbidden("a token makes no tokens, unless it is an admin's")
         if narrowed(caller.role, caller.cameras, role, cameras) != (role, cameras):
-            raise Forbidden("a token may not do more than who makes it")
+            raise Forbidden("a token may not do more than its maker")
         token, made = new_token(caller.name, name, role, cameras, self._clock.utc(), expires)
         await asyncio.to_thread(self._records.add_token, made, by)
         await self._directory.changed()

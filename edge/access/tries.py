@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from edge.access.limits import LoginLimit
 from edge.access.records import Records
-from edge.core.access import Asker
+from edge.core.access import Requester
 from edge.core.clock import Clock
 from edge.core.errors import MagpieError, TooManyTries
 
@@ -19,7 +19,7 @@ _REFUSED_PER_MINUTE: Final = 20
 
 
 class LoginTries:
-    """A flood of refused logins leaves few records: what is beyond them is counted."""
+    """A flood of refused logins leaves few records: the others are counted."""
 
     def __init__(self, records: Records, clock: Clock) -> None:
         self._records, self._clock = records, clock
@@ -48,14 +48,14 @@ class LoginTries:
             return
         self._refused_recorded += 1
         log.warning("login refused: %s as %r from %s", why, shown, address)
-        await self._keep_refused([(Asker(shown, address), {"reason": why, **(more or {})})])
+        await self._keep_refused([(Requester(shown, address), {"reason": why, **(more or {})})])
 
     async def record_rest(self) -> None:
         """Record how many refused logins were too many to be recorded one by one."""
         more, self._refused_more = self._refused_more, 0
         if more:
             log.warning("%d more logins were refused", more)
-            await self._keep_refused([(Asker("(several)"), {"reason": "more refused logins", "count": more})])
+            await self._keep_refused([(Requester("(several)"), {"reason": "more refused logins", "count": more})])
 
     async def _keep_refused(self, records: list[tuple[str, dict[str, Any] | None]]) -> None:
         try:

@@ -10,7 +10,7 @@ from edge.access.directory import LOOK_AGAIN_S, Directory
 from edge.access.passwords import Passwords
 from edge.access.records import Records
 from edge.access.tries import LoginTries
-from edge.core.access import Asker, Principal, camera_limit, checked_password, checked_role, user_name
+from edge.core.access import Principal, Requester, camera_limit, checked_password, checked_role, user_name
 from edge.core.checks import known_keys
 from edge.core.errors import Forbidden, InvalidValue
 
@@ -65,19 +65,19 @@ class Users:
         """Ends the user's other sessions. Raises Forbidden (not a session), NotLoggedIn (the present password is
         wrong), TooManyTries, InvalidValue."""
         if caller.kind != "session":
-            raise Forbidden("a password is changed by whoever is logged in with it")
+            raise Forbidden("a password is changed in a session that was begun with it")
         if not isinstance(current, str):
             raise InvalidValue("current", "(not shown)", "a text")
         good = checked_password("new", new, caller.name)
         await self._tries.begin(caller.name, address)
         user = await asyncio.to_thread(self._records.user, caller.name)
-        # Whoever came in by a link has no password yet.
+        # A user that came in by a link has no password yet.
         if user.password is not None and not await self._passwords.check(user.password, current[:1024]):
             await self._tries.refuse(caller.name, address, "wrong present password")
             raise InvalidValue("current", "(not shown)", "the present password")
         self._tries.limit.succeeded(caller.name, address)
         changes = {"password": await self._passwords.make(good), "must_change": False}
-        await asyncio.to_thread(self._records.change_user, caller.name, changes, Asker(caller.name, address))
+        await asyncio.to_thread(self._records.change_user, caller.name, changes, Requester(caller.name, address))
         await asyncio.to_thread(self._records.end_other_sessions, caller.name, caller.id)
         await self._directory.changed()
 

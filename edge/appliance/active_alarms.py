@@ -65,22 +65,22 @@ class ActiveAlarms:
         """Look at a fact under all rules. `frame` (camera, number) is the one that new alarms want a picture of."""
         self._state, told = handle(self._rules.in_force, self._state, fact, self._now())
         for alarm in told:
-            self._say(alarm)
+            self._send(alarm)
         new = [a.id for a in told if a.phase == "new"]
         if frame is not None and new:
             self._pictures.ask_for_alarms(frame[0], frame[1], new)
 
     def pictured(self, number: int) -> None:
-        """A picture of an alarm is kept; of one that has ended, nothing more is said."""
+        """A picture of an alarm is kept; of one that has ended, nothing more is sent."""
         for key, active in self._state.active.items():
             if active.alarm.id == number:
                 self._with_picture.add(number)
-                # Whoever was told of the alarm learns that it has a picture.
-                self._say(replace(active.alarm, phase="update"))
+                # Receivers of the alarm learn that it has a picture.
+                self._send(replace(active.alarm, phase="update"))
                 log.debug("alarm %s of rule %s has a picture", number, key[0])
                 break
 
-    def _say(self, alarm: Alarm) -> None:
+    def _send(self, alarm: Alarm) -> None:
         alarm = replace(alarm, picture=alarm.id in self._with_picture)
         self._records.put_alarm(alarm)
         self.raised[alarm.kind] += alarm.phase == "new"

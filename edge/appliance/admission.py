@@ -1,4 +1,4 @@
-"""The admission answer of a running appliance: what adding a camera or a model would do, before it is added."""
+"""The admission answer of a running appliance: the effect of adding a camera or a model, before it is added."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from scheduler.joint.split_policies import split_policy
 @dataclass(frozen=True)
 class ServedLoad:
     """The served load: models at the rates that are planned for now, their latencies, the applications that ask them,
-    the settings, the share that is kept free to warm new partitions; and of the front its share, and what a request per
-    second costs of the device."""
+    the settings, the share that is kept free to warm new partitions; and of the front its share, and the part of the
+    device that a request per second costs."""
 
     models: tuple[ServedModel, ...] = ()
     table: DeviceTable | None = None
@@ -108,7 +108,9 @@ def _table(given: dict[str, Any] | None, served: ServedLoad) -> DeviceTable | No
 
 
 def _at_rates(found: Admission, rate: float | None, planned: float) -> dict[str, Any]:
-    """Rates are planned with head-room; what fits is told as it is asked. `rate` None: none was asked for."""
+    """Rates are planned with head-room; the rates that fit are answered without it, as they are asked. `rate` None:
+    none was asked for.
+    """
     out = found.to_json()
     if found.most_rate is not None and planned > 0 and rate is not None:
         out["most_rate"] = round(found.most_rate * rate / planned, 3)

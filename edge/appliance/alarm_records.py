@@ -12,7 +12,7 @@ from edge.appliance.picture_files import PictureFiles
 from edge.core.alarms import Alarm
 from edge.core.errors import InvalidValue, MagpieError
 from edge.core.tracks import TrackedObject
-from edge.store.alarms import Kept
+from edge.store.alarms import PictureOwner
 from edge.store.store import Store
 
 log = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ class AlarmRecords:
         self._store, self._files, self._complain = store, files, complain
         self._alarms: dict[int, Alarm] = {}
         self._objects: dict[int, TrackedObject] = {}
-        self._pictures: dict[tuple[Kept, int], tuple[str | None, bytes]] = {}
+        self._pictures: dict[tuple[PictureOwner, int], tuple[str | None, bytes]] = {}
         self.lost_records = self.lost_pictures = 0
         self._writing = asyncio.Lock()
         self._wake = asyncio.Event()
@@ -46,11 +46,11 @@ class AlarmRecords:
         self._alarms[alarm.id] = alarm
         self._wake.set()
 
-    def put_object(self, thing: TrackedObject) -> None:
+    def put_object(self, tracked: TrackedObject) -> None:
         """Have an object written within a second."""
-        self._objects[thing.id] = thing
+        self._objects[tracked.id] = tracked
 
-    def put_picture(self, kind: Kept, number: int, camera: str | None, jpeg: bytes) -> bool:
+    def put_picture(self, kind: PictureOwner, number: int, camera: str | None, jpeg: bytes) -> bool:
         """Have a picture written within a second. Returns False, and counts it as lost, if too many wait."""
         if len(self._pictures) >= _PICTURES_WAITING and (kind, number) not in self._pictures:
             self.lost_pictures += 1
@@ -67,7 +67,7 @@ class AlarmRecords:
             self._wake.clear()
             try:
                 await self.flush()
-            except Exception:  # whatever one record is, the next ones are written
+            except Exception:  # after a record that fails, the next ones are still written
                 log.exception("alarms: writing failed")
                 self._complain("alarms_not_written", "alarms and objects could not be written; the log tells more")
 
@@ -106,7 +106,7 @@ class AlarmRecords:
         self,
         alarms: dict[int, Alarm],
         objects: dict[int, TrackedObject],
-        pictures: dict[tuple[Kept, int], tuple[str | None, bytes]],
+        pictures: dict[tuple[PictureOwner, int], tuple[str | None, bytes]],
     ) -> tuple[int, int]:
         """Returns how many records the database can never take, and how many pictures could not be kept."""
         refused = _put(self._store.put_alarms, list(alarms.values()))
@@ -116,7 +116,7 @@ class AlarmRecords:
         )
         return refused, lost
 
-    def _write_picture(self, kind: Kept, number: int, camera: str | None, jpeg: bytes) -> bool:
+    def _write_picture(self, kind: PictureOwner, number: int, camera: str | None, jpeg: bytes) -> bool:
         try:
             first = self._files.write(kind, number, camera, jpeg)
         except OSError:

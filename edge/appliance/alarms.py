@@ -1,4 +1,4 @@
-"""Objects and alarms: joins the cameras' answers, the tracker, the rules, the database and whoever is told.
+"""Objects and alarms: joins the cameras' answers, the tracker, the rules, the database and the receivers.
 
 Everything here runs on the control process's event loop; the database and files are written behind, in a thread.
 """
@@ -31,12 +31,12 @@ from edge.core.journal_kinds import JournalNote, ToldKind
 from edge.runtime import messages as m
 from edge.runtime.camera import CameraRuntime
 from edge.settings import RetentionSettings, RuleSettings, SiteSettings
-from edge.store.alarms import ONE_KEPT, AlarmRetention, Kept, ObjectRecord
+from edge.store.alarms import OWNER_NOUNS, AlarmRetention, ObjectRecord, PictureOwner
 from edge.store.store import Store
 
 log = logging.getLogger(__name__)
 
-#: The first numbers after a start: what a run that was killed had given out and not yet written is not given again.
+#: The first numbers after a start: numbers that a killed run had given out and not yet written are not given again.
 _ALARMS_UNWRITTEN, _OBJECTS_UNWRITTEN = 10, 1000
 _TICK_S, _SLOW_TICKS = 1.0, 10
 #: So many of the newest alarms tell after a start when rules last raised one.
@@ -123,7 +123,7 @@ class Alarms:
             ticks += 1
 
     def tick(self, slow: bool) -> None:
-        """Once a second: what has become of objects and cameras; `slow`: of the disk, and of what was held back."""
+        """Once a second: the state of objects and cameras; `slow`: of the disk, and of alarms held back."""
         for camera in self._objects.expire():
             self._objects_now(camera)
         for known in self._cameras().values():
@@ -194,7 +194,7 @@ class Alarms:
     # -- service
 
     def counts(self) -> Json:
-        """Since the start: alarms raised by kind, objects by camera, and what was lost; how many there are now."""
+        """Since the start: alarms raised by kind, objects by camera, and losses; how many there are now."""
         active = Counter(a.kind for a in self._active.alarms())
         return {
             "raised": {kind: self._active.raised.get(kind, 0) for kind in al.RULE_KINDS},
@@ -303,10 +303,10 @@ class Alarms:
 
     def object_picture(self, number: int) -> bytes:
         """JPEG (blocking). Raises NotFound."""
-        thing = self._store.tracked_object(number)
-        return self._picture("objects", number, thing.camera, thing.picture)
+        tracked = self._store.tracked_object(number)
+        return self._picture("objects", number, tracked.camera, tracked.picture)
 
-    def _picture(self, kind: Kept, number: int, camera: str | None, there: bool) -> bytes:
+    def _picture(self, kind: PictureOwner, number: int, camera: str | None, there: bool) -> bytes:
         if not there:
-            raise NotFound(f"no picture of {ONE_KEPT[kind]} {number} is kept")
+            raise NotFound(f"no picture of {OWNER_NOUNS[kind]} {number} is kept")
         return self._files.read(kind, number, camera)

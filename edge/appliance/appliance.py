@@ -12,20 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import configs
+from edge.appliance.access_control import AccessControl
 from edge.appliance.alarms import Alarms
 from edge.appliance.cameras import Cameras
 from edge.appliance.housekeeping import Housekeeping
 from edge.appliance.journal import Journal
-from edge.appliance.keys import Keys
-from edge.appliance.labelled import TeacherLabels
 from edge.appliance.live import Live
 from edge.appliance.metrics import expected_accuracy
 from edge.appliance.model_costs import ModelCosts, in_a_process
 from edge.appliance.model_files import ModelFiles
 from edge.appliance.models import Models
 from edge.appliance.opened_parts import opened
-from edge.appliance.outputs import Outputs, World
-from edge.appliance.outputs_world import snapshot_of
+from edge.appliance.outputs import Outputs, OutputsContext
+from edge.appliance.outputs_context import snapshot_of
 from edge.appliance.retraining import BoxRetraining
 from edge.appliance.secrets import NamedSecrets
 from edge.appliance.served_models import ServedModels
@@ -33,6 +32,7 @@ from edge.appliance.service import Json
 from edge.appliance.settings_in_force import cameras_in_force, site_in_force
 from edge.appliance.silences import Silences
 from edge.appliance.state import State
+from edge.appliance.teacher_labels import TeacherLabels
 from edge.appliance.truth import Truth
 from edge.appliance.windows import Windows
 from edge.core.alarms import Fact
@@ -88,7 +88,7 @@ class Appliance:
     services: Services
     runtime: Runtime
     store: Store
-    keys: Keys
+    access_control: AccessControl
     housekeeping: Housekeeping
 
     def __init__(
@@ -138,8 +138,8 @@ class Appliance:
         data = Path(self.site.data_dir)
         opening = partial(Store, self.site.database_url or None, data, clock=self.clock)
         self.store = await opened(self._parts, opening)
-        self.keys = Keys(self.store, data, self.site.web.access, self.clock)
-        self._parts.push_async_callback(self.keys.recorded)
+        self.access_control = AccessControl(self.store, data, self.site.web.access, self.clock)
+        self._parts.push_async_callback(self.access_control.recorded)
         recovery = await asyncio.to_thread(self.store.recover)
         cameras = await asyncio.to_thread(cameras_in_force, self.site, self.store)
         self.site = await asyncio.to_thread(site_in_force, self.site, self.store)
@@ -160,7 +160,7 @@ class Appliance:
         buffer.start()
         self._parts.push_async_callback(asyncio.to_thread, buffer.close)
         journal = Journal(buffer, store, clock)
-        outputs = Outputs(site.outputs, store, clock, self._world(journal))
+        outputs = Outputs(site.outputs, store, clock, self._outputs_context(journal))
         self._parts.push_async_callback(outputs.close)
         # Alarms and live pictures look at the runtime's cameras; the runtime hands both what workers send.
         alarms = Alarms(
@@ -206,7 +206,7 @@ class Appliance:
 
         live = Live(clock, runtime)
         truth = Truth(store, data, clock, runtime.camera, found_by_people)
-        served = ServedModels(site, store, clock, runtime, self.keys, self._front, note)
+        served = ServedModels(site, store, clock, runtime, self.access_control, self._front, note)
         self.housekeeping = Housekeeping(
             site, store, alarms, truth, journal.tally, note, runtime.complaints.add, Silences(clock)
         )
@@ -216,7 +216,7 @@ class Appliance:
                 served=served, alarms=alarms, outputs=outputs, truth=truth, ring=self._ring,
             ),
             Cameras(
-                site, store, clock, runtime, self.keys, offer, live.pictures, note, alarms.camera_gone,
+                site, store, clock, runtime, self.access_control, offer, live.pictures, note, alarms.camera_gone,
                 journal.tally.forget,
             ),
             live,
@@ -226,7 +226,7 @@ class Appliance:
             Models(store, runtime),
             served,
             journal,
-            NamedSecrets(site, store, self.keys),
+            NamedSecrets(site, store, self.access_control),
             alarms,
             ModelFiles(costs=ModelCosts(partial(in_a_process, limit_bytes=self._memory_limit()))),
             outputs,
@@ -293,15 +293,15 @@ class Appliance:
         try:
             runtime.learning.restore(await asyncio.to_thread(self.store.get_settings, LEARNED_DOCUMENT))
         except MagpieError as error:
-            runtime.complaints.add(error.code, f"what was learned of costs is begun anew: {error}")
+            runtime.complaints.add(error.code, f"learning of costs begins anew: {error}")
         try:
             runtime.students.groups.restore(await asyncio.to_thread(self.store.get_settings, GROUPS_DOCUMENT))
         except MagpieError as error:
-            runtime.complaints.add(error.code, f"what was learned of groups is begun anew: {error}")
+            runtime.complaints.add(error.code, f"learning of groups begins anew: {error}")
 
     # -- what parts need of the whole
 
-    def _world(self, journal: Journal) -> World:
+    def _outputs_context(self, journal: Journal) -> OutputsContext:
         """The outputs' view of the appliance, and their hands on it."""
 
         def snapshot() -> Snapshot:
@@ -318,11 +318,11 @@ class Appliance:
             await self.services.cameras.change(camera, {"retraining": {"enabled": on}}, by)
 
         def secret(reference: str, path: str) -> str:
-            return resolve_secret(reference, path, kept=self.keys.secrets_file).reveal()
+            return resolve_secret(reference, path, kept=self.access_control.secrets_file).reveal()
 
         def note(kind: JournalKind, camera: str | None, data: Json) -> None:
             journal.note(kind, camera, data=data)
 
-        return World(
-            self.site.site, magpie_version(), snapshot, note, set_retraining, secret, self.keys.may_name
+        return OutputsContext(
+            self.site.site, magpie_version(), snapshot, note, set_retraining, secret, self.access_control.may_name
         )  # fmt: skip

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from edge.appliance.access_control import AccessControl
 from edge.appliance.answers.cameras import CameraAnswer, CameraTest, StateOfCamera
 from edge.appliance.answers.read import read
 from edge.appliance.camera_memory import forget
-from edge.appliance.keys import Keys
 from edge.appliance.live import LivePictures
 from edge.core.baseline import Baseline
 from edge.core.clock import Clock
@@ -41,7 +41,7 @@ class Cameras:
         store: Store,
         clock: Clock,
         runtime: Runtime,
-        keys: Keys,
+        access_control: AccessControl,
         teacher: TeacherOffer,
         live: LivePictures,
         note: JournalNote,
@@ -49,7 +49,7 @@ class Cameras:
         forget_counts: Callable[[str], None],
     ) -> None:
         self._site, self._store, self._clock, self._runtime = site, store, clock, runtime
-        self._keys, self._teacher, self._live = keys, teacher, live
+        self._access_control, self._teacher, self._live = access_control, teacher, live
         self._note, self._camera_gone, self._forget_counts = note, camera_gone, forget_counts
         self._data = Path(site.data_dir)
         #: Cameras change one after another: a change starts from what the one before it left.
@@ -69,7 +69,7 @@ class Cameras:
     async def add(self, settings: Mapping[str, Any], by: str) -> CameraAnswer:
         """Raises InvalidValues, Conflict, LabelError, WeightsError."""
         camera = parse(CameraSettings, dict(settings))
-        self._keys.may_name(camera.password_from)
+        self._access_control.may_name(camera.password_from)
         self._check_classes(camera)
         async with self._changing:
             if camera.id in self._runtime.cameras:
@@ -97,8 +97,10 @@ class Cameras:
         """Try to connect. Raises InvalidValues."""
         camera = parse(CameraSettings, dict(settings))
         known = self._runtime.cameras.get(camera.id)
-        self._keys.may_name(camera.password_from, "" if known is None else _kept_reference(camera, known.settings))
-        found = await asyncio.to_thread(probe_camera, m.camera_source(camera, self._keys.secrets_file))
+        self._access_control.may_name(
+            camera.password_from, "" if known is None else _kept_reference(camera, known.settings)
+        )
+        found = await asyncio.to_thread(probe_camera, m.camera_source(camera, self._access_control.secrets_file))
         return read(CameraTest, found)
 
     # -- taking in
@@ -108,7 +110,7 @@ class Cameras:
         in_force = None if lost else await asyncio.to_thread(self._store.promoted, settings.id)
         wanted = (await asyncio.to_thread(student_of, settings, self._site.student, self._memory_limit()))[0]
         if in_force is not None and in_force.spec != wanted:
-            # The student was changed: a new first model takes over, and what was learned of the other is forgotten.
+            # The student was changed: a new first model takes over, and everything learned of the other is forgotten.
             other = in_force.spec.classes != wanted.classes
             await asyncio.to_thread(forget, self._store, self._data, settings.id, other)
             in_force = None
@@ -142,7 +144,7 @@ class Cameras:
         try:
             return None if learned is None else Baseline.from_json(learned)
         except (MagpieError, KeyError, TypeError, ValueError) as error:
-            self._runtime.complaints.add("baseline", f"what was learned of the download is begun anew: {error}", camera)
+            self._runtime.complaints.add("baseline", f"learning of the download begins anew: {error}", camera)
             return None
 
     # -- changes
@@ -175,7 +177,7 @@ class Cameras:
         changed = parse(CameraSettings, merged)
         if changed == found.settings:
             return self.one(camera)
-        self._keys.may_name(changed.password_from, _kept_reference(changed, found.settings))
+        self._access_control.may_name(changed.password_from, _kept_reference(changed, found.settings))
         self._check_classes(changed)
         await asyncio.to_thread(
             self._store.put_camera, camera, changed.model_dump(mode="json"), by, enabled=changed.enabled
@@ -200,7 +202,7 @@ def _of_worker(settings: CameraSettings) -> CameraSettings:
 
 
 def _kept_reference(changed: CameraSettings, before: CameraSettings) -> str:
-    """The password reference that a camera may keep whatever it is: for the same server, not for another."""
+    """The password reference that a camera may keep unchecked: for the same server, not for another."""
     try:
         new, old = urlsplit(changed.url), urlsplit(before.url)
         # Another scheme may send the password over an open line.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from edge.outputs.messages import Told
+from edge.outputs.messages import OutputEvent
 
 
 class Deliver(Protocol):
     """Hands what happened to other systems; never waits."""
 
-    def __call__(self, told: Told) -> None:
-        """An alarm as it is now, or what changed of an object."""
+    def __call__(self, event: OutputEvent) -> None:
+        """An alarm as it is now, or a change of an object."""

@@ -1,4 +1,4 @@
-"""Models that have only ever seen drawn streets, on a site with real cameras: the operator is told."""
+"""Models that have only ever seen drawn streets, on a site with real cameras: the operator gets a notice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looks at the machine: what it can enforce and why not more, and whether the appliance can run here. Blocking."""
+"""Looks at the machine: the shares that it can enforce, why not more, and whether the appliance can run. Blocking."""
 
 from __future__ import annotations
 

@@ -96,14 +96,14 @@ class FollowedObjects:
 
     def _changed(self, changes: tuple[ObjectChange, ...]) -> None:
         for change in changes:
-            thing = change.object
-            self._records.put_object(thing)
-            news = ObjectNews(thing, change.phase, self._pictures.kept(thing.id))
+            tracked = change.object
+            self._records.put_object(tracked)
+            news = ObjectNews(tracked, change.phase, self._pictures.kept(tracked.id))
             if change.phase == "new":
-                self.counts[thing.camera] += 1
-                self._pictures.follow(thing.id)
+                self.counts[tracked.camera] += 1
+                self._pictures.follow(tracked.id)
             elif change.phase == "end":
-                self._pictures.ended(thing.id)
+                self._pictures.ended(tracked.id)
             if change.phase != "update":
-                self._tell("object.new" if change.phase == "new" else "object.end", thing.camera, news.to_json())
+                self._tell("object.new" if change.phase == "new" else "object.end", tracked.camera, news.to_json())
             self._deliver(news)

@@ -60,7 +60,7 @@ class Housekeeping:
         self.low = low
 
     async def retain(self) -> None:
-        """Delete what is over the limits; a failure is told."""
+        """Delete what is over the limits; a failure is reported."""
         retention = self._site.retention
         try:
             report = await asyncio.to_thread(self._store.retain, retention_limits(retention), self.drop_pictures)

@@ -1,4 +1,4 @@
-"""The journal: what happened is written to the store, counted, and told to everybody who listens now."""
+"""The journal: events are written to the store, counted, and sent to all present listeners."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Journal:
         window: int | None = None,
         data: Mapping[str, Any] | None = None,
     ) -> None:
-        """Journal an event and tell whoever listens. Raises InvalidValue for an unknown kind."""
+        """Journal an event and send it to the listeners. Raises InvalidValue for an unknown kind."""
         if kind not in JOURNAL_KINDS:
             raise InvalidValue("event.kind", kind, "one of edge.core.journal_kinds")
         try:
@@ -53,7 +53,7 @@ class Journal:
         self.tell(kind, camera, given, window)
 
     def tell(self, kind: JournalKind | ToldKind, camera: str | None, data: Json, window: int | None = None) -> None:
-        """Tell whoever listens now; nothing is written."""
+        """Send to the present listeners; nothing is written."""
         self._sequence += 1
         self._live.put(
             JournalEntry(

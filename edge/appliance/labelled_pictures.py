@@ -1,4 +1,4 @@
-"""Labelled windows on disk, as people look at them: where student and teacher disagree, and what there was to see.
+"""Labelled windows on disk, as people look at them: where student and teacher disagree, and the pictures.
 
 No part of a request ever becomes a path: a camera is one that runs, a window and a frame are numbers that stand in a
 manifest which the appliance wrote.
@@ -93,7 +93,7 @@ def classes(data_dir: Path, camera: str, limit: int) -> list[Json]:
 
 
 def jpeg_size(path: Path) -> tuple[int, int] | None:
-    """(width, height) in pixels from a JPEG's head; None if there is no such file or it is no JPEG."""
+    """(width, height) in pixels from a JPEG's head; None if there is no such file or it is not a JPEG."""
     try:
         with path.open("rb") as file:
             if file.read(2) != b"\xff\xd8":

@@ -45,7 +45,7 @@ class LiveEvents:
 
 
 class _Listener:
-    """One listener's bounded queue; what it is too slow for is lost to it alone, and counted."""
+    """One listener's bounded queue; entries that it is too slow for are lost to it alone, and counted."""
 
     def __init__(self) -> None:
         self._entries: deque[JournalEntry] = deque(maxlen=_EVENT_QUEUE)
@@ -71,7 +71,7 @@ class _Listener:
 
 
 class LivePictures:
-    """Pictures of the cameras that somebody watches. `ask(camera, fps)` has the camera's worker encode so many a second
+    """Pictures of the cameras that are watched. `ask(camera, fps)` has the camera's worker encode so many a second
     (0: none), `cameras` are those that there are."""
 
     def __init__(self, clock: Clock, cameras: Callable[[], Iterable[str]], ask: Callable[[str, float], None]) -> None:
@@ -101,7 +101,7 @@ class LivePictures:
         self._newest.pop(camera, None)
 
     def ask_workers(self) -> None:
-        """Ask each camera's worker for the highest rate that somebody watches with, or for none."""
+        """Ask each camera's worker for the highest rate that a watcher wants, or for none."""
         for camera in self._cameras():
             rates = [fps for cameras, fps in self._watchers.values() if not cameras or camera in cameras]
             self._ask(camera, max(rates, default=0.0))
@@ -113,7 +113,7 @@ class LivePictures:
         token = object()
         self._watchers[token] = (cameras, fps)
         self.ask_workers()
-        # What was encoded for somebody who looked earlier is not of now.
+        # A picture encoded for an earlier watcher is not of now.
         sent = dict(self._encoded)
         due: dict[str, float] = {}
         seen = self._number
@@ -131,7 +131,8 @@ class LivePictures:
                     due[camera] = now + 0.8 / fps
                     came = dict(self._encoded)
                     yield picture
-                    # What came meanwhile but the latest is lost to a slow reader; at most as many as it asked for.
+                    # All pictures of the meantime but the latest are lost to a slow reader; at most as many as it asked
+                    # for.
                     most = int((self._clock.monotonic() - now) * fps)
                     for other in cameras or tuple(came):
                         replaced = self.encoded(other) - came.get(other, 0) - 1
@@ -194,7 +195,7 @@ class Live:
 
 
 def resized(jpeg: bytes, width: int) -> bytes:
-    """The picture `width` pixels wide, as JPEG. Raises Unavailable for what is no JPEG."""
+    """The picture `width` pixels wide, as JPEG. Raises Unavailable for anything but a JPEG."""
     import cv2
 
     from edge.detectors.pictures import jpeg_bytes, read_jpeg

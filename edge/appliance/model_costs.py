@@ -57,7 +57,7 @@ def in_a_process(description: KnownDescription, limit_bytes: int | None = None) 
 
 
 class ModelCosts:
-    """Costs as far as they are known; what is not yet is measured behind, one after another."""
+    """Costs as far as they are known; the others are measured in the background, one after another."""
 
     def __init__(self, timed: Callable[[KnownDescription], float] = in_a_process) -> None:
         self._timed = timed

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from edge.appliance.outputs_world import World
+from edge.appliance.outputs_context import OutputsContext
 from edge.appliance.restarted_tasks import RestartedTasks
 from edge.appliance.service import Json
 from edge.core.alarms import Alarm
@@ -35,12 +35,12 @@ class MqttOutput:
         outbox: Outbox,
         store: Store,
         clock: Clock,
-        world: World,
+        context: OutputsContext,
         note: Callable[[JournalKind, Json], None],
         tasks: RestartedTasks,
         pace: RetryPace,
     ) -> None:
-        self._outbox, self._store, self._clock, self._world = outbox, store, clock, world
+        self._outbox, self._store, self._clock, self._context = outbox, store, clock, context
         self._note, self._tasks, self._pace = note, tasks, pace
         self._settings: MqttSettings | None = None
         self.sender: MqttSender | None = None
@@ -99,11 +99,11 @@ class MqttOutput:
         return {"ok": True, "message": said, "took_s": took}
 
     def _broker(self, s: MqttSettings) -> link.Broker:
-        client = s.client_id or f"magpie-{self._world.site}"
+        client = s.client_id or f"magpie-{self._context.site}"
         return link.Broker(s.host, s.port, client, s.tls, s.ca_file, s.username, s.keepalive_s)
 
     def _password_of(self, s: MqttSettings) -> Callable[[], Awaitable[str]]:
-        return lambda: asyncio.to_thread(self._world.secret, s.password_from, "outputs.mqtt.password_from")
+        return lambda: asyncio.to_thread(self._context.secret, s.password_from, "outputs.mqtt.password_from")
 
     async def _remember(self, names: Sequence[str]) -> None:
         self.known = tuple(names)
@@ -129,7 +129,7 @@ class MqttOutput:
     def tell_states(self) -> None:
         """Retain the states as they are now; nothing while no broker is sent to, or there is no snapshot."""
         sender, settings = self.sender, self._settings
-        found = self._world.snapshot() if sender is not None else None
+        found = self._context.snapshot() if sender is not None else None
         if sender is None or settings is None or found is None:
             return
         self._cameras = tuple(c.id for c in found.cameras)
@@ -147,9 +147,9 @@ class MqttOutput:
         camera = None if sender is None else sender.options.topics.camera_to_set(topic, self._cameras)
         if camera is None:
             return "no such camera"
-        found = self._world.snapshot()
+        found = self._context.snapshot()
         before = None if found is None else next((c.retrained for c in found.cameras if c.id == camera), None)
         if before != on:
-            await self._world.set_retraining(camera, on, MQTT)
+            await self._context.set_retraining(camera, on, MQTT)
         self.tell_states()
         return ""

@@ -20,7 +20,7 @@ T = TypeVar("T", bound=Closable)
 async def opened(parts: AsyncExitStack, opening: Callable[[], T]) -> T:
     """Open a part by `opening` in a thread; `parts` closes it in a thread.
 
-    A cancel waits for the thread, so that what it opens is closed by `parts` too. Raises what `opening` raises.
+    A cancel waits for the thread, so that `parts` closes its opened parts too. Raises what `opening` raises.
     """
     thread = asyncio.ensure_future(asyncio.to_thread(opening))
     try:

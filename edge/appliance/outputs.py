@@ -1,7 +1,7 @@
-"""Joins the outputs with the appliance: who gets what, and the settings of the outputs.
+"""Joins the outputs with the appliance: the choice of receivers, and the settings of the outputs.
 
-`deliver` takes alarms and events of objects from whoever raises them. What was changed by REST is kept and goes before
-the configuration file.
+`deliver` takes alarms and events of objects from their sources. Changes by REST are kept and go before the
+configuration file.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from edge.appliance.answers.outputs import (
 from edge.appliance.answers.read import read
 from edge.appliance.answers.stored import paged
 from edge.appliance.mqtt_output import MqttOutput
-from edge.appliance.outputs_world import World
+from edge.appliance.outputs_context import OutputsContext
 from edge.appliance.restarted_tasks import RestartedTasks
 from edge.appliance.service import Json
 from edge.appliance.webhook_outputs import WebhookOutputs
@@ -31,7 +31,7 @@ from edge.core.checks import made_plain
 from edge.core.clock import Clock
 from edge.core.errors import Conflict, InvalidValue, NotFound
 from edge.core.journal_kinds import JournalKind
-from edge.outputs.messages import MQTT, WEBHOOK, DestinationCounts, QueueLimits, RetryPace, Told, Wanted, kind_of
+from edge.outputs.messages import MQTT, WEBHOOK, DestinationCounts, OutputEvent, QueueLimits, RetryPace, Wanted, kind_of
 from edge.outputs.mqtt import PACE as MQTT_PACE
 from edge.outputs.mqtt import MqttSender
 from edge.outputs.outbox import Outbox
@@ -40,7 +40,7 @@ from edge.outputs.webhooks import WebhookSender
 from edge.settings import MqttSettings, OutputsSettings, QueueSettings, WebhookSettings, merge, parse
 from edge.store.store import Store
 
-__all__ = ["Outputs", "World"]
+__all__ = ["Outputs", "OutputsContext"]
 
 log = logging.getLogger(__name__)
 
@@ -57,17 +57,17 @@ class Outputs:
         settings: OutputsSettings,
         store: Store,
         clock: Clock,
-        world: World,
+        context: OutputsContext,
         mqtt_pace: RetryPace = MQTT_PACE,
         webhook_pace: RetryPace = WEBHOOK_PACE,
         down_long_s: float = DOWN_LONG_S,
     ) -> None:
         self.settings = settings
-        self._store, self._world, self._down_long_s = store, world, down_long_s
+        self._store, self._context, self._down_long_s = store, context, down_long_s
         self.outbox = Outbox(store.database, clock, self._note)
         self._tasks = RestartedTasks("output")
-        self.mqtt = MqttOutput(self.outbox, store, clock, world, self._note, self._tasks, mqtt_pace)
-        self._webhooks = WebhookOutputs(self.outbox, clock, world, self._note, self._tasks, webhook_pace)
+        self.mqtt = MqttOutput(self.outbox, store, clock, context, self._note, self._tasks, mqtt_pace)
+        self._webhooks = WebhookOutputs(self.outbox, clock, context, self._note, self._tasks, webhook_pace)
         self._changing = asyncio.Lock()
 
     # -- life
@@ -91,7 +91,7 @@ class Outputs:
             self._webhooks.start(webhook)
 
     async def stop(self) -> None:
-        """Stop sending; what is delivered from now on is sent by the next run. Safe to call twice."""
+        """Stop sending; messages delivered from now on are sent by the next run. Safe to call twice."""
         await self._tasks.end("states")
         await self.mqtt.stop()
         await self._webhooks.stop_all()
@@ -105,11 +105,13 @@ class Outputs:
 
     # -- messages
 
-    def deliver(self, told: Told) -> None:
-        """Tell everybody who wants it. Never waits and raises nothing: what cannot be kept is counted as lost."""
-        if isinstance(told, Alarm):
-            self.mqtt.follow(told)
-        kind = kind_of(told)
+    def deliver(self, event: OutputEvent) -> None:
+        """Tell everybody who wants it. Never waits and raises nothing: a message that cannot be kept is counted as
+        lost.
+        """
+        if isinstance(event, Alarm):
+            self.mqtt.follow(event)
+        kind = kind_of(event)
         settings = self.settings
         wanted: list[tuple[str, Wanted]] = []
         if settings.mqtt is not None and settings.mqtt.enabled:
@@ -122,16 +124,16 @@ class Outputs:
             if w.enabled
         ]  # fmt: skip
         for destination, wants in wanted:
-            if wants.takes(told):
+            if wants.takes(event):
                 try:
-                    self.outbox.put(destination, kind, told.camera, told.to_json())
+                    self.outbox.put(destination, kind, event.camera, event.to_json())
                 except (InvalidValue, NotFound) as error:
                     log.warning("a message (%s) for %s is lost: %s", kind, destination, error)
 
     # -- service
 
     def outputs(self) -> OutputsAnswer:
-        """Broker and webhooks, and what became of their messages."""
+        """Broker and webhooks, with the counts of their messages."""
         mqtt = self.settings.mqtt
         return OutputsAnswer(
             mqtt=None if mqtt is None else self._mqtt(mqtt),
@@ -168,14 +170,14 @@ class Outputs:
 
     def _mqtt_changed(self, before: MqttSettings | None, patch: Mapping[str, Any]) -> MqttSettings:
         changed = parse(MqttSettings, merge({} if before is None else before.model_dump(mode="json"), patch))
-        # The password of one broker is not sent to another because somebody changed the address.
+        # The password of one broker is not sent to another after a change of the address.
         there = None if before is None else (before.host, before.port, before.tls)
         kept = before.password_from if before and there == (changed.host, changed.port, changed.tls) else ""
-        self._world.may_name(changed.password_from, kept, "password_from")
+        self._context.may_name(changed.password_from, kept, "password_from")
         return changed
 
     async def remove_mqtt(self, by: str) -> None:
-        """Forget the broker; what is retained there is cleared if it can be reached, what waits for it is lost. Raises
+        """Forget the broker; its retained messages are cleared if it can be reached, waiting ones are lost. Raises
         NotFound."""
         async with self._changing:
             if self.settings.mqtt is None:
@@ -198,7 +200,7 @@ class Outputs:
         """Raises InvalidValues, Conflict."""
         async with self._changing:
             new = parse(WebhookSettings, dict(settings))
-            self._world.may_name(new.secret_from, "", "secret_from")
+            self._context.may_name(new.secret_from, "", "secret_from")
             if any(w.id == new.id for w in self.settings.webhooks):
                 raise Conflict(f"webhook {new.id} exists already")
             await self._put_webhooks((*self.settings.webhooks, new), by, {"output": WEBHOOK + new.id, "added": True})
@@ -213,7 +215,7 @@ class Outputs:
             if patch.get("id", webhook) != webhook:
                 raise InvalidValue("id", patch["id"], f"{webhook} (an id does not change)")
             changed = parse(WebhookSettings, merge(before.model_dump(mode="json"), patch))
-            self._world.may_name(changed.secret_from, before.secret_from, "secret_from")
+            self._context.may_name(changed.secret_from, before.secret_from, "secret_from")
             if changed != before:
                 every = tuple(changed if w.id == webhook else w for w in self.settings.webhooks)
                 await self._put_webhooks(every, by, {"output": WEBHOOK + webhook, "fields": sorted(patch)})
@@ -223,7 +225,7 @@ class Outputs:
             return self._webhook(changed)
 
     async def remove_webhook(self, webhook: str, by: str) -> None:
-        """Forget a receiver, and what waits for it. Raises NotFound."""
+        """Forget a receiver, and its waiting messages. Raises NotFound."""
         async with self._changing:
             self._found(webhook)
             rest = tuple(w for w in self.settings.webhooks if w.id != webhook)
@@ -250,7 +252,7 @@ class Outputs:
 
     async def _keep(self, settings: OutputsSettings, by: str, about: Json) -> None:
         await asyncio.to_thread(self._store.put_settings, _SETTINGS, settings.model_dump(mode="json"), by)
-        self._world.note("outputs.settings", None, {"by": by} | about)
+        self._context.note("outputs.settings", None, {"by": by} | about)
 
     async def dead_letters(self, limit: int, before: int | None) -> list[DeadLetterAnswer]:
         """Messages that were given up, the newest first, without those that cannot be read."""
@@ -261,13 +263,13 @@ class Outputs:
         """Put it at the end of its queue. Raises NotFound."""
         letter = await self.outbox.dead_letters.one(number)
         await self.outbox.dead_letters.retry(number)
-        self._world.note("output.retried", letter.lane or None, {"by": by, "destination": letter.destination})
+        self._context.note("output.retried", letter.lane or None, {"by": by, "destination": letter.destination})
 
     async def drop_dead_letter(self, number: int, by: str) -> None:
         """Delete it. Raises NotFound."""
         letter = await self.outbox.dead_letters.one(number)
         await self.outbox.dead_letters.drop(number)
-        self._world.note("output.dropped", letter.lane or None, {"by": by, "destination": letter.destination})
+        self._context.note("output.dropped", letter.lane or None, {"by": by, "destination": letter.destination})
 
     # -- health and metrics
 
@@ -296,7 +298,7 @@ class Outputs:
         return out | {WEBHOOK + name: sender for name, sender in self._webhooks.senders.items()}
 
     def _note(self, kind: JournalKind, data: Json) -> None:
-        self._world.note(kind, None, data)
+        self._context.note(kind, None, data)
 
 
 def _queues(settings: OutputsSettings) -> dict[str, QueueSettings]:

@@ -12,7 +12,7 @@ class OutputsService(Protocol):
     """Part of `edge.appliance.service.ApplianceService`. No secret is ever in an answer, only where it comes from."""
 
     def outputs(self) -> OutputsAnswer:
-        """Broker and webhooks, and what became of their messages."""
+        """Broker and webhooks, with the counts of their messages."""
 
     async def change_mqtt(self, patch: Mapping[str, Any], by: str) -> OutputsAnswer:
         """JSON merge patch; in force at once, kept over restarts; answers as `outputs`. Raises InvalidValues."""
@@ -32,7 +32,7 @@ class OutputsService(Protocol):
         """JSON merge patch (the id cannot change). Raises InvalidValues, InvalidValue, NotFound."""
 
     async def remove_webhook(self, webhook: str, by: str) -> None:
-        """Forget a receiver and what waits for it. Raises NotFound."""
+        """Forget a receiver and its waiting messages. Raises NotFound."""
 
     async def test_webhook(self, webhook: str) -> OutputTest:
         """POST one message of kind "test", past the queue. Raises NotFound."""

@@ -15,7 +15,7 @@ def pictures_of(records: Iterable[AnswerRecord], candidates: Mapping[FrameKey, i
     """Every picture with an answer. Of a box that fits, the teacher's is taken where it fits, else the student's.
 
     `candidates`: how many boxes each frame has; a picture is complete when people agree about all of them and every
-    object that nobody saw was marked. Where the number is not known the picture is not complete.
+    object that no model saw was marked. Where the number is not known the picture is not complete.
     """
     given = list(records)
     together = agreed(r.answer for r in given)

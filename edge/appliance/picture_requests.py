@@ -9,7 +9,7 @@ from typing import Final
 from edge.core.clock import Clock
 from edge.core.tracks import TrackedObject
 from edge.runtime import messages as m
-from edge.store.alarms import Kept
+from edge.store.alarms import PictureOwner
 
 #: Pictures asked of a camera: so many at once, so many a second; of one object at most so many, each so much better.
 _PICTURES_AT_ONCE, _PICTURES_PER_S = 6.0, 1.0
@@ -72,30 +72,30 @@ class PictureRequests:
     def ask_for_objects(self, camera: str, frame: int, utc_s: float, objects: Iterable[TrackedObject]) -> None:
         """Ask for a picture of each object seen at `utc_s` that is new, or is seen much better than before."""
         now_s, wanted = self._clock.monotonic(), []
-        for thing in objects:
-            known = self._of_object.get(thing.id)
-            if known is None or thing.seen_utc_s != utc_s or known.asked >= _PICTURES_OF_ONE:
+        for tracked in objects:
+            known = self._of_object.get(tracked.id)
+            if known is None or tracked.seen_utc_s != utc_s or known.asked >= _PICTURES_OF_ONE:
                 continue
-            quality = _quality(thing)
+            quality = _quality(tracked)
             if known.asked and (quality < _BETTER * known.best or now_s - known.asked_s < _PICTURE_EVERY_S):
                 continue
-            wanted.append((quality, thing, known))
+            wanted.append((quality, tracked, known))
         wanted.sort(key=lambda w: (w[2].asked, -w[0]))
         orders = []
-        for quality, thing, known in wanted:
+        for quality, tracked, known in wanted:
             if not self._may_ask(camera, now_s):
                 break  # those that have none come first the next time, too
             known.asked, known.best, known.asked_s = known.asked + 1, quality, now_s
-            orders.append(m.PictureWanted(m.PictureOf("objects", thing.id), thing.box))
+            orders.append(m.PictureWanted(m.PictureOf("objects", tracked.id), tracked.box))
         if orders:
             self._ask(camera, frame, tuple(orders))
 
-    def _may_ask(self, whose: str, now_s: float) -> bool:
+    def _may_ask(self, bucket: str, now_s: float) -> bool:
         """Alarms and objects of each camera have a measure of their own."""
-        tokens, at_s = self._tokens.get(whose, (_PICTURES_AT_ONCE, now_s))
+        tokens, at_s = self._tokens.get(bucket, (_PICTURES_AT_ONCE, now_s))
         tokens = min(_PICTURES_AT_ONCE, tokens + (now_s - at_s) * _PICTURES_PER_S)
         good = tokens >= 1.0
-        self._tokens[whose] = (tokens - good, now_s)
+        self._tokens[bucket] = (tokens - good, now_s)
         return good
 
     def _ask(self, camera: str, frame: int, wanted: tuple[m.PictureWanted, ...]) -> bool:
@@ -103,19 +103,19 @@ class PictureRequests:
 
     def camera_gone(self, camera: str) -> None:
         """Forget the measure of a camera."""
-        for whose in (camera, f"{camera}/alarms"):
-            self._tokens.pop(whose, None)
+        for bucket in (camera, f"{camera}/alarms"):
+            self._tokens.pop(bucket, None)
 
     # -- what came of it
 
-    def came(self, kind: Kept, number: int) -> None:
+    def came(self, kind: PictureOwner, number: int) -> None:
         """A picture came."""
         known = self._of_object.get(number) if kind == "objects" else None
         if known is not None:
             known.came = True
 
-    def missed(self, kind: Kept, number: int) -> None:
-        """The frame was gone already. Of an object another is asked for; what has none at its end is counted."""
+    def missed(self, kind: PictureOwner, number: int) -> None:
+        """The frame was gone. Of an object another is asked for; objects without one at their end are counted."""
         self.not_taken += kind == "alarms"
         known = self._of_object.get(number) if kind == "objects" else None
         if known is not None and not known.came:
@@ -128,8 +128,8 @@ class PictureRequests:
             known.kept = True
 
 
-def _quality(thing: TrackedObject) -> float:
+def _quality(tracked: TrackedObject) -> float:
     """How well an object shows: large, sure, and whole."""
-    x0, y0, x1, y1 = thing.box
+    x0, y0, x1, y1 = tracked.box
     whole = min(x0, y0) > _EDGE and max(x1, y1) < 1 - _EDGE
-    return (x1 - x0) * (y1 - y0) * thing.score * (1.0 if whole else 0.4)
+    return (x1 - x0) * (y1 - y0) * tracked.score * (1.0 if whole else 0.4)

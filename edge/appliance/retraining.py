@@ -1,4 +1,4 @@
-"""How the box retrains: its settings and what it can learn."""
+"""How the box retrains: its settings and its possible students."""
 
 from __future__ import annotations
 

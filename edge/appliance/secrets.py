@@ -1,9 +1,9 @@
-"""Secrets that settings refer to, and who changed what."""
+"""Secrets that settings refer to, and the audit of changes."""
 
 from __future__ import annotations
 
+from edge.appliance.access_control import AccessControl
 from edge.appliance.answers.access import AuditAnswer, SecretAnswer
-from edge.appliance.keys import Keys
 from edge.appliance.service import Json
 from edge.settings import SiteSettings
 from edge.store.store import Store
@@ -12,24 +12,24 @@ from edge.store.store import Store
 class NamedSecrets:
     """Implements `SecretsService`. Every method blocks."""
 
-    def __init__(self, site: SiteSettings, store: Store, keys: Keys) -> None:
-        self._site, self._store, self._keys = site, store, keys
+    def __init__(self, site: SiteSettings, store: Store, access_control: AccessControl) -> None:
+        self._site, self._store, self._access_control = site, store, access_control
 
     def names(self) -> list[SecretAnswer]:
         """Names of secrets, with what refers to each."""
-        return self._keys.secrets(self._users())
+        return self._access_control.secrets(self._users())
 
     def put(self, name: str, value: str, by: str) -> None:
         """Raises InvalidValue, StoreError."""
-        self._keys.put_secret(name, value, by)
+        self._access_control.put_secret(name, value, by)
 
     def delete(self, name: str, by: str) -> None:
         """Raises NotFound, Conflict, StoreError."""
-        self._keys.delete_secret(name, by, self._users())
+        self._access_control.delete_secret(name, by, self._users())
 
     def audit(self, limit: int, before: int | None) -> list[AuditAnswer]:
         """Changes, newest first."""
-        return self._keys.audit(limit, before)
+        return self._access_control.audit(limit, before)
 
     def _users(self) -> list[tuple[str, Json]]:
         """Settings that may refer to a secret."""

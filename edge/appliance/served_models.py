@@ -1,4 +1,4 @@
-"""Other models that the box serves: their runtime if the site serves any, their settings, and what admission says."""
+"""Other models that the box serves: their runtime if the site serves any, their settings, and the admission answer."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edge.appliance.access_control import AccessControl, needs_token
 from edge.appliance.admission import ServedLoad, admit_camera, admit_model, admit_pipeline
 from edge.appliance.answers.read import read
 from edge.appliance.answers.serving import AdmissionAnswer, Serving
-from edge.appliance.keys import Keys, needs_token
 from edge.appliance.metrics import front_statistics
 from edge.appliance.service import Json
-from edge.core.access import Asker
+from edge.core.access import Requester
 from edge.core.clock import Clock
 from edge.core.errors import NotFound
 from edge.core.journal_kinds import JournalNote
@@ -44,13 +44,13 @@ class ServedModels:
         store: Store,
         clock: Clock,
         cameras: Runtime,
-        keys: Keys,
+        access_control: AccessControl,
         front: WorkerMain,
         note: JournalNote,
     ) -> None:
         self.runtime: ServingRuntime | None = None
         self._site, self._store, self._clock = site, store, clock
-        self._cameras, self._keys, self._front, self._note = cameras, keys, front, note
+        self._cameras, self._access_control, self._front, self._note = cameras, access_control, front, note
         self._handing_over: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
@@ -66,7 +66,7 @@ class ServedModels:
         keys = None
         if needs_token(settings, self._site.web.access):
             keys = Path(self._site.data_dir) / "serving" / "keys.json"
-            self._handing_over = await self._keys.hand_over(keys)
+            self._handing_over = await self._access_control.hand_over(keys)
         self.runtime = ServingRuntime(
             settings,
             Path(self._site.data_dir),
@@ -175,7 +175,7 @@ class ServedModels:
         if status is None:
             return None
         tls = self._site.serving is not None and self._site.serving.tls
-        return await front_statistics(status["front"], self._keys.own_token, tls)
+        return await front_statistics(status["front"], self._access_control.own_token, tls)
 
     def _serving(self) -> ServingRuntime:
         if self.runtime is None:
@@ -183,7 +183,7 @@ class ServedModels:
         return self.runtime
 
     def _repository_changed(self, command: RepositoryCommand) -> None:
-        by = Asker(command.by, command.address)
+        by = Requester(command.by, command.address)
         loaded = command.action == "load"
         self._note("serving.loaded" if loaded else "serving.unloaded", data={"model": command.model, "by": command.by})
-        self._keys.record(f"served model/{command.model}", "loaded" if loaded else "unloaded", by)
+        self._access_control.record(f"served model/{command.model}", "loaded" if loaded else "unloaded", by)

@@ -105,7 +105,7 @@ class LabelledService(Protocol):
     """Pictures that the teacher labelled. Every method blocks and raises NotFound for a camera that is not there."""
 
     def disagreements(self, camera: str, limit: int) -> list[DisagreementAnswer]:
-        """Labelled pictures about which student and teacher differ, newest first."""
+        """Labelled pictures with different answers of student and teacher, newest first."""
 
     def picture(self, camera: str, window: int, frame: int) -> bytes:
         """JPEG of such a picture. Raises NotFound also when retention deleted it."""
@@ -139,8 +139,9 @@ class WindowsService(Protocol):
         Raises NotFound."""
 
     async def explained(self, number: int) -> ExplainedWindow:
-        """The window for people (edge.appliance.explained): the shares over time, the plans and why they were made in
-        words, what was considered, expected and reached for each camera; small. Raises NotFound."""
+        """The window for people (`window_explanation`): the shares over time, the plans and their reasons in words,
+        options, expected and reached accuracy for each camera; small. Raises NotFound.
+        """
 
     async def what_if(self, number: int, policy: str) -> WhatIfAnswer:
         """The window's problem answered by another policy. Raises NotFound."""
@@ -185,7 +186,7 @@ class EventsService(Protocol):
         """Newest first. Blocking."""
 
     def subscribe(self) -> AsyncIterator[JournalEntry]:
-        """Journal entries from now on. A slow reader loses its own entries and is told how many."""
+        """Journal entries from now on. A slow reader loses its own entries and gets their number."""
 
 
 class SecretsService(Protocol):

@@ -1,4 +1,4 @@
-"""How long the control process' event loop was silent: it answered nobody, and heard no worker, timer or camera."""
+"""How long the control process' event loop was silent: it answered no request, and heard no worker, timer or camera."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ class Silences:
 
     def to_json(self) -> dict[str, Any]:
         """{"longest_s", "longest_in_hour_s", "count" and "seconds" of those longer than a second}. One that goes on
-        cannot be told: this is asked on the same loop."""
+        cannot be counted: this is asked on the same loop.
+        """
         self._forget(self._clock.monotonic())
         return {
             "longest_s": round(self.longest_s, 3),

@@ -230,7 +230,7 @@ class State:
     async def _disk(self, retained: Json) -> Json:
         folder = Path(self._site.data_dir)
         sizes: dict[str, int] | None = None
-        with contextlib.suppress(MagpieError):  # the database is away: everything else can be told
+        with contextlib.suppress(MagpieError):  # the database is away: everything else can be answered
             sizes = await asyncio.to_thread(self._store.sizes)
         return await asyncio.to_thread(disk, folder) | {
             "folder": str(folder.absolute()),

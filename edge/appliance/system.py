@@ -15,7 +15,7 @@ from edge.appliance.service import Json
 from edge.core.shares import ShareCaps
 
 _PACKAGES: Final = ("torch", "torchvision", "av", "onnxruntime", "numpy", "sqlalchemy")
-#: What a share kind keeps, by the way it is kept.
+#: A share kind's promise, by the way it is enforced.
 _PROMISES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "reserve": "A worker's share is its own: no other worker can use it.",
@@ -66,7 +66,7 @@ _OF_SERVING: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def shares(caps: ShareCaps, kept: Mapping[str, float]) -> Json:
-    """The share kind in force, what it promises, what its probe showed, and the shares kept for Magpie's own work."""
+    """The share kind in force, its promises, its probe's result, and the shares kept for Magpie's own work."""
     change = "while a worker runs" if caps.resize == "live" else "by a new process in the worker's place"
     step = "any size" if caps.step is None else f"steps of {100 * caps.step:g} %"
     return caps.to_json() | {
@@ -123,7 +123,7 @@ def losses(
     records_unreadable: int = 0,
 ) -> list[Json]:
     """Every counter of something lost: {"code", "camera", "subject", "count", "words", "since"}. `since` is "appliance"
-    or "worker": counted since that was started. `outputs`: what became of messages, by destination."""
+    or "worker": counted since that was started. `outputs`: the counts of messages, by destination."""
     out = []
 
     def add(

@@ -57,7 +57,7 @@ FORMATS = ("coco", "yolo")
 
 @dataclass(frozen=True)
 class _Asked:
-    """A window that is asked about: its frames by key, what can be asked, what people said together."""
+    """A window that is asked about: its frames by key, the possible questions, people's joint answers."""
 
     window: LabelledWindow
     frames: Mapping[FrameKey, LabelledFrame]
@@ -77,7 +77,7 @@ class _Asked:
 
 class Truth:
     """Implements `edge.appliance.truth_service.TruthService`. `check`: raises NotFound for a camera that does not run.
-    `tell`: what to do with a finding that is new."""
+    `report` receives each new finding."""
 
     def __init__(
         self,
@@ -85,16 +85,16 @@ class Truth:
         data: Path,
         clock: Clock,
         check: Callable[[str], object],
-        tell: Callable[[Finding], None],
+        report: Callable[[Finding], None],
     ) -> None:
         self._store, self._data, self._clock = store, data, clock
-        self._check, self._tell = check, tell
+        self._check, self._report = check, report
         self.pictures = AnsweredPictures(data / "answers")
         self._lock = threading.Lock()
-        self._told: set[tuple[str, str, int]] = set()
+        self._reported: set[tuple[str, str, int]] = set()
         #: (camera, window) -> (the last answer's id, the estimate from answers up to it)
         self._estimates: dict[tuple[str, int], tuple[int, TrueAccuracy | None]] = {}
-        #: camera -> (its last answer's id, what `latest` says after it): a scrape reads no answers again
+        #: camera -> (its last answer's id, the result of `latest` after it): a scrape reads no answers again
         self._latest: dict[str, tuple[int, Json | None]] = {}
 
     # -- questions
@@ -116,7 +116,7 @@ class Truth:
         shown = []
         for one in found:
             size = self._size(asked.frames[one.question.key])
-            if size is not None:  # retention deletes pictures while somebody answers
+            if size is not None:  # retention deletes pictures while a person answers
                 shown.append(read(QuestionAnswer, _question_json(asked, one, size)))
             if len(shown) == limit:
                 break
@@ -211,10 +211,10 @@ class Truth:
         for finding in findings:
             key = (finding.kind, camera, finding.window)
             with self._lock:
-                new = key not in self._told
-                self._told.add(key)
+                new = key not in self._reported
+                self._reported.add(key)
             if new:
-                self._tell(finding)
+                self._report(finding)
         answer = {
             "camera": camera,
             "detection": self._detects(camera),
@@ -446,7 +446,7 @@ def _seed(camera: str, window: int) -> int:
 
 
 def _second_opinions(asked: _Asked, by: str) -> list[NextQuestion]:
-    """Questions that somebody else has answered and `by` has not, the oldest answer first."""
+    """Questions that another person has answered and `by` has not, the oldest answer first."""
     mine = {r.answer.question for r in asked.records if r.answer.by == by}
     strata = dict(zip(asked.population.questions, asked.population.strata, strict=True))
     others = dict.fromkeys(r.answer.question for r in asked.records if r.answer.question not in mine)

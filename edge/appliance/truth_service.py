@@ -23,7 +23,7 @@ class TruthService(Protocol):
     """Part of `edge.appliance.service.ApplianceService`."""
 
     def questions(self, camera: str, limit: int, by: str, second: bool = False) -> QuestionsAnswer:
-        """The next questions in the order of asking that nobody has answered; `second`: those that others have answered
+        """The next unanswered questions in the order of asking; `second`: those that others have answered
         and `by` has not. Raises NotFound, Conflict (no detection camera)."""
 
     def picture(self, camera: str, window: int, frame: int) -> bytes:
@@ -34,7 +34,7 @@ class TruthService(Protocol):
         "class"}]}]}, all or none; answers as `estimate`. Raises InvalidValue, NotFound (no such question)."""
 
     def estimate(self, camera: str) -> TruthOfCamera:
-        """The newest estimate, what is asked, and earlier estimates, newest first. Raises NotFound."""
+        """The newest estimate, the progress of questions, and earlier estimates, newest first. Raises NotFound."""
 
     def export(self, camera: str, format: str) -> LabelFile:
         """People's labels as "coco" (JSON) or "yolo" (ZIP of text files). Raises NotFound, InvalidValue."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from edge.appliance.outputs_world import World
+from edge.appliance.outputs_context import OutputsContext
 from edge.appliance.restarted_tasks import RestartedTasks
 from edge.appliance.service import Json
 from edge.core.clock import Clock
@@ -24,12 +24,12 @@ class WebhookOutputs:
         self,
         outbox: Outbox,
         clock: Clock,
-        world: World,
+        context: OutputsContext,
         note: Callable[[JournalKind, Json], None],
         tasks: RestartedTasks,
         pace: RetryPace,
     ) -> None:
-        self._outbox, self._clock, self._world = outbox, clock, world
+        self._outbox, self._clock, self._context = outbox, clock, context
         self._note, self._tasks, self._pace = note, tasks, pace
         self.senders: dict[str, WebhookSender] = {}
 
@@ -67,7 +67,7 @@ class WebhookOutputs:
         return {"ok": ok, "message": "delivered" if ok else verdict.reason, "took_s": took}
 
     def _receiver(self, s: WebhookSettings) -> Receiver:
-        return Receiver(s.id, s.url, self._world.site, s.timeout_s, s.max_tries, s.ca_file, s.link_local)
+        return Receiver(s.id, s.url, self._context.site, s.timeout_s, s.max_tries, s.ca_file, s.link_local)
 
     def _secret_of(self, s: WebhookSettings) -> Callable[[], Awaitable[str]]:
-        return lambda: asyncio.to_thread(self._world.secret, s.secret_from, f"outputs.webhooks.{s.id}.secret_from")
+        return lambda: asyncio.to_thread(self._context.secret, s.secret_from, f"outputs.webhooks.{s.id}.secret_from")

@@ -22,7 +22,7 @@ from edge.appliance.answers.windows import (
     WindowRow,
     WindowStory,
 )
-from edge.appliance.explained import OtherParts, check_plan, check_profile, check_usage, compared, explained
+from edge.appliance.window_explanation import OtherParts, check_plan, check_profile, check_usage, compared, explained
 from edge.core.errors import NotFound
 from edge.core.plan_basis import PlanBasis, PlanRequest
 from edge.core.window import WindowProblem
@@ -106,7 +106,7 @@ class Windows:
         problem = WindowProblem.from_json(record.problem)
         caps, request = self._runtime.shares.partitioner.caps, PlanRequest(policy, problem)
         if record.basis is not None:
-            # As it could be granted then, and with what a group's retraining gains: else it is no comparison.
+            # As it could be granted then, and with the gain of a group's retraining: else the two cannot be compared.
             basis = PlanBasis.from_json(record.basis)
             same = basis.request(problem)
             caps, request = basis.caps, same if policy == same.policy else PlanRequest(policy, same.problem)

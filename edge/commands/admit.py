@@ -1,4 +1,4 @@
-"""`magpie admit`: would a camera, a model or an application fit, and what would it cost the others? Nothing is added.
+"""`magpie admit`: would a camera, a model or an application fit, and at which cost to the others? Nothing is added.
 
 Either of a running appliance (`--url`), or of a box described in a file: its models, its device table, its cameras.
 """

@@ -34,22 +34,22 @@ def run(args: argparse.Namespace) -> int:
     if args.prune and not site.cameras:
         raise InvalidValue("--prune", str(args.file), "a file that names at least one camera")
     remote = Remote(args.url or site.web.page().rstrip("/"), resolve_secret(args.token_from, "--token-from"))
-    outputs = "outputs" in site.model_fields_set  # who may not see them can apply a file that has none
+    outputs = "outputs" in site.model_fields_set  # a user without the right to see them can apply a file that has none
     outcome = compare(site, _running(remote, outputs), args.prune)
     for change in outcome.changes:
-        _say(change.in_words())
+        _print(change.in_words())
     if outcome.unnamed:
-        _say(f"not in the file, left alone (--prune removes): {', '.join(outcome.unnamed)}")
+        _print(f"not in the file, left alone (--prune removes): {', '.join(outcome.unnamed)}")
     if outcome.at_start:
-        _say(f"read when the appliance starts, not compared: {', '.join(outcome.at_start)}")
+        _print(f"read when the appliance starts, not compared: {', '.join(outcome.at_start)}")
     if not outcome.changes:
-        _say("nothing to change")
+        _print("nothing to change")
         return 0
     if args.dry_run:
-        _say(f"{len(outcome.changes)} changes; nothing was changed (--dry-run)")
+        _print(f"{len(outcome.changes)} changes; nothing was changed (--dry-run)")
         return 0
     if not args.yes and not _agreed(len(outcome.changes)):
-        _say("nothing was changed")
+        _print("nothing was changed")
         return 1
     refused = 0
     for change in outcome.changes:
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
             refused += 1
             sys.stderr.write(f"magpie apply: {change.subject}: {error}\n")
         else:
-            _say(f"done: {change.kind} {change.subject}")
+            _print(f"done: {change.kind} {change.subject}")
     left = compare(site, _running(remote, outputs), args.prune).changes
     if refused or left:
         sys.stderr.write(f"magpie apply: {refused} refused, {len(left)} differences are left\n")
@@ -80,11 +80,11 @@ def _running(remote: Remote, with_outputs: bool) -> Running:
 
 def _agreed(count: int) -> bool:
     if not sys.stdin.isatty():
-        raise InvalidValue("--yes", None, "--yes (or --dry-run) where nobody can be asked")
+        raise InvalidValue("--yes", None, "--yes (or --dry-run) where there is no terminal to ask on")
     sys.stdout.write(f"make these {count} changes? [y/N] ")
     sys.stdout.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     sys.stdout.write(text + "\n")

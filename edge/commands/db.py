@@ -47,13 +47,13 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         if arguments.action == "upgrade":
             before, after = db.upgrade(database)
-            _say(
+            _print(
                 f"{database.name}: schema {after}"
                 + (" (no change)" if before == after else f", was {before or 'empty'}")
             )
             return 0
         now = db.current(database)
-        _say(f"{database.name}: schema {now or 'none (empty)'}, newest known {db.head()}")
+        _print(f"{database.name}: schema {now or 'none (empty)'}, newest known {db.head()}")
         return 0 if now == db.head() else 1
     finally:
         database.close()
@@ -65,10 +65,10 @@ def _check(url: str | None, data_dir: Path) -> int:
     with Store(url, data_dir, owner=False) as store:
         report = store.check_blobs()
     for line in report.damaged:
-        _say(f"DAMAGED {line}")
-    _say(f"{report.checked} model files checked, {len(report.damaged)} damaged or missing")
+        _print(f"DAMAGED {line}")
+    _print(f"{report.checked} model files checked, {len(report.damaged)} damaged or missing")
     return 1 if report.damaged else 0
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     sys.stdout.write(text + "\n")

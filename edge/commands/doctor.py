@@ -1,4 +1,4 @@
-"""`magpie doctor`: what this machine can enforce, and why not more; whether the appliance can run here."""
+"""`magpie doctor`: which shares this machine can enforce, and why not more; whether the appliance can run here."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def as_table(report: dict[str, Any]) -> str:
 
 def _promise(caps: dict[str, Any]) -> str:
     return {
-        "reserve": "reserved: nobody else can use it",
+        "reserve": "reserved: no other work can use it",
         "cap": "an upper bound, kept by kernel or driver",
         "coop": "kept by the workers themselves",
     }[caps["enforced"]]

@@ -51,9 +51,9 @@ _DRAIN_S = 5.0
 
 
 def front_process(channel: Channel, spec: FrontSpec) -> None:
-    """Worker main: serves until it is told to stop, to retire, or by SIGTERM; what is being answered then is answered.
+    """Worker main: serves until an order to stop or retire, or SIGTERM; requests under way then are answered.
 
-    Sends FrontListening when clients can connect, then TrafficReport every `spec.report_s` seconds and what happens to
+    Sends FrontListening when clients can connect, then TrafficReport every `spec.report_s` seconds and the events of
     executors. Raises Unavailable if a port or the socket cannot be had.
     """
     import uvloop
@@ -69,7 +69,7 @@ def front_process(channel: Channel, spec: FrontSpec) -> None:
             if isinstance(order, TakeOver):
                 spec = order.argument
                 break
-    # What is loaded by now stays: looking through it again and again would stop the loop for a tenth of a second (and
+    # Objects loaded by now stay: looking through them again and again would stop the loop for a tenth of a second (and
     # take memory, as its pages are shared with the other workers until they are written to).
     gc.freeze()
     process = _FrontProcess(channel, spec)
@@ -96,7 +96,7 @@ class _FrontProcess:
         loop.add_signal_handler(signal.SIGTERM, self._stop.set)
         sender = threading.Thread(target=self._send_all, name="messages", daemon=True)
         sender.start()
-        self._front = Front(DeadlineBatching(), self._tell, self._command, spec.max_queued_bytes)
+        self._front = Front(DeadlineBatching(), self._send, self._command, spec.max_queued_bytes)
         self._applications = ApplicationService(self._front)
         self._server = FrontServer(Path(spec.socket), self._front.joined, spec.arena_bytes)
         for expected in spec.expect:
@@ -110,12 +110,12 @@ class _FrontProcess:
             if grpc is not None:
                 await grpc.start()
             threading.Thread(target=self._receive_all, args=(loop,), name="orders", daemon=True).start()
-            self._tell(FrontListening(http.port, None if grpc is None else grpc.port))
+            self._send(FrontListening(http.port, None if grpc is None else grpc.port))
             self._channel.ready()
             ticking = asyncio.create_task(self._tick(), name="beats and reports")
             await self._stop.wait()
         finally:
-            # Listeners close first; what is being answered goes on, and is waited for.
+            # Listeners close first; requests under way go on, and are waited for.
             await asyncio.gather(http.stop(), *([] if grpc is None else [grpc.stop(_DRAIN_S)]))
             if watching is not None:
                 watching.cancel()
@@ -157,7 +157,7 @@ class _FrontProcess:
 
     # -- to the control process
 
-    def _tell(self, message: Any) -> None:
+    def _send(self, message: Any) -> None:
         try:
             self._outbox.put_nowait(message)
         except queue.Full:
@@ -165,10 +165,10 @@ class _FrontProcess:
             log.error("the control process does not read: %d messages are lost", self._lost)
 
     def _command(self, command: RepositoryCommand) -> None:
-        from web.oip.gate import ASKED_BY
+        from web.oip.gate import REQUESTER
 
-        asker = ASKED_BY.get()
-        self._tell(replace(command, by=str(asker), address=asker.address))
+        requester = REQUESTER.get()
+        self._send(replace(command, by=str(requester), address=requester.address))
 
     def _send_all(self) -> None:
         while (message := self._outbox.get()) is not None:
@@ -184,14 +184,14 @@ class _FrontProcess:
             away = 0 if self._intake is None else self._intake.turned_away
             new, self._turned_away = away - self._turned_away, away
             whole, stages = self._applications.traffic(), self._applications.stage_traffic()
-            self._tell(replace(report, applications=whole, stages=stages, turned_away=new))
+            self._send(replace(report, applications=whole, stages=stages, turned_away=new))
 
     async def _tick(self) -> None:
         loop = asyncio.get_running_loop()
         due_s = loop.time() + self._spec.report_s
         while True:
             if self._outbox.qsize() < _HOLD_REPORTS:
-                self._tell("beat")
+                self._send("beat")
             if loop.time() >= due_s:
                 due_s = max(due_s + self._spec.report_s, loop.time())
                 self._report()

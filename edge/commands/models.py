@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     def action(name: str, text: str) -> argparse.ArgumentParser:
         return actions.add_parser(name, help=text, description=text, parents=[where])
 
-    listing = action("list", "what is known, what is here, its licence and what uses it")
+    listing = action("list", "known model files, those here, their licences and users")
     listing.add_argument("--json", action="store_true", help="as JSON, for programs")
     pull = action("pull", "fetch model files, or all files of a teacher or student; goes on where it broke off")
     pull.add_argument(
@@ -104,14 +104,14 @@ def _list(args: argparse.Namespace, catalogue: Catalogue, folder: ModelsFolder) 
             "models": [asdict(m) for m in models],
             "descriptions": [asdict(d) for d in descriptions],
         }
-        _say(json.dumps(value, indent=1))
+        _print(json.dumps(value, indent=1))
         return 0
-    _say(f"models folder: {folder.path}")
+    _print(f"models folder: {folder.path}")
     rows = [("name", "here", "MB", "licence", "used by"), *(_row(m) for m in models)]
     widths = [max(len(row[n]) for row in rows) for n in range(4)]
     for row in rows:
         cells = [row[n].rjust(widths[n]) if n == 2 else row[n].ljust(widths[n]) for n in range(4)]
-        _say("  ".join([*cells, row[4]]).rstrip())
+        _print("  ".join([*cells, row[4]]).rstrip())
     return 0
 
 
@@ -129,10 +129,10 @@ def _pull(args: argparse.Namespace, catalogue: Catalogue, folder: ModelsFolder) 
     entries = catalogue.entries if args.all else chosen(args.names, catalogue, os.environ)
     addresses = {e.name: (mirror_address(args.mirror, e.file),) if args.mirror else e.addresses for e in entries}
     if not entries:
-        _say(f"{', '.join(args.names)}: comes with Magpie, nothing is to be fetched")
+        _print(f"{', '.join(args.names)}: comes with Magpie, nothing is to be fetched")
     clock = SystemClock()
     shown = _Shown(clock, terminal=sys.stderr.isatty())
-    fetcher = Fetcher(folder, clock, time.sleep, shown.tell)
+    fetcher = Fetcher(folder, clock, time.sleep, shown.show)
     _spare_acceptance(args.accept_licence, entries)
     failed = 0
     for entry in entries:
@@ -147,7 +147,7 @@ def _pull(args: argparse.Namespace, catalogue: Catalogue, folder: ModelsFolder) 
             failed += 1
         else:
             shown.clear()
-            _say(_told(entry, done))
+            _print(_summary(entry, done))
     return 1 if failed else 0
 
 
@@ -165,7 +165,7 @@ def _allow(folder: ModelsFolder, entry: CatalogueEntry, accepted: str, clock: Cl
     check_licence(entry.name, entry.licence, folder.accepted_for(entry.name))
 
 
-def _told(entry: CatalogueEntry, done: Fetched) -> str:
+def _summary(entry: CatalogueEntry, done: Fetched) -> str:
     how = {"was_here": "was here", "came": f"from {done.address}", "replaced": f"from {done.address}, for another file"}
     return f"{entry.name}: {done.bytes / 1e6:.1f} MB, {entry.licence}, {how[done.how]}"
 
@@ -173,9 +173,9 @@ def _told(entry: CatalogueEntry, done: Fetched) -> str:
 def _check(args: argparse.Namespace, catalogue: Catalogue, folder: ModelsFolder) -> int:
     found = check(catalogue, folder, args.names)
     for one in found:
-        _say(_verdict(one, folder))
+        _print(_verdict(one, folder))
     bad = sum(one.verdict != "here" for one in found)
-    _say(f"{len(found)} files checked, {bad} of them not as they should be")
+    _print(f"{len(found)} files checked, {bad} of them not as they should be")
     return 1 if bad else 0
 
 
@@ -205,8 +205,8 @@ def _add(args: argparse.Namespace, catalogue: Catalogue, folder: ModelsFolder) -
     )
     done = add_model(folder, catalogue, SystemClock(), addition)
     how = {"was_here": "was here", "came": "added", "replaced": "replaced"}[done.how]
-    _say(f"{done.notice.name}: {how}, {done.notice.bytes / 1e6:.1f} MB, {done.notice.licence}, {done.path}")
-    _say(f"SHA-256 {done.notice.sha256}; a description names it as ${{MAGPIE_MODELS}}/{done.notice.file}")
+    _print(f"{done.notice.name}: {how}, {done.notice.bytes / 1e6:.1f} MB, {done.notice.licence}, {done.path}")
+    _print(f"SHA-256 {done.notice.sha256}; a description names it as ${{MAGPIE_MODELS}}/{done.notice.file}")
     return 0
 
 
@@ -225,7 +225,7 @@ class _Shown:
         self._clock, self._terminal = clock, terminal
         self._next_s, self._open = 0.0, False
 
-    def tell(self, happening: Happening) -> None:
+    def show(self, happening: Happening) -> None:
         if isinstance(happening, FetchProgress):
             now = self._clock.monotonic()
             if self._terminal and now >= self._next_s:
@@ -260,5 +260,5 @@ def _by() -> str:
         return str(os.getuid())
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     sys.stdout.write(text + "\n")

@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
         raise InvalidValue("--out", str(args.out), "a file in an existing folder")
     table = asyncio.run(_measure(args, where, versions, base))
     text = table_text(table)
-    # What could not be measured was told; the others' table is of use all the same.
+    # Models that could not be measured were reported; the others' table is of use all the same.
     code = 0 if {v.model for v in versions} <= {*table.details["measured"]["models"]} else 1
     if args.out is None:
         sys.stdout.write(text)
@@ -143,11 +143,13 @@ async def _measure(
     partitioner = open_partitioner(where.device, where.share_kind, where.cores, f"profile-{os.getpid()}", clock=clock)
     try:
         limit = worker_limit_bytes(where.worker_memory_mb, usable_bytes())
-        supervisor = Supervisor(partitioner, clock, _told, memory_limit_bytes=limit)
+        supervisor = Supervisor(partitioner, clock, _report_event, memory_limit_bytes=limit)
         supervisor.open()
         try:
             options = _options(args, partitioner.caps.min_share)
-            return await ServingProfiler(supervisor, partitioner.caps, clock, options, _tell).profile(versions, base)
+            return await ServingProfiler(supervisor, partitioner.caps, clock, options, _progress).profile(
+                versions, base
+            )
         finally:
             await supervisor.close()
     finally:
@@ -173,15 +175,15 @@ def _options(args: argparse.Namespace, least: float) -> Any:
     return options
 
 
-def _tell(line: str) -> None:
+def _progress(line: str) -> None:
     sys.stderr.write(line + "\n")
     sys.stderr.flush()
 
 
-def _told(kind: str, data: dict[str, Any]) -> None:
+def _report_event(kind: str, data: dict[str, Any]) -> None:
     """Events of the supervisor that people should see; the loss of a worker is raised by the profiler itself."""
     if kind in ("share_refused", "device_sick"):
-        _tell(f"{kind}: {data.get('message', '')}")
+        _progress(f"{kind}: {data.get('message', '')}")
 
 
 def _read(path: Path) -> Any:

@@ -17,7 +17,7 @@ _LARGEST = 64 << 20
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A token is sent to nobody but the address that was given."""
+    """A token is sent only to the address that was given."""
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
         return None

@@ -29,23 +29,25 @@ def run(args: argparse.Namespace) -> int:
     if args.check:
         with ArchiveReader(args.file) as archive:
             archive.verify()
-            _say(f"{args.file}: whole, {len(archive.manifest.members)} files, {_when(archive.manifest.created_utc_s)}")
+            _print(
+                f"{args.file}: whole, {len(archive.manifest.members)} files, {_when(archive.manifest.created_utc_s)}"
+            )
     else:
         data_dir, url = place(args)
         done = restore(args.file, data_dir, url, force=args.force)
-        _say(f"restored the state of {_when(done.created_utc_s)}: {done.models} models, {done.files} other files")
+        _print(f"restored the state of {_when(done.created_utc_s)}: {done.models} models, {done.files} other files")
         if done.kept is not None:
-            _say(f"the database that was here is {done.kept}")
+            _print(f"the database that was here is {done.kept}")
         for line in done.damaged:
-            _say(f"NOT IN THE BACK-UP: {line}")
+            _print(f"NOT IN THE BACK-UP: {line}")
     if args.site_to is not None:
         with ArchiveReader(args.file) as archive:
             if SITE not in archive.manifest.members:
-                _say("no site configuration is in it (it was made without --config)")
+                _print("no site configuration is in it (it was made without --config)")
                 return 0
             args.site_to.unlink(missing_ok=True)
             archive.extract(SITE, args.site_to)
-            _say(f"{args.site_to}: the site configuration; passwords in addresses have to be put in again")
+            _print(f"{args.site_to}: the site configuration; passwords in addresses have to be put in again")
     return 0
 
 
@@ -53,5 +55,5 @@ def _when(utc_s: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(utc_s))
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     sys.stdout.write(text + "\n")

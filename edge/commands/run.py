@@ -37,8 +37,8 @@ def run(args: argparse.Namespace) -> int:
         models = "" if site.serving is None else f", serves the models of {site.serving.folder}"
         sys.stdout.write(f"{args.config}: good, {len(site.cameras)} cameras{models}\n")
         return 0
-    # In a stream of JSON even these two lines are objects; else people see them whatever the level is.
-    asyncio.run(_run(site, log.info if args.log_format == "json" else _say))
+    # In a stream of JSON even these two lines are objects; else people see them at every level.
+    asyncio.run(_run(site, log.info if args.log_format == "json" else _print))
     return 0
 
 
@@ -52,5 +52,5 @@ async def _run(site: SiteSettings, say: Callable[[str], None]) -> None:
         say("stopping: workers are drained")
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     sys.stderr.write(text + "\n")

@@ -29,15 +29,15 @@ class RunningAppliance:
     stop: asyncio.Event
 
     async def set_up(self) -> str | None:
-        """The address that makes the first admin, to be used once; None where there is one, or nobody logs in."""
-        access = self.appliance.keys.access
+        """The address that makes the first admin, to be used once; None where there is one, or without log-in."""
+        access = self.appliance.access_control.access
         if access is None or not await access.logins.setup_open():
             return None
         return f"{self.url}#/setup?token={await access.setup_link()}"
 
     async def entrance(self, name: str) -> str:
-        """An address that logs a browser in as the admin `name`, to be used once; who is not there yet is added."""
-        access = self.appliance.keys.access
+        """An address that logs a browser in as the admin `name`, to be used once; a missing user is added."""
+        access = self.appliance.access_control.access
         if access is None:
             return self.url
         with contextlib.suppress(Conflict):
@@ -72,7 +72,7 @@ async def run_appliance(site: SiteSettings) -> AsyncIterator[RunningAppliance]:
             loop.add_signal_handler(number, stop.set)
     tls = None if site.web.tls is None else Tls(site.web.tls)
     async with Appliance(site, front_process) as appliance:
-        app = create_app(appliance.services, access=appliance.keys.access, hosts=Hosts.of_site(site.web))
+        app = create_app(appliance.services, access=appliance.access_control.access, hosts=Hosts.of_site(site.web))
         server = WebServer(app, site.web.host, site.web.port, tls)
         await server.start()
         try:

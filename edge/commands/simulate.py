@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _trace(args: argparse.Namespace) -> Trace:
-    """The trace file, or what a data folder holds."""
+    """The trace file, or the trace of a data folder."""
     if (args.trace is None) == (args.data is None):
         raise InvalidValue("TRACE", args.trace and str(args.trace), "either a trace file or --data DIR")
     if args.trace is not None:
@@ -95,11 +95,11 @@ def table(results: list[SimulationResult]) -> str:
     best = sorted(results, key=lambda r: -r.mean_accuracy)
     lines = [
         f"trace {best[0].trace}: mean inference accuracy in per cent, windows from the second on",
-        f"{'policy':16} {'mean':>7} {'frozen':>7} {'worst cam':>9} {'retrainings':>11} {'GPU-s':>8} {'plans':>6}",
+        f"{'policy':16} {'mean':>7} {'frozen':>7} {'worst cam':>9} {'retrainings':>11} {'device-s':>8} {'plans':>6}",
     ]
     for r in best:
         retrained = sum(len(row.promoted) for row in r.rows)
-        work = sum(row.retraining_gpu_s for row in r.rows)
+        work = sum(row.retraining_device_s for row in r.rows)
         lines.append(
             f"{r.policy:16} {100 * r.mean_accuracy:7.2f} {100 * r.mean_frozen:7.2f} {100 * r.worst_camera:9.2f} "
             f"{retrained:11d} {work:8.0f} {r.plans:6d}"

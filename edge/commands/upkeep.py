@@ -22,7 +22,7 @@ def add_place(parser: argparse.ArgumentParser) -> None:
 
 
 def place(args: argparse.Namespace) -> tuple[Path, str | None]:
-    """Data folder and database address. What is given on the command line goes before the configuration. Raises
+    """Data folder and database address. Options of the command line go before the configuration. Raises
     MagpieError (unreadable configuration)."""
     data_dir, url = args.data_dir, args.url
     if args.config is not None:

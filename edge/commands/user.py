@@ -1,4 +1,6 @@
-"""`magpie user`: who may come in. Works on the database, whether the appliance runs or not; in force within seconds."""
+"""`magpie user`: the users of an appliance and their rights. Works on the database, whether the appliance runs or not;
+in force within seconds.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     action("enable", "let a disabled user in again")
     action("remove", "remove a user with sessions and tokens")
     token = action("token", "make an API token for a user and print it, once")
-    token.add_argument("--label", default="made on the command line", help="what it is called")
+    token.add_argument("--label", default="made on the command line", help="its name")
     token.add_argument("--role", choices=ROLES, help="no more than the user's (default: the user's)")
     token.add_argument("--days", type=float, help="valid for so long (default: for ever)")
     _cameras(token, "--cameras")
@@ -113,45 +115,45 @@ def _add(records: Records, a: argparse.Namespace) -> None:
     name, cameras = user_name("name", a.name), _limit("--cameras", a.cameras)
     hashed = _new_password(a, name)
     records.add_user(name, checked_role("--role", a.role), cameras, hashed, False, _by())
-    _say(f"{name}: {a.role}, {_words(cameras)}")
+    _print(f"{name}: {a.role}, {_words(cameras)}")
 
 
 def _list(records: Records, _: argparse.Namespace) -> None:
     users = sorted(records.everybody().users.values(), key=lambda u: u.name)
     for user in users:
-        _say(f"{user.name:24} {user.role:9} {_last(user):17} {_words(user.cameras)}" + " DISABLED" * user.disabled)
+        _print(f"{user.name:24} {user.role:9} {_last(user):17} {_words(user.cameras)}" + " DISABLED" * user.disabled)
     if not users:
-        _say("no users yet: `magpie user setup-link` or `magpie user add NAME --role admin`")
+        _print("no users yet: `magpie user setup-link` or `magpie user add NAME --role admin`")
 
 
 def _role(records: Records, a: argparse.Namespace) -> None:
     user = records.change_user(_name(a), {"role": checked_role("role", a.role)}, _by())
-    _say(f"{user.name}: {user.role}")
+    _print(f"{user.name}: {user.role}")
 
 
 def _password(records: Records, a: argparse.Namespace) -> None:
     name = _name(a)
     records.user(name)  # before anything is asked
     records.change_user(name, {"password": _new_password(a, name), "must_change": False}, _by(), end_sessions=True)
-    _say(f"{name}: the password is changed")
+    _print(f"{name}: the password is changed")
 
 
 def _set_cameras(records: Records, a: argparse.Namespace) -> None:
     user = records.change_user(_name(a), {"cameras": _limit("cameras", a.cameras)}, _by())
-    _say(f"{user.name}: {_words(user.cameras)}")
+    _print(f"{user.name}: {_words(user.cameras)}")
 
 
 def _disable(records: Records, a: argparse.Namespace) -> None:
-    _say(f"{records.change_user(_name(a), {'disabled': True}, _by()).name}: disabled")
+    _print(f"{records.change_user(_name(a), {'disabled': True}, _by()).name}: disabled")
 
 
 def _enable(records: Records, a: argparse.Namespace) -> None:
-    _say(f"{records.change_user(_name(a), {'disabled': False}, _by()).name}: enabled")
+    _print(f"{records.change_user(_name(a), {'disabled': False}, _by()).name}: enabled")
 
 
 def _remove(records: Records, a: argparse.Namespace) -> None:
     records.remove_user(_name(a), _by())
-    _say(f"{_name(a)}: removed")
+    _print(f"{_name(a)}: removed")
 
 
 def _token(records: Records, a: argparse.Namespace) -> None:
@@ -166,16 +168,16 @@ def _token(records: Records, a: argparse.Namespace) -> None:
     expires = None if a.days is None else now + a.days * 86400
     token, kept = new_token(user.name, label("--label", a.label), role, cameras, now, expires)
     records.add_token(kept, _by())
-    _say(token)  # alone on its line, so that a script can take it
+    _print(token)  # alone on its line, so that a script can take it
 
 
 def _login_link(records: Records, a: argparse.Namespace) -> None:
     name = records.user(_name(a)).name
-    _say(f"{_page(a)}#/login?link={make_link(records, 'login', name, _by(), _seconds(a))}")
+    _print(f"{_page(a)}#/login?link={make_link(records, 'login', name, _by(), _seconds(a))}")
 
 
 def _setup_link(records: Records, a: argparse.Namespace) -> None:
-    _say(f"{_page(a)}#/setup?token={make_link(records, 'setup', None, _by(), _seconds(a))}")
+    _print(f"{_page(a)}#/setup?token={make_link(records, 'setup', None, _by(), _seconds(a))}")
 
 
 _ACTIONS: Final[dict[str, Callable[[Records, argparse.Namespace], None]]] = {
@@ -230,7 +232,7 @@ def _new_password(a: argparse.Namespace, name: str) -> str:
         if password != getpass.getpass("Again: "):
             raise InvalidValue("password", "(not shown)", "the same text twice")
     else:
-        raise InvalidValue("--password-from", None, "env:NAME or file:/path where nobody can be asked")
+        raise InvalidValue("--password-from", None, "env:NAME or file:/path where there is no terminal to ask on")
     return Passwords().hash(checked_password("password", password, name))
 
 
@@ -248,5 +250,5 @@ def _seconds(a: argparse.Namespace) -> float:
     return float(a.hours) * 3600.0
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     sys.stdout.write(text + "\n")

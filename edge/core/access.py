@@ -1,4 +1,4 @@
-"""Principals and their rights: roles, the cameras that somebody may see, and what names and passwords must be.
+"""Principals and their rights: roles, the cameras that a principal may see, and rules for names and passwords.
 
 Everything here is a value or a function of values; where users come from is edge.access, who checks is web.auth.
 """
@@ -16,7 +16,7 @@ from edge.core.errors import InvalidValue
 Role = Literal["viewer", "operator", "admin"]
 #: From the least to the most: each may do all that those before it may.
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
-#: How somebody came in; "open": the site asks nobody who they are.
+#: How a principal came in; "open": the site asks for no log-in.
 Kind = Literal["session", "token", "open"]
 
 MIN_PASSWORD: Final = 10
@@ -26,7 +26,7 @@ SECRETS_FILE: Final = "secrets.json"
 _NAME = re.compile(r"[a-z0-9][a-z0-9._@-]{0,62}")
 _CAMERA = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 MAX_CAMERAS: Final = 1000
-#: What people take most. A password that is one of these, with anything short before or after it, is guessed first.
+#: The most common passwords. A password that is one of these, with anything short before or after it, is guessed first.
 _COMMON: Final = (
     "abcdefgh", "administrator", "admin", "baseball", "camera", "changeme", "computer", "default", "dragon", "football",
     "guest", "iloveyou", "internet", "letmein", "login", "magpie", "master", "michael", "monkey", "operator",
@@ -46,7 +46,7 @@ _OWN = 6
 
 
 def at_least(role: Role, least: Role) -> bool:
-    """Whether `role` may do what needs `least`. Raises InvalidValue for what is no role."""
+    """Whether `role` may do what needs `least`. Raises InvalidValue for anything but a role."""
     one_of("role", role, ROLES)
     one_of("role", least, ROLES)
     return ROLES.index(role) >= ROLES.index(least)
@@ -55,7 +55,7 @@ def at_least(role: Role, least: Role) -> bool:
 @dataclass(frozen=True)
 class Principal:
     """The author of a request: `cameras` None means all of them. `id` names the session or token, `expires_utc_s` its
-    end if any. `must_change`: somebody else chose the password that this session began with."""
+    end if any. `must_change`: another person chose the password that this session began with."""
 
     name: str
     role: Role
@@ -78,7 +78,7 @@ class Principal:
         return at_least(self.role, least)
 
     def may_see(self, camera: str | None) -> bool:
-        """Whether it may see the camera, and what is of it. None: of no camera, which all may see."""
+        """Whether it may see the camera and its data. None: data that belongs to no camera; everybody may see it."""
         return camera is None or self.cameras is None or camera in self.cameras
 
     def visible(self, cameras: Iterable[str]) -> tuple[str, ...]:
@@ -86,12 +86,12 @@ class Principal:
         return tuple(c for c in cameras if self.may_see(c))
 
 
-#: Everybody, where the site asks nobody who they are.
+#: Everybody, at a site without log-in.
 ANYBODY: Final = Principal("operator", "admin", None, "open")
 
 
 def allows(principal: Principal | None, least: Role | None, every_camera: bool = False) -> bool:
-    """Whether the principal (None: nobody logged in) may do what needs the role `least` (None: open to all), and the
+    """Whether the principal (None: not logged in) may do what needs the role `least` (None: open to all), and the
     right to see every camera where `every_camera`."""
     if least is None:
         return True
@@ -108,13 +108,13 @@ def narrowed(
     return least, cameras & to_cameras
 
 
-class Asker(str):
-    """The name of who asks, to be kept with a change; `address` is where the request came from (None: from here)."""
+class Requester(str):
+    """The requester's name, to be kept with a change; `address` is where the request came from (None: from here)."""
 
     __slots__ = ("address",)
     address: str | None
 
-    def __new__(cls, name: str, address: str | None = None) -> Asker:
+    def __new__(cls, name: str, address: str | None = None) -> Requester:
         made = super().__new__(cls, name)
         made.address = address
         return made
@@ -143,7 +143,7 @@ def checked_role(path: str, given: object) -> Role:
 
 
 def camera_limit(path: str, given: object) -> frozenset[str] | None:
-    """The cameras that somebody may see, None for all. They need not exist (yet). Raises InvalidValue."""
+    """The cameras that a principal may see, None for all. They need not exist (yet). Raises InvalidValue."""
     if given is None:
         return None
     if isinstance(given, str) or not isinstance(given, Sequence | frozenset | set) or len(given) > MAX_CAMERAS:
@@ -160,7 +160,7 @@ def cameras_json(cameras: frozenset[str] | None) -> list[str] | None:
 
 
 def checked_password(path: str, given: object, name: str) -> str:
-    """A password that is not among the first that somebody would try. Raises InvalidValue, which never shows it."""
+    """A password that is not among the first that an attacker would try. Raises InvalidValue, which never shows it."""
 
     def refuse(allowed: str) -> InvalidValue:
         return InvalidValue(path, "(not shown)", allowed)

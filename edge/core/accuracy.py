@@ -20,7 +20,7 @@ from edge.core.vision import Detections, Task
 Pair = tuple[Detections, Detections]
 
 #: Answers with a smaller score are not counted as given (F1); they only take part in the ranking of mAP. By default
-#: everything that was answered counts: what is not to count is not answered.
+#: every answer counts: a student withholds answers that are not to count.
 SCORE_THRESHOLD = 0.0
 #: An answer names a golden object when they overlap at least this much (classification).
 NAMING_IOU = 0.3
@@ -62,7 +62,7 @@ def match(answer: Detections, labels: Detections, iou: float) -> NDArray[np.int6
 
 @dataclass(frozen=True)
 class Counts:
-    """Objects right, answers that stand for no object, and objects nobody answered; counts add up over frames."""
+    """Objects right, answers that stand for no object, and objects without an answer; counts add up over frames."""
 
     right: int = 0
     wrong: int = 0
@@ -143,7 +143,7 @@ def named_right(answer: Detections, labels: Detections) -> tuple[int, int]:
 
 
 def classification_accuracy(pairs: Iterable[Pair]) -> Accuracy:
-    """Accuracy of a classifier: share of golden objects named right. One that nobody named is wrong.
+    """Accuracy of a classifier: share of golden objects named right. One without a name is wrong.
 
     Without golden objects the value is 1.
     """
@@ -163,7 +163,7 @@ def accuracy(task: Task, pairs: Iterable[Pair], num_classes: int, score_threshol
 
 
 def realised(task: Task, frames: Iterable[LabelledFrame], num_classes: int) -> Accuracy:
-    """Realised inference accuracy: what was really answered (stale answers included) against the labels."""
+    """Realised inference accuracy: the answers really given (stale ones included) against the labels."""
     return accuracy(task, ((f.frame.answer, f.labels) for f in frames), num_classes)
 
 

@@ -1,4 +1,4 @@
-"""Rules, what they look at (facts), and the alarms that they raise.
+"""Rules, the facts that they look at, and the alarms that they raise.
 
 An alarm has a life: it is new once, may be updated, and ends once. Times are UTC epoch seconds.
 """
@@ -23,7 +23,7 @@ Phase = Literal["new", "update", "end"]
 
 #: Kinds whose threshold `below` has a default, and that: free part of the disk; part of requests within their SLO.
 DEFAULT_BELOW: Final[Mapping[str, float]] = {"disk": 0.05, "slo": 0.95}
-#: Seconds that a condition must hold where nothing is said.
+#: Seconds that a condition must hold by default.
 DEFAULT_AFTER_S: Final[Mapping[str, float]] = {"camera_lost": 60.0, "slo": 10.0}
 
 
@@ -117,7 +117,7 @@ class Alarm:
         }  # fmt: skip
 
 
-# What rules look at.
+# The facts that rules look at.
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class Fact:
 
 @dataclass(frozen=True)
 class ObjectsNow(Fact):
-    """Every confirmed object of a camera that is there now; what is missing is gone."""
+    """Every confirmed object of a camera that is there now; an object missing here is gone."""
 
     camera: str
     objects: tuple[TrackedObject, ...]
@@ -144,7 +144,7 @@ class AccuracyMeasured(Fact):
 
 @dataclass(frozen=True)
 class CameraNow(Fact):
-    """State of a camera's stream; to be told again every second or so."""
+    """State of a camera's stream; to be reported again every second or so."""
 
     camera: str
     live: bool
@@ -187,8 +187,9 @@ class Promoted(Fact):
 
 @dataclass(frozen=True)
 class ServedNow(Fact):
-    """Parts [0, 1] of recent requests answered within their objective, by served model; what is missing is not served
-    any more."""
+    """Parts [0, 1] of recent requests answered within their objective, by served model; a model missing here is served
+    no more.
+    """
 
     within: Mapping[str, float]
 

@@ -1,9 +1,9 @@
 """Applications: several served models behind one name, as values (gpu-lets, section 5: `game` and `traffic`).
 
-An application is a graph of stages without cycles. Each stage asks one model; what it asks with comes from the
-application's inputs or from the answers of other stages, by a few operations on pictures. Every value keeps the
-request's rows as its first dimension. A stage that cuts boxes out of its picture asks its model once for each
-cut-out, and its answers have the shape (rows, `most`, ...), unused places zero; `STAGE.count` tells how many are used.
+An application is a graph of stages without cycles. Each stage asks one model; its inputs come from the application's
+inputs or from the answers of other stages, by a few operations on pictures. Every value keeps the request's rows as its
+first dimension. A stage that cuts boxes out of its picture asks its model once for each cut-out, and its answers have
+the shape (rows, `most`, ...), unused places zero; `STAGE.count` tells how many are used.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class CropBoxes:
     `boxes` names a value (rows, boxes, 4) of (left, top, right, bottom): in fractions, or in pixels of a picture of
     `scale` = (height, width). Taken are boxes whose score (`scores`: (rows, boxes)) is at least `above`, and whose
     label (`labels`: (rows, boxes)) is one of `classes` (empty: any); and which have an area. A box is cut out with its
-    sides times `margin`; `square`: as the square of its longer side. What reaches out of the picture is left out.
+    sides times `margin`; `square`: as the square of its longer side. Parts outside the picture are left out.
     """
 
     boxes: str
@@ -220,8 +220,8 @@ class ApplicationOutput:
 @dataclass(frozen=True)
 class Application:
     """Stages behind one name, answered within `slo_ms` from end to end. `budgets`: milliseconds of each stage in the
-    plan in force; empty: nothing is planned yet. Raises InvalidValue where a value is read that nobody gives, for
-    cycles, and for budgets that are not of all stages or that add up to more than `slo_ms` on some way."""
+    plan in force; empty: nothing is planned yet. Raises InvalidValue where a value is read that no input or stage
+    gives, for cycles, and for budgets that are not of all stages or that add up to more than `slo_ms` on some way."""
 
     name: str
     slo_ms: float

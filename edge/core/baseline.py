@@ -1,4 +1,4 @@
-"""The download left alone on a camera: what its answers would have been worth at each least score, window after window.
+"""The download left alone on a camera: the worth that its answers would have had at each least score, by window.
 
 It is what every student is compared with, so it gets what a careful user would give it: classes merged, an input in the
 camera's shape, and the least score that was best on past labels.
@@ -72,7 +72,7 @@ class Baseline:
     region: Region = WHOLE
 
     def score(self, region: Region, usual: float) -> float:
-        """The least score that was best on past labels for who looks at `region`."""
+        """The least score that was best on past labels for a student that looks at `region`."""
         return (self.whole if region == WHOLE or self.part.objects <= 0 else self.part).best_score(usual)
 
     def to_json(self) -> dict[str, Any]:

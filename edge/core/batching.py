@@ -1,4 +1,4 @@
-"""Questions of the serving front to the batching rules: a model's queue, the executors that serve it, what to do next.
+"""Questions of the serving front to the batching rules: a model's queue, the executors that serve it, the next step.
 
 Times are in seconds on one monotonic clock, sizes in rows (a row is one request's worth of data).
 """

@@ -1,4 +1,4 @@
-"""Checks used when values are built. Each raises InvalidValue with the field's path, the value and what is allowed."""
+"""Checks used when values are built. Each raises InvalidValue with the field's path, the value and the allowed ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from edge.core.errors import InvalidValue
 
-#: Characters that nobody sees but that change what is shown: control characters, ends of lines and paragraphs, those
+#: Invisible characters that change the text shown: control characters, ends of lines and paragraphs, those
 #: that turn the direction of the text around them, and halves of characters.
 _HIDDEN: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 PLAIN_TEXT: Final = "text of one line, without control characters and characters that turn its direction"
@@ -85,7 +85,7 @@ def plain_text(path: str, value: object) -> None:
 
 
 def made_plain(value: Any) -> Any:
-    """`value` with the hidden characters of its texts as escapes: what was kept before such texts were refused."""
+    """`value` with the hidden characters of its texts as escapes, for texts kept before they were refused."""
     if isinstance(value, str):
         return visible(value)
     if isinstance(value, Mapping):

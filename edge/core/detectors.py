@@ -38,7 +38,7 @@ class OutputSpec:
     `strides`: of `grid`, `distribution`, `cells`, `anchors`. `anchors`: default boxes of each stride, in the order in
     which a cell has them; they stay as large when the input gets another shape, since objects do. `box_format`,
     `box_units`: of `end_to_end` and `rows`; units are pixels of the network's input, pixels of the original picture
-    (the graph was told its size), or normalised. `objectness`: `rows` carry an objectness before the class scores.
+    (the graph gets its size), or normalised. `objectness`: `rows` carry an objectness before the class scores.
     `labels`, `boxes`, `scores`: output names of `end_to_end`. `cell_centre`: where a `distribution` cell's centre lies,
     in cells. `first_class`: index of the graph's label that is the first of `classes` (1 where 0 means background).
     """

@@ -13,7 +13,8 @@ from edge.core.accuracy import NAMING_IOU, box_iou, match
 from edge.core.vision import Detections, Task
 
 #: Of an object: both say the same; the student saw what the teacher did not; the teacher saw what the student did not;
-#: both saw it and call it differently; nobody can tell (a classifier's answer about what the teacher did not label).
+#: both saw it and call it differently; undecided (a classifier's answer about an object that the teacher did not
+#: label).
 Verdict = Literal["right", "extra", "missed", "class", "unjudged"]
 #: An answer and a label are of the same object from this overlap on; the one that accuracy is counted at.
 IOU = 0.5
@@ -48,7 +49,7 @@ def _detection(answer: Detections, labels: Detections) -> Comparison:
     for n, label in enumerate(owner):
         if label >= 0:
             student[n] = teacher[label] = "right"
-    # What is left over may be the same object under another name.
+    # Boxes left over may be the same object under another name.
     mine = np.flatnonzero(owner < 0)
     theirs = np.array([n for n, verdict in enumerate(teacher) if verdict == "missed"], np.int64)
     for n, label in enumerate(match(_nameless(answer.select(mine)), _nameless(labels.select(theirs)), IOU)):

@@ -49,7 +49,7 @@ class InvalidValues(MagpieError, ValueError):
 
 
 class NotFound(MagpieError):
-    """The named thing does not exist."""
+    """The named resource does not exist."""
 
     code = "not_found"
 
@@ -61,7 +61,7 @@ class Conflict(MagpieError):
 
 
 class NotLoggedIn(MagpieError):
-    """Nobody is logged in, or the login is over, or name and password do not fit."""
+    """The client is not logged in, or the login is over, or name and password do not fit."""
 
     code = "not_logged_in"
 
@@ -73,7 +73,7 @@ class Forbidden(MagpieError):
 
 
 class PasswordChangeNeeded(Forbidden):
-    """Somebody else chose the password of who asks: before anything else they choose their own."""
+    """Another person chose the requester's password: before anything else the requester chooses a new one."""
 
     code = "password_change_needed"
 
@@ -219,7 +219,7 @@ class NotSchedulable(MagpieError):
     code = "not_schedulable"
 
 
-#: What torch, onnxruntime and what they compute with say where they get no memory.
+#: Messages of torch, onnxruntime and their libraries when they get no memory.
 _NO_MEMORY = (
     "out of memory", "can't allocate memory", "not enough memory", "could not create a primitive", "bad_alloc",
     "bad allocation", "failed to allocate memory", "cannot allocate memory",

@@ -84,7 +84,7 @@ class DeadlinePassed(Event):
 
 @dataclass(frozen=True)
 class HandInDue(Event):
-    """Profiles of `window` are wanted now: what is half done is taken as it is."""
+    """Profiles of `window` are wanted now: half-done ones are taken as they are."""
 
     window: int
 
@@ -111,16 +111,16 @@ class Profiled(Event):
     window: int
     profiles: tuple[RetrainingProfile, ...]
     start_accuracy: float | None = None
-    gpu_seconds: float = 0.0
+    device_seconds: float = 0.0
 
 
 @dataclass(frozen=True)
 class RetrainingProgressed(Event):
-    """A retraining reports: work done in GPU-seconds (at full share) of its profile's total, and held-out accuracy."""
+    """A retraining reports: device seconds done (at full share) of its profile's total, and held-out accuracy."""
 
     camera: str
     job: str
-    work_done: float
+    device_seconds: float
     fraction: float
     accuracy: float | None = None
 
@@ -221,8 +221,9 @@ class StopRetraining(Instruction):
 
 @dataclass(frozen=True)
 class StopProfiling(Instruction):
-    """The plan waits no longer for profiles of `window`: what is not being tried yet is reported from what past windows
-    taught, at once; what is being tried is reported when it is handed in, and may still be used."""
+    """The plan waits no longer for profiles of `window`: configurations not being tried yet are reported from past
+    windows, at once; those being tried are reported when they are handed in, and may still be used.
+    """
 
     window: int
 
@@ -230,7 +231,7 @@ class StopProfiling(Instruction):
 @dataclass(frozen=True)
 class HandIn(Instruction):
     """Have the profilers hand in what they have of `window`, and report what is not begun from what past windows
-    taught. `last`: what is not handed in yet is reported from there too, where anything is known."""
+    taught. `last`: profiles not handed in yet are reported from there too, where anything is known."""
 
     window: int
     last: bool = False
@@ -238,7 +239,7 @@ class HandIn(Instruction):
 
 @dataclass(frozen=True)
 class RecordPlan(Instruction):
-    """Keep problem, plan and what the planner was asked (for the page, and for replay)."""
+    """Keep problem, plan and the planner's version of the problem (for the page, and for replay)."""
 
     window: int
     problem: WindowProblem

@@ -8,7 +8,7 @@ from typing import Literal
 from edge.core.alarms import AccuracyMeasured, Promoted, RolledBack
 from edge.core.workers import LossCause, WorkerKind
 
-#: What became of one retraining's worker; what became of its student is another fact.
+#: The outcome of one retraining's worker; its student's outcome is another fact.
 RetrainingStep = Literal["started", "stopped", "failed"]
 
 

@@ -1,4 +1,4 @@
-"""Every kind of journal entry. What is not in these lists can be neither written nor told (docs/journal.md).
+"""Every kind of journal entry. A kind that is not in these lists can be neither written nor sent (docs/journal.md).
 `edge.core.journal_keys` has the keys of each kind's data."""
 
 from __future__ import annotations
@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Literal, Protocol, get_args
 
-#: What happened to a worker process or to the device.
+#: Events of a worker process or of the device.
 WorkerEntryKind = Literal[
     "worker.device_recovered",
     "worker.device_restart",
@@ -25,7 +25,7 @@ AlarmEntryKind = Literal[
     "alarm.new",
     "alarm.update",
 ]
-#: What was done with a version of a camera's student.
+#: Changes of a version of a camera's student.
 ModelEntryKind = Literal[
     "model.from_sibling",
     "model.pinned",
@@ -50,7 +50,7 @@ WindowEntryKind = Literal[
     "window.opened",
     "window.resumed",
 ]
-#: What is written.
+#: Kinds that are written.
 JournalKind = (
     WorkerEntryKind
     | AlarmEntryKind
@@ -114,7 +114,7 @@ JournalKind = (
 )
 #: An object that was followed came or went.
 ObjectKind = Literal["object.end", "object.new"]
-#: What listeners are told, and the journal does not keep.
+#: Kinds that listeners get, and the journal does not keep.
 ToldKind = ObjectKind | Literal["alarm.acknowledged", "events.lost"]
 
 

@@ -71,7 +71,7 @@ class SampledFrame:
 class LabelledFrame:
     """A sampled frame with the golden model's labels, in the camera's class list, with confidence as scores.
 
-    `weight`: how much it counts in training. `unsure`: objects that are no labels because the teacher was not sure, so
+    `weight`: how much it counts in training. `unsure`: objects that are not labels because the teacher was not sure, so
     neither objects nor background for training; `ambiguous`: how many.
     `agreement`: mean share of a joint teacher's members that saw a label; None for a teacher of one, or no label.
     """
@@ -130,7 +130,7 @@ class LabelledWindow:
 
     @property
     def all_sampled(self) -> tuple[LabelledFrame, ...]:
-        """Every labelled frame of the window itself: what realised accuracy is measured on."""
+        """Every labelled frame of the window itself: realised accuracy is measured on these."""
         return self.train + self.held_out
 
     def to_json(self) -> dict[str, Any]:

@@ -138,7 +138,7 @@ class ExecutorTraffic:
 
 @dataclass(frozen=True)
 class TrafficReport:
-    """From the front, once a second: what happened in the last `period_s` seconds under layout `layout`."""
+    """From the front, once a second: the counts of the last `period_s` seconds under layout `layout`."""
 
     at_s: float
     period_s: float
@@ -175,7 +175,8 @@ class ExecutorGone:
 @dataclass(frozen=True)
 class RepositoryCommand:
     """From the front, on behalf of a client: "load", "unload" or "index"; answered with RepositoryAnswer. `by` and
-    `address`: who asks, and from where."""
+    `address`: the requester's name and address.
+    """
 
     number: int
     action: str

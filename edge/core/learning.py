@@ -178,7 +178,7 @@ class LearningBudget:
 
 @dataclass(frozen=True)
 class WindowChoice:
-    """The window length that a box would choose, and what each length that was weighed would bring per hour."""
+    """The window length that a box would choose, and the gain per hour of each length that was weighed."""
 
     window_s: float
     budget: LearningBudget
@@ -196,9 +196,9 @@ class WindowChoice:
 
 @dataclass(frozen=True)
 class LearningReport:
-    """A box's learning, for people and programs: the `budget` in force in windows of `window_s`, what the operator
-    fixed of it (by setting), the facts behind it, the window length that it would `choose`, how promises were kept
-    (predicted - realised [0, 1] over `camera_windows`), and counts since the start."""
+    """A box's learning, for people and programs: the `budget` in force in windows of `window_s`, the parts of it that
+    the operator fixed (by setting), the facts behind it, the window length that it would `choose`, how promises were
+    kept (predicted - realised [0, 1] over `camera_windows`), and counts since the start."""
 
     window_s: float
     cameras: int
@@ -231,9 +231,9 @@ class LearningReport:
 class Correction:
     """How the accuracies that were measured before a window become those that it will show, for one camera.
 
-    The student's level over the window is its held-out accuracy `+ pull * (usual - held-out)` (`usual`: what the
-    camera showed in the windows past, None: not known) `- decay_per_s * half a window + offset`; a retraining brings
-    `gain` of what its profile says. Learned; a plan is corrected once, before the policy sees the problem.
+    The student's level over the window is its held-out accuracy `+ pull * (usual - held-out)` (`usual`: the camera's
+    accuracy in past windows, None: not known) `- decay_per_s * half a window + offset`; a retraining brings `gain` of
+    what its profile says. Learned; a plan is corrected once, before the policy sees the problem.
     """
 
     offset: float = 0.0
@@ -286,9 +286,9 @@ class Promise:
 @dataclass(frozen=True)
 class PromiseOutcome:
     """One camera's window, planned and seen: accuracies [0, 1] over the window, with the mean inference factor `factor`
-    in `predicted` (None: no plan said) and `realised` alone. `measured` (held-out; None: nothing was) and `usual` were
+    in `predicted` (None: not planned) and `realised` alone. `measured` (held-out; None: nothing was) and `usual` were
     known before it; `planned_gain` is what retraining added to the window's mean in the plan, before any correction;
-    `drift_per_s` is by how much the same student fell per second inside the window (None: it cannot be told)."""
+    `drift_per_s` is by how much the same student fell per second inside the window (None: not measurable)."""
 
     window: int
     predicted: float | None

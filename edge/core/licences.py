@@ -1,8 +1,8 @@
-"""Which licences of model files Magpie takes without being told to.
+"""Which licences of model files Magpie takes by default.
 
 A licence is an SPDX expression ("Apache-2.0", "MIT OR AGPL-3.0-only", "LicenseRef-Ours"). Three kinds are refused by
-name unless the operator accepts them: a licence that obliges whoever offers the model over a network (AGPL, and the
-SSPL), one that forbids commercial use (CC BY-NC), and one that nobody knows.
+name unless the operator accepts them: a licence that obliges anyone who offers the model over a network (AGPL, and the
+SSPL), one that forbids commercial use (CC BY-NC), and an unknown one.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from edge.core.errors import InvalidValue, LicenceRefused
 
 Refusal = Literal["network_copyleft", "non_commercial", "unknown"]
 
-#: What people write where they know no licence.
+#: Texts that people write where they know no licence.
 UNKNOWN: Final = frozenset({"", "unknown", "none", "noassertion", "other"})
 _EXPRESSION: Final = re.compile(r"\(?[A-Za-z0-9][A-Za-z0-9.+:-]*\)?( (AND|OR|WITH) \(?[A-Za-z0-9][A-Za-z0-9.+:-]*\)?)*")
 _WHY: Final[dict[Refusal, str]] = {
-    "network_copyleft": "it obliges whoever offers the model over a network to publish their own source code",
+    "network_copyleft": "it obliges anyone who offers the model over a network to publish their own source code",
     "non_commercial": "it forbids commercial use",
-    "unknown": "nobody knows whether the model may be used",
+    "unknown": "it is not known whether the model may be used",
 }
 
 

@@ -6,7 +6,7 @@ import ipaddress
 
 
 def link_local(address: str) -> bool:
-    """Whether the address is of 169.254.0.0/16 or fe80::/10, however it is written; False for what is no address."""
+    """Whether the address is of 169.254.0.0/16 or fe80::/10, however it is written; False for no address."""
     try:
         found = ipaddress.ip_address(address.strip("[]").partition("%")[0])
     except ValueError:

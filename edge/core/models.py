@@ -19,8 +19,8 @@ class ModelVersion:
     """One version of a camera's student. `blob` is the sha256 (hex) of its safetensors file in the model store.
 
     Lineage: `parent` version id (None for the first), `window` whose data trained it, `config` the retraining
-    configuration's id, `scores` (held-out accuracy of itself and of its parent, ...), `decided_by` who or what decided
-    its present `state`, and `reason` in words.
+    configuration's id, `scores` (held-out accuracy of itself and of its parent, ...), `decided_by` the author (person
+    or part of the appliance) of its present `state`, and `reason` in words.
     """
 
     id: str

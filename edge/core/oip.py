@@ -1,4 +1,4 @@
-"""The Open Inference Protocol v2 as values: what a client asks of a served model and what it gets back.
+"""The Open Inference Protocol v2 as values: a client's requests to a served model and the answers.
 
 Transports (REST, gRPC) turn bytes into these and back; `InferenceService` is what stands behind them.
 """

@@ -111,7 +111,7 @@ class PipelineProblem:
 
     @cached_property
     def order(self) -> tuple[str, ...]:
-        """The modules, each after those that feed it; what stands in a circle or behind one is left out."""
+        """The modules, each after those that feed it; modules in a circle or behind one are left out."""
         left = {name: set(parents) for name, parents in self.parents.items()}
         order: list[str] = []
         while ready := [name for name, parents in left.items() if parents <= set(order)]:
@@ -196,7 +196,7 @@ class ModulePlan:
 
 @dataclass(frozen=True)
 class PipelinePlan:
-    """The answer: what each module runs on, or (`feasible` False) why there is no plan. `cost` is the sum of price x
+    """The answer: the machines of each module, or (`feasible` False) why there is no plan. `cost` is the sum of price x
     machines. `steps` were counted by the search; it was cut short at its limit where `complete` is False, and the plan
     is then the best that it had found."""
 

@@ -1,4 +1,4 @@
-"""Why a window plan was made, as a value. Nobody reads it out of its sentence."""
+"""Why a window plan was made, as a value. No code parses its sentence."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-#: What became different of a camera: its inference was measured on this box; its model in force was pinned, unpinned,
+#: The changes of a camera: its inference was measured on this box; its model in force was pinned, unpinned,
 #: rolled back, or is a sibling's; its settings of retraining changed.
 CameraChange = Literal[
     "camera_measured",
@@ -49,17 +49,17 @@ _WHOLE: Final[Mapping[PlanCauseCode, str]] = {
 
 @dataclass(frozen=True)
 class PlanCause:
-    """The event that led to a plan, and its camera (None: of none alone).
+    """The event that led to a plan, and its camera (None: of several or none).
 
-    `gpu_seconds` is the work that a retraining costs by its progress ("work_corrected") or has done, where
-    `expected_gpu_seconds` were expected ("progress_unexpected"). `promoted` says how a completed retraining ended.
+    `device_seconds` is the work that a retraining costs by its progress ("work_corrected") or has done, where
+    `expected_device_seconds` were expected ("progress_unexpected"). `promoted` says how a completed retraining ended.
     `sentence` is a recorded cause's own.
     """
 
     code: PlanCauseCode
     camera: str | None = None
-    gpu_seconds: float = 0.0
-    expected_gpu_seconds: float = 0.0
+    device_seconds: float = 0.0
+    expected_device_seconds: float = 0.0
     promoted: bool = False
     sentence: str = ""
 
@@ -96,9 +96,9 @@ class PlanCause:
             case "profiles_late":
                 return "its profiles came late"
             case "work_corrected":
-                return f"the retraining costs {self.gpu_seconds:.0f} device seconds"
+                return f"the retraining costs {self.device_seconds:.0f} device seconds"
             case "progress_unexpected":
-                done, expected = self.gpu_seconds, self.expected_gpu_seconds
+                done, expected = self.device_seconds, self.expected_device_seconds
                 return f"{done:.1f} device seconds done where {expected:.1f} were expected"
             case "retraining_late":
                 return "the retraining is later than planned"

@@ -1,4 +1,4 @@
-"""A limit that a window plan could not keep, as a value. Nobody reads it out of its sentence."""
+"""A limit that a window plan could not keep, as a value. No code parses its sentence."""
 
 from __future__ import annotations
 

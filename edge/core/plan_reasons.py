@@ -1,4 +1,4 @@
-"""Why a window plan is as it is, as values. Nobody reads them out of their sentences."""
+"""Why a window plan is as it is, as values. No code parses their sentences."""
 
 from __future__ import annotations
 

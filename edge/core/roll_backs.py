@@ -1,4 +1,4 @@
-"""Why an earlier model is in force again, as a value. Nobody reads it out of its sentence."""
+"""Why an earlier model is in force again, as a value. No code parses its sentence."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final, Literal
 #: made from, on frames that it answered.
 RollBackCode = Literal["asked", "under_parent"]
 
-#: Who is recorded for a roll-back that nobody asked for.
+#: The author recorded for an automatic roll-back.
 NOBODY: Final = "automatic roll-back"
 
 

@@ -8,7 +8,7 @@ from typing import Final
 MASK: Final = "***"
 #: `user:password@`; a password may hold an @.
 _USER = re.compile(r"(\b[A-Za-z][A-Za-z0-9+.-]*://)[^/\s'\"]*@")
-#: What cameras without a log-in of RTSP want in the path or query: `user=admin_password=x_channel=1`.
+#: Credentials that cameras without a log-in of RTSP want in the path or query: `user=admin_password=x_channel=1`.
 _PARAMETER = re.compile(
     r"(\b[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"]*?(?:password|passwd|pass|pwd|psw|token|secret|api_?key)=)"
     r"(?!\*\*\*)[^\s'\"&?#/;,]+",

@@ -82,8 +82,8 @@ class DeviceTable:
         return batches[batch - 1]
 
     def busy_ms(self, model: str, share_percent: int, batch: float, typical: bool = False) -> float:
-        """How long a batch itself takes there, without the waiting for its share that may follow it: what a request in
-        it waits for. A high quantile, or with `typical` the median, which live times compare with; linear for a mean
+        """How long a batch itself takes there, without the waiting for its share that may follow it: a request in it
+        waits for this. A high quantile, or with `typical` the median, which live times compare with; linear for a mean
         `batch` between two sizes. The table's latency where nothing else was measured."""
         rows = self.details.get("typical_ms" if typical else "run_ms")
         row = rows.get(model, {}).get(str(share_percent)) if isinstance(rows, Mapping) else None

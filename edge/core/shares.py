@@ -1,4 +1,4 @@
-"""Shares of a device: what a share kind can promise, what was granted, what was really used."""
+"""Shares of a device: a share kind's promises, the shares granted, and their real use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 from edge.core import checks
 
 ShareKind = Literal["mps", "mps+green", "cgroup", "cgroup+coop", "coop"]
-#: What a site may ask for; "auto" takes the best that can be had.
+#: The kinds that a site may ask for; "auto" takes the best available.
 ShareChoice = Literal["auto", ShareKind]
 Enforcement = Literal["reserve", "cap", "coop"]
 Role = Literal["inference", "retraining", "golden", "profiling"]
@@ -30,7 +30,7 @@ class ShareCaps:
     oversubscribe: bool
     memory_limit: bool
     fault_domain: Literal["worker", "device"]
-    evidence: str = ""  # what the probe measured, in words
+    evidence: str = ""  # the probe's measurement, in words
 
     def quantize(self, share: float) -> float:
         """The largest share that can be granted and is not above `share` (0 if under the minimum)."""
@@ -71,7 +71,7 @@ class Usage:
     """A worker's use since `attach` or the last reset: device seconds and the share that makes.
 
     `asked` and `granted` are means over the period, weighted by time, so that resizes inside it count rightly.
-    `given_share` is what the worker may have used: what it used plus what it was offered and left for want of work
+    `given_share` is what the worker may have used: its use plus the share that it was offered and left for want of work
     (None: this share kind cannot tell). A worker is `demand_limited` when it left more than it was held back.
     """
 

@@ -1,4 +1,4 @@
-"""Objects with an identity over time: what a tracker makes of a camera's answers."""
+"""Objects with an identity over time, as a tracker makes them of a camera's answers."""
 
 from __future__ import annotations
 
@@ -20,13 +20,12 @@ ObjectPhase = Literal["new", "update", "end"]
 class TrackerLimits:
     """When an object begins, and when it is over. Times in seconds.
 
-    An object is told of when `confirm_answers` answers have shown it over at least `confirm_after_s`, each within
+    An object is reported when `confirm_answers` answers have shown it over at least `confirm_after_s`, each within
     `confirm_within_s` of the one before, and their scores, less some for each answer between that did not show it, come
     to `confirm_score` (with one answer: at once). It is over `end_after_s` after the last one. One that has stood still
     for `still_after_s` is waited for up to `still_patience_s`: a parked car that is not seen for a while stays one
-    object. One that vanished in mid-picture is waited for up to `lost_patience_s`: who turns up where it would be by
-    then is the same object.
-    `max_objects` per camera at once.
+    object. One that vanished in mid-picture is waited for up to `lost_patience_s`: an object that turns up where it
+    would be by then is the same one. `max_objects` per camera at once.
     """
 
     confirm_answers: int = 2
@@ -100,7 +99,7 @@ class TrackedObject:
         return max(self.zone_s.values(), default=self.age_s)
 
     def to_json(self) -> dict[str, Any]:
-        """For REST; `picture` is added by who keeps it."""
+        """For REST; `picture` is added by the keeper of the picture."""
         return {
             "id": self.id, "camera": self.camera, "class": self.class_name, "began_utc_s": self.began_utc_s,
             "ended_utc_s": self.ended_utc_s, "score": round(self.score, 4), "box": [round(v, 4) for v in self.box],

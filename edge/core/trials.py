@@ -1,4 +1,4 @@
-"""Short trial trainings: what the micro-profiler asks for and what the training room answers.
+"""Short trial trainings: the micro-profiler's requests and the training room's answers.
 
 The types live here so that the training room can answer without knowing the micro-profiler.
 """
@@ -19,9 +19,9 @@ class TrialResult:
 
     `points` are (epoch, held-out accuracy [0, 1]) after each epoch tried, epochs increasing from 1;
     `start_accuracy` is that of the student before it, on the same held-out data of `held_out_objects` objects.
-    All costs are GPU-seconds at 100 % of one device: `gpu_seconds_per_epoch` one pass over `frames` frames;
-    `setup_seconds` whatever does not grow with epochs or frames; `prefix_seconds` the frozen prefix' activations that
-    this trial computed for `prefix_frames` training frames (0 when an earlier trial had computed them);
+    All costs are device seconds at 100 % of one device: `gpu_seconds_per_epoch` one pass over `frames` frames;
+    `setup_seconds` the part that does not grow with epochs or frames; `prefix_seconds` the frozen prefix' activations
+    that this trial computed for `prefix_frames` training frames (0 when an earlier trial had computed them);
     `evaluation_seconds` all held-out evaluations of this trial together.
     """
 
@@ -50,7 +50,7 @@ class TrialResult:
             checks.in_range(f"trial.{name}", getattr(self, name), 0.0, 1e9)
 
     @property
-    def gpu_seconds(self) -> float:
+    def device_seconds(self) -> float:
         """All that this trial cost."""
         training = self.points[-1][0] * self.gpu_seconds_per_epoch
         return self.setup_seconds + self.prefix_seconds + training + self.evaluation_seconds

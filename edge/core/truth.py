@@ -1,4 +1,4 @@
-"""How true the labels are: questions to people about pictures, their answers, and what follows for student and teacher.
+"""How true the labels are: questions to people about pictures, their answers, and the result for student and teacher.
 
 Truth is what a perfect person would mark. A detector's true accuracy is its F1 at IoU 0.5 (edge.core.accuracy) against
 truth instead of against the teacher's labels. Boxes are normalised xyxy in [0, 1].
@@ -24,7 +24,7 @@ QuestionKind = Literal["box", "missed"]
 #: "student" or "teacher" (of two boxes, only that one fits), "unsure". To a "missed" question: "counted" or "unsure".
 Verdict = Literal["yes", "no", "student", "teacher", "counted", "unsure"]
 Source = Literal["page", "import"]
-#: Who found a candidate: the student and the teacher, or one of them only.
+#: The finder of a candidate: the student and the teacher, or one of them only.
 Group = Literal["both", "student", "teacher"]
 GROUPS: tuple[Group, ...] = get_args(Group)
 KINDS: tuple[QuestionKind, ...] = get_args(QuestionKind)
@@ -36,7 +36,7 @@ VERDICTS: Mapping[QuestionKind, tuple[Verdict, ...]] = {
 #: A student's and a teacher's box of one class are about one object from this overlap on. It is lower than the 0.5 at
 #: which accuracy is counted: two boxes may both fit an object and fit each other less well.
 SAME_OBJECT_IOU = 0.3
-#: As many objects nobody saw can be told of one picture.
+#: A person can report at most this many missed objects of one picture.
 MAX_MISSED = 99
 
 
@@ -145,7 +145,7 @@ class Answer:
 
     @property
     def person(self) -> str:
-        """Its author, whoever brought it in."""
+        """Its author, even if another person brought it in."""
         return self.by.partition(_VIA)[0]
 
     def __post_init__(self) -> None:

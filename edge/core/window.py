@@ -1,7 +1,7 @@
 """The window planning problem and its answer, as values and as files.
 
 "retrain-infer-window/1" and "retrain-infer-plan/1" are the file formats (docs/formats.md). Shares are in devices
-(GPUs, or the CPU set); work is in GPU-seconds at 100 % of one device.
+(GPUs, or the CPU set); work is in device seconds at 100 % of one device.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ def _throughput(value: Mapping[str, Any], path: str) -> tuple[tuple[float, float
 
 @dataclass(frozen=True)
 class RetrainingOption:
-    """One candidate retraining of a stream: accuracy afterwards [0, 1] and work in GPU-seconds at full share.
+    """One candidate retraining of a stream: accuracy afterwards [0, 1] and work in device seconds at full share.
 
     `throughput` are measured (share, relative speed) points, increasing in both; empty means linear speed-up.
-    `details` carries whatever else the file said, untouched.
+    `details` carries all other fields of the file, untouched.
     """
 
     id: str
@@ -56,7 +56,7 @@ class RetrainingOption:
             checks.in_range(f"retrain_configs[{self.id}].end_accuracy_low", self.end_accuracy_low, 0.0, 1.0)
 
     def speed(self, share: float) -> float:
-        """GPU-seconds of work done per second at `share` (<= 1); linear where nothing was measured."""
+        """device seconds of work done per second at `share` (<= 1); linear where nothing was measured."""
         if share <= 0:
             return 0.0
         if not self.throughput:
@@ -83,7 +83,7 @@ class StreamProblem:
     options: tuple[RetrainingOption, ...] = ()
     model: str = ""
     running: str | None = None  # option already being trained (replanning inside a window)
-    work_done: float = 0.0  # GPU-seconds already done on `running`
+    work_done: float = 0.0  # device seconds already done on `running`
     promise: Promise | None = None
 
     def __post_init__(self) -> None:
@@ -94,7 +94,7 @@ class StreamProblem:
 
 @dataclass(frozen=True)
 class WindowProblem:
-    """Everything a window policy may look at. `num_gpus` devices (may be a fraction: what serving leaves),
+    """Everything a window policy may look at. `num_gpus` devices (may be a fraction: the rest that serving leaves),
     `window_s` seconds, shares in multiples of `delta`, floor `a_min` or None, `label_delay_s` taken off the start.
 
     `share_step` is the finest share that can be granted (devices); None: not known, any share may be asked for.
@@ -168,7 +168,7 @@ class WindowProblem:
 
     @staticmethod
     def from_json(value: Any) -> WindowProblem:
-        """Reads "retrain-infer-window/1". Raises InvalidValue naming the field, what was given, what is allowed."""
+        """Reads "retrain-infer-window/1". Raises InvalidValue naming the field, the value given, the values allowed."""
         if not isinstance(value, dict):
             raise InvalidValue("(file)", type(value).__name__, "a JSON object")
         allowed = {

@@ -1,4 +1,4 @@
-"""Worker processes by what they do and for which camera. Nobody reads it out of a name."""
+"""Worker processes by what they do and for which camera. No code parses it out of a name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final, Literal
 from edge.core.shares import Role
 
 WorkerKind = Literal["camera", "retrain", "golden", "profiler", "executor", "serving_profiler", "front"]
-#: What a worker's share of the device is for.
+#: The purpose of a worker's share of the device.
 Activity = Literal["inference", "retraining", "golden", "profiling", "serving", "front"]
 #: Why a worker is gone: it had more memory than it may (or the system refused it more), was silent, was ended with all
 #: of a sick device, failed with an error, was ended by a signal, or none of these.

@@ -1,4 +1,4 @@
-"""The demo's report: what each camera's students answered, against the frozen ones, and what it cost."""
+"""The demo's report: each camera's accuracy by its students, against the frozen ones, and its cost."""
 
 from __future__ import annotations
 

@@ -111,8 +111,8 @@ def session_description(video: VideoFormat, host: str) -> str:
 class RtspServer:
     """Serves each of `cameras` at `rtsp://host:port/name`, from its own thread between `start` and `stop`.
 
-    Port 0 takes a free one. `credentials` are (user, password), asked for by `scheme`. A camera produces while
-    somebody watches, or all the time with `always`. Faults for tests can be set from any thread at any time.
+    Port 0 takes a free one. `credentials` are (user, password), asked for by `scheme`. A camera produces while a client
+    watches, or all the time with `always`. Faults for tests can be set from any thread at any time.
 
     :raises InvalidValue: a name, scheme or port is not allowed.
     """
@@ -376,7 +376,7 @@ class _Camera:
             self._left_s = time.monotonic()
 
     def _park(self) -> bool:
-        """Stop producing if nobody has watched for a while."""
+        """Stop producing if no client has watched for a while."""
         with self._lock:
             unwatched_s = time.monotonic() - self._left_s
             if self._always or self._viewers or unwatched_s < LINGER_S:

@@ -114,12 +114,12 @@ class _Street:
     def _backdrop(self, rng: np.random.Generator, layout: SceneLayout, albedo: np.ndarray) -> None:
         """Houses, trees and the underpass, from far to near."""
         camera, spec = layout.camera, self._spec
-        things: list[tuple[float, str, float]] = []
+        scenery: list[tuple[float, str, float]] = []
         if spec.layout == "boulevard":
-            things += [(36.0 + 2.0 * rng.random(), "house", x) for x in np.arange(-38.0, 38.0, 9.5).tolist()]
-            things += [(33.5, "tree", x + 4 * rng.random()) for x in np.arange(-30.0, 30.0, 9.0).tolist()]
+            scenery += [(36.0 + 2.0 * rng.random(), "house", x) for x in np.arange(-38.0, 38.0, 9.5).tolist()]
+            scenery += [(33.5, "tree", x + 4 * rng.random()) for x in np.arange(-30.0, 30.0, 9.0).tolist()]
         else:
-            things += [(50.0 + 6.0 * rng.random(), "house", x) for x in np.arange(-44.0, 44.0, 11.0).tolist()]
+            scenery += [(50.0 + 6.0 * rng.random(), "house", x) for x in np.arange(-44.0, 44.0, 11.0).tolist()]
             side = {"highway": 12.5, "junction": 10.5, "residential": 10.0}[spec.layout]
             for z in (44.0, 37.0, 31.0, 20.0, 15.0):
                 for sign in (-1.0, 1.0):
@@ -127,8 +127,8 @@ class _Street:
                     x = sign * (side + 3.0 * rng.random()) + self._lean_sign(layout) * lean
                     if spec.layout == "junction" and 18.0 < z < 34.0:
                         continue
-                    things.append((z, "tree" if rng.random() < 0.6 else "house", x))
-        for z, kind, x in sorted(things, reverse=True):
+                    scenery.append((z, "tree" if rng.random() < 0.6 else "house", x))
+        for z, kind, x in sorted(scenery, reverse=True):
             if kind == "house":
                 self._house(rng, layout, albedo, x, z)
             else:

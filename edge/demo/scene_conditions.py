@@ -22,7 +22,7 @@ class SceneSpec:
     """The scene of one demo camera.
 
     `character` counts through `CHARACTERS` (4 is a highway again, with another `seed` another highway);
-    `width`, `height` in pixels; `fps` in pictures per second, for whoever encodes the stream; `day_s` is the
+    `width`, `height` in pixels; `fps` in pictures per second, for the encoder of the stream; `day_s` is the
     length of one cycle of light and weather in seconds of scene time; `start_phase` (0-1) shifts its start.
 
     :raises ValueError: when a field is out of its range.

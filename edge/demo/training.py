@@ -82,7 +82,7 @@ class DetectionCounts:
 
     @property
     def f1(self) -> float:
-        """F1 score; 1 when there was nothing to find and nothing was said."""
+        """F1 score; 1 when there was nothing to find and no answer."""
         total = 2 * self.hits + self.wrong + self.missed
         return 2 * self.hits / total if total else 1.0
 

@@ -148,7 +148,7 @@ class _FileFacts:
 class FileSource(VideoSource):
     """One file looped, or several one after another and then again.
 
-    H.264 and H.265 pass through untouched. What no camera would send is encoded anew as H.264 with short key
+    H.264 and H.265 pass through untouched. Video that no camera would send is encoded anew as H.264 with short key
     intervals: other codecs, key frames more than `MAX_KEY_S` apart (a client could not join), and files of a list that
     differ in codec from its first. The encoded pictures are kept for the next rounds, up to `keep_bytes` per file.
 

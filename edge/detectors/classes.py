@@ -1,4 +1,4 @@
-"""Class names: what a detector offers, and how a camera's classes are made from it."""
+"""Class names: those that a detector offers, and how a camera's classes are made from them."""
 
 from __future__ import annotations
 

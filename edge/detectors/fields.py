@@ -1,4 +1,4 @@
-"""Fields of a YAML description: each is checked when it is taken; what was not taken is refused."""
+"""Fields of a YAML description: each is checked when it is taken; fields not taken are refused."""
 
 from __future__ import annotations
 

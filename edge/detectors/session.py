@@ -31,8 +31,8 @@ _SHAPED = STRIDED
 class DetectorSession:
     """One graph, opened once per input shape. Calls come from one thread at a time.
 
-    `shape` is (height, width) as exported. Raises WeightsError if the file is no ONNX graph, or has other inputs than
-    its description says.
+    `shape` is (height, width) as exported. Raises WeightsError if the file is not an ONNX graph, or has other inputs
+    than its description says.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class DetectorSession:
         return camera_shape(round(self.shape[0] * self.shape[1] * scale * scale), picture)
 
     def scaled(self, scale: float) -> tuple[int, int]:
-        """The exported shape at `scale` (0-1], for who does not want the camera's."""
+        """The exported shape at `scale` (0-1], for a caller that does not want the camera's."""
         if self._fixed or scale >= 1.0:
             return self.shape
         return (
@@ -181,7 +181,7 @@ def gpu_providers() -> list[str]:
 
 
 def open_session(content: bytes | str, name: str, threads: int, device: str) -> Any:
-    """An onnxruntime session. Raises WeightsError if it is no model that onnxruntime can open."""
+    """An onnxruntime session. Raises WeightsError if onnxruntime cannot open it as a model."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1

@@ -1,7 +1,7 @@
 """The input's shape: which one fits a picture at a given cost, and the same graph at another shape.
 
 Published detectors are exported for one square input. A picture of another shape then pays for padding, or is squeezed.
-The convolutions do not care; only the constants of `Reshape` nodes do, and those can be told apart.
+The convolutions do not care; only the constants of `Reshape` nodes do, and those can be distinguished.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def regroup(before: Sequence[int], after: Sequence[int], now: Sequence[int]) -> 
     return out
 
 
-#: Metadata of a graph: what its `Reshape` nodes take at input shapes that were worked out before.
+#: Metadata of a graph: the constants of its `Reshape` nodes at input shapes that were worked out before.
 SHAPES_KEY = "magpie.shapes"
 Settled = dict[str, list[int]]
 
@@ -82,7 +82,7 @@ Settled = dict[str, list[int]]
 class ResizableGraph:
     """A graph with one picture input that was exported for one shape; `at` gives it for another.
 
-    Raises WeightsError if the content is no ONNX graph.
+    Raises WeightsError if the content is not an ONNX graph.
     """
 
     def __init__(self, content: bytes, name: str) -> None:
@@ -105,7 +105,7 @@ class ResizableGraph:
         }
 
     def plain(self) -> bytes:
-        """The graph as exported (constants are no inputs)."""
+        """The graph as exported (constants are not inputs)."""
         return bytes(self.model.SerializeToString())
 
     @functools.cached_property
@@ -118,7 +118,7 @@ class ResizableGraph:
         for node in self._reshapes:
             before, after = known.get(node.input[0]), known.get(node.output[0])
             if before is None or after is None:
-                raise WeightsError(f"{self.name}: the shapes around Reshape {node.output[0]!r} cannot be told")
+                raise WeightsError(f"{self.name}: the shapes around Reshape {node.output[0]!r} cannot be worked out")
             out[node.output[0]] = (before, after)
         return out
 
@@ -174,7 +174,7 @@ class ResizableGraph:
 
 
 def _settled_before(model: onnx.ModelProto) -> dict[tuple[int, int], Settled]:
-    """From the graph's metadata; what cannot be read is worked out again."""
+    """From the graph's metadata; unreadable values are worked out again."""
     text = next((p.value for p in model.metadata_props if p.key == SHAPES_KEY), "")
     names = {n.output[0] for n in model.graph.node if n.op_type == "Reshape"}
     try:

@@ -16,7 +16,7 @@ LENGTH = 3 * _ROWS * _COLUMNS
 
 def looks(picture: NDArray[np.uint8], boxes: NDArray[np.floating]) -> NDArray[np.float32]:
     """(N, LENGTH) mean colours (Lab, in units of 100) of the parts of each box (N, 4; xyxy in fractions) on an RGB
-    picture (H, W, 3). What a box shows outside the picture is not looked at."""
+    picture (H, W, 3). The part of a box outside the picture is not looked at."""
     height, width = picture.shape[:2]
     small = np.zeros((len(boxes) * _ROWS, _COLUMNS, 3), np.uint8)
     for n, (x0, y0, x1, y1) in enumerate(np.asarray(boxes, np.float64).tolist()):

@@ -1,4 +1,4 @@
-"""The inference profile of a camera: what each lambda costs and what it keeps of the accuracy, measured on itself.
+"""The inference profile of a camera: each lambda's cost and the part of the accuracy that it keeps, measured on itself.
 
 Cost: CPU time per answer and of everything else in the camera's process (decoding), over the device's cores. Accuracy:
 how much an old answer still agrees with a fresh one, by age (frame rate), and an answer at lower resolution with one
@@ -139,7 +139,7 @@ def inference_profile(
     """The share-to-factor curve of a camera (kind "subsampling"), from measurements.
 
     `cost_s` CPU seconds per answer by resolution, `staleness` factor by frame rate, `resolution_factor` by resolution,
-    `overhead` CPU seconds per second spent whatever the lambda (decoding), `cores` behind the whole device. A rate
+    `overhead` CPU seconds per second spent at every lambda (decoding), `cores` behind the whole device. A rate
     above `stream_fps` (0: unknown) costs no more than answering every frame. Only configurations that no other beats
     (less share, better factor) are kept; if even the cheapest is dear, that is what the curve ends with.
     """
@@ -166,7 +166,7 @@ def inference_profile(
 class ProfileMeter:
     """Collects observations of a running camera and makes its inference profile from them, at any time.
 
-    `cpu_clock` is the CPU time of the process that the camera's share governs. The task is told by the observations.
+    `cpu_clock` is the CPU time of the process that the camera's share governs. The observations name the task.
     """
 
     def __init__(

@@ -2,8 +2,8 @@
 
 A mixture-of-Gaussians background model (OpenCV's MOG2: Zivkovic 2004) on a small picture whose brightness is levelled
 first, so that clouds, dusk and a camera's exposure control are not motion. Rain, snow and noise are small and
-everywhere: a median removes them, and what flickers all the time becomes part of the background model. An object that
-stops is kept as long as its place looks the same.
+everywhere: a median removes them, and places that flicker all the time become part of the background model. An object
+that stops is kept as long as its place looks the same.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LEAST_FILLED = 0.2
 MEMORY_S = 240.0
 LEARNING_FRAMES = 20
 VARIANCE_THRESHOLD = 7.0
-# More moving pixels than this is no motion but a change of light or a moved camera.
+# More moving pixels than this are no motion but a change of light or a moved camera.
 MOST_MOVING = 0.4
 MIN_HEIGHT, MIN_AREA, MAX_AREA = 0.035, 0.0006, 0.35
 MAX_PROPOSALS = 32

@@ -1,4 +1,4 @@
-"""Decoded pictures to RGB at the size that somebody asked for.
+"""Decoded pictures to RGB at the size asked for.
 
 The Y, U and V planes are resized first and then put together by one colour matrix: 0.45 ms for 720p to 640x360 on
 the development machine, a quarter of what a full-size conversion costs.

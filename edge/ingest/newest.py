@@ -31,7 +31,7 @@ class NewestFrame:
         self._number = 0
 
     def put(self, picture: Picture, at: FrameTime, width: int, height: int) -> bool:
-        """Put a picture in the place of the one before; True if nobody had taken that one."""
+        """Put a picture in the place of the one before; True if that one had not been taken."""
         replaced = not self._taken
         self._number += 1
         self._frame = RawFrame(self._camera, self._number, at.monotonic_s, at.utc_s, picture, width, height)

@@ -1,4 +1,4 @@
-"""One camera, read by its own threads: the newest picture for whoever asks, and what is known of the stream.
+"""One camera, read by its own threads: the newest picture for its users, and the state of the stream.
 
 A supervisor thread owns the camera. Each connection is an *attempt* in a thread of its own; the supervisor watches it
 from outside, because FFmpeg can be stuck (a name lookup, a peer that stopped) for twice its timeouts and longer. An
@@ -176,7 +176,7 @@ class CameraReader:
 
     def _watch(self, attempt: _Attempt) -> _Failure | None:
         stall_s = max(self.source.stall_timeout_s, self._longest_period_s())
-        asleep_s = 0.0  # time in which this very machine did not run (suspended, stopped): nobody's fault
+        asleep_s = 0.0  # time in which this very machine did not run (suspended, stopped): not the camera's fault
         while True:
             with self._lock:
                 if self._stopping:
@@ -359,7 +359,7 @@ class _Attempt(threading.Thread):
         except CameraError as error:
             failure = _Failure(error.kind, redact(error))  # type: ignore[arg-type]
         except Exception as error:
-            # Whatever a camera sends must not end its reader: tell, and connect anew.
+            # Nothing that a camera sends may end its reader: report it, and connect anew.
             text = redact(traceback.format_exc(), [source.inline_password])
             log.error("camera %s: unexpected error in its reader\n%s", source.camera, text)
             failure = _Failure("damaged", f"unexpected error while reading: {type(error).__name__}")

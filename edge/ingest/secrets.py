@@ -62,7 +62,7 @@ def resolve_secret(
     A file with entries is a JSON object, or lines of `key=value` or `key: value`; `#` begins a comment line.
     An empty reference is an empty secret.
 
-    :raises InvalidValue: the reference is malformed, or what it names is absent. The message names the reference
+    :raises InvalidValue: the reference is malformed, or its secret is absent. The message names the reference
         (unless it might itself be a password), never the secret.
     """
     if not reference:
@@ -77,7 +77,7 @@ def resolve_secret(
         return _from_file(reference, name, path)
     if kind == "secret" and name:
         return _kept(reference, name, path, kept)
-    # Somebody may have put the password itself here: do not repeat it.
+    # The value may be the password itself: do not repeat it.
     raise InvalidValue(
         path, f"a text of {len(reference)} characters (hidden)", "env:NAME, file:/path, file:/path#key or secret:NAME"
     )
@@ -85,8 +85,8 @@ def resolve_secret(
 
 def check_named(reference: str, before: str, allowed: Sequence[str], path: str = "password_from") -> None:
     """Whether settings that came from outside may name this secret: one that stays as it was `before`, or begins as one
-    of `allowed` says (`secret:`, `env:PREFIX`, `file:/folder/`). Else whoever may change a camera could have any file
-    of this machine sent to a server of his own. Raises InvalidValue."""
+    of `allowed` says (`secret:`, `env:PREFIX`, `file:/folder/`). Else a user that may change a camera could have any
+    file of this machine sent to a server of his own. Raises InvalidValue."""
     if not reference or reference == before or any(_begins(reference, one) for one in allowed):
         return
     raise InvalidValue(path, reference, "what begins with " + " or ".join(allowed) + " (web.access.secret_references)")

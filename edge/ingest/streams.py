@@ -1,7 +1,7 @@
 """The three kinds of streams: RTSP, a looped file, a folder of stills.
 
 Each `run(sink)` delivers pictures until the sink no longer wants any (then it returns) or the stream fails (then it
-raises CameraError). Failure is a return value of the attempt; whoever owns the attempt decides what to do about it.
+raises CameraError). Failure is a return value of the attempt; the owner of the attempt decides what to do about it.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class RtspStream:
         if isinstance(error, av.error.EOFError | av.error.BrokenPipeError | av.error.ConnectionResetError):
             return CameraError("ended", f"{url}: the camera closed the connection")
         if isinstance(error, av.error.InvalidDataError):
-            return CameraError("damaged", f"{url}: what the camera sends is not a stream that can be read")
+            return CameraError("damaged", f"{url}: the camera's data is not a stream that can be read")
         if isinstance(error, av.error.ProtocolNotFoundError | av.error.DecoderNotFoundError):
             return CameraError("unsupported", f"{url}: not supported by this build of FFmpeg")
         reason = os.strerror(error.errno) if error.errno and 0 < error.errno < 200 else type(error).__name__

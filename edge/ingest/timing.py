@@ -42,9 +42,9 @@ class LagMeter:
 
     Lag is `(now - stream time)` against the smallest such difference seen on this connection, so it needs no
     camera clock. The reference forgets at 0.1 %, which covers the drift of a cheap clock. Where the reader had to
-    *wait* for eight packets in a row nothing is queued: what remains is the network's own delay, and becomes the new
-    reference. A stream time that stands still, or goes back further than reordered pictures do, says nothing about
-    lag: the reference goes along with it.
+    *wait* for eight packets in a row nothing is queued: the remaining delay is the network's own, and becomes the new
+    reference. A stream time that stands still, or goes back further than reordered pictures do, says nothing about lag:
+    the reference goes along with it.
     """
 
     DRIFT = 0.001
@@ -106,7 +106,7 @@ class FrameTime:
 class CaptureClock:
     """Times of frames: the camera's own wall clock where it is within `tolerance_s` of ours, else arrival.
 
-    Both times go strictly forward per connection and over reconnections, whatever the camera's clock does. One that
+    Both times go strictly forward per connection and over reconnections, even if the camera's clock jumps. One that
     stands still (cameras that give every picture the same time) is none.
     """
 

@@ -1,1 +1,1 @@
-"""The load tool: arrivals, a client that asks on time whatever the answers do, and its report."""
+"""The load tool: arrivals, a client that sends on time even without answers, and its report."""

@@ -20,7 +20,7 @@ from edge.core.errors import InvalidValue
 
 Floats = NDArray[np.float64]
 
-#: What a run may hold; more is a wrong number rather than a wish.
+#: Limits of a run; more is a wrong number rather than a wish.
 MOST_ARRIVALS = 20_000_000
 
 

@@ -1,4 +1,4 @@
-"""The protocol as the load tool speaks it: what a server tells of its models, and requests by HTTP."""
+"""The protocol as the load tool speaks it: a server's metadata of its models, and requests by HTTP."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from edge.core.oip import TensorSpec
 from edge.load.report import RequestOutcome
 from edge.load.tensors import Body
 
-#: Status -> outcome; whatever else is no success has failed.
+#: Status -> outcome; any other status but success is a failure.
 _OUTCOMES = {504: RequestOutcome.DROPPED, 429: RequestOutcome.REJECTED}
 #: How another server of the protocol (Triton) says the same with a general status.
 _DROPPED = re.compile(rb"request timeout expired", re.IGNORECASE)

@@ -1,7 +1,7 @@
 """The report of a load run, as values, as JSON ("magpie-load/1") and as a table.
 
 Latencies count from the instant at which a request was due, not from when the client got round to sending it
-(otherwise a slow server would hide its own queue); what the client itself lost is told apart.
+(otherwise a slow server would hide its own queue); the client's own losses are reported apart.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class RequestOutcome(IntEnum):
     """How a request ended."""
 
     ANSWERED = 0
-    DROPPED = 1  # the server said that it could not be in time
+    DROPPED = 1  # the server answered that it could not be in time
     REJECTED = 2  # the server's queue was full
     FAILED = 3  # any other error, a lost connection among them
     GAVE_UP = 4  # no answer within `give_up_s`
@@ -148,7 +148,7 @@ class LoadReport:
         return {"format": FORMAT, **value}
 
     def table(self) -> str:
-        """For people: a line per model, what went wrong, and whether the client kept up."""
+        """For people: a line per model, the errors, and whether the client kept up."""
         head = ["model", "offered/s", "answered/s", "in time/s", "p50 ms", "p90 ms", "p99 ms", "p99.9 ms", "SLO ms"]
         head += ["violated", "late", "dropped", "rejected", "failed", "unsent"]
         rows = [head]

@@ -168,5 +168,5 @@ def read_load(path: Path) -> dict[str, Any]:
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise InvalidValue(str(path), "text that cannot be read", f"YAML ({str(error).splitlines()[0]})") from error
     if not isinstance(value, Mapping) or "folder" in value:
-        raise InvalidValue(str(path), value, "a scenario: models, and what else docs/serving-load.md names")
+        raise InvalidValue(str(path), value, "a scenario: models, and the other fields that docs/serving-load.md names")
     return {**value, "folder": path.resolve().parent}

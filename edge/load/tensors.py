@@ -21,7 +21,7 @@ MOST_BYTES = 1 << 30  # of all samples of one model
 
 @dataclass(frozen=True)
 class Body:
-    """One request: what is sent, and how many bytes of it are the header (JSON)."""
+    """One request: its body, and how many bytes of it are the header (JSON)."""
 
     data: bytes
     header_length: int

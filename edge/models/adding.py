@@ -100,7 +100,7 @@ def add_model(folder: ModelsFolder, catalogue: Catalogue, clock: Clock, wanted: 
 
 
 def _copy(folder: ModelsFolder, wanted: Addition, digest: str, notice: Notice) -> None:
-    """Whole or not at all; the copy is what is checked, so that what lies beside the source does not help it."""
+    """Whole or not at all; the copy is checked, so that files beside the source do not help it."""
     source = wanted.source
     temporary = folder.path / f".{notice.file}.{os.getpid()}-{secrets.token_hex(4)}.adding"
     found = hashlib.sha256()

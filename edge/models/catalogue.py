@@ -144,7 +144,7 @@ def check_address(path: str, address: object) -> str:
         parts = urlsplit(address)
         good = parts.scheme == "file" and not parts.netloc and parts.path.startswith("/")
         good = good or (parts.scheme in ("http", "https") and bool(parts.hostname))
-        _ = parts.port  # raises for one that is no number
+        _ = parts.port  # raises for one that is not a number
     except ValueError:
         good = False
     if good and "@" in parts.netloc:

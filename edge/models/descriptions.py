@@ -1,6 +1,6 @@
 """Which model files a description of a teacher or student names, and which descriptions are shipped.
 
-Descriptions are read loosely here: whatever is wrong in them is told by their own reader when they are opened. Only
+Descriptions are read loosely here: their own reader reports their errors when they are opened. Only
 what this room needs to know must be readable.
 """
 

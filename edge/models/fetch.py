@@ -1,7 +1,7 @@
 """Fetching a model file: continued where it broke off, from one address after another, checked before it counts.
 
-What came so far lies in `FILE.part`; the file gets its name only after its size and SHA-256 were found right and it was
-fsynced. Addresses are content's, not a file's history: whatever mirror a beginning came from, another may continue it,
+The part received so far lies in `FILE.part`; the file gets its name only after its size and SHA-256 were found right
+and it was fsynced. Addresses are content's, not a file's history: another mirror may continue the beginning of one,
 because the hash decides at the end. If a file put together from several answers is wrong, it is fetched once more as a
 whole from the same address before that address is called a liar.
 """
@@ -120,29 +120,29 @@ def mirror_address(base: str, file: str) -> str:
 
 
 class Fetcher:
-    """Brings files into a folder. `pause` waits so many seconds; `tell` hears what happens as it happens."""
+    """Brings files into a folder. `pause` waits so many seconds; `report` hears what happens as it happens."""
 
     def __init__(
         self,
         folder: ModelsFolder,
         clock: Clock,
         pause: Callable[[float], None],
-        tell: Callable[[Happening], None] = lambda _: None,
+        report: Callable[[Happening], None] = lambda _: None,
         patience: FetchPatience | None = None,
     ) -> None:
-        self._folder, self._clock, self._pause, self._tell = folder, clock, pause, tell
+        self._folder, self._clock, self._pause, self._report = folder, clock, pause, report
         self._patience = patience or FetchPatience()
 
     def fetch(self, entry: CatalogueEntry, addresses: Sequence[str] = ()) -> Fetched:
         """The file under its name, from the first of `addresses` (none: the entry's own) that gives it.
 
         Raises:
-            FetchFailed: none gave it; what has come stays for the next time.
+            FetchFailed: none gave it; the part received stays for the next time.
             DiskFull, StoreError: it cannot be written here; then nothing stays behind.
         """
         if self._folder.verified(entry) == "here":
             return self._was_here(entry)
-        with self._folder.locked(entry.file, lambda: self._tell(FetchWaiting(entry.name))):
+        with self._folder.locked(entry.file, lambda: self._report(FetchWaiting(entry.name))):
             state = self._folder.verified(entry)
             if state == "here":  # another process brought it while this one waited
                 return self._was_here(entry)
@@ -192,7 +192,7 @@ class Fetcher:
                 wait = max(min(patience.first_pause_s * 2 ** (failed - 1), patience.longest_pause_s), failure.wait_s)
                 again = failure.again and failed < patience.tries and wrong < 2
                 trouble = Trouble(entry.name, address, failure.kind, failure.message, wait if again else None)
-                self._tell(trouble)
+                self._report(trouble)
                 if not again:
                     return trouble
                 self._pause(wait)
@@ -205,7 +205,7 @@ class Fetcher:
             with open_source(address, part.size, validator, self._patience.timeout_s) as source:
                 _check_length(entry, source)
                 if source.start == 0 and part.size:
-                    self._tell(StartedAnew(entry.name, address, part.size))
+                    self._report(StartedAnew(entry.name, address, part.size))
                     part.clear()
                 part.begin(address, source.validator)
                 self._read(entry, source, part)
@@ -213,7 +213,7 @@ class Fetcher:
             pieces = part.pieces
             raise SourceFailure(
                 "wrong_content",
-                f"what it gives has the SHA-256 {part.digest()}, and {entry.sha256 or entry.sha256_prefix + '...'} "
+                f"the file there has the SHA-256 {part.digest()}, and {entry.sha256 or entry.sha256_prefix + '...'} "
                 "is expected",
                 again=pieces > 1 or not asked,  # put together from several answers: once more as a whole
                 discard=True,
@@ -227,7 +227,7 @@ class Fetcher:
             if part.size + len(chunk) > entry.most_bytes:
                 raise SourceFailure("too_long", f"it goes on after {entry.most_bytes} bytes", discard=True)
             part.write(chunk)
-            self._tell(FetchProgress(entry.name, part.size, source.total or entry.bytes))
+            self._report(FetchProgress(entry.name, part.size, source.total or entry.bytes))
             took_s = self._clock.monotonic() - since_s
             if took_s >= self._patience.over_s:
                 if part.size - since_bytes < self._patience.slowest * took_s:

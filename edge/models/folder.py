@@ -1,10 +1,10 @@
 """The folder of model files: the files, a notice beside each, halves of what is being fetched, accepted licences.
 
     yolox_nano.onnx             the model
-    yolox_nano.onnx.json        its notice: whose it is, its licence, where it came from
-    yolox_nano.onnx.part        what has come so far, and
+    yolox_nano.onnx.json        its notice: its owner, its licence, where it came from
+    yolox_nano.onnx.part        the part received so far, and
     yolox_nano.onnx.part.json   from where
-    index.json                  licences that the operator accepted, who and when
+    index.json                  licences that the operator accepted, with name and time
     .yolox_nano.onnx.lock       held while the file is fetched or added
 
 The cameras' own models may lie in the same folder (HASH.safetensors); they are the store's, and are left alone here.
@@ -30,7 +30,7 @@ from typing import Any, Final, Literal
 from edge.core.errors import DiskFull, StoreError
 from edge.models.catalogue import CatalogueEntry
 
-#: What a look at a file finds: whole, not there, only its beginning, something else under its name.
+#: The state of a file: whole, not there, only its beginning, something else under its name.
 State = Literal["here", "missing", "partial", "changed"]
 #: How it came: over the network or from a mirror; by `add`; it was there when Magpie first looked.
 Origin = Literal["fetched", "added", "found"]

@@ -16,7 +16,7 @@ from edge.models.catalogue import Catalogue, CatalogueEntry, read_catalogue
 from edge.models.descriptions import NamedFile, named_files, shipped
 from edge.models.folder import ModelsFolder, State, file_sha256
 
-#: How a state is told.
+#: A state in words.
 _WORDS: Final[dict[State, str]] = {
     "missing": "not there",
     "partial": "half downloaded",
@@ -27,8 +27,9 @@ _WORDS: Final[dict[State, str]] = {
 
 @dataclass(frozen=True)
 class MissingFile:
-    """A file that a description needs and that is not there, or not the one meant. `entry`: what `magpie models pull`
-    would bring to exactly this place; None: the operator has to."""
+    """A file that a description needs and that is not there, or not the one meant. `entry`: the file that `magpie
+    models pull` would bring to exactly this place; None: the operator has to.
+    """
 
     description: Path
     model: str

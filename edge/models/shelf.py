@@ -14,7 +14,7 @@ from edge.models.catalogue import Catalogue, CatalogueEntry
 from edge.models.descriptions import Kind, named_files, shipped
 from edge.models.folder import ModelsFolder, State, file_sha256
 
-#: What `check` finds: as State, and a file that nobody knows anything about, or whose notice alone is left.
+#: The results of `check`: as State, and an unknown file, or one whose notice alone is left.
 Verdict = Literal["here", "missing", "partial", "changed", "unknown"]
 
 
@@ -188,7 +188,7 @@ def _checked(folder: ModelsFolder, name: str, file: str, expected: str) -> Check
 
 
 def _strangers(folder: ModelsFolder, known: set[str]) -> Iterable[Checked]:
-    """Files and halves in the folder of which nobody knows anything."""
+    """Unknown files and halves in the folder."""
     if not folder.path.is_dir():
         return
     for path in sorted(folder.path.iterdir()):

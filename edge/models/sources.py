@@ -1,4 +1,4 @@
-"""One address, opened at an offset: HTTP with Range, or a file. What a server does wrong has a kind each.
+"""One address, opened at an offset: HTTP with Range, or a file. Each error of a server has its kind.
 
 urllib, not aiohttp: one file after the other needs no event loop (docs/decisions/model-files.md).
 """
@@ -20,7 +20,7 @@ from urllib.parse import unquote, urlsplit
 
 FailureKind = Literal[
     "unreachable",  # no connection
-    "certificate",  # TLS: not who it says
+    "certificate",  # TLS: not the named server
     "redirect",  # to a scheme that is not followed, or in a circle
     "status",  # an HTTP error
     "web_page",  # HTML instead of the file, with status 200
@@ -42,7 +42,8 @@ _LONGEST_WAIT_S: Final = 60.0
 
 class SourceFailure(Exception):
     """One attempt at one address failed. `again`: worth another try there, `wait_s` later if the server said so;
-    `discard`: what has come so far is worth nothing."""
+    `discard`: the part received so far is worth nothing.
+    """
 
     def __init__(
         self, kind: FailureKind, message: str, *, again: bool = False, discard: bool = False, wait_s: float = 0.0
@@ -53,7 +54,7 @@ class SourceFailure(Exception):
 
 @dataclass(frozen=True)
 class Source:
-    """An opened address: bytes from `start` on; `total` bytes of the whole file, None if it was not said. `validator`
+    """An opened address: bytes from `start` on; `total` bytes of the whole file, None if not stated. `validator`
     is its strong ETag or Last-Modified, "" without. `read(n)` gives at most n bytes as they come, b"" at the end."""
 
     start: int
@@ -64,8 +65,8 @@ class Source:
 
 @contextmanager
 def open_source(address: str, offset: int, validator: str, timeout_s: float) -> Iterator[Source]:
-    """Open `address` (http, https, file) at `offset` bytes. `validator`: what an earlier answer of the same address
-    had; another file there is then not continued. `timeout_s` is for each wait on the network.
+    """Open `address` (http, https, file) at `offset` bytes. `validator`: that of an earlier answer of the same address;
+    another file there is then not continued. `timeout_s` is for each wait on the network.
 
     Raises:
         SourceFailure

@@ -16,8 +16,8 @@ class ClockSteps:
         self._steps: list[tuple[float, float]] = []  # when UTC was set forward (steady clock), and by how much
 
     def oldest_utc_s(self, age_s: float) -> float:
-        """When what is `age_s` old now was made, as it was dated then. A box without a clock of its own begins in the
-        past and is set right later: what waits has not become older by that."""
+        """When a message that is `age_s` old now was made, as it was dated then. A box without a clock of its own
+        begins in the past and is set right later: waiting messages have not become older by that."""
         steady, now = self._clock.monotonic(), self._clock.utc()
         ahead, self._ahead_s = now - steady - self._ahead_s, now - steady
         if ahead > _CLOCK_SET_S:

@@ -1,4 +1,4 @@
-"""Messages that were given up: kept with the reason, sent again or deleted when somebody asks for it."""
+"""Messages that were given up: kept with the reason, sent again or deleted on request."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """One connection to an MQTT broker (protocol 3.1.1): paho-mqtt's client in its own thread, seen from an event loop.
 
-A link that was lost stays lost: whoever needs another opens another. What was published and not acknowledged is the
-outbox's to send again, so nothing is kept here.
+A link that was lost stays lost: its user opens another. The outbox sends messages again that were published and not
+acknowledged, so nothing is kept here.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Link:
             reason = "it does not answer"
         except OSError as error:
             reason = _in_words(error)
-        except ValueError as error:  # a host that is no host's name
+        except ValueError as error:  # a text that cannot be a host's name
             reason = str(error)
         except asyncio.CancelledError:
             connecting.add_done_callback(link._abandon)
@@ -118,7 +118,7 @@ class Link:
         raise Unavailable(f"the broker {where}: {reason}")
 
     def _abandon(self, connecting: asyncio.Future[None]) -> None:
-        """Nobody waits for the connection any more: its thread ends as soon as it is made."""
+        """The connection is waited for no more: its thread ends as soon as it is made."""
         if not connecting.cancelled() and connecting.exception() is None:
             self._client.disconnect()
 
@@ -176,28 +176,28 @@ class Link:
 
     # -- from paho's thread
 
-    def _tell(self, what: Callable[..., None], *arguments: Any) -> None:
+    def _call(self, what: Callable[..., None], *arguments: Any) -> None:
         with contextlib.suppress(RuntimeError):  # the event loop has ended
             self._loop.call_soon_threadsafe(what, *arguments)
 
     def _on_connect(self, _c: Any, _u: Any, _f: Any, reason: Any, _p: Any) -> None:
-        said = str(reason)
-        self._tell(self._set, self._connected, _REFUSED.get(said, said) if reason.is_failure else "")
+        message = str(reason)
+        self._call(self._set, self._connected, _REFUSED.get(message, message) if reason.is_failure else "")
 
     def _on_disconnect(self, _c: Any, _u: Any, _f: Any, reason: Any, _p: Any) -> None:
-        said = "the broker has closed the connection"
-        self._tell(self._set, self.lost, said if reason.is_failure else "disconnected")
-        self._tell(self._set, self._connected, said)
+        message = "the broker has closed the connection"
+        self._call(self._set, self.lost, message if reason.is_failure else "disconnected")
+        self._call(self._set, self._connected, message)
 
     def _on_ack(self, _c: Any, _u: Any, number: int, *_: Any) -> None:
-        self._tell(self._acknowledged, number)
+        self._call(self._acknowledged, number)
 
     def _on_message(self, _c: Any, _u: Any, message: paho.MQTTMessage) -> None:
         try:
             topic = message.topic
         except UnicodeDecodeError:
             return
-        self._tell(self._came, Received(topic, bytes(message.payload), bool(message.retain)))
+        self._call(self._came, Received(topic, bytes(message.payload), bool(message.retain)))
 
     # -- on the event loop
 
@@ -227,7 +227,7 @@ def _in_words(error: OSError) -> str:
 
 
 async def check(broker: Broker, password: str, topic: str, payload: bytes) -> float:
-    """Connect beside whatever else is connected, publish one message and wait for its acknowledgement. Returns the
+    """Connect beside all other connections, publish one message and wait for its acknowledgement. Returns the
     seconds that it took. Raises Unavailable."""
     loop = asyncio.get_running_loop()
     began = loop.time()

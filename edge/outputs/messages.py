@@ -1,4 +1,5 @@
-"""Messages that leave the appliance, and the decisions about them: who gets which, when to try again, what to give up.
+"""Messages that leave the appliance, and the decisions about them: the receivers of each, when to try again, which to
+give up.
 
 Everything here is a frozen value or a pure function.
 """
@@ -19,14 +20,14 @@ from edge.core.tracks import ObjectNews
 
 Json = dict[str, Any]
 Kind = Literal["alarm", "object"]
-#: What leaves the appliance.
-Told = Alarm | ObjectNews
+#: The kinds of messages.
+OutputEvent = Alarm | ObjectNews
 
 MQTT: Final = "mqtt"
 WEBHOOK: Final = "webhook/"
-#: A message that is larger is refused when it is made: nobody's broker or receiver takes it.
+#: A message that is larger is refused when it is made: no broker or receiver takes it.
 MAX_BYTES: Final = 256 * 1024
-#: What a row takes beside its body, roughly.
+#: A row's size beside its body, roughly.
 ROW_BYTES: Final = 200
 #: A receiver that asks for a longer pause is asked again after this.
 LONGEST_PAUSE_S: Final = 3600.0
@@ -114,15 +115,15 @@ class Wanted:
     severities: frozenset[str] = frozenset()
     phases: frozenset[str] = frozenset()
 
-    def takes(self, told: Told) -> bool:
+    def takes(self, event: OutputEvent) -> bool:
         """Whether this destination gets it."""
-        if self.kinds and kind_of(told) not in self.kinds:
+        if self.kinds and kind_of(event) not in self.kinds:
             return False
-        if self.cameras and told.camera not in self.cameras:
+        if self.cameras and event.camera not in self.cameras:
             return False
-        if self.phases and told.phase not in self.phases:
+        if self.phases and event.phase not in self.phases:
             return False
-        return not isinstance(told, Alarm) or not self.severities or told.severity in self.severities
+        return not isinstance(event, Alarm) or not self.severities or event.severity in self.severities
 
 
 @dataclass(frozen=True)
@@ -166,13 +167,13 @@ class DestinationCounts:
             self.lost[cause] = self.lost.get(cause, 0) + messages
 
 
-def kind_of(told: Told) -> Kind:
+def kind_of(event: OutputEvent) -> Kind:
     """The kind that destinations ask for."""
-    return "alarm" if isinstance(told, Alarm) else "object"
+    return "alarm" if isinstance(event, Alarm) else "object"
 
 
 def size_of(body: Mapping[str, Any]) -> int:
-    """Bytes that a message counts for. Raises InvalidValue for what JSON cannot hold, or what is too large."""
+    """Bytes that a message counts for. Raises InvalidValue for values that JSON cannot hold, or that are too large."""
     try:
         size = len(json.dumps(body, allow_nan=False).encode())
     except (TypeError, ValueError, RecursionError) as error:
@@ -183,7 +184,7 @@ def size_of(body: Mapping[str, Any]) -> int:
 
 
 def surplus(oldest: Sequence[int], messages: int, total: int, limits: QueueLimits) -> int:
-    """How many of the oldest messages have to go so that what is left is within the limits. `oldest` has their bytes,
+    """How many of the oldest messages have to go so that the rest is within the limits. `oldest` has their bytes,
     the oldest first; of `messages` messages with `total` bytes in all."""
     gone = 0
     for size in oldest:

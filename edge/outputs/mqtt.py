@@ -75,7 +75,7 @@ class MqttSender:
         self.connected = False
         self.message = "not connected yet"
         self.down_since_s: float | None = clock.monotonic()
-        self._told_down = False
+        self._reported_down = False
         self._clearing = self._linked = False
 
     async def clear(self, timeout_s: float = 3.0) -> None:
@@ -193,16 +193,16 @@ class MqttSender:
 
     def _up(self) -> None:
         self.connected, self.message, self.down_since_s = True, "", None
-        if self._told_down:
-            self._told_down = False
+        if self._reported_down:
+            self._reported_down = False
             self._note("output.up", {"destination": MQTT})
 
     def _down(self, reason: str) -> None:
         self.message = reason
         if self.down_since_s is None:
             self.down_since_s = self._clock.monotonic()
-        if not self._told_down:
-            self._told_down = True
+        if not self._reported_down:
+            self._reported_down = True
             self._note("output.down", {"destination": MQTT, "reason": reason})
 
     def state(self) -> Json:

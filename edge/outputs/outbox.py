@@ -1,4 +1,4 @@
-"""The outbox: what is to be delivered is in the database before it is sent, and leaves it when it was delivered.
+"""The outbox: a message is in the database before it is sent, and leaves it when it was delivered.
 
 One queue per destination. `put` never waits: messages are written behind, a batch per transaction, off the event loop.
 While the database is away they wait in bounded memory. Each queue is bounded by messages, bytes and age; beyond that
@@ -36,7 +36,7 @@ _MEMORY_BYTES = 16_000_000
 
 
 class Outbox:
-    """The messages of all destinations. Used on one event loop; what blocks runs in threads.
+    """The messages of all destinations. Used on one event loop; blocking calls run in threads.
 
     `queues` has the destinations, their limits and counters, `dead_letters` what was given up, `unwritten` what waits
     in memory for the database. `note(kind, data)` journals what an operator must know: "output.lost" with destination,
@@ -60,7 +60,7 @@ class Outbox:
         self.unwritten = Unwritten(memory_messages, memory_bytes)
         self._came = asyncio.Event()
         self._failing = ""
-        self._unsure = False  # a write failed half-way: what waits is counted anew
+        self._unsure = False  # a write failed half-way: waiting messages are counted anew
 
     @property
     def failing(self) -> str:
@@ -70,8 +70,9 @@ class Outbox:
     # -- destinations
 
     async def read_sums(self) -> None:
-        """Take over what an earlier run has left. Call once all destinations are known; what waits for destinations
-        that are there no longer is deleted, and journaled. Raises as OutboxTable."""
+        """Take over what an earlier run has left. Call once all destinations are known; messages for destinations that
+        are there no longer are deleted, and journaled. Raises as OutboxTable.
+        """
         for name in await self._turns.take(self._count_anew):
             await self.forget(name)
 
@@ -154,7 +155,7 @@ class Outbox:
         return True
 
     async def _write(self, batch: list[NewMessage]) -> bool:
-        # What waits in memory behind this batch is in the counts, too; it is cut with its own batch.
+        # Messages in memory behind this batch are in the counts, too; they are cut with their own batch.
         names = {m.destination for m in batch if m.destination in self.queues}
         cuts = {n: (self.queues.limits(n), *self._written(n)) for n in names}
         try:

@@ -1,4 +1,4 @@
-"""Topics that are retained at a broker: what is in force in each, and which of them ever were.
+"""Topics that are retained at a broker: the value in force in each, and which of them ever were.
 
 States are levels: only the latest of each topic counts, so they live in memory and are published again at every new
 connection. Topics that were ever retained are remembered, so that those of a camera that is gone are cleared, also
@@ -39,7 +39,7 @@ class RetainedTopics:
         return not self._dirty
 
     def replace(self, wanted: Mapping[str, str]) -> None:
-        """Everything that is to be retained from now on, by topic. What changed is published, what is gone cleared."""
+        """Everything to be retained from now on, by topic. Changed topics are published, missing ones cleared."""
         changed = [topic for topic, payload in wanted.items() if self._payloads.get(topic) != payload]
         gone = [topic for topic in (*self._payloads, *self._known) if topic not in wanted]
         self._payloads = dict(wanted)
@@ -65,7 +65,7 @@ class RetainedTopics:
         await self.publish(link)
 
     async def publish(self, link: Link) -> None:
-        """Publish what has to be published. Raises MagpieError; what was not acknowledged is published again then."""
+        """Publish what has to be published. Raises MagpieError; topics not acknowledged are published again then."""
         while self._dirty:
             batch = [topic for topic, _ in zip(self._dirty, range(_PAGE), strict=False)]
             new = [topic for topic in batch if topic in self._payloads and topic not in self._known]

@@ -15,7 +15,7 @@ from edge.outputs.retained import RetainedTopics
 from edge.outputs.topics import switch
 
 _COMMANDS = 100
-_TELL_EVERY_S = 10.0
+_REPORT_EVERY_S = 10.0
 
 
 class Switches:
@@ -39,7 +39,7 @@ class Switches:
         self._received: deque[Received] = deque(maxlen=_COMMANDS)
         self._came = asyncio.Event()
         self._ignored = 0
-        self._ignored_told_s = float("-inf")
+        self._ignored_reported_s = float("-inf")
 
     def receive(self, received: Received) -> None:
         """Take a command; never waits."""
@@ -77,9 +77,9 @@ class Switches:
     def _ignore(self, received: Received, why: str) -> None:
         self._ignored += 1
         now = self._clock.monotonic()
-        if now - self._ignored_told_s < _TELL_EVERY_S:
+        if now - self._ignored_reported_s < _REPORT_EVERY_S:
             return
-        self._ignored_told_s = now
+        self._ignored_reported_s = now
         count, self._ignored = self._ignored, 0
         shown = ascii(received.payload[:60].decode("utf-8", "replace"))
         self._note(

@@ -1,7 +1,7 @@
-"""Names of MQTT topics, and what is retained in them. Pure.
+"""Names of MQTT topics, and the values retained in them. Pure.
 
-Names never bring levels or wildcards of their own: whatever is not a letter, digit, "_", "-" or "." of ASCII is written
-as %XX (of its UTF-8 bytes), as in URLs.
+Names never bring levels or wildcards of their own: every character but a letter, digit, "_", "-" or "." of ASCII is
+written as %XX (of its UTF-8 bytes), as in URLs.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Snapshot:
 
 def states(topics: Topics, now: Snapshot, alarms: Collection[tuple[str | None, str]]) -> dict[str, str]:
     """The retained messages, by topic. `alarms`: camera (None: the whole appliance) and kind of those that have not
-    ended. What is not known (an accuracy before the first measured window) is not there."""
+    ended. Unknown values (an accuracy before the first measured window) are not there."""
     out = {
         topics.state: json.dumps(
             {

@@ -18,8 +18,8 @@ class Turns:
         self._tasks: set[asyncio.Future[Any]] = set()
 
     async def take(self, work: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Do something to its end, whatever becomes of who asked: a database and its counters change together. Returns
-        what `work` returns and raises what it raises."""
+        """Do something to its end, even if its caller is cancelled: a database and its counters change together.
+        Returns what `work` returns and raises what it raises."""
         task = asyncio.ensure_future(self._taken(work, *args, **kwargs))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

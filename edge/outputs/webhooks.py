@@ -38,7 +38,7 @@ PACE: Final = RetryPace(1.0, 300.0)
 _PAGE = 50
 _AT_ONCE = 4
 _MAX_ANSWER = 64 * 1024
-_TELL_EVERY_S = 60.0
+_REPORT_EVERY_S = 60.0
 _SECRET_PREFIX = "whsec_"
 
 
@@ -62,8 +62,9 @@ class Receiver:
 
 
 def key_of(secret: str) -> bytes:
-    """The key of a secret: base64 behind "whsec_", else its UTF-8 bytes. Raises InvalidValue for what is no base64: a
-    receiver that follows the convention could not verify it."""
+    """The key of a secret: base64 behind "whsec_", else its UTF-8 bytes. Raises InvalidValue for anything but base64: a
+    receiver that follows the convention could not verify it.
+    """
     if secret.startswith(_SECRET_PREFIX):
         try:
             return base64.b64decode(secret[len(_SECRET_PREFIX) :], validate=True)
@@ -102,8 +103,9 @@ class _LinkLocal(OSError):
 
 
 class _OffLink(AbstractResolver):
-    """Names by `resolver`, without link-local addresses. Asked at the time of sending, and what it answers is what is
-    connected to: a name that is changed after it was configured is refused all the same."""
+    """Names by `resolver`, without link-local addresses. Asked at the time of sending, and the connection goes to the
+    address that it answers: a name that is changed after it was configured is refused all the same.
+    """
 
     def __init__(self, resolver: AbstractResolver) -> None:
         self._resolver = resolver
@@ -154,7 +156,7 @@ class Poster:
             session = await self._opened()
             async with session.post(r.url, data=body, headers=signed, allow_redirects=False) as answer:
                 verdict = judge(answer.status, answer.headers.get("retry-after"), now)
-                # What it says is of no use, but read (in bounds) the connection can be used again.
+                # The body is of no use, but once it is read (in bounds) the connection can be used again.
                 if await answer.content.read(_MAX_ANSWER) and not answer.content.at_eof():
                     answer.close()
                 return verdict
@@ -217,7 +219,7 @@ class WebhookSender:
         self._failures = 0  # of the receiver, in a row
         self._paused_until = 0.0
         self._buried = 0
-        self._buried_told_s = float("-inf")
+        self._buried_reported_s = float("-inf")
         self.connected = False
         self.message = "nothing sent yet"
         self.down_since_s: float | None = None
@@ -252,19 +254,19 @@ class WebhookSender:
         lanes: dict[str, list[WaitingMessage]] = defaultdict(list)
         for message in waiting:
             lanes[message.lane].append(message)
-        # What an earlier round knew of lanes that are empty now is forgotten: cameras come and go.
+        # Lanes of an earlier round that are empty now are forgotten: cameras come and go.
         self._due = {lane: due for lane, due in self._due.items() if due > now}
         self._tries = {lane: tries for lane, tries in self._tries.items() if lane in lanes or lane in self._due}
         turn = asyncio.Semaphore(_AT_ONCE)
         try:
-            # All of them end before the next round begins, whatever one raises.
+            # All of them end before the next round begins, even if one raises an error.
             ended = await asyncio.gather(
                 *(self._lane(turn, lane, messages) for lane, messages in lanes.items()), return_exceptions=True
             )
             for problem in (e for e in ended if isinstance(e, BaseException)):
                 raise problem
         except MagpieError as error:
-            # The database: what was delivered and could not be taken out is delivered again.
+            # The database: a delivered message that could not be taken out is delivered again.
             self.message = f"the outbox cannot be written: {error}"
             await asyncio.sleep(1.0)
 
@@ -322,8 +324,8 @@ class WebhookSender:
         self._buried += 1
         self.message = f"given up: {reason}"
         now = self._clock.monotonic()
-        if now - self._buried_told_s >= _TELL_EVERY_S:
-            self._buried_told_s = now
+        if now - self._buried_reported_s >= _REPORT_EVERY_S:
+            self._buried_reported_s = now
             count, self._buried = self._buried, 0
             data = {"destination": self.receiver.destination, "messages": count, "reason": reason}
             self._note("output.dead", data)

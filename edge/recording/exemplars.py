@@ -218,7 +218,7 @@ def _at(e: Exemplar, path: Path) -> Exemplar:
 
 
 def _rooms(classes: Sequence[int], total: int) -> dict[int, int]:
-    """Equal room for each class; what is left over goes to the rarest ones (`classes` are rarest first)."""
+    """Equal room for each class; the remainder goes to the rarest ones (`classes` are rarest first)."""
     if not classes:
         return {}
     each, left = divmod(total, len(classes))

@@ -1,4 +1,4 @@
-"""Held-out frames of past windows: what students are judged on, and never trained on. Bounded; copies on disk."""
+"""Held-out frames of past windows: students are judged on them, and never trained on them. Bounded; copies on disk."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def keep_out(root: Path, frames: Sequence[LabelledFrame], most: int) -> tuple[La
 
     Raises:
         InvalidValue: `most` is negative.
-        DiskFull, StoreError: pictures cannot be copied; what was kept stays.
+        DiskFull, StoreError: pictures cannot be copied; the frames kept before stay.
     """
     checks.in_range("kept_out.most", most, 0, 1e6)
     again = {f.frame.window for f in frames}

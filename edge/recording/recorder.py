@@ -6,8 +6,8 @@ variance than plain random sampling). So a frame is settled the moment it is kep
 is replaced later. The instants depend on the seed, the camera and the window only.
 
 On disk, per camera: `window-00000012/00001234.jpg` with `00001234.json` beside it. The JSON is written last and
-holds size and CRC of the picture: what a crash leaves half done is recognised and removed. Files that others put beside
-a picture (its labels) share its name up to the first dot and go with it.
+holds size and CRC of the picture: a frame half written at a crash is recognised and removed. Files that others put
+beside a picture (its labels) share its name up to the first dot and go with it.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Recorder:
         """`max_frames` per window, `max_bytes` over all windows of the camera, of which the last `keep_windows` stay;
         recording stops while the disk has less than `min_free_bytes` left.
 
-        What is on disk is taken over. A disk that cannot be used shows in `status()`.
+        Frames on disk are taken over. A disk that cannot be used shows in `status()`.
 
         Raises:
             InvalidValue: a bound is out of range.
@@ -269,7 +269,7 @@ class Recorder:
             write_whole(path.with_suffix(".json"), text)
         except OSError as error:
             self._failed(error, "write a sample", frame.monotonic_s)
-            with suppress(OSError):  # what stays is removed at the next start
+            with suppress(OSError):  # the rest is removed at the next start
                 path.unlink()
             return None
         self._state, self._message, self._retry_at_s = "recording", "", -np.inf

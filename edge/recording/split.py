@@ -63,7 +63,7 @@ def split_by_time(
         if end < min_train or not train or not held:
             continue
         far = abs(cut - wanted) / n
-        # Outside the leeway the nearest cut wins, whatever classes it leaves out.
+        # Outside the leeway the nearest cut wins, even if it leaves classes out.
         absent = len(everything - train) + len(everything - held) if far <= _LEEWAY else 0
         rank = (far > _LEEWAY, absent, far)
         if best is None or rank < best[0]:

@@ -1,4 +1,4 @@
-"""Answers of a camera for whoever follows objects, and the pictures that they ask for of frames answered lately."""
+"""Answers of a camera for those that follow objects, and the pictures of recent frames that they ask for."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from edge.inference.looks import looks
 from edge.runtime import messages as m
 from edge.runtime.live_preview import JPEG_QUALITY
 
-#: Answers told to whoever follows objects: at most so many a second. Answered frames kept for their pictures.
-_TOLD_PER_S, _KEPT_FRAMES = 10.0, 3
+#: Answers sent to those that follow objects: at most so many a second. Answered frames kept for their pictures.
+_SENT_PER_S, _KEPT_FRAMES = 10.0, 3
 #: Pictures of alarms are so wide; those of objects show the object and half its size around it.
 _PICTURE_WIDTH, _CROP_WIDTH, _CROP_AROUND = 640, 320, 0.5
 
@@ -25,16 +25,16 @@ class AnswerFeed:
     """Tells some of the answers; the others are counted."""
 
     def __init__(self) -> None:
-        self.not_told = 0
-        self._told_at_s = 0.0
+        self.not_sent = 0
+        self._sent_at_s = 0.0
         self._frames: deque[Frame] = deque(maxlen=_KEPT_FRAMES)
 
     def offer(self, frame: Frame, observation: Observation) -> m.Answered | None:
-        """The answer to `frame` as it is told; None if it comes too soon after the one before."""
-        if frame.monotonic_s - self._told_at_s < 0.9 / _TOLD_PER_S:
-            self.not_told += 1
+        """The answer to `frame` as it is sent; None if it comes too soon after the one before."""
+        if frame.monotonic_s - self._sent_at_s < 0.9 / _SENT_PER_S:
+            self.not_sent += 1
             return None
-        self._told_at_s = frame.monotonic_s
+        self._sent_at_s = frame.monotonic_s
         self._frames.append(frame)
         found = observation.detections
         look = looks(frame.picture, found.boxes)

@@ -75,7 +75,7 @@ class Boundary:
             del self.measured[old]
 
     def evaluated(self, result: m.Evaluated) -> None:
-        """The students in shadow were measured: what it means for the camera, its record and its version in force."""
+        """The students in shadow were measured: update the camera, its record and its version in force."""
         r = self._r
         camera = r.cameras.get(result.camera)
         if camera is None:
@@ -185,7 +185,7 @@ class Boundary:
             left = r.profilers.withdraw(lambda j: isinstance(j, m.Remember) and j.data.camera == camera.id)
             self._note("exemplars.late", camera=camera.id, window=data.window)
             if not left:
-                # It has begun, and lets pictures go: what is trained on next must not name them.
+                # It has begun, and lets pictures go: the next training data must not name them.
                 await self._remembering[camera.id]
         finally:
             self._remembering.pop(camera.id, None)
@@ -237,8 +237,9 @@ class Boundary:
         )
 
     async def _weigh(self, camera: CameraRuntime, window: int) -> None:
-        """Tell the store what the window takes on disk, and what is left of those whose pictures the recorder dropped
-        since; retention goes by it."""
+        """Record the window's size on disk, and the present size of those whose pictures the recorder dropped since;
+        retention goes by it.
+        """
         before = camera.pictured
         camera.pictured = await asyncio.to_thread(pictured_windows, self._data, camera.id)
         for number in {window} | (before - camera.pictured):

@@ -119,8 +119,8 @@ class CameraRuntime:
     announced: bool = False
     #: Windows whose pictures are on disk, as of the last boundary.
     pictured: frozenset[int] = frozenset()
-    #: Of a student that began as a published detector: what is known of the download, and the part of the picture that
-    #: is looked at, now and from the next window on.
+    #: Of a student that began as a published detector: the measurements of the download, and the part of the picture
+    #: that is looked at, now and from the next window on.
     baseline: Baseline | None = None
     region: Region = WHOLE
     next_region: Region = WHOLE
@@ -164,7 +164,7 @@ class CameraRuntime:
         return Worker.trainer_of(self.settings.id).name
 
     def status(self) -> CameraStatus:
-        """State of the stream; of a camera whose worker is not up, what is known."""
+        """State of the stream; of a camera whose worker is not up, the values known."""
         if not self.settings.enabled:
             return CameraStatus(self.id, "stopped", message="the camera is switched off")
         if self.report is None or not self.worker_up:
@@ -208,5 +208,5 @@ class CameraRuntime:
             "frames_without_answer": r.frames_lost_to_inference,
             "samples_lost": r.samples_lost,
             "frames_lost_in_swaps": self.swaps.frames_lost,
-            "answers_not_tracked": r.answers_not_told,
+            "answers_not_tracked": r.answers_not_sent,
         }

@@ -1,6 +1,6 @@
 """Worker main of one camera: decode, answer at the lambda in force, keep the sample, hot-swap the student.
 
-Only frames that somebody will use are converted to RGB: those that are answered, recorded or watched.
+Only frames that will be used are converted to RGB: those that are answered, recorded or watched.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _STANDBY_S = 10.0
 
 
 def camera_worker(channel: Channel, spec: m.CameraWorkerSpec) -> None:
-    """Runs until it is told to stop. A camera that cannot be read never ends it: its state says so."""
+    """Runs until it gets the order to stop. A camera that cannot be read never ends it: its state says so."""
     worker = _CameraWorker(channel, spec)
     try:
         worker.run(spec.window)
@@ -118,7 +118,7 @@ class _CameraWorker:
         return recorder
 
     def _tell_kept(self, window: int) -> None:
-        """Frames of the open window that an earlier process kept: whoever labels them may not know them."""
+        """Frames of the open window that an earlier process kept: the labeller may not know them."""
         for frame in self._recorder.frames(window) if self._recorder is not None and window else ():
             self._channel.send(m.Sampled(frame))
 
@@ -202,7 +202,7 @@ class _CameraWorker:
         if kept is not None:
             self._recorded += 1
             if observation.stale and self._answered_frame is not None:
-                # What the answer was about: the students in shadow shall see the same picture, not a fresher one.
+                # The picture of the answer: the students in shadow shall see the same one, not a fresher one.
                 self._keep_answered(kept.answered_path, self._answered_frame)
             self._channel.send(m.Sampled(kept))
 
@@ -242,7 +242,7 @@ class _CameraWorker:
                     self._channel.send(m.SampleClosed(order.closing, frames))
                 self._tell_kept(order.opening)
         if self._retiring and not self._swap.under_way:
-            # What was begun is finished: nothing is recorded or answered here any more.
+            # Begun work is finished: nothing is recorded or answered here any more.
             self._channel.retired()
             return True
         return False
@@ -271,7 +271,7 @@ class _CameraWorker:
                 samples_lost=sum(recorder.lost.values()),
                 recorder_message=recorder.message,
                 last_answer_utc_s=self._counts.last_utc_s,
-                answers_not_told=self._feed.not_told,
+                answers_not_sent=self._feed.not_sent,
             )
         )
         due = self._measured_at is None or now - self._measured_at > _MEASURE_EVERY_S

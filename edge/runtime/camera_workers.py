@@ -1,4 +1,6 @@
-"""The cameras' workers: started with their settings, heard, told what to look at and how often."""
+"""The cameras' workers: it starts them with their settings, takes their messages, and sets what they look at and how
+often.
+"""
 
 from __future__ import annotations
 
@@ -114,7 +116,7 @@ class CameraWorkers:
         self._changed(camera, "camera_settings", start_accuracy(camera) if known is None else known.accuracy)
 
     def changed(self, camera: CameraRuntime, what: CameraChange) -> None:
-        """Another version is in force, or may be replaced from now on or not: the controller is told."""
+        """Notify the controller that another version is in force, or may be replaced from now on or not."""
         if camera.settings.enabled:
             self._changed(camera, what, start_accuracy(camera))
 

@@ -1,4 +1,4 @@
-"""The parts of the device: what served models, the golden model and evaluation hold, and what is left to cameras."""
+"""The parts of the device: the shares of served models, the golden model and evaluation, and the rest for cameras."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class DeviceShares:
     ) -> None:
         self.partitioner = partitioner
         caps = partitioner.caps
-        #: What turns seconds of work into device seconds: a CPU is shared by cores, a GPU counts its own time.
+        #: The factor from seconds of work to device seconds: a CPU is shared by cores, a GPU counts its own time.
         self.cores = caps.units if caps.device == "cpu" else 1.0
         #: Held by served models, and by the process that takes their requests.
         self.serving = self.front = 0.0

@@ -43,7 +43,7 @@ class DeviceWatch:
         self._mend_at_s = 0.0
         #: All workers of the device are being ended: none is started before the last is gone.
         self.restarting = False
-        #: What the partitioner says is wrong with the device, as of the last look (None: nothing).
+        #: The partitioner's complaint about the device, as of the last look (None: none).
         self.trouble: str | None = None
 
     async def look(self, now: float) -> None:

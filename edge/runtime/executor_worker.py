@@ -1,6 +1,6 @@
 """Worker main of one executor: a process that holds one gpu-let, and runs the batches that the front sends.
 
-Models are loaded and warmed by a thread of low priority before the front is told of this executor; the share is for
+Models are loaded and warmed by a thread of low priority before this executor reports to the front; the share is for
 batches. Loading more (`SetVersions`) goes on beside serving, and holds it up while the interpreter is held: where that
 matters, start another executor beside this one instead.
 """
@@ -33,7 +33,7 @@ RECONNECT_S = 20.0
 _RETRY_S = 0.05
 #: The main loop looks at commands so often while no batch comes.
 _SLICE_S = 0.1
-#: After it has said that it leaves, an executor waits so long for batches that were on their way.
+#: After it has announced that it leaves, an executor waits so long for batches that were on their way.
 _LEAVE_S = 0.3
 #: Priority of loading before serving: an executor that was lost is to be back in seconds on a busy machine, and its
 #: neighbours' batches come first all the same. With five busy processes per core a ResNet-18 was there after 1.2 s at
@@ -43,7 +43,7 @@ _LOADING_NICE = 5
 
 @dataclass(frozen=True)
 class ExecutorSpec:
-    """An executor: its name and secret for the front at `socket`, and what it serves. `batches[model]` are the sizes
+    """An executor: its name and secret for the front at `socket`, and its models. `batches[model]` are the sizes
     to warm; by default one row and the largest batch. `nice` is the priority of loading (0 to 19)."""
 
     executor: str
@@ -81,7 +81,9 @@ class VersionsLoaded:
 
 
 def executor_worker(channel: Channel, spec: ExecutorSpec) -> None:
-    """Runs until it is told to stop. Raises WeightsError if nothing can be loaded, Unavailable if no front answers."""
+    """Runs until it gets the order to stop. Raises WeightsError if nothing can be loaded, Unavailable if no front
+    answers.
+    """
     worker = _ExecutorWorker(channel, spec)
     try:
         worker.run()
@@ -164,7 +166,7 @@ class _ExecutorWorker:
     # -- loading
 
     def _start(self) -> bool:
-        """Load and warm everything, then stand by if so told. False: stopped meanwhile."""
+        """Load and warm everything, then stand by if so ordered. False: stopped meanwhile."""
         self._wanted.append(self._spec.versions)
         standing_by = self._channel.standby
         warm = False

@@ -65,7 +65,7 @@ def golden_worker(channel: Channel, spec: GoldenWorkerSpec) -> None:
         order = channel.receive(0.25)
         if isinstance(order, Stop):
             return
-        if isinstance(order, Retire):  # what was sent before it has been labelled by now
+        if isinstance(order, Retire):  # frames sent before it have been labelled by now
             channel.retired()
             return
         if not isinstance(order, m.Label):

@@ -1,4 +1,4 @@
-"""Cameras that are retrained as one: which look alike, what a group's job needs, and what becomes of its members."""
+"""Cameras that are retrained as one: which look alike, the needs of a group's job, and its result for the members."""
 
 from __future__ import annotations
 
@@ -65,8 +65,9 @@ class Groups:
         self.kept, self.retrainings = float(kept), retrainings
 
     def alike(self, wanted: bool) -> ev.CamerasAlike:
-        """For the controller, before a window begins: who may be retrained with whom; nobody, where it is not `wanted`
-        in the window that begins."""
+        """For the controller, before a window begins: which cameras may be retrained together; none, where it is not
+        `wanted` in the window that begins.
+        """
         by_spec: dict[StudentSpec, list[KnownCamera]] = {}
         if wanted:
             for known in self._r.students.siblings.looks():
@@ -91,7 +92,7 @@ class Groups:
         return tuple(found)
 
     async def judge(self, job: RunningJob, done: m.TrainingDone) -> None:
-        """Every member is judged with the group's result; what it gained teaches what groups keep."""
+        """Every member is judged with the group's result; its gain updates the part that members of groups keep."""
         await asyncio.gather(*(self._judge_as_asked(name, job, theirs) for name, theirs in done.members))
         if done.members:
             self.retrainings += 1

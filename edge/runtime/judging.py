@@ -80,7 +80,7 @@ class Gate:
     ) -> Judged:
         """Decide and carry out; the candidate's files are gone afterwards. `name` tells versions of one window apart.
 
-        Raises MagpieError if nothing can be decided; a candidate that cannot be put in force is told of and not
+        Raises MagpieError if nothing can be decided; a candidate that cannot be put in force is reported and not
         promoted.
         """
         async with camera.judging:
@@ -102,7 +102,7 @@ class Gate:
         )
         if promoted:
             scores["held_out"] = accuracy
-        # What was trained is recorded, unless the download comes back in its place.
+        # The trained student is recorded, unless the download comes back in its place.
         path = done.download_path if decision.outcome == "download" and done.download_path else done.path
         candidate = ModelVersion(
             id=f"{camera.id}-w{window + 1}-{name}-{int(self._clock.utc())}",

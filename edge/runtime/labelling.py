@@ -1,6 +1,6 @@
 """Feeds the golden model: frames are labelled as they come, older windows first, and nothing waits for ever.
 
-What was not labelled by the time its window was planned is labelled when there is nothing else to do: those labels are
+Frames not labelled by the time their window was planned are labelled when there is nothing else to do: those labels are
 used in the next window.
 """
 
@@ -158,7 +158,7 @@ class LabelQueue:
         self._busy_since = (now, share)
 
     def worker_lost(self) -> None:
-        """The worker is gone: what it had goes back to the front, unless it was there too often."""
+        """The worker is gone: its frames go back to the front, unless they were there too often."""
         self._busy_since = None
         for frame in reversed(list(self._with_worker.values())):
             self._tries[frame.id] = self._tries.get(frame.id, 0) + 1
@@ -176,7 +176,7 @@ class LabelQueue:
     # -- the boundary
 
     async def complete(self, camera: str, window: int, timeout_s: float) -> tuple[LabelledFrame, ...]:
-        """The labelled frames of a closed sample, in time order; what is not labelled in `timeout_s` is missed."""
+        """The labelled frames of a closed sample, in time order; frames not labelled in `timeout_s` are missing."""
         sample = self._samples.get((camera, window))
         if sample is None:
             return ()
@@ -203,7 +203,7 @@ class LabelQueue:
 
     def _thin_out(self, camera: str, window: int, timeout_s: float) -> None:
         """Where the teacher cannot label all that waits in time, frames evenly drawn over the time that is left go
-        first, and the others are given up: what is measured then still stands for that whole time."""
+        first, and the others are given up: the measurement then still stands for that whole time."""
         waiting = [f for f in self._pending if f.camera == camera and f.window == window]
         cameras = len({f.camera for f in self._pending if f.window == window}) or 1
         each = self.seconds_per_frame * cameras

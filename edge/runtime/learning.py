@@ -1,4 +1,4 @@
-"""The runtime's knowledge of learning: measured costs, the budget in force, and what plans promised and kept.
+"""The runtime's knowledge of learning: measured costs, the budget in force, and plans' promises with their results.
 
 Decisions are those of `scheduler.learning`; this keeps their facts, asks them at every boundary, and hands the runtime
 numbers to act on. Touched on the control process's event loop only.
@@ -45,7 +45,7 @@ MOST_SLOWER = 4.0
 KEEP_WITHIN = 0.2
 #: The golden share follows inside a window where it is off by this part, and not more often than that of a window.
 FOLLOW_OFF, FOLLOW_EVERY = 0.5, 0.15
-#: A student must have answered so many frames of a window for its drift inside it to be told.
+#: A student must have answered so many frames of a window for its drift inside it to be measured.
 _FEWEST_FOR_DRIFT = 16
 
 
@@ -210,12 +210,12 @@ class Learning:
             self._learned(memory_s=device_s)
 
     def profiled(self, done: m.ProfileDone, before: ProfilerHistory) -> None:
-        """A profiler handed in: what its trials cost, and what they brought over the best-known configuration."""
+        """A profiler handed in: record its trials' cost, and their gain over the best-known configuration."""
         self.handed_in += done.handed_in
         if done.trials:
             self._profiled_in[done.camera] = done.window
         if done.trials:
-            self._learned(trial_s=max(0.0, done.gpu_seconds - done.setup_s) / done.trials)
+            self._learned(trial_s=max(0.0, done.device_seconds - done.setup_s) / done.trials)
         if done.setup_s > 0:
             self._learned(setup_s=done.setup_s)
         profiles: tuple[RetrainingProfile, ...] = done.profiles

@@ -16,7 +16,7 @@ JPEG_QUALITY = 75
 
 
 class LivePreview:
-    """`fps` pictures a second at most (0: nobody watches), `width` pixels wide at most."""
+    """`fps` pictures a second at most (0: no watcher), `width` pixels wide at most."""
 
     def __init__(self, fps: float, width: int = 640) -> None:
         self.fps, self.width = fps, width

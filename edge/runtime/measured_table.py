@@ -17,7 +17,7 @@ from edge.core.shares import ShareCaps
 from edge.runtime.serving_pairs import Interference
 from edge.serving.profiling import Runs
 
-#: Others keeping more than this part of the machine busy while measuring is said in the table.
+#: If other programs keep more than this part of the machine busy while measuring, the table says so.
 _QUIET = 0.15
 
 
@@ -54,7 +54,7 @@ def measured_table(caps: ShareCaps, measurement: Measurement, base: DeviceTable 
     found, interference = measurement.models, measurement.interference
     details: dict[str, Any] = dict(base.details) if base is not None else {}
     details |= interference.details
-    if isinstance(scaled := details.get("scaled"), Mapping):  # what was measured anew is what it is
+    if isinstance(scaled := details.get("scaled"), Mapping):  # a new measurement is taken as it is
         details["scaled"] = {model: factor for model, factor in scaled.items() if model not in found}
     details["machine"] = machine(caps)
     details["measured"] = _about(measurement)

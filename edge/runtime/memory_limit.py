@@ -1,8 +1,8 @@
 """How much memory one worker may have, and how much it has.
 
-A worker's memory is what is its own and resident: pages that nobody shares with it through a file or shared memory.
+A worker's memory is what is its own and resident: pages that it does not share through a file or shared memory.
 Pages that it has from the fork server count, too, about 0.4 GB. A process whose private mappings reach twice the limit
-is refused more by the kernel, so that it cannot outrun whoever looks at it once a second.
+is refused more by the kernel, so that it cannot outrun a check once a second.
 """
 
 from __future__ import annotations

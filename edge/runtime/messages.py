@@ -93,7 +93,7 @@ class NextWindow:
 
 @dataclass(frozen=True)
 class CameraReport:
-    """Once a second: the stream's state and what the student did. Counters run since the worker started."""
+    """Once a second: the stream's state and the student's counts. Counters run since the worker started."""
 
     status: CameraStatus
     model_version: str
@@ -107,7 +107,7 @@ class CameraReport:
     samples_lost: int
     recorder_message: str
     last_answer_utc_s: float
-    answers_not_told: int = 0
+    answers_not_sent: int = 0
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ class Preview:
 
 @dataclass(frozen=True)
 class Answered:
-    """A fresh answer for whoever follows objects; at most ten a second, others are counted (`answers_not_told`).
+    """A fresh answer for those that follow objects; at most ten a second, others are counted (`answers_not_sent`).
     `looks` (N, LENGTH): how each object looks (edge.inference.looks)."""
 
     number: int
@@ -223,8 +223,8 @@ class StudentFile:
 class Evaluate:
     """Measure the window past: recorded answers, the frozen student in shadow, and the parent of the model in force.
 
-    For a student that began as a published detector `frozen` is the download: with `baseline`, what past windows taught
-    of it, it is measured at its best past least score too. Students in shadow look as `inference` says."""
+    For a student that began as a published detector `frozen` is the download: with `baseline`, its measurements of past
+    windows, it is measured at its best past least score too. Students in shadow look as `inference` says."""
 
     data: LabelledWindow
     frozen: StudentFile | None
@@ -240,8 +240,8 @@ class Evaluate:
 class Evaluated:
     """Accuracies on the labelled frames of the window; None where there was nothing to measure on.
 
-    `current_live` and `parent_live` are of the frames that `version`, in force when it was asked, had answered: what
-    roll-back looks at. Measuring `frames` frames took `seconds` device seconds.
+    `current_live` and `parent_live` are of the frames that `version`, in force when it was asked, had answered:
+    roll-back looks at these. Measuring `frames` frames took `seconds` device seconds.
     """
 
     camera: str
@@ -286,14 +286,14 @@ class HandInProfile:
 
 @dataclass(frozen=True)
 class ProfileDone:
-    """Profiles of one camera, and the pruning and error history to go on with. `trials` ran, for `gpu_seconds` less
+    """Profiles of one camera, and the pruning and error history to go on with. `trials` ran, for `device_seconds` less
     `setup_s` device seconds; `handed_in`: before all that should have been tried was."""
 
     camera: str
     window: int
     profiles: tuple[Any, ...]
     start_accuracy: float | None
-    gpu_seconds: float
+    device_seconds: float
     history: dict[str, Any]
     pruned: dict[str, str]
     note: str = ""
@@ -304,7 +304,7 @@ class ProfileDone:
 
 @dataclass(frozen=True)
 class Remember:
-    """Update the exemplar memory of a camera with the window's labelled frames, and what is kept out of training."""
+    """Update the exemplar memory of a camera with the window's labelled frames, and the frames kept out of training."""
 
     data: LabelledWindow
     student: StudentFile
@@ -420,9 +420,9 @@ class TrainingProgress:
 class TrainingDone:
     """The candidate's file, and held-out accuracies of it and of its parent on the same frames.
 
-    `contenders`: of a student that began as a published detector, what it, its parent and the download got right on
-    each kept-out picture; `download_path` the download with its best least score, should it come into force again.
-    `start`: the version that the retraining began with, where that is not its parent. `members`: of a group's
+    `contenders`: of a student that began as a published detector, the correct answers of it, its parent and the
+    download on each kept-out picture; `download_path` the download with its best least score, should it come into force
+    again. `start`: the version that the retraining began with, where that is not its parent. `members`: of a group's
     retraining, the same of each other camera, by its name; `taught_with`: cameras whose pictures taught beside its own.
     `visits` are the picture visits that were made (0: as the configuration says).
     """

@@ -1,4 +1,4 @@
-"""A process that does one thing, as checking a model's file, and tells it with its first message.
+"""A process that does one job, such as checking a model's file, and reports the result with its first message.
 
 It may have as much memory as any worker (`worker_memory_mb`), whatever the file asks for: it is looked at while it
 works and when it answers, and beyond twice that much the system refuses it memory (edge.runtime.memory_limit).

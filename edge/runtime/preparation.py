@@ -157,13 +157,13 @@ class Preparation:
         window = r.controller.state.window
         self._keep_history(camera)
         self._write(r.store.add_profiles, window, done.camera, done.profiles)
-        self._write(r.store.add_cost, window, "profiling", camera=done.camera, gpu_seconds=done.gpu_seconds)
+        self._write(r.store.add_cost, window, "profiling", camera=done.camera, gpu_seconds=done.device_seconds)
         facts = {
             "configs": len(done.profiles),
             "trials": done.trials,
             "handed_in": done.handed_in,
             "pruned": done.pruned,
-            "gpu_s": done.gpu_seconds,
+            "gpu_s": done.device_seconds,
             "note": done.note,
         }
         self._note("profiled", camera=done.camera, window=window, data=facts)
@@ -174,13 +174,14 @@ class Preparation:
                 done.window,
                 tuple(done.profiles),
                 done.start_accuracy,
-                done.gpu_seconds,
+                done.device_seconds,
             )
         )
 
     def hand_in(self, last: bool = False) -> None:
-        """Profilers answer with what they have; what is not begun (or, at last, not handed in) is answered from what
-        past windows taught. While no camera knows anything, what is not begun waits for the first that does."""
+        """Profilers answer with what they have; profiles not begun (or, at last, not handed in) are answered from past
+        windows. While no camera knows anything, profiles not begun wait for the first that does.
+        """
         r, knows = self._r, self.knows()
         left = r.profilers.withdraw(lambda job: isinstance(job, m.Profile)) if knows else []
         at_work = r.profilers.hand_in()
@@ -213,7 +214,7 @@ class Preparation:
             labels = len(camera.closed[max(camera.closed)].all_sampled) if camera.closed else 0
             r.learning.retrained(done, profile.config, labels, gained if promoted else 0.0)
         if camera.history is None or done.fraction < 1.0 or done.taught_with:
-            return  # what a group costs and brings is not what the configuration would alone
+            return  # a group's cost and gain are not those of the configuration alone
         history = history_of(camera.history)
         camera.history = history.learned(job.config, done.candidate.value, done.device_seconds).to_json()
         self._keep_history(camera)

@@ -27,13 +27,13 @@ from edge.core.workers import LossCause
 from edge.logs import log_in_worker
 from edge.runtime.memory_limit import limit_mappings
 
-#: Exit code of a worker that ran out of memory and said so.
+#: Exit code of a worker that ran out of memory and reported it.
 OUT_OF_MEMORY = 77
 #: Exit code of a worker that failed with an error that it could report.
 FAILED = 70
 
 _OUTBOX_LIMIT = 1000
-#: After its end is known a process is reaped within this time, and what it still said is read.
+#: After its end is known a process is reaped within this time, and its last messages are read.
 _REAP_S = 5.0
 #: multiprocessing's table of children is read by every start and poll: two threads at once would lose an exit code.
 _CHILDREN = threading.Lock()
@@ -109,7 +109,7 @@ class Channel:
                 os._exit(0)
 
     def send(self, message: Any) -> None:
-        """Send one message; ends the process if nobody listens any more."""
+        """Send one message; ends the process if the other end is closed."""
         try:
             with self._lock:
                 self._connection.send(message)
@@ -124,7 +124,7 @@ class Channel:
             self.send(Beat())
 
     def beating(self) -> bool:
-        """A heartbeat for whoever waits in slices; never asks it to stop."""
+        """A heartbeat for a worker that waits in slices; never asks it to stop."""
         self.beat()
         return False
 
@@ -189,7 +189,7 @@ def _child(
         limit_mappings(memory_limit_bytes)
     import torch
 
-    # One thread each, whatever the share: under a quota the threads of one worker wait for each other and burn the
+    # One thread each, at every share: under a quota the threads of one worker wait for each other and burn the
     # share in doing so. Several cores are used by several workers; profiles are measured and planned that way.
     torch.set_num_threads(1)
     channel = Channel(connection, standby)
@@ -318,7 +318,7 @@ class WorkerProcess:
                 os.kill(self.pid, number)
 
     def join(self, timeout_s: float) -> bool:
-        """Wait until it has ended and all that it said was handed on; True if so."""
+        """Wait until it has ended and all its messages were handed on; True if so."""
         return self._ended.wait(timeout_s)
 
     def _read(self) -> None:
@@ -378,7 +378,7 @@ class WorkerProcess:
 
 
 def cause_of(code: int | None) -> LossCause:
-    """Why a process ended that nobody had ended, by its exit code."""
+    """Why a process ended by itself, by its exit code."""
     if code == OUT_OF_MEMORY:
         return "memory"
     if code is None or code == 0:

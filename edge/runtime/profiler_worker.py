@@ -80,7 +80,7 @@ class _Orders:
         self._wanted: m.HandInProfile | None = None
 
     def next(self, timeout_s: float) -> Any | None:
-        """The next command that is no m.HandInProfile, or None."""
+        """The next command other than m.HandInProfile, or None."""
         order = self._waiting.popleft() if self._waiting else self._channel.receive(timeout_s)
         return None if isinstance(order, m.HandInProfile) else order
 
@@ -137,8 +137,9 @@ def _evaluate(job: m.Evaluate, share: WorkerShare, channel: Channel) -> m.Evalua
 def _download(
     job: m.Evaluate, frames: tuple[LabelledFrame, ...], share: WorkerShare, channel: Channel
 ) -> tuple[Accuracy | None, Baseline | None]:
-    """The download in shadow, at its best past least score and looking as the student in force does; and what this
-    window teaches of it: which least score is best, and whether a part of the picture is worth more than the whole."""
+    """The download in shadow, at its best past least score and looking as the student in force does; and this window's
+    findings about it: which least score is best, and whether a part of the picture is worth more than the whole.
+    """
     if job.baseline is None or job.frozen is None or not frames:
         return None, job.baseline
     student = load_student(job.frozen.path, share.device)
@@ -276,7 +277,7 @@ def _profile(job: m.Profile, share: WorkerShare, channel: Channel, handed_in: Ca
         start = trials.start_accuracy()
         setup_s = (share.used_s() - began) / job.cores
     # Windows of a few dozen frames: the thesis' tenth of them would not hold every class, so at least 12.
-    settings = ProfilerSettings(min_frames=12, max_gpu_seconds=job.budget_s)
+    settings = ProfilerSettings(min_frames=12, max_device_seconds=job.budget_s)
     # A retraining is one thread: beyond one core a larger share brings nothing.
     one_core = min(1.0, 1.0 / job.cores)
     throughput = ((one_core, one_core), (1.0, one_core)) if one_core < 1.0 else ((1.0, 1.0),)
@@ -296,7 +297,7 @@ def _profile(job: m.Profile, share: WorkerShare, channel: Channel, handed_in: Ca
         job.data.window,
         done.profiles + done.untried,
         done.start_accuracy,
-        done.gpu_seconds + setup_s,
+        done.device_seconds + setup_s,
         done.history.to_json(),
         dict(done.pruned),
         done.complaint,

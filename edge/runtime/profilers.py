@@ -1,4 +1,4 @@
-"""The profiling workers and what waits for them: exemplars, looks, profiles and evaluations, one job at a time each."""
+"""The profiling workers and their queue: exemplars, looks, profiles and evaluations, one job at a time each."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Profilers:
             )
 
     def close(self) -> None:
-        """The appliance ends: what waits is not looked at again."""
+        """The appliance ends: waiting jobs are dropped."""
         self._closed = True
 
     def shares(self, share: float) -> list[tuple[str, float]]:
@@ -74,7 +74,7 @@ class Profilers:
             self._supervisor.resize(name, self._least(own))
 
     def ask(self, job: Job) -> None:
-        """Have `job` done: what the plan waits for goes first, evaluations have time."""
+        """Have `job` done: jobs that the plan waits for go first, evaluations have time."""
         at = next((n for n, j in enumerate(self._queue) if self._urgency(j) > self._urgency(job)), len(self._queue))
         self._queue.insert(at, job)
         self._feed()

@@ -48,7 +48,7 @@ def decide(done: m.TrainingDone, in_force: ModelVersion, tolerance: float, seed:
 
 
 def discard(done: m.TrainingDone) -> None:
-    """Files of a result that nobody waits for any more: of its camera and, of a group's, of every member."""
+    """Files of a result that is waited for no more: of its camera and, of a group's, of every member."""
     for one in (done, *(theirs for _, theirs in done.members)):
         unlink(one.path, one.download_path)
 

@@ -15,7 +15,7 @@ from edge.runtime.seats import Seats
 from edge.runtime.worker_state import Seat, WorkerState
 from edge.shares import double_buffer as db
 
-#: What a worker that shall retire may take to finish what it has begun.
+#: The time that a worker that shall retire may take to finish its begun work.
 _DRAIN_S: dict[Role, float] = {"inference": 5.0, "golden": 20.0, "retraining": 30.0, "profiling": 120.0}
 
 
@@ -36,7 +36,7 @@ class Replacements:
         self._seats, self._launch, self._warm_s = seats, launch, warm_s
 
     def apply_share(self, worker: WorkerState) -> None:
-        """Put the wanted share in force for the worker's process; what is under way is waited for."""
+        """Put the wanted share in force for the worker's process; a change under way is waited for."""
         seat = worker.seat
         if seat is None or seat.gone or worker.replacement.handover is not None or worker.replacement.standing_by:
             return
@@ -69,7 +69,7 @@ class Replacements:
         self.step(worker, db.ResizeWanted(self._clock.monotonic(), worker.share, worker.replacement.beside))
 
     def step(self, worker: WorkerState, event: db.HandoverEvent) -> None:
-        """One step of the handover, and what it orders."""
+        """One step of the handover, and its orders."""
         if worker.replacement.handover is None:
             return
         state, orders = db.handle(worker.replacement.handover, event)
@@ -80,7 +80,7 @@ class Replacements:
             worker.stopped, worker.state = asyncio.Event(), "running"
         for order in orders:
             if isinstance(order, db.StartWorker) and state.active is None:
-                # Nobody is there to go on meanwhile: an ordinary start.
+                # There is no process to go on meanwhile: an ordinary start.
                 worker.replacement.handover = None
                 self._launch(worker)
             elif isinstance(order, db.StartWorker):
@@ -121,7 +121,7 @@ class Replacements:
     def predecessor_gone(self, worker: WorkerState, seat: Seat, reason: str, clean: bool) -> None:
         """A process whose place another one has taken is gone."""
         if seat.in_force and not clean:
-            # What it had in hand is not done: who gave it work must know.
+            # Its work in hand is not done: the giver of that work must know.
             worker.spec.on_lost(f"{reason}; another process had taken its place")
         self.step(worker, db.WorkerDied(self._clock.monotonic(), seat.generation, reason))
         self.take_over(worker)

@@ -68,7 +68,7 @@ class Retrainings:
         self.running.pop(camera, None)
 
     def start(self, order: ev.StartRetraining) -> None:
-        """Start a worker for a job; where its data are gone the controller is told that it failed."""
+        """Start a worker for a job; where its data are gone the controller is notified that it failed."""
         r = self._r
         camera = r.cameras.get(order.camera)
         data = None if camera is None else camera.closed.get(order.window)
@@ -212,7 +212,7 @@ class Retrainings:
             self._r.records.write(self._r.store.end_job, job.job, state, gpu_seconds=job.device_seconds, reason=reason)
 
     async def _judge(self, name: str, job: RunningJob, done: m.TrainingDone) -> None:
-        """Through the gate, and its group's members after it; the controller is told when all are judged."""
+        """Through the gate, and its group's members after it; the controller is notified when all are judged."""
         r = self._r
         camera = r.cameras.get(name)
         if camera is None:

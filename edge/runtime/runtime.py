@@ -1,4 +1,4 @@
-"""The runtime: the control process's workers and what is known of them, wired together.
+"""The runtime: the control process's workers and their state, wired together.
 
 Events go to the controller, its instructions to `Instructions`. Everything here runs on the control process's event
 loop; blocking calls of the store go through one thread, in order.
@@ -150,7 +150,7 @@ class Runtime:
 
     def open(self) -> None:
         """Begin to watch workers. `start_labelling` comes with the first camera."""
-        # Candidates that nobody judged before the last run ended: their retrainings begin from checkpoints, or anew.
+        # Candidates not judged before the last run ended: their retrainings begin from checkpoints, or anew.
         for left in (Path(self.site.data_dir) / "jobs").glob("w*-p*.safetensors"):
             left.unlink(missing_ok=True)
         self.supervisor.open()
@@ -179,7 +179,7 @@ class Runtime:
             self.carry_out(instruction)
 
     def carry_out(self, instruction: ev.Instruction) -> None:
-        """Carry out one of the controller's instructions; what goes wrong is complained about."""
+        """Carry out one of the controller's instructions; errors become complaints."""
         try:
             self.instructions.do(instruction)
         except MagpieError as error:
@@ -286,7 +286,7 @@ class Runtime:
         return worker.camera if worker.camera in self.cameras else None
 
     def usage(self) -> list[tuple[Usage, Activity, str | None]]:
-        """(shares asked, given and used; what for; for which camera) of each worker since the window began."""
+        """(shares asked, given and used; purpose; camera) of each worker since the window began."""
         return [(u, w.activity, w.camera) for w, u in self.supervisor.usage()]
 
     def share_usage(self, window: int) -> tuple[ShareUsage, ...]:

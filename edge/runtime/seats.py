@@ -19,8 +19,8 @@ from edge.runtime.worker_state import Seat, WorkerState
 
 class Seats:
     """`received(worker, seat, message)`, `exited(worker, seat, code)` and `attached(worker, seat)`, when a process has
-    its share, are called on the event loop, which never waits for a start. A share that the partitioner refuses is told
-    as an event; the process runs without it."""
+    its share, are called on the event loop, which never waits for a start. A share that the partitioner refuses is
+    reported as an event; the process runs without it."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Seats:
         return seat
 
     def _started(self, worker: WorkerState, seat: Seat, failure: str | None) -> None:
-        """The process is there (None), or none could be made: that is told as one that died at once."""
+        """The process is there (None), or none could be made: that is reported as one that died at once."""
         if failure is not None:
             seat.last_error, seat.process = failure, None
         if failure is not None or seat.gone or seat.process is None:
@@ -91,7 +91,7 @@ class Seats:
         self._attached(worker, seat)
 
     def _from_thread(self, call: Callable[..., None], *args: Any) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to be told
+        with contextlib.suppress(RuntimeError):  # the loop is closed: there is no receiver left
             self._loop.call_soon_threadsafe(call, *args)
 
     def refused(self, worker: WorkerState, share: float, error: ShareError) -> None:

@@ -54,7 +54,7 @@ class ServingRuntime:
     """Owns front and executors. `front` is the main of the front process (the appliance knows it). `cameras` tells
     what cameras need; `reserve(share)` is called before executors take a share and after they gave it back: from then
     on cameras have the rest. `note(kind, data)` journals, `complain(code, message)` tells the operator. `keys`
-    is the file of the API tokens that clients need; None: they need none. `changed` is told of each model that a client
+    is the file of the API tokens that clients need; None: they need none. `changed` receives each model that a client
     loaded or unloaded. `web`: names and certificate (ServingFront)."""
 
     def __init__(
@@ -80,21 +80,21 @@ class ServingRuntime:
         self._repository = Repository(Path(settings.folder), most)
         self._tasks = BackgroundTasks(complain)
         self.planner = PlanningThread(self._reorganiser(), complain)
-        tell, spawn = self.planner.tell, self._tasks.spawn
+        send, spawn = self.planner.send, self._tasks.spawn
         self.tables = DeviceTables(self._data, caps, complain)
-        self.models = OfferedModels(self.tables, lambda: self.planning, clock, tell)
-        self.shares = ServingShares(clock, tell, reserve)
+        self.models = OfferedModels(self.tables, lambda: self.planning, clock, send)
+        self.shares = ServingShares(clock, send, reserve)
         self.cameras = CameraWatch(cameras, self.shares, lambda: self.planning, self._front_more)
-        self.executors = Executors(supervisor, self._socket, clock, tell, note, spawn)
+        self.executors = Executors(supervisor, self._socket, clock, send, note, spawn)
         self.front = ServingFront(
-            settings, self._socket, keys, front, supervisor, clock, self.executors.expected, tell, note, web
+            settings, self._socket, keys, front, supervisor, clock, self.executors.expected, send, note, web
         )
         measuring = Measuring(
             settings, self.models, self.tables, self.shares, cameras,
             partial(ServingProfiler, supervisor, caps, clock), note, complain, spawn,
         )  # fmt: skip
         self.drift = DriftWatch(
-            self.models, self.tables, measuring, lambda: self.planner.view, lambda: self.front.layout, note, tell
+            self.models, self.tables, measuring, lambda: self.planner.view, lambda: self.front.layout, note, send
         )
         self.loader = ModelLoader(
             self._repository, self.models, self.tables, measuring, self.planner, lambda: self.front.layout, clock,
@@ -173,14 +173,14 @@ class ServingRuntime:
         rules = reorganiser_settings(planning)
         policies = (planning.policy, planning.split)
         if rules != reorganiser_settings(before) or policies != (before.policy, before.split):
-            self.planner.tell(r.ServingRulesChanged(self._clock.monotonic(), rules, plan, split))
+            self.planner.send(r.ServingRulesChanged(self._clock.monotonic(), rules, plan, split))
         if (planning.max_share, planning.cameras_priority) != (before.max_share, before.cameras_priority):
             self._tasks.spawn(self.cameras.look(anew=True), "cameras' need")
         if planning.models != before.models:
             self.models.changed()
 
     def status(self) -> dict[str, Any]:
-        """For REST and people: what is served where, how fast, and what is not."""
+        """For REST and people: the models served, where and how fast, and those that are not."""
         view, front, offers = self.planner.view, self.front, self.models.offers
         listening = front.listening
         return {

@@ -1,4 +1,4 @@
-"""The cameras that serving shares the device with: what they need, and the watch over it."""
+"""The cameras that serving shares the device with: their needs, and the watch over them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class CamerasNow:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """Changes when what cameras need may have changed; time and the work done by retrainings do not count."""
+        """Changes when the cameras' needs may have changed; time and the work done by retrainings do not count."""
         if self.window is None:
             return (self.capacity,)
         streams = tuple((s.id, round(s.start_accuracy, 2), s.inference_profile) for s in self.window.streams)

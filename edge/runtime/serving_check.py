@@ -1,6 +1,6 @@
 """A model version is tried before it is served: loaded and run once in a process of its own, at low priority.
 
-What goes wrong there (a file that is none, an operator that is missing, a crash, no memory) harms nothing else.
+An error there (a broken file, an operator that is missing, a crash, no memory) harms nothing else.
 """
 
 from __future__ import annotations

@@ -18,8 +18,9 @@ log = logging.getLogger(__name__)
 
 
 class RepositoryCommands:
-    """`view()` and `layout()` are the plan and the routes in force. `answer(answer)` goes to the front; `changed` is
-    told of each model that a client loaded or unloaded."""
+    """`view()` and `layout()` are the plan and the routes in force. `answer(answer)` goes to the front; `changed`
+    receives each model that a client loaded or unloaded.
+    """
 
     def __init__(
         self,

@@ -19,7 +19,7 @@ from scheduler.gpulets.stage_drift import StageDriftState, StageRule
 class DriftWatch:
     """Has `tables` scaled and models measured again where the table does not hold any more, and plans made with what
     stages of applications take where that leaves their budgets. `view()` and `layout()` are the plan and the routes in
-    force; `note(kind, data)` journals, `tell(event)` is for the reorganiser."""
+    force; `note(kind, data)` journals, `send(event)` is for the reorganiser."""
 
     def __init__(
         self,
@@ -29,11 +29,11 @@ class DriftWatch:
         view: Callable[[], View],
         layout: Callable[[], Layout | None],
         note: JournalNote,
-        tell: Callable[[StagesDrifted], None],
+        send: Callable[[StagesDrifted], None],
     ) -> None:
         self._models, self._tables, self._measuring = models, tables, measuring
         self._view, self._layout, self._note = view, layout, note
-        self._tell = tell
+        self._send = send
         self._state, self._stages = DriftState(), StageDriftState()
 
     def report(self, now: float, report: TrafficReport) -> None:
@@ -55,11 +55,11 @@ class DriftWatch:
         self._watch_stages(now, report, {o.model for o in slower}, view)
 
     def _watch_stages(self, now: float, report: TrafficReport, scaled: set[str], view: View) -> None:
-        """What is slower as a batch is reckoned with as such, and its stages are judged anew."""
+        """A model whose batches are slower is reckoned with as such, and its stages are judged anew."""
         before = self._stages.factors
         known, excused = self._stages.without(scaled), {*view.capped, *view.refused}
         self._stages, reasons = stage_drift.step(StageRule(), known, now, report.stages, excused)
         for reason in reasons:
             self._note("serving.drift", data={"message": reason})
         if self._stages.factors != before:
-            self._tell(StagesDrifted(now, self._stages.factors, reasons))
+            self._send(StagesDrifted(now, self._stages.factors, reasons))

@@ -23,7 +23,7 @@ _MAX_RESTARTS = 4
 
 class Executors:
     """Starts and ends executors. They connect to the front at `socket`, which lets in those that are `expected` (by
-    name). `tell(event)` hears of those that are lost, given up and stopped; `note(kind, data)` journals;
+    name). `send(event)` hears of those that are lost, given up and stopped; `note(kind, data)` journals;
     `spawn(work, name)` runs a task."""
 
     def __init__(
@@ -31,16 +31,16 @@ class Executors:
         supervisor: Supervisor,
         socket: Path,
         clock: Clock,
-        tell: Callable[[r.Event], None],
+        send: Callable[[r.Event], None],
         note: JournalNote,
         spawn: Callable[[Coroutine[Any, Any, None], str], None],
     ) -> None:
         self.expected: dict[str, ExpectExecutor] = {}
         self._supervisor, self._socket, self._clock = supervisor, socket, clock
-        self._tell, self._note, self._spawn = tell, note, spawn
+        self._send, self._note, self._spawn = send, note, spawn
 
     def start(self, order: r.StartExecutor) -> None:
-        """Start an executor. The front is told first, so that it lets the executor in."""
+        """Start an executor. The front is notified first, so that it lets the executor in."""
         expect = ExpectExecutor(order.executor, secrets.token_urlsafe(24))
         self.expected[order.executor] = expect
         self._supervisor.send(FRONT.name, expect)
@@ -60,17 +60,17 @@ class Executors:
         )
 
     def stop(self, executor: str) -> None:
-        """End an executor in the background; ExecutorStopped is told when its process is gone."""
+        """End an executor in the background; ExecutorStopped is reported when its process is gone."""
         self._spawn(self._stop(executor), f"stop {executor}")
 
     async def close(self) -> None:
-        """End all executors. Nothing is told of it."""
+        """End all executors. It is not reported."""
         await asyncio.gather(*(self._supervisor.stop(name) for name in list(self.expected)))
 
     async def _stop(self, executor: str) -> None:
         await self._supervisor.stop(executor)
         self._forget(executor)
-        self._tell(r.ExecutorStopped(self._clock.monotonic(), executor))
+        self._send(r.ExecutorStopped(self._clock.monotonic(), executor))
 
     def _forget(self, executor: str) -> None:
         if self.expected.pop(executor, None) is not None:
@@ -79,7 +79,7 @@ class Executors:
     def _received(self, executor: str, message: Any) -> None:
         if not isinstance(message, VersionsLoaded) or not message.failed:
             return
-        # Half of what it shall hold is not enough: it ends, and what is at fault is said.
+        # Half of what it shall hold is not enough: it ends, and the fault is reported.
         reason = "; ".join(f"{one.model}/{one.version}: {one.reason}" for one in message.failed)
         models = tuple(one.model for one in message.failed)
         self._spawn(self._give_up(executor, reason, models), f"give {executor} up")
@@ -87,11 +87,11 @@ class Executors:
     async def _give_up(self, executor: str, reason: str, models: tuple[str, ...]) -> None:
         await self._supervisor.stop(executor)
         self._forget(executor)
-        self._tell(r.ExecutorFailed(self._clock.monotonic(), executor, reason, models))
+        self._send(r.ExecutorFailed(self._clock.monotonic(), executor, reason, models))
 
     def _lost(self, executor: str, reason: str) -> None:
-        self._tell(r.ExecutorLost(self._clock.monotonic(), executor, reason))
+        self._send(r.ExecutorLost(self._clock.monotonic(), executor, reason))
 
     def _given_up(self, executor: str, reason: str) -> None:
         self._forget(executor)
-        self._tell(r.ExecutorFailed(self._clock.monotonic(), executor, reason))
+        self._send(r.ExecutorFailed(self._clock.monotonic(), executor, reason))

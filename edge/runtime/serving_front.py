@@ -1,4 +1,4 @@
-"""The serving front's process as the control process knows it: how it is started, its routes, what it reports."""
+"""The serving front's process as the control process knows it: its start, its routes, its reports."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ServingFront:
 
     `main` is the process's main, `expected` are the executors that it lets in, `keys` is the file of the API tokens
     that clients need (None: they need none, and ask by address, by the machine's name or one of `web.hosts`). The
-    certificate for TLS is that of `web`. `tell(event)` is for the reorganiser, `note(kind, data)` journals."""
+    certificate for TLS is that of `web`. `send(event)` is for the reorganiser, `note(kind, data)` journals."""
 
     def __init__(
         self,
@@ -52,11 +52,11 @@ class ServingFront:
         supervisor: Supervisor,
         clock: Clock,
         expected: Mapping[str, ExpectExecutor],
-        tell: Callable[[r.Event], None],
+        send: Callable[[r.Event], None],
         note: JournalNote,
         web: WebSettings | None = None,
     ) -> None:
-        #: Where clients are answered; None until the front has told it once.
+        #: Where clients are answered; None until the front has reported it once.
         self.listening: FrontListening | None = None
         #: The last report of the process that runs now.
         self.traffic: TrafficReport | None = None
@@ -66,7 +66,7 @@ class ServingFront:
         self.stages = StageTotals()
         self._settings, self._path, self._keys, self._main = settings, path, keys, main
         self._supervisor, self._clock, self._expected = supervisor, clock, expected
-        self._tell, self._note, self._web = tell, note, web or WebSettings()
+        self._send, self._note, self._web = send, note, web or WebSettings()
         self._listens = False
 
     def start(
@@ -130,16 +130,16 @@ class ServingFront:
             self.traffic = message
             self.counts.add(message)
             self.stages.add(message)
-            self._tell(r.TrafficMeasured(now, message))
+            self._send(r.TrafficMeasured(now, message))
             reported(now, message)
         elif isinstance(message, ExecutorConnected):
-            self._tell(r.ExecutorReady(now, message.executor))
+            self._send(r.ExecutorReady(now, message.executor))
         elif isinstance(message, ExecutorDrained):
-            self._tell(r.ExecutorEmptied(now, message.executor))
+            self._send(r.ExecutorEmptied(now, message.executor))
         elif isinstance(message, ExecutorGone):
             if message.failed:
                 self._note("serving.requests_failed", data={"executor": message.executor, "requests": message.failed})
-            self._tell(r.ExecutorLost(now, message.executor, "its connection ended"))
+            self._send(r.ExecutorLost(now, message.executor, "its connection ended"))
         elif isinstance(message, FrontListening):
             self.listening, self._listens = message, True
             self._note("serving.listening", data={"http_port": message.http_port, "grpc_port": message.grpc_port})
@@ -160,7 +160,7 @@ class ServingFront:
                 "reason": reason,
             }
             self._note("serving.front_lost", data=data)
-        self._tell(r.FrontLost(now))
+        self._send(r.FrontLost(now))
 
 
 def front_share_per_rate(caps: ShareCaps) -> float:

@@ -23,7 +23,7 @@ _NOTES: Mapping[r.NoteKind, JournalKind] = {
     "model_refused": "serving.model_refused",
     "model_capped": "serving.model_capped",
 }
-#: Notes of the reorganiser that the operator is told, not only the journal.
+#: Notes of the reorganiser for the operator, not only for the journal.
 _COMPLAINTS: tuple[r.NoteKind, ...] = ("model_refused", "model_capped", "executor_failed")
 
 

@@ -53,7 +53,7 @@ class ModelLoader:
     # -- at the start
 
     async def take_in(self, names: Sequence[str]) -> None:
-        """Check each model, measure what is not measured, all together; what is known serves at once."""
+        """Check each model, measure those that are not measured, all together; known ones serve at once."""
         missing = []
         told_s = self._clock.monotonic()
         for name in names:
@@ -74,7 +74,7 @@ class ModelLoader:
                         offer.state = "measuring"
             except (MagpieError, OSError) as error:
                 self._not_taken_in(offer, error)
-            # Together they are placed once; but nobody waits long for those that come after.
+            # Together they are placed once; but none waits long for those that come after.
             if self._clock.monotonic() - told_s > _TOGETHER_S:
                 told_s = self._clock.monotonic()
                 self._models.changed()
@@ -162,7 +162,7 @@ class ModelLoader:
             raise
 
     def _still_wanted(self, offer: Offer) -> None:
-        """Raises Conflict if somebody has unloaded it while it was being loaded."""
+        """Raises Conflict if it was unloaded while it was being loaded."""
         if self._models.offers.get(offer.name) is not offer:
             raise _unloaded(offer.name)
 
@@ -183,7 +183,7 @@ class ModelLoader:
             await self._planner.next_decision()
 
     async def unload(self, model: str) -> None:
-        """Not served from now on; what is queued is answered. Raises NotFound, InvalidValue."""
+        """Not served from now on; queued requests are answered. Raises NotFound, InvalidValue."""
         offers = self._models.offers
         if model not in offers:
             raise NotFound(f"model {model} is not loaded")
@@ -204,7 +204,9 @@ class ModelLoader:
         self._resolve(order.model, None)
 
     def version_failed(self, order: r.VersionFailed) -> None:
-        """A version cannot be served: the one before is offered again, loads that wait fail, the operator is told."""
+        """A version cannot be served: the one before is offered again, loads that wait fail, the operator gets a
+        notice.
+        """
         offer = self._models.offers.get(order.model)
         serving = f"; version {order.serving} goes on" if order.serving else ""
         words = f"{order.model} version {order.version} cannot be served: {order.reason}{serving}"

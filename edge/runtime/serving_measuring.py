@@ -72,7 +72,7 @@ class Measuring:
             for offer in offers:
                 offer.state = "measuring"
             self._shares.measure(most / 100)
-            profiler = self._profiler(self._options(most), self._say)
+            profiler = self._profiler(self._options(most), self._report)
             try:
                 await self._tables.add(await profiler.profile(versions, self._tables.table))
                 for offer in offers:
@@ -91,7 +91,7 @@ class Measuring:
 
     def again(self, models: Sequence[str]) -> None:
         """Measure models whose latencies are off, in the background, if as much is free as was measured in and there
-        are no cameras; else the operator is told. Until then plans reckon with what was seen."""
+        are no cameras; else the operator gets a notice. Until then plans reckon with what was seen."""
         offers = [o for n in models if (o := self._models.offers.get(n)) is not None and o.version is not None]
         table = self._tables.table
         if not offers or table is None or self._busy.locked():
@@ -110,5 +110,5 @@ class Measuring:
         usual = ProfileOptions(most_share=most) if budget >= _PAIRS_S else ProfileOptions.quick(most)
         return replace(usual, shares=_SHARES, budget_s=budget)
 
-    def _say(self, line: str) -> None:
+    def _report(self, line: str) -> None:
         self._note("serving.measuring", data={"message": line})

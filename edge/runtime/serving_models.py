@@ -1,4 +1,4 @@
-"""Models and applications that shall be served, and what the reorganiser is told of them."""
+"""Models and applications that shall be served, and the events about them for the reorganiser."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from scheduler.gpulets.demand import Demand
 
 
 class OfferedModels:
-    """`offers` by name. `planning()` says what the operator asks of each, `tell(event)` is for the reorganiser."""
+    """`offers` by name. `planning()` says what the operator asks of each, `send(event)` is for the reorganiser."""
 
     def __init__(
         self,
         tables: DeviceTables,
         planning: Callable[[], ServingPlanning],
         clock: Clock,
-        tell: Callable[[r.Event], None],
+        send: Callable[[r.Event], None],
     ) -> None:
         self.offers: dict[str, Offer] = {}
-        self._tables, self._planning, self._clock, self._tell = tables, planning, clock, tell
-        #: The latencies that the reorganiser was told last.
-        self._told: DeviceTable | None = None
+        self._tables, self._planning, self._clock, self._send = tables, planning, clock, send
+        #: The latencies that the reorganiser got last.
+        self._sent: DeviceTable | None = None
 
     def demands(self) -> tuple[tuple[Demand, ...], tuple[Application, ...]]:
         """The demand on each model that has a version, and the applications, with the operator's settings."""
@@ -41,15 +41,15 @@ class OfferedModels:
                 offer.reason = "; ".join(fitting(offer.application, versions)[1])
         wanted, applications = self.demands()
         table = self._latencies()
-        self._told = self._told if table is None else table
-        self._tell(r.ModelsChanged(self._clock.monotonic(), wanted, applications, table))
+        self._sent = self._sent if table is None else table
+        self._send(r.ModelsChanged(self._clock.monotonic(), wanted, applications, table))
 
     def latencies_changed(self) -> None:
         """Tell the reorganiser the latencies of what is served, if they are others than it knows."""
         table = self._latencies()
-        if table is not None and table != self._told:
-            self._told = table
-            self._tell(r.TableChanged(self._clock.monotonic(), table))
+        if table is not None and table != self._sent:
+            self._sent = table
+            self._send(r.TableChanged(self._clock.monotonic(), table))
 
     def _latencies(self) -> DeviceTable | None:
         return cut(self._tables.table, [o.version for o in self.offers.values() if o.version is not None])

@@ -11,7 +11,7 @@ from edge.core.serving import DeviceTable, Utilisation
 from edge.serving.profiling import Side, Together
 from scheduler.gpulets.interference import FEWEST_PAIRS, InterferencePair, fit
 
-#: What the names of stressors begin with where they stand beside models.
+#: The prefix of stressors' names where they stand beside models.
 STRESSOR = "stressor:"
 
 
@@ -53,7 +53,7 @@ def fitted_interference(
     pairs += together
     details["pairs"] = [pair_json(t) for t in pairs]
     use = {**known, **stressors}
-    # What a stressor suffers is far beyond what models do, and nobody plans stressors.
+    # A stressor suffers far more than models do, and stressors are not planned.
     usable = [as_pair(t, use) for t in pairs if t.side.model in known and t.other.model in use]
     if len(usable) < FEWEST_PAIRS:
         few = f"{len(usable)} slowdowns are too few to fit the interference model"

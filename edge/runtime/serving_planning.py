@@ -33,7 +33,7 @@ class PlanningThread:
         self._decided = asyncio.Event()
         self._closed = self._at_work = False
 
-    def tell(self, event: r.Event) -> None:
+    def send(self, event: r.Event) -> None:
         """Hand an event to the reorganiser; its instructions are carried out soon after."""
         if not self._closed:
             self._events.put_nowait(event)
@@ -62,7 +62,7 @@ class PlanningThread:
         try:
             orders = await asyncio.to_thread(self._reorganiser.handle, event)
         except Exception as error:
-            # A policy that fails must not end the serving of what is served; people are told.
+            # A policy that fails must not end the serving of what is served; people get a notice.
             log.exception("reorganiser: %s", type(event).__name__)
             self._complain("serving_plan", f"no new serving plan: {error}")
             return

@@ -75,7 +75,7 @@ class ProfileOptions:
 
 
 class ServingProfiler:
-    """Measures models on the device of `caps`. `tell` gets a line for people now and then."""
+    """Measures models on the device of `caps`. `report` gets a line for people now and then."""
 
     def __init__(
         self,
@@ -83,12 +83,12 @@ class ServingProfiler:
         caps: ShareCaps,
         clock: Clock,
         options: ProfileOptions | None = None,
-        tell: Callable[[str], None] = lambda line: None,
+        report: Callable[[str], None] = lambda line: None,
         prefix: str = "serving-profiler",
     ) -> None:
         self.supervisor, self.caps, self.clock = supervisor, caps, clock
         self.options = options or ProfileOptions()
-        self._tell, self._prefix = tell, prefix
+        self._report, self._prefix = report, prefix
         self.others = OtherLoad()
         #: Models that the last `profile` could not measure, and why.
         self.failed: dict[str, str] = {}
@@ -110,7 +110,7 @@ class ServingProfiler:
         began = self.clock.monotonic()
         options = self.options
         plan = _Plan(options, versions)
-        self._tell(f"{len(versions)} models on {self.caps.device} ({self.caps.kind}); about {plan.seconds:.0f} s")
+        self._report(f"{len(versions)} models on {self.caps.device} ({self.caps.kind}); about {plan.seconds:.0f} s")
         found: dict[str, MeasuredModel] = {}
         for version in versions:
             try:
@@ -136,9 +136,9 @@ class ServingProfiler:
             Measurement(found, interference, self.clock.utc(), took, options.quantile, self.others.cores, tuple(notes)),
             base,
         )
-        self._tell(f"done in {took:.0f} s")
+        self._report(f"done in {took:.0f} s")
         for note in table.details["measured"]["notes"]:
-            self._tell(f"note: {note}")
+            self._report(f"note: {note}")
         return table
 
     # -- one model
@@ -171,7 +171,7 @@ class ServingProfiler:
             cells, left = affordable(
                 alone, grid[:-1], used, options.effort, budget_s - spent, max(2.0 * version.slo_ms, 50.0)
             )
-            self._tell(
+            self._report(
                 f"{version.model}: batch {max(alone)} takes {alone[max(alone)]:.1f} ms at {top} %;"
                 f" {len(cells)} more cells, about {sum(c.seconds for c in cells):.0f} s"
             )
@@ -239,7 +239,7 @@ class ServingProfiler:
                             felt[label][name][batch], back = await self._slowdowns(probe, other, batch)
                             pressed += [Together(own, Side(label, batch, share), felt[label][name][batch])]
                             pressed += [Together(Side(label, batch, share), own, back)]
-            self._tell(f"probe {name}: {felt[own.model][name][1]:.2f} times as long beside its like")
+            self._report(f"probe {name}: {felt[own.model][name][1]:.2f} times as long beside its like")
         full = {name: felt[STRESSOR + name][name][1] for name in STRESSORS}
         used = {
             label: {
@@ -268,7 +268,7 @@ class ServingProfiler:
     async def together(
         self, versions: Sequence[ServedVersion], batches: Mapping[str, Sequence[int]]
     ) -> tuple[Together, ...]:
-        """Slowdowns of models run side by side. What each takes alone is measured right before."""
+        """Slowdowns of models run side by side. The time of each alone is measured right before."""
         most = self.options.most_share
         splits = [(most // 2, most // 2), (most * 3 // 10, most * 7 // 10), (most * 7 // 10, most * 3 // 10)]
         splits = [(p, q) for p, q in splits if all(self.caps.quantize(side / 100.0) > 0.0 for side in (p, q))]
@@ -279,7 +279,7 @@ class ServingProfiler:
         for a, b in sorted({(one.model, two.model) for one, two in pairs}):
             chosen = [(one, two) for one, two in pairs if (one.model, two.model) == (a, b)]
             chosen.sort(key=lambda pair: (pair[0].share, pair[1].share))  # another share may be another process
-            self._tell(f"{a} beside {b}: {len(chosen)} pairs")
+            self._report(f"{a} beside {b}: {len(chosen)} pairs")
             async with (
                 self.process(Subject(by_name[a]), chosen[0][0].share, "one") as left,
                 self.process(Subject(by_name[b]), chosen[0][1].share, "two") as right,

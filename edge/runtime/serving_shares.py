@@ -10,24 +10,24 @@ from edge.settings import ServingPlanning
 from scheduler.gpulets import reorganiser_events as r
 from scheduler.gpulets.fitting import Capacity
 
-#: A smaller change of the share left to serving is no change.
+#: A smaller change of the share left to serving is ignored.
 _CAPACITY_STEP = 0.005
 
 
 class ServingShares:
     """`reserve(share)` is called before more of the device is taken and after some was given back: cameras have the
-    rest. `tell(event)` is for the reorganiser."""
+    rest. `send(event)` is for the reorganiser."""
 
-    def __init__(self, clock: Clock, tell: Callable[[r.Event], None], reserve: Callable[[float], None]) -> None:
-        self._clock, self._tell, self._reserve = clock, tell, reserve
-        #: What cameras leave to serving.
+    def __init__(self, clock: Clock, send: Callable[[r.Event], None], reserve: Callable[[float], None]) -> None:
+        self._clock, self._send, self._reserve = clock, send, reserve
+        #: The share that cameras leave to serving.
         self.capacity = Capacity(0.0, 0.0)
         #: Held by executors, by the profiler, and by the front beyond its own share.
         self.executors = self.measuring = self.front_more = 0.0
 
     @property
     def free_percent(self) -> int:
-        """Of the device, what serving may take and its executors do not hold; whole percents, rounded down."""
+        """The part of the device that serving may take and its executors do not hold; whole percents, rounded down."""
         return int(100 * max(0.0, self.capacity.most - self.executors) + 1e-6)
 
     def hold(self, share: float) -> None:
@@ -63,7 +63,7 @@ class ServingShares:
         self._reserve(round(self.executors + self.measuring + self.front_more, 6))
 
     def _capacity_changed(self) -> None:
-        self._tell(r.ServingCapacityChanged(self._clock.monotonic(), self.capacity.less(self.measuring)))
+        self._send(r.ServingCapacityChanged(self._clock.monotonic(), self.capacity.less(self.measuring)))
 
 
 def front_more(rate: float, share_per_rate: float, front_share: float) -> float:

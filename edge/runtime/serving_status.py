@@ -18,7 +18,7 @@ from scheduler.gpulets.reorganiser import Reorganiser
 from scheduler.gpulets.verdict import stretch_beside
 
 _RECENT = 60
-#: What is counted of each model since the start.
+#: The counts of each model since the start.
 _TOTALS = ("arrived", "answered", "late", "dropped", "rejected", "failed", "cancelled")
 
 
@@ -91,7 +91,7 @@ class ServedCounts:
     def __init__(self) -> None:
         self._totals: dict[str, ModelTraffic] = {}
         self._recent: dict[str, deque[ModelTraffic]] = {}
-        #: What gRPC turned away before its model was known.
+        #: Requests that gRPC turned away before their model was known.
         self.turned_away = 0
 
     def add(self, report: TrafficReport) -> None:
@@ -112,7 +112,7 @@ class ServedCounts:
         return sum(m.queued + m.running for m in last.models)
 
     def total(self, model: str) -> ModelTraffic:
-        """Since the start; of a model that nothing was told of: zeros."""
+        """Since the start; of a model without reports: zeros."""
         return self._totals.get(model, ModelTraffic(model))
 
     def recent(self, model: str) -> tuple[ModelTraffic, ...]:
@@ -168,7 +168,7 @@ def state_of(offer: Offer, offers: Mapping[str, Offer], view: View) -> str:
 
 
 def model_status(offer: Offer, offers: Mapping[str, Offer], view: View, counts: ServedCounts) -> dict[str, Any]:
-    """One model or application: what is asked of it, what it does, and why not more."""
+    """One model or application: the requests for it, its answers, and why not more."""
     known = view.models.get(offer.name, {})
     total = counts.total(offer.name)
     recent = counts.recent(offer.name)
@@ -200,7 +200,7 @@ def model_status(offer: Offer, offers: Mapping[str, Offer], view: View, counts: 
 def executors_status(
     view: View, layout: Layout | None, traffic: TrafficReport | None, pid: Callable[[str], int | None]
 ) -> list[dict[str, Any]]:
-    """Each executor with its gpu-let and what it did in the last second."""
+    """Each executor with its gpu-let and its work in the last second."""
     now = {e.executor: e for e in (traffic.executors if traffic else ())}
     executors = []
     for e in view.executors:

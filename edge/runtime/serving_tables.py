@@ -24,7 +24,7 @@ _BY_MODEL = ("run_ms", "typical_ms")
 class DeviceTables:
     """The latencies that plans reckon with: recorded tables, those measured on this device, factors of drift.
 
-    Files lie in `folder`, the measured one by the device of `caps`. `complain(code, message)` is told of a file that
+    Files lie in `folder`, the measured one by the device of `caps`. `complain(code, message)` receives a file that
     cannot be used, and of one that cannot be written where the caller goes on without it."""
 
     def __init__(self, folder: Path, caps: ShareCaps, complain: Callable[[str, str], None]) -> None:

@@ -20,7 +20,6 @@ from edge.runtime.camera import CameraRuntime
 from edge.store.store import Store
 from scheduler.siblings import KnownCamera, Sibling, choose_sibling
 
-#: What the version that came from a sibling has as its configuration, and who decided it.
 #: Pictures that a new camera is looked at with.
 FIRST_PICTURES = 4
 
@@ -84,7 +83,7 @@ class Siblings:
             self._hands.ask_profiler(m.Look(data, self._hands.student(camera.frozen)))
 
     def looked(self, done: m.Looked) -> None:
-        """A new camera was looked at: it begins with its sibling's student, if somebody looks alike."""
+        """A new camera was looked at: it begins with its sibling's student, if a camera looks alike."""
         camera = self._hands.cameras().get(done.camera)
         if camera is None or done.look is None:
             return

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class StoreThread:
-    """`complain(code, message)` gets what went wrong in a write that nobody waits for."""
+    """`complain(code, message)` gets the error of a write without a waiter."""
 
     def __init__(self, complain: Callable[[str, str], None]) -> None:
         self._complain = complain

@@ -78,7 +78,7 @@ def _published(order: FirstStudent, detector: OnnxSpec) -> str:
 
     check_file(detector.file, detector.sha256)
     student = PublishedStudent(order.spec, detector.file.read_bytes())
-    # At the exported shape first: what does not fit its description shall be told as that.
+    # At the exported shape first: a file that does not fit its description shall be reported as that.
     student.detect([np.full((*order.spec.input_size, 3), 127, np.uint8)], shape="model")
     check_trainable(student)
     words = f"{detector.name} as published"

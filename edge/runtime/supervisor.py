@@ -56,9 +56,9 @@ class Patience:
 
 
 class Supervisor:
-    """Workers by name. `on_event(kind, data)` is told of every loss and restart, for the journal; `on_lost(worker,
-    cause)` of every process that is gone without having been asked to end. `memory_limit_bytes`: a worker (but the
-    front) that has more is ended."""
+    """Workers by name. `on_event(kind, data)` receives every loss and restart, for the journal; `on_lost(worker,
+    cause)` every process that is gone without having been asked to end. `memory_limit_bytes`: a worker (but the front)
+    that has more is ended."""
 
     def __init__(
         self,
@@ -326,7 +326,7 @@ class Supervisor:
             self._launch(worker)
 
     def _end_others(self, worker: WorkerState) -> None:
-        """No handover any more: whatever else still runs of the worker is ended."""
+        """No handover any more: all other processes of the worker are ended."""
         worker.replacement.handover = worker.replacement.twin = None
         for seat in worker.seats:
             if seat is not worker.seat:
@@ -381,7 +381,7 @@ class Supervisor:
             late, last = now - last - patience.watch_s, now
             for worker in list(self._workers.values()):
                 for seat in worker.seats:
-                    # If this process itself stood still, what the workers said meanwhile is still to be read.
+                    # If this process itself stood still, the workers' messages of that time are still to be read.
                     seat.last_beat_s += late if late > patience.watch_s else 0.0
                     self._count_lost(worker, seat)
                     self._look_at_memory(worker, seat)

@@ -1,4 +1,4 @@
-"""Tasks that run beside the event loop's main work: what goes wrong in them is said, and all end with their owner."""
+"""Tasks that run beside the event loop's main work: their errors are reported, and all end with their owner."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 
 class BackgroundTasks:
-    """`complain(code, message)` gets every error; one that is no MagpieError goes to the log with its trace."""
+    """`complain(code, message)` gets every error; one other than a MagpieError goes to the log with its trace."""
 
     def __init__(self, complain: Callable[[str, str], None]) -> None:
         self._complain = complain

@@ -156,7 +156,7 @@ def _judged_members(
     download: AnyStudent | None,
     fraction: float,
 ) -> list[tuple[str, m.TrainingDone]]:
-    """Of each member that can be judged; one that cannot loses nobody else's result."""
+    """Of each member that can be judged; one that cannot loses no other's result."""
     judged: list[tuple[str, m.TrainingDone]] = []
     if not isinstance(run, PublishedRetraining):
         return judged
@@ -187,8 +187,9 @@ def _compared(
     examples: PublishedExamples,
     output: Path,
 ) -> tuple[tuple[Contender, ...], Accuracy, Path | None]:
-    """`student` on disk; what it, its parent and the download get right on a camera's held-out pictures, the parent's
-    accuracy, and the download's file with its best least score."""
+    """`student` on disk; the correct answers of it, its parent and the download on a camera's held-out pictures, the
+    parent's accuracy, and the download's file with its best least score.
+    """
     own, before = with_best_score(parent.copy(), examples)
     latest = len(examples.held_out_frames)
     contenders = [

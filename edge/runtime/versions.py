@@ -46,7 +46,8 @@ class Versions:
         self, camera: CameraRuntime, version: ModelVersion, by: str, reason: str, scores: Mapping[str, float]
     ) -> None:
         """Record first, then switch: after a power loss the recorded model is the one that starts. Raises MagpieError;
-        what was in force before is in force again then."""
+        the version before is in force again then.
+        """
         before = camera.version
         camera.version = await self._records.ask(self._store.promote, version.id, by, reason, scores=dict(scores))
         try:
@@ -63,7 +64,7 @@ class Versions:
         """Put an earlier version in force now (None: the parent), after what is being judged; returns what is in force.
         With `judged` nothing is done where another version than that one is in force by then.
 
-        Raises NotFound, Conflict, MagpieError; what was in force before is in force again then.
+        Raises NotFound, Conflict, MagpieError; the version before is in force again then.
         """
         async with camera.judging:
             if judged is not None and camera.version.id != judged:
@@ -113,7 +114,7 @@ class Versions:
             return None
 
     def switched(self, camera: str, result: m.Swapped | MagpieError) -> None:
-        """Take the camera worker's report of a switch; one that nobody waits for is ignored."""
+        """Take the camera worker's report of a switch; one without a waiter is ignored."""
         future = self._switching.get(camera)
         if future is None or future.done():
             return

@@ -49,7 +49,7 @@ class WindowPlans:
         try:
             made = await asyncio.to_thread(made_plan, question, self._plan)
         except Exception as error:
-            # A policy that fails must not end what runs; people are told.
+            # A policy that fails must not end what runs; people get a notice.
             log.exception("window plan: %s", question.state.settings.policy)
             return PlanNotMade(self._clock.monotonic(), question.number, f"{type(error).__name__}: {error}")
         return PlanMade(self._clock.monotonic(), made)

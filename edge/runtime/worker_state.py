@@ -16,7 +16,9 @@ from edge.shares import double_buffer as db
 
 @dataclass(frozen=True)
 class WorkerSpec:
-    """How a worker is to be run, and who hears of it. `argument` may be a callable: it is asked anew at every start."""
+    """How a worker is to be run, and the receivers of its events. `argument` may be a callable: it is asked anew at
+    every start.
+    """
 
     worker: Worker
     main: WorkerMain
@@ -65,7 +67,7 @@ class Seat:
     last_error: str = ""
     error_code: str = ""
     cause: LossCause | None = None  # why it was ended, if the supervisor ended it
-    messages_lost: int = 0  # of those, told already
+    messages_lost: int = 0  # of those, reported already
 
     @property
     def there(self) -> bool:

@@ -10,7 +10,8 @@ from edge.core.shares import Usage
 
 def merged(usages: Iterable[Usage], workers: Mapping[str, str]) -> tuple[Usage, ...]:
     """One Usage per worker: processes that stood in for each other are one worker (their time is added up). `workers`
-    has the worker's name by the place that a process had at the partitioner; what it lacks is left out."""
+    has the worker's name by the place that a process had at the partitioner; places missing there are left out.
+    """
     groups: dict[str, list[Usage]] = {}
     for usage in usages:
         if usage.worker in workers:

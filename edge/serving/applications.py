@@ -1,6 +1,6 @@
 """Applications behind the protocol: a request to one asks its stages' models and joins their answers.
 
-`ApplicationService` stands before the service that serves models; what is no application passes through unchanged.
+`ApplicationService` stands before the service that serves models; a request for a model passes through unchanged.
 A stage gets its budget's part of the time that is left (`Application.part_of_rest`), and is given up only where it also
 used what later stages can spare (`Application.most_of_rest`). Descriptions are read in edge.serving.pipeline_files.
 """
@@ -98,7 +98,7 @@ class ApplicationService:
             self._pool.shutdown(wait=False)
             self._pool = None
 
-    # what is served
+    # the models served
 
     def live(self) -> bool:
         """The server answers."""
@@ -245,7 +245,7 @@ class ApplicationService:
             out.append(replace(ends, cancelled=cancelled, rows=rows))
             self._reported[name] = now
             if name not in self._applications and not counts.running:
-                del self._counts[name], self._reported[name]  # its last requests have just been told
+                del self._counts[name], self._reported[name]  # its last requests have just been reported
         return tuple(out)
 
     def stage_traffic(self) -> tuple[StageTraffic, ...]:
@@ -265,7 +265,7 @@ class ApplicationService:
         return entries
 
     async def load_model(self, model: str, parameters: Mapping[str, Any]) -> None:
-        """As the inner service's: who owns the repository answers with new applications, too (`apply`)."""
+        """As the inner service's: the owner of the repository answers with new applications, too (`apply`)."""
         await self._inner.load_model(model, parameters)
 
     async def unload_model(self, model: str, parameters: Mapping[str, Any]) -> None:
@@ -321,7 +321,7 @@ class ApplicationService:
                 counts.failed_ns += int(took_s * 1e9)
 
     async def _run(self, application: Application, request: InferRequest, values: Values, deadline: float) -> None:
-        """All stages, each as soon as what it reads is there; `values` gets their answers. The first error ends it."""
+        """All stages, each as soon as its inputs are there; `values` gets their answers. The first error ends it."""
         tasks: dict[str, asyncio.Task[None]] = {}
 
         async def one(stage: Stage) -> None:
@@ -399,7 +399,7 @@ class ApplicationService:
         return await asyncio.get_running_loop().run_in_executor(self._pool, work)
 
     def _datatype(self, application: Application, stage: Stage, name: str, array: NDArray[Any]) -> str:
-        """Of a stage's input: what the operations made of it, else what its source has."""
+        """Of a stage's input: the result of its operations, else its source's value."""
         feed = stage.inputs[name]
         if any(isinstance(o, Normalise) for o in feed.operations):
             return "FP32"
@@ -432,7 +432,9 @@ def _one_thread() -> None:
 
 
 async def _named(at: str, asking: Coroutine[Any, Any, InferResponse], from_client: bool) -> InferResponse:
-    """The answer; an error says which stage it came from. What a client's tensors caused stays the client's error."""
+    """The answer; an error says which stage it came from. An error caused by a client's tensors stays the client's
+    error.
+    """
     try:
         return await asking
     except (InvalidValue, NotFound) as error:

@@ -1,7 +1,7 @@
 """Shared memory between the serving front and one executor: tensors go through it, messages name places in it.
 
 The memory has no name anywhere (Linux memfd): it is gone when both processes are, however they end. Its size is sealed,
-so that an executor, which runs models that nobody vouches for, cannot cut it short under the front's feet (SIGBUS).
+so that an executor, which runs untrusted models, cannot cut it short under the front's feet (SIGBUS).
 Pages are taken from the machine when they are first written, not when the arena is made.
 """
 
@@ -24,7 +24,7 @@ from edge.core.oip import DATATYPES
 
 #: Every block begins at a multiple of this: vector instructions and cache lines.
 ALIGNMENT = 64
-#: Size of an arena where nothing else is said; only what is used is taken from the machine.
+#: Default size of an arena; only the used part is taken from the machine.
 ARENA_BYTES = 256 * 2**20
 
 _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
@@ -65,7 +65,7 @@ def encode_bytes(array: NDArray[Any], into: memoryview, at: int) -> int:
 
 
 def decode_bytes(content: bytes, shape: Sequence[int]) -> NDArray[Any]:
-    """Read BYTES elements (a private copy: who wrote them may still be writing). Raises InvalidValue if they do not
+    """Read BYTES elements (a private copy: the writer may still be writing). Raises InvalidValue if they do not
     fill `content` exactly."""
     count = math.prod(shape)
     items: list[bytes] = []
@@ -132,7 +132,7 @@ class Mapped:
         return nbytes
 
     def close(self) -> None:
-        """Give the memory back; views that somebody still holds keep it until they go. Safe to repeat."""
+        """Give the memory back; views that are still held keep it until they go. Safe to repeat."""
         if self._memory is not None:
             self._memory = None
             os.close(self.fd)

@@ -88,7 +88,7 @@ class Model:
             outputs = self._runner(given)
         except MagpieError:
             raise
-        except Exception as error:  # whatever a model does wrong is its own failure, and is told to who asked
+        except Exception as error:  # any error of a model is its own failure, and is answered to the client
             raise _failure(error, self.version.key) from error
         return self._checked(outputs, given[0].shape[0])
 
@@ -156,7 +156,7 @@ def load(version: ServedVersion, device: str = "cpu") -> Model:
         raise WeightsError(f"{version.key}: {error.message}", error.hint) from error
     except MagpieError:
         raise
-    except Exception as error:  # whatever a file makes a library do is this model's failure, and no other's
+    except Exception as error:  # any error that a file causes in a library is this model's failure, and no other's
         raise _failure(error, version.key) from error
 
 

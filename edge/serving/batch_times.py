@@ -7,7 +7,7 @@ _ALPHA, _FORGET_S = 0.15, 10.0
 
 
 class BatchTimes:
-    """Expected time of a batch of n rows on one lane: what was planned, then what was seen.
+    """Expected time of a batch of n rows on one lane: as planned, then as measured.
 
     Seen is from handing over to the answer, with nothing before it in the executor: mean plus twice the mean
     deviation. Where that is more than planned, but the mean is not, the plan is believed: on a CPU share a batch after

@@ -1,4 +1,4 @@
-"""Deadlines of the requests that wait: what no executor can answer in time any more is dropped at once."""
+"""Deadlines of the requests that wait: a request that no executor can answer in time any more is dropped at once."""
 
 from __future__ import annotations
 

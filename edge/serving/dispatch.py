@@ -1,4 +1,4 @@
-"""Batches from queues to executors: whose turn it is, what is outstanding, what becomes of it.
+"""Batches from queues to executors: the next turn, the outstanding batches, and their results.
 
 An executor takes one batch of each of its models per cycle, in a fixed order, and is handed the next batch shortly
 before it has finished the last one. Everything runs on the front's event loop; nothing here waits.
@@ -33,13 +33,14 @@ Event = ExecutorConnected | ExecutorDrained | ExecutorGone
 
 #: The next batch is handed over so long before the running one is expected to end.
 _LEAD_S = 0.001
-#: What is due so soon is due now.
+#: A turn due so soon is due now.
 _EARLY_S = 1e-6
 
 
 class Dispatcher:
-    """Hands batches to the executors of `routing` and answers `requests`. `on_event` is told of executors that come, go
-    and are drained."""
+    """Hands batches to the executors of `routing` and answers `requests`. `on_event` receives executors that come, go
+    and are drained.
+    """
 
     def __init__(
         self,
@@ -106,8 +107,10 @@ class Dispatcher:
     # -- layout
 
     def apply(self, layout: Layout) -> None:
-        """Routes in force from the next batch on. What waits for a version that is served no more goes to the version
-        that is, if its tensors are the same and no version was asked for; else it is answered by its old executors."""
+        """Routes in force from the next batch on. A request that waits for a version that is served no more goes to the
+        version that is, if its tensors are the same and no version was asked for; else it is answered by its old
+        executors.
+        """
         routing = self._routing
         if routing.layout is not None and layout.number < routing.layout.number:
             return
@@ -196,7 +199,7 @@ class Dispatcher:
             reason = failed.reason.strip() or failed.code
             error = Unavailable(f"{served.version.model}: the model failed: {reason}")
             # One request that its model cannot take must not fail the others in its batch: each is tried alone. That
-            # takes nothing from the one more try that each has if an executor is lost; it comes once, since what is
+            # takes nothing from the one more try that each has if an executor is lost; it comes once, since a request
             # tried alone has no company to fail with.
             self._requests.try_again(served, batch.parts, error, alone=True, worth=len(batch.parts) > 1, counts=False)
             self._watch_again(served)
@@ -233,7 +236,7 @@ class Dispatcher:
     # -- batches
 
     def _touch(self, served: Served) -> None:
-        """Look at its queue when what came together has come."""
+        """Look at its queue when requests sent together have come."""
         if not served.dirty:
             served.dirty = True
             self._dirty.append(served)
@@ -260,7 +263,7 @@ class Dispatcher:
                     return
                 left_s = seat.free_s - now_s
                 if left_s < -LATE_S:
-                    return  # overdue: what waits is better off where it can still be given to another
+                    return  # overdue: a waiting request is better off where it can still be given to another
                 if left_s > _LEAD_S:
                     if any(lane.served.queue for lane in seat.lanes):
                         self._later(seat, max(TICK_S, left_s - _LEAD_S))

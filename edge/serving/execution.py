@@ -1,13 +1,13 @@
 """Runs the batches of one gpu-let: loaded models, one batch at a time, in the order in which the front sends them.
 
 How long a batch takes under a share. On a GPU the share is a part of the device, and a batch simply takes longer there.
-On a CPU a batch of a model that needs c CPU seconds runs without a pause, in c seconds; what it used is owed to the
-bucket, and the next batch of the gpu-let, of whichever model, begins when that is paid: c / (share x cores) after this
-one began. So in steady use every batch takes exactly its planned time c / (share x cores) from its predecessor's end or
+On a CPU a batch of a model that needs c CPU seconds runs without a pause, in c seconds; its use is owed to the bucket,
+and the next batch of the gpu-let, of whichever model, begins when that is paid: c / (share x cores) after this one
+began. So in steady use every batch takes exactly its planned time c / (share x cores) from its predecessor's end or
 from its own arrival, whichever is later, and one that comes after a pause is answered sooner, in c. A plan that counts
 c / (share x cores) for each batch of a duty cycle (which is what the profiler measures in steady use) is never missed
-by the share itself. The bucket saves up one batch at most (edge.shares.bucket: 20 ms, or the largest batch up to
-250 ms): that is the right burst here. With less, the first batch after a pause would wait for no reason; with more, a
+by the share itself. The bucket saves up one batch at most (edge.shares.bucket: 20 ms, or the largest batch up to 250
+ms): that is the right burst here. With less, the first batch after a pause would wait for no reason; with more, a
 gpu-let could run several batches at full speed that its neighbours pay for. The kernel's quota behind the bucket has
 periods of 0.1 to 1 s and 15 % of room, and does not cut batches that keep to the bucket.
 """
@@ -111,7 +111,7 @@ class Execution:
             self._release()
 
     def run(self, link: ExecutorLink, batch: Batch) -> None:
-        """Run one batch and answer it, whatever happens in it.
+        """Run one batch and answer it, also after an error.
 
         Raises LinkLost (the front is gone; the batch is lost, and the front knows), WorkerFailed (the device can no
         longer be used by this process).

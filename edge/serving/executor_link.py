@@ -48,8 +48,9 @@ class ExecutorLink:
     def connect(
         path: Path, executor: str, token: str, models: Sequence[str], timeout_s: float = HELLO_S
     ) -> ExecutorLink:
-        """Connect and show the token. Raises Unavailable: nobody listens, the front refuses (why is in the message),
-        or does not answer in time."""
+        """Connect and show the token. Raises Unavailable: no front listens, it refuses (the message says why), or does
+        not answer in time.
+        """
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
         connection.settimeout(timeout_s)
         fds: list[int] = []

@@ -1,4 +1,4 @@
-"""The serving front: what stands behind the protocol's transports.
+"""The serving front: the service behind the protocol's transports.
 
 A request is checked against its model's description, waits in its model's queue with a deadline, is handed to an
 executor in a batch, and is answered; or it is dropped, rejected or failed with a reason. Each is counted once.
@@ -41,7 +41,7 @@ EXTENSIONS = (
     "schedule_policy",
     "statistics",
 )
-#: Tensors of all requests that wait or run, in bytes, where nothing else is said.
+#: Default limit on tensors of all requests that wait or run, in bytes.
 QUEUED_BYTES = 512 * 2**20
 #: Loading a model may take so long: its files are read, checked, and run once per batch size under a small share.
 _REPOSITORY_S = 600.0
@@ -51,7 +51,7 @@ _REPOSITORY_COMMANDS = 64
 class Front:
     """Implements `edge.core.oip.InferenceService`. Used from one event loop; make it inside of it.
 
-    `on_event` is told of executors that come, go and are drained; `on_command` gets clients' repository commands, which
+    `on_event` receives executors that come, go and are drained; `on_command` gets clients' repository commands, which
     `answer` answers.
     """
 

@@ -1,4 +1,4 @@
-"""The Unix socket on which executors reach the serving front: who may connect, and the arena that each is handed."""
+"""The Unix socket on which executors reach the serving front: the right to connect, and the arena that each gets."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class FrontServer:
             task.add_done_callback(self._strangers.discard)
 
     async def _greet(self, connection: socket.socket) -> None:
-        """From the first byte to a link, or to the door."""
+        """From the first byte to a link, or to a refusal."""
         try:
             async with asyncio.timeout(self._hello_s):
                 hello = await _read_hello(connection)

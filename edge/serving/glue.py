@@ -17,8 +17,8 @@ from edge.core.applications import Crop, CropBoxes, Feed, Grey, Normalise, Opera
 from edge.core.errors import InvalidValue
 
 _CHANNELS = (1, 3, 4)
-#: Scaled pictures of one request may take so much: a body of many tiny pictures is small, what is made of them is not,
-#: and all models are served from this process.
+#: Scaled pictures of one request may take so much: a body of many tiny pictures is small, the pictures scaled up are
+#: not, and all models are served from this process.
 MOST_BYTES = 64 * 2**20
 
 

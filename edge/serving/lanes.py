@@ -28,7 +28,7 @@ class Served:
         self.queue = ModelQueue(counts)
         self.lanes: list[SeatLane] = []
         self.sizes = OutputSizes(version.outputs)
-        #: Its queue is to be looked at when what came together has come.
+        #: Its queue is to be looked at when requests sent together have come.
         self.dirty = False
 
     def in_order(self) -> list[ExecutorSeat]:
@@ -78,7 +78,7 @@ class SeatLane:
         )  # fmt: skip
 
     def cycle_s(self) -> float:
-        """Time of one cycle of the executor: a full batch of this model, and what waits of the others."""
+        """Time of one cycle of the executor: a full batch of this model, and the waiting ones of the others."""
         cycle_s = self.times.upper_s[-1]
         for other in self.seat.lanes:
             if other is not self and other.served.queue.rows:
@@ -136,7 +136,7 @@ class ExecutorSeat:
             return now_s
         if self.free_s > now_s - LATE_S:
             return max(now_s, self.free_s)
-        return now_s + next(iter(self.running.values())).expected_s  # overdue: nobody knows
+        return now_s + next(iter(self.running.values())).expected_s  # overdue: not known
 
     def cycle_ends(self, now_s: float) -> float:
         """When it is expected to be free for its next cycle, with full batches of the models that are still to come in

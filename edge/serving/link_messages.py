@@ -1,7 +1,7 @@
 """Messages between the serving front and its executors: values, their schema, and the frames they travel in.
 
 A frame is a length (4 bytes, little-endian) and a JSON object. Nothing is ever unpickled and every number is checked,
-because an executor runs models that nobody vouches for: what it sends can end its own link, and nothing else.
+because an executor runs untrusted models: its messages can end its own link, and nothing else.
 
     executor                          front
     Hello(executor, token, models) -> Welcome(arena) with the arena's descriptor, or Refused(reason)
@@ -55,7 +55,7 @@ class Placed:
 
 @dataclass(frozen=True)
 class Hello:
-    """The executor's first frame: who it is, the secret that it was started with, `model/version` of all it serves."""
+    """The executor's first frame: its name, the secret that it was started with, `model/version` of all it serves."""
 
     executor: str
     token: str

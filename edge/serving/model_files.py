@@ -243,7 +243,8 @@ _PROTOCOL = frozenset(
 
 def from_protocol(model: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
     """Fields of model.yaml out of a model configuration as clients of the protocol write it (JSON of Triton's
-    ModelConfig); what is in our own words stays. Raises InvalidValue for what has no counterpart here."""
+    ModelConfig); fields in our own words stay. Raises InvalidValue for what has no counterpart here.
+    """
     where = "parameters.config"
     made = {key: value for key, value in given.items() if key not in _PROTOCOL}
     if given.get("name", model) != model:

@@ -57,7 +57,7 @@ class OpenRequests:
         self.fail(served, request, too_late(served, request, now_s), "dropped")
 
     def abandon(self, served: Served, reason: str) -> None:
-        """Nobody serves this version: what waits fails at once."""
+        """No executor serves this version: waiting requests fail at once."""
         for request in served.queue.pop(range(len(served.queue))):
             self.fail(served, request, Unavailable(f"{served.version.model}: {reason}"))
 

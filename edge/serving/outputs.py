@@ -13,7 +13,7 @@ from edge.core.layout import ServedVersion
 from edge.core.oip import Tensor, TensorSpec
 from edge.serving.arena import aligned, tensor_bytes
 
-#: Room for the outputs of a batch whose size nobody knows yet.
+#: Room for the outputs of a batch whose size is not known yet.
 _UNKNOWN_OUTPUT = 64 * 1024
 
 

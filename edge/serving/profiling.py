@@ -3,7 +3,7 @@
 Measured is what the serving planner reckons with (`DeviceTable.latency_ms`): the part of a duty cycle that one batch
 takes in steady use of its share. Where a share is kept by pacing (a token bucket: a batch runs at full speed, then the
 next one waits) the waiting belongs to it, or a planned duty cycle could not be kept. It is never scaled from another
-share. Only a sparse grid of shares and batches is measured; what lies between is interpolated and marked so.
+share. Only a sparse grid of shares and batches is measured; cells between are interpolated and marked so.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from edge.core.errors import InvalidValue, Unavailable
 EVEN_S = 0.020
 #: A wait for the share that is longer than this is one.
 _FELT_S = 2e-4
-#: A stressor that slows its own like by less than this finds no bottleneck: what models do to it is noise.
+#: A stressor that slows its own like by less than this finds no bottleneck: models slow it only by noise.
 _FELT_PRESSURE = 1.05
 #: How a value of the table came about, one letter per batch in `details["origin"]`.
 MEASURED, INTERPOLATED, EXTRAPOLATED = "m", "i", "x"
@@ -77,14 +77,15 @@ class Runs:
 
     @property
     def mean_cpu_ms(self) -> float:
-        """Mean CPU time of a batch, trimmed alike. On a CPU this is what neighbours make longer (caches, memory, the
-        other thread of a core) and what a paced cycle is in proportion to; unlike the cycle it does not grow when
-        somebody else takes the core away for a while."""
+        """Mean CPU time of a batch, trimmed alike. On a CPU neighbours make this longer (caches, memory, the other
+        thread of a core), and a paced cycle is in proportion to it; unlike the cycle it does not grow when another
+        program takes the core away for a while.
+        """
         return trimmed_mean(self.cpu_ms)
 
     @property
     def typical_run_ms(self) -> float:
-        """Median time of the batch itself: what live batch times are compared with."""
+        """Median time of the batch itself, for comparison with live batch times."""
         return float(np.median(self.run_ms))
 
     def latency_ms(self, quantile: float = 0.95) -> float:
@@ -162,8 +163,9 @@ def batch_grid(largest: int) -> tuple[int, ...]:
 
 
 def default_shares(one_unit: float) -> tuple[int, ...]:
-    """Shares (percent) of a table where none are asked for: each tenth of the device, and of what one thread can use
-    (`one_unit`: the share of one core, 1.0 where there is no such), beyond which more shares bring nothing."""
+    """Shares (percent) of a table where none are asked for: each tenth of the device, and of the share that one thread
+    can use (`one_unit`: the share of one core, 1.0 where there is no such), beyond which more shares bring nothing.
+    """
     checks.in_range("one_unit", one_unit, 0.0, 1.0, low_open=True)
     fine = {max(1, math.ceil(10.0 * one_unit * n - 1e-6)) for n in range(1, 11)}
     return tuple(sorted(fine | set(range(10, 101, 10))))

@@ -164,7 +164,7 @@ class ModelQueue:
     """The requests of one version: those that have rows waiting, in order, and how many are `open` (wait or run).
     Bounded by the caller. `counts` are those of its model.
 
-    `leaving`: no layout names the version any more; what waits is still answered, by the executors that had it.
+    `leaving`: no layout names the version any more; waiting requests are still answered, by the executors that had it.
     """
 
     def __init__(self, counts: ModelCounts) -> None:
@@ -208,7 +208,7 @@ class ModelQueue:
         return sum(r.rows for r in waiting[:end])
 
     def take(self, chosen: Sequence[tuple[int, int]]) -> list[TakenRows]:
-        """Take rows for a batch: (index, rows) pairs, ascending; what has none left leaves the queue."""
+        """Take rows for a batch: (index, rows) pairs, ascending; a request with none left leaves the queue."""
         waiting = self.waiting
         taken = []
         emptied = []

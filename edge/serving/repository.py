@@ -1,7 +1,7 @@
 """The model repository: `NAME/model.yaml` and `NAME/VERSION/` with the version's files (docs/serving-models.md).
 
-It only reads what is there, and never follows a name out of its folder. What a client brings with a load request is
-staged beside it, and becomes a version by a rename once it has been tried (`stage`, then `commit` or `discard`).
+It only reads what is there, and never follows a name out of its folder. Files that come with a client's load request
+are staged beside it, and becomes a version by a rename once it has been tried (`stage`, then `commit` or `discard`).
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class Repository:
     # -- loading on request
 
     def stage(self, model: str, parameters: Mapping[str, Any]) -> Staged:
-        """Read a load request: what is on disk, with `config` (JSON text: fields that replace those of model.yaml
+        """Read a load request: the files on disk, with `config` (JSON text: fields that replace those of model.yaml
         until the next load) and `file:VERSION/NAME` (bytes, or base64 text) if uploads are allowed.
 
         Raises NotFound, InvalidValue(s), Conflict (a version that exists is never changed), Unavailable (uploads are

@@ -74,7 +74,7 @@ class RoutingTable:
 
     def apply(self, layout: Layout) -> list[Served]:
         """Put a layout in force. Returns the versions that others with the same name and other tensors have replaced:
-        what waits for them was checked against tensors that are served no more."""
+        requests that wait for them were checked against tensors that are served no more."""
         self.layout = layout
         versions = {v.key: v for v in layout.models}
         replaced = [old for key, version in versions.items() if (old := self._serve(key, version)) is not None]
@@ -137,7 +137,7 @@ class RoutingTable:
         """Serve a version; returns the one that it replaces under its name, if that has other tensors."""
         known = self.served.get(key)
         if known is not None and _same_tensors(known.version, version):
-            known.version = version  # perhaps with other content: what waits is answered by that
+            known.version = version  # perhaps with other content: waiting requests are answered by that
             return None
         counts = self._counts.setdefault(version.model, ModelCounts(version.model))
         statistics = self._statistics.setdefault(key, VersionStatistics(version.model, version.version))
@@ -157,7 +157,7 @@ class RoutingTable:
             elif route is not None:
                 seat.tell_drained = False
             seat.route = route
-            # What no layout names any more is answered where it was served.
+            # Requests for a version that no layout names any more are answered where it was served.
             seat.lanes += [lane for lane in before if lane.served.key not in versions]
             seat.turn = seat.turn % len(seat.lanes) if seat.lanes else 0
         self._group(routes)

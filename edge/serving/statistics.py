@@ -120,7 +120,7 @@ class ModelCounts:
         self.answered = self.late = self.dropped = self.rejected = self.failed = self.cancelled = 0
         self._latencies_ms: list[float] = []
         self._seen = 0
-        self._told = ModelTraffic(model)
+        self._reported = ModelTraffic(model)
 
     @property
     def open(self) -> int:
@@ -142,8 +142,8 @@ class ModelCounts:
 
     def period(self, queued: int) -> ModelTraffic:
         """The counts since the last call; of the open requests `queued` have begun in no batch."""
-        before = self._told
-        self._told = ModelTraffic(
+        before = self._reported
+        self._reported = ModelTraffic(
             self.model,
             self.arrived,
             self.answered,

@@ -50,7 +50,7 @@ def last_cache_bytes(device: str, sysfs: Path = Path("/sys/devices/system/cpu/cp
 
 
 class CacheStressor:
-    """Follows many chains of random places through half of the last cache: slow as soon as somebody else fills it."""
+    """Follows many chains of random places through half of the last cache: slow as soon as another process fills it."""
 
     name = CACHE
 

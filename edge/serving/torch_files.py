@@ -1,4 +1,4 @@
-"""TorchScript archives and exported programs (.pt2) from people whom nobody vouches for.
+"""TorchScript archives and exported programs (.pt2) from untrusted sources.
 
 TorchScript is read by torch's C++ reader, which executes no Python; but a script may call operators that open files,
 and may do so while it is loaded. So an archive is taken only if its code names nothing but arithmetic.
@@ -68,7 +68,7 @@ class Archive:
     """Records of a file that torch wrote, read by the reader that torch itself uses, so that both see the same."""
 
     def __init__(self, content: bytes) -> None:
-        """Raises WeightsError if it is no such archive."""
+        """Raises WeightsError if it is not such an archive."""
         if content[:2] == b"\x80\x02" or content[:1] == b"\x80":
             refuse("the file is a Python pickle, which may hold any program", _HOW)
         try:
@@ -138,7 +138,9 @@ def check_script(content: bytes) -> None:
 
 
 def _check_pickled(name: str, content: bytes) -> None:
-    """Torch's C++ reader builds tensors and TorchScript objects from it, never Python's; the rest is told clearly."""
+    """Torch's C++ reader builds tensors and TorchScript objects from it, never Python's; errors in the rest are
+    reported clearly.
+    """
     try:
         for code, argument, _ in pickletools.genops(content):
             if code.name in ("STACK_GLOBAL", "INST", "OBJ", "EXT1", "EXT2", "EXT4", "NEWOBJ_EX"):
@@ -149,7 +151,7 @@ def _check_pickled(name: str, content: bytes) -> None:
                 refuse(f"{name} names {str(argument)[:80]!r}, which may run any program", _HOW)
     except WeightsError:
         raise
-    except Exception as error:  # pickletools fails in many ways on bytes that are no pickle
+    except Exception as error:  # pickletools fails in many ways on bytes that are not a pickle
         raise WeightsError(f"the file is damaged: {name}: {first_line(error)}") from error
 
 
@@ -161,7 +163,7 @@ def _harmless_class(name: str) -> bool:
 def _check_code(name: str, content: bytes) -> None:
     """Every `torch.X` and `ops.NAMESPACE.X` in the text is one that computes; neither root is named in another way.
 
-    The check reads the text more strictly than TorchScript's own parser: what it cannot follow it refuses.
+    The check reads the text more strictly than TorchScript's own parser: it refuses text that it cannot follow.
     """
     try:
         text = content.decode("utf-8")

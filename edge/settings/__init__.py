@@ -1,6 +1,6 @@
-"""The site configuration: every field with its range, its default and what it means; unknown keys fail.
+"""The site configuration: every field with its range, its default and its meaning; unknown keys fail.
 
-The same models check the YAML file, REST bodies and what the store kept, so a value is refused in one place only.
+The same models check the YAML file, REST bodies and stored documents, so a value is refused in one place only.
 """
 
 from edge.settings.admission import AdmissionCamera, AdmissionRequest, ModelCandidate, PipelineAdmission

@@ -12,7 +12,7 @@ from edge.settings.serving import ModelName, ServingPlanning, ServingPolicyName,
 
 
 class ModelCandidate(Settings):
-    """A model whose admission is asked: what it would be asked for, and its latencies if the appliance has none."""
+    """A model whose admission is asked: its rate and objective, and its latencies if the appliance has none."""
 
     name: ModelName
     rate: float = Field(gt=0, le=1e6, description="requests per second")

@@ -1,4 +1,4 @@
-"""Checks values against the settings' models; problems are told with path, value and what is allowed."""
+"""Checks values against the settings' models; problems are reported with path, value and the values allowed."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _at(given: Any, path: str) -> Any:
     return given.model_dump() if isinstance(given, BaseModel) else given
 
 
-#: What a pattern lets through, for people.
+#: The texts that a pattern lets through, for people.
 _PATTERNS: Mapping[str, str] = MappingProxyType(
     {
         IDENTIFIER_PATTERN: "small letters, digits, - and _, beginning with a letter or digit, at most 63",
@@ -94,7 +94,7 @@ def _fields_at(model: type[BaseModel], loc: tuple[int | str, ...]) -> list[str]:
 
 
 def parse(model: type[M], value: Any, path: str = "") -> M:
-    """Check `value` against `model`. Raises InvalidValues with every problem's path, value and what is allowed."""
+    """Check `value` against `model`. Raises InvalidValues with every problem's path, value and the values allowed."""
     try:
         return model.model_validate(value)
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""Settings of served models: where the Open Inference Protocol is listened for, what models are planned for."""
+"""Settings of served models: their planning, and the addresses of the Open Inference Protocol."""
 
 from __future__ import annotations
 

@@ -27,8 +27,8 @@ def open_partitioner(
     """The partitioner of a site: `device` is "auto", "cpu" or a GPU's UUID, `share_kind` "auto" or a kind's name.
 
     "auto" takes the first GPU, or the CPU where there is none, and the best kind that holds there.
-    Whatever measures or runs on a site's device opens it here, so that all of them take the same. Raises NotFound for a
-    device that is not there, InvalidValue for an unknown kind, ShareError for one that cannot be had.
+    Every part that measures or runs on a site's device opens it here, so that all of them take the same. Raises
+    NotFound for a device that is not there, InvalidValue for an unknown kind, ShareError for one that cannot be had.
     """
     from edge.shares import discover
 

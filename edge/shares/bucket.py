@@ -45,7 +45,7 @@ _IDLE, _BUSY, _WAITING = 0.0, 1.0, 2.0
 
 @dataclass(frozen=True)
 class Counters:
-    """The counts of a worker's bucket since the file was made (all times in seconds, device time where said)."""
+    """The counts of a worker's bucket since the file was made (all times in seconds, device time where named so)."""
 
     used_s: float  # device time
     waited_s: float  # wall time spent waiting for tokens
@@ -213,7 +213,7 @@ class CudaEventMeter:
 
 
 def run_delay_s() -> float | None:
-    """Seconds that this process's threads were ready but had no core (Linux schedstat); None where it is not told."""
+    """Seconds that this process's threads were ready but had no core (Linux schedstat); None where it is not known."""
     total = 0
     try:
         for task in os.listdir("/proc/self/task"):
@@ -255,7 +255,7 @@ class Bucket:
         board[_F_PID] = float(os.getpid())
         attached = board[_F_ATTACHED]
         if 0.0 < attached < self._at and math.isfinite(board[_F_RATE]):
-            # What start-up (loading a model, connecting) did not use and did not queue for, it left.
+            # Start-up (loading a model, connecting) left the time that it neither used nor queued for.
             offered = (self._at - attached) * board[_F_RATE]
             board[_F_DECLINED] += max(0.0, offered - max(0.0, self._used_at) - self._delay_at)
         board[_F_STATE] = _IDLE
@@ -265,7 +265,7 @@ class Bucket:
 
     @staticmethod
     def attach(path: str | Path, meter: Meter | None = None) -> Bucket:
-        """Open the bucket that the owner made at `path`. Raises ShareError if it is not there or is no bucket."""
+        """Open the bucket that the owner made at `path`. Raises ShareError if it is not there or is not a bucket."""
         try:
             fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         except OSError as error:
@@ -357,7 +357,7 @@ class Bucket:
             return go
 
     def idle(self) -> None:
-        """There was nothing to do until now: what was offered meanwhile is declined, not owed."""
+        """There was nothing to do until now: time offered meanwhile is declined, not owed."""
         with self._lock:
             self._settle(_IDLE)
             self._board[_F_STATE] = _IDLE

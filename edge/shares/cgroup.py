@@ -267,7 +267,7 @@ class CpuGroups:
         """Cap the worker's group at `rate` cores (infinity: no cap). Takes effect within one period.
 
         `period_us` instead of the role's own period: a long one does not cut batches of a worker that paces itself,
-        and what is left of a quota may then be used in the next period (burst, where the kernel knows it).
+        and the rest of a quota may then be used in the next period (burst, where the kernel knows it).
         """
         group = self.group(worker)
         period = period_us or PERIOD_US[role]
@@ -321,7 +321,7 @@ class CpuGroups:
             self._empty(parent / folder, home)
 
     def close(self) -> None:
-        """Remove all groups and what was changed around them. Safe to repeat."""
+        """Remove all groups and undo the changes around them. Safe to repeat."""
         if self._closed:
             return
         self._closed = True

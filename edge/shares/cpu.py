@@ -357,7 +357,7 @@ def _open_groups(
     files: Files | None,
     attempts: list[Attempt],
 ) -> tuple[CpuGroups | None, str]:
-    """The first control groups whose quota holds, and what shows that; (None, ""): none does. `attempts` gets what was
+    """The first control groups whose quota holds, and the evidence; (None, ""): none does. `attempts` gets what was
     tried."""
     mounts, refused = find_mounts(proc, files)
     attempts += [Attempt(kind, False, reason) for kind, reason in refused]

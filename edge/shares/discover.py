@@ -59,7 +59,7 @@ class Discovery:
 
 @dataclass(frozen=True)
 class Choice:
-    """An open partitioner and what was tried for it, best kind first."""
+    """An open partitioner and the kinds tried for it, best kind first."""
 
     partitioner: Partitioner
     attempts: tuple[Attempt, ...] = field(default=())
@@ -203,7 +203,7 @@ def probe_gpu(
     except ShareError as error:
         return {"ok": False, "reason": str(error)}
     except (ValueError, IndexError):
-        return {"ok": False, "reason": f"the probe of {gpu.id} said nothing that can be read"}
+        return {"ok": False, "reason": f"the probe of {gpu.id} gave no readable answer"}
     return facts if isinstance(facts, dict) else {"ok": False, "reason": "the probe gave no facts"}
 
 

@@ -78,7 +78,7 @@ class TwinReady:
 
 @dataclass(frozen=True)
 class WorkerDied:
-    """Worker `generation` is gone, for whatever reason (also after RetireWorker or Kill)."""
+    """Worker `generation` is gone, for any reason (also after RetireWorker or Kill)."""
 
     at_s: float
     generation: int
@@ -297,9 +297,10 @@ def _died(state: Handover, event: WorkerDied, out: list[Instruction]) -> Handove
     if generation == state.active:
         state = replace(state, active=None)
         if state.old is not None:
-            # The new worker died while the old one drains: the old one takes over again, if it was not yet told to end.
+            # The new worker died while the old one drains: the old one takes over again, if it was not yet ordered to
+            # end.
             if state.old in state.dying:
-                out.append(Kill(state.old))  # nobody waits for it any more, and it may hang
+                out.append(Kill(state.old))  # it is waited for no more, and it may hang
                 return _start(replace(state, old=None), state.share, event.at_s, out, "starting")
             out.append(Abandon(state.share, event.reason or "the new worker died"))
             return _settled(replace(state, active=state.old, old=None, phase="steady"), event.at_s, out)

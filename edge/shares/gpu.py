@@ -1,4 +1,4 @@
-"""Shares of one GPU in time: what needs no CUDA MPS, and the base of the kinds that do.
+"""Shares of one GPU in time: the kind without CUDA MPS, and the base of the kinds that need it.
 
 The GPU is time-sliced by its driver; each worker's token bucket, on the clock of CUDA events, keeps its mean share.
 """
@@ -94,7 +94,7 @@ class GpuCoop:
     def resize(self, worker: str, share: float) -> ResizeOutcome:
         granted = self._resizable(worker, share)
         began = self._clock.monotonic()
-        self._read(worker)  # what was used until now is booked at the old scale
+        self._read(worker)  # use until now is booked at the old scale
         self._buckets.open(worker).set_rate(self._rate(worker, granted))
         self._ledger.resize(worker, share, granted)
         return ResizeOutcome(True, self._clock.monotonic() - began)

@@ -46,7 +46,7 @@ class SmLayout:
     total: int
 
     def groups(self) -> tuple[int, ...]:
-        """The counts of the slots that are not empty, in order: what every process splits the device into."""
+        """The counts of the slots that are not empty, in order: every process splits the device into these."""
         return tuple(n for n in self.sms if n > 0)
 
     def index(self, slot: int) -> int | None:
@@ -180,7 +180,7 @@ class GreenLadder:
 
     def stream(self) -> Any | None:
         """The stream for the next batch, None for the default one. Never raises for want of a green context:
-        the old rung stays in force and the owner is told which generation could not be taken.
+        the old rung stays in force and the owner learns which generation could not be taken.
         """
         generation = self._board.generation
         if generation == self._generation:
@@ -189,7 +189,7 @@ class GreenLadder:
         self._generation = layout.generation
         slot = self._bucket.slot
         index = layout.index(slot) if slot is not None else None
-        if index is None:  # not in the layout (yet): what is in force stays in force
+        if index is None:  # not in the layout (yet): the rung in force stays in force
             return self._active.stream if self._active else None
         try:
             rung = self._take(layout.groups(), index)
@@ -315,7 +315,7 @@ class MpsGreenPartitioner(MpsPartitioner):
         counters = file.counters()
         if counters.failed_generation > counters.seen_generation:
             return ResizeOutcome(False, reason=f"{worker} could not take layout {counters.failed_generation}")
-        self._read(worker)  # what was used until now is booked at the old scale
+        self._read(worker)  # use until now is booked at the old scale
         file.set_rate(0.0 if granted == 0.0 else float("inf"))
         self._targets[worker] = granted or self._caps.min_share  # a paused worker keeps the smallest group
         self._publish()

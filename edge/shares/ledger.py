@@ -34,7 +34,7 @@ class Reading:
         )
 
     def plus(self, other: Reading) -> Reading:
-        """The sum of two periods; what is seen last counts for `visible_units`."""
+        """The sum of two periods; the latest value counts for `visible_units`."""
         declined = None
         if self.declined_s is not None or other.declined_s is not None:
             declined = (self.declined_s or 0.0) + (other.declined_s or 0.0)

@@ -3,7 +3,7 @@
 Speaks both dialects of `nvidia-cuda-mps-control`: version 2 (commands on standard input; the default of the program)
 and version 3 (`<module> <verb> --key=value` as arguments). Facts and their sources: docs/shares.md.
 
-What MPS does not do is said in the caps: a percentage is a cap, not a reservation; it cannot be changed while the
+The caps name the limits of MPS: a percentage is a cap, not a reservation; it cannot be changed while the
 client lives; one client's fatal fault ends all clients of the GPU.
 """
 
@@ -133,7 +133,7 @@ class MpsControl:
         return found
 
     def terminate(self, pid: int) -> bool:
-        """Drop a client's GPU work, so that it can be killed without harm to the others. False: it is no client."""
+        """Drop a client's GPU work, so that it can be killed without harm to the others. False: it is not a client."""
         server = self.clients().get(pid)
         if server is None:
             return False

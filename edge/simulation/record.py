@@ -1,7 +1,8 @@
 """A trace from what the store keeps of an appliance's windows, so that a live run can be replayed.
 
-Works on the plain documents that the store and `GET /api/v1/windows/N` give, so it knows neither. What a live run did
-not measure (configurations that it did not train, other models on later windows) the simulator estimates and counts.
+Works on the plain documents that the store and `GET /api/v1/windows/N` give, so it knows neither. The simulator
+estimates and counts values that a live run did not measure (configurations that it did not train, other models on later
+windows).
 """
 
 from __future__ import annotations

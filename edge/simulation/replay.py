@@ -1,4 +1,4 @@
-"""Recorded plans made again, to show that what is replayed is what was followed.
+"""Recorded plans made again, to show that the replayed plans are those that were followed.
 
 Works on the plain documents that the store and `GET /api/v1/windows/N` give, as edge.simulation.record does.
 """
@@ -33,8 +33,9 @@ class ReplayedPlan:
 
 
 def replayed(detail: Mapping[str, Any]) -> tuple[ReplayedPlan, ...]:
-    """The plans of one window (a document of edge.store's WindowDetail), the oldest first. Raises InvalidValue for what
-    is no such document."""
+    """The plans of one window (a document of edge.store's WindowDetail), the oldest first. Raises InvalidValue for
+    anything but such a document.
+    """
     try:
         return tuple(_replayed(record) for record in detail["plans"])
     except (KeyError, TypeError) as error:

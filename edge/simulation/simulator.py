@@ -37,13 +37,13 @@ SEGMENT_PAUSE = 0.0025
 @dataclass(frozen=True)
 class CameraWindowResult:
     """One camera in one simulated window: time-averaged inference accuracy (inference factor included), that of the
-    frozen student at the same inference shares, GPU-seconds of retraining, and what was put in force."""
+    frozen student at the same inference shares, device seconds of retraining, and the models put in force."""
 
     camera: str
     window: int
     accuracy: float
     frozen: float
-    retraining_gpu_s: float
+    retraining_device_s: float
     promoted: tuple[str, ...] = ()
 
 
@@ -80,7 +80,7 @@ class _Model:
 
 @dataclass
 class _Job:
-    """A running retraining in the simulated world; `work` of `outcome.gpu_seconds` is done at time `at_s`."""
+    """A running retraining in the simulation; `work` of `outcome.gpu_seconds` is done at time `at_s`."""
 
     id: str
     config: str
@@ -97,8 +97,8 @@ class _Job:
 
 
 @dataclass
-class _World:
-    """One camera's truth."""
+class _CameraState:
+    """One camera as the run has it now."""
 
     record: RecordedCamera
     model: _Model
@@ -107,7 +107,7 @@ class _World:
     job: _Job | None = None
     accuracy_s: float = 0.0
     frozen_s: float = 0.0
-    retraining_gpu_s: float = 0.0
+    retraining_device_s: float = 0.0
     promoted: list[str] = field(default_factory=list)
 
 
@@ -142,16 +142,16 @@ class Simulator:
         self._complaints: list[str] = []
         self._estimates = {"drift": 0, "start": 0, "outcome": 0}
         self._cameras = {
-            c.id: _World(c, _Model("frozen", 1, c.frozen[min(c.frozen)], dict(c.frozen)), c.inference_profile)
+            c.id: _CameraState(c, _Model("frozen", 1, c.frozen[min(c.frozen)], dict(c.frozen)), c.inference_profile)
             for c in trace.cameras
         }
         self._turn = dict.fromkeys(self._cameras, 0)
 
     def run(self) -> SimulationResult:
         """Play all windows of the trace."""
-        for name, world in sorted(self._cameras.items()):
-            first = self._live(world, world.model, 1)
-            self._tell(ev.CameraJoined(0.0, name, first, world.inference, world.record.every_kth_window, "frozen"))
+        for name, state in sorted(self._cameras.items()):
+            first = self._live(state, state.model, 1)
+            self._handle(ev.CameraJoined(0.0, name, first, state.inference, state.record.every_kth_window, "frozen"))
         self._boundary()
         while self._queue and self._window <= self._trace.windows:
             at_s, _, action = heapq.heappop(self._queue)
@@ -171,7 +171,7 @@ class Simulator:
             dict(self._estimates),
         )
 
-    # -- the clock and what is measured under it
+    # -- the clock and the measurements under it
 
     def _at(self, at_s: float, action: Callable[[], None]) -> None:
         heapq.heappush(self._queue, (max(at_s, self._now), next(self._order), action))
@@ -180,32 +180,32 @@ class Simulator:
         """Integrate accuracy and work up to `at_s`."""
         seconds = at_s - self._now
         if seconds > 0:
-            for world in self._cameras.values():
-                factor = world.inference.factor(world.share)
-                world.accuracy_s += self._live(world, world.model, self._window) * factor * seconds
-                world.frozen_s += self._frozen(world, self._window) * factor * seconds
-                if world.job is not None:
-                    done = world.job.rate() * seconds
-                    world.job.work += done
-                    world.retraining_gpu_s += done
-                    world.job.at_s = at_s
+            for state in self._cameras.values():
+                factor = state.inference.factor(state.share)
+                state.accuracy_s += self._live(state, state.model, self._window) * factor * seconds
+                state.frozen_s += self._frozen(state, self._window) * factor * seconds
+                if state.job is not None:
+                    done = state.job.rate() * seconds
+                    state.job.work += done
+                    state.retraining_device_s += done
+                    state.job.at_s = at_s
         self._now = at_s
 
     def _boundary(self) -> None:
         if self._window:
-            for name, world in sorted(self._cameras.items()):
+            for name, state in sorted(self._cameras.items()):
                 self._rows.append(
                     CameraWindowResult(
                         name,
                         self._window,
-                        world.accuracy_s / self._trace.window_s,
-                        world.frozen_s / self._trace.window_s,
-                        world.retraining_gpu_s,
-                        tuple(world.promoted),
+                        state.accuracy_s / self._trace.window_s,
+                        state.frozen_s / self._trace.window_s,
+                        state.retraining_device_s,
+                        tuple(state.promoted),
                     )
                 )
-                world.accuracy_s = world.frozen_s = world.retraining_gpu_s = 0.0
-                world.promoted = []
+                state.accuracy_s = state.frozen_s = state.retraining_device_s = 0.0
+                state.promoted = []
         # Jobs that the boundary ends are gated as work of the window that is over, so its number goes up afterwards.
         instructions = self._controller.handle(ev.BoundaryReached(self._now))
         late = [i for i in instructions if isinstance(i, ev.StopRetraining)]
@@ -216,7 +216,7 @@ class Simulator:
         if self._window <= self._trace.windows:
             self._carry_out([i for i in instructions if not isinstance(i, ev.StopRetraining)])
 
-    def _tell(self, event: ev.Event) -> None:
+    def _handle(self, event: ev.Event) -> None:
         self._carry_out(self._controller.handle(event))
         if self._on_event is not None:
             self._on_event(self._controller)
@@ -242,7 +242,7 @@ class Simulator:
                     self._schedule_segment(order)
                 case ev.ScheduleDeadline():
                     window = order.window
-                    self._at(order.at_s, lambda w=window: self._tell(ev.DeadlinePassed(self._now, w)))  # type: ignore[misc]
+                    self._at(order.at_s, lambda w=window: self._handle(ev.DeadlinePassed(self._now, w)))  # type: ignore[misc]
                 case ev.RecordPlan():
                     self._plans += 1
                 case ev.Complain():
@@ -256,23 +256,23 @@ class Simulator:
     def _schedule_segment(self, order: ev.ScheduleReplan) -> None:
         def due() -> None:
             self._last_segment_s = self._now
-            self._tell(ev.SegmentDue(self._now, order.plan_number))
+            self._handle(ev.SegmentDue(self._now, order.plan_number))
 
         self._at(max(order.at_s, self._last_segment_s + SEGMENT_PAUSE * self._trace.window_s), due)
 
     def _set_shares(self, order: ev.SetShares) -> None:
-        for name, world in self._cameras.items():
-            world.share = order.inference.get(name, 0.0)
-            if world.job is not None and name in order.retraining:
-                world.job.share = order.retraining[name]
-                self._schedule_job(name, world.job)
+        for name, state in self._cameras.items():
+            state.share = order.inference.get(name, 0.0)
+            if state.job is not None and name in order.retraining:
+                state.job.share = order.retraining[name]
+                self._schedule_job(name, state.job)
 
     def _close_sample(self, order: ev.CloseSample) -> None:
-        world = self._cameras[order.camera]
-        record = world.record.windows.get(order.window + 1)
+        state = self._cameras[order.camera]
+        record = state.record.windows.get(order.window + 1)
         row = next(r for r in reversed(self._rows) if r.camera == order.camera)
         if record is not None and record.inference_profile is not None:
-            world.inference = record.inference_profile
+            state.inference = record.inference_profile
         event = ev.SampleLabelled(
             0.0,
             order.camera,
@@ -280,27 +280,27 @@ class Simulator:
             0 if record is None else record.train_frames,
             0 if record is None else record.held_out_frames,
             row.accuracy,
-            world.inference,
+            state.inference,
         )
         delay = 0.0 if record is None else record.labelling_s
-        self._at(self._now + delay, lambda: self._tell(replace(event, at_s=self._now)))
+        self._at(self._now + delay, lambda: self._handle(replace(event, at_s=self._now)))
 
     def _profile(self, order: ev.StartProfiling) -> None:
         """Cameras are profiled one after another on the share that inference leaves."""
-        world = self._cameras[order.camera]
-        record = world.record.windows.get(order.window + 1)
-        start = self._held_out(world, world.model, record)
+        state = self._cameras[order.camera]
+        record = state.record.windows.get(order.window + 1)
+        start = self._held_out(state, state.model, record)
         profiles = () if record is None else tuple(self._shifted(p, record, start) for p in record.profiles)
         work = 0.0 if record is None else record.profiling_gpu_s
         begin = max(self._now, self._profiler_free_s)
         self._profiler_free_s = begin + work / max(order.share, 1e-6)
         event = ev.Profiled(0.0, order.camera, order.window, profiles, start, work)
-        self._at(self._profiler_free_s, lambda: self._tell(replace(event, at_s=self._now)))
+        self._at(self._profiler_free_s, lambda: self._handle(replace(event, at_s=self._now)))
 
     def _start(self, order: ev.StartRetraining) -> None:
-        world = self._cameras[order.camera]
-        record = world.record.windows[order.window + 1]
-        start = self._held_out(world, world.model, record)
+        state = self._cameras[order.camera]
+        record = state.record.windows[order.window + 1]
+        start = self._held_out(state, state.model, record)
         profile = next(p for p in record.profiles if p.config.id == order.config)
         outcome = record.outcomes.get(order.config)
         if outcome is None:
@@ -315,11 +315,11 @@ class Simulator:
             {w: _clip(a + shift) for w, a in outcome.live.items()},
         )
         shifted = self._shifted(profile, record, start)
-        world.job = _Job(order.job, order.config, shifted, moved, order.share, self._now)
-        self._schedule_job(order.camera, world.job)
+        state.job = _Job(order.job, order.config, shifted, moved, order.share, self._now)
+        self._schedule_job(order.camera, state.job)
 
     def _schedule_job(self, camera: str, job: _Job) -> None:
-        """The job's next report or its end, at its present rate; what was scheduled before is void."""
+        """The job's next report or its end, at its present rate; earlier scheduled ones are void."""
         self._turn[camera] += 1
         job.turn = self._turn[camera]
         rate = job.rate()
@@ -331,56 +331,56 @@ class Simulator:
         self._at(self._now + max(0.0, goal - job.work) / rate, lambda: self._job_due(camera, turn))
 
     def _job_due(self, camera: str, turn: int) -> None:
-        world = self._cameras[camera]
-        job = world.job
+        state = self._cameras[camera]
+        job = state.job
         if job is None or job.turn != turn:
             return
         total = job.outcome.gpu_seconds
         if job.work >= total * (1 - 1e-9):
-            world.job = None
-            accuracy, promoted, name = self._gate(world, job, 1.0)
-            self._tell(ev.RetrainingCompleted(self._now, camera, job.id, promoted, accuracy, name))
+            state.job = None
+            accuracy, promoted, name = self._gate(state, job, 1.0)
+            self._handle(ev.RetrainingCompleted(self._now, camera, job.id, promoted, accuracy, name))
             return
         job.reported += 1
-        self._tell(ev.RetrainingProgressed(self._now, camera, job.id, job.work, job.work / total))
-        if world.job is job and job.turn == turn:
+        self._handle(ev.RetrainingProgressed(self._now, camera, job.id, job.work, job.work / total))
+        if state.job is job and job.turn == turn:
             self._schedule_job(camera, job)
 
     def _stop(self, order: ev.StopRetraining) -> None:
-        world = self._cameras[order.camera]
-        job, world.job = world.job, None
+        state = self._cameras[order.camera]
+        job, state.job = state.job, None
         if job is None or not order.keep or job.outcome.gpu_seconds <= 0:
             return
         part = min(1.0, job.work / job.outcome.gpu_seconds)
-        accuracy, promoted, name = self._gate(world, job, part)
+        accuracy, promoted, name = self._gate(state, job, part)
         camera = order.camera
         event = ev.RetrainingCompleted(0.0, camera, job.id, promoted, accuracy, name, "stopped early")
-        self._at(self._now, lambda: self._tell(replace(event, at_s=self._now)))
+        self._at(self._now, lambda: self._handle(replace(event, at_s=self._now)))
 
-    def _gate(self, world: _World, job: _Job, part: float) -> tuple[float, bool, str]:
+    def _gate(self, state: _CameraState, job: _Job, part: float) -> tuple[float, bool, str]:
         """(accuracy in force, promoted, model) after `part` of the work of `job`."""
-        old = world.model
-        before = self._held_out(world, old, world.record.windows.get(self._window))
+        old = state.model
+        before = self._held_out(state, old, state.record.windows.get(self._window))
         gained = _progress(job.profile, part)
         after = before + gained * (job.outcome.accuracy - before)
         if after < before - self._tolerance:
             return before, False, old.name
         live = {}
         for window, accuracy in job.outcome.live.items():
-            base = self._live(world, old, window)
+            base = self._live(state, old, window)
             live[window] = _clip(base + gained * (accuracy - base))
-        world.model = _Model(f"w{self._window}-{job.config}", self._window, _clip(after), live)
-        world.promoted.append(job.config)
-        return world.model.accuracy, True, world.model.name
+        state.model = _Model(f"w{self._window}-{job.config}", self._window, _clip(after), live)
+        state.promoted.append(job.config)
+        return state.model.accuracy, True, state.model.name
 
     # -- the truth about models
 
-    def _frozen(self, world: _World, window: int) -> float:
-        known = world.record.frozen
+    def _frozen(self, state: _CameraState, window: int) -> float:
+        known = state.record.frozen
         earlier = [w for w in known if w <= window]
         return known[max(earlier)] if earlier else known[min(known)]
 
-    def _live(self, world: _World, model: _Model, window: int) -> float:
+    def _live(self, state: _CameraState, model: _Model, window: int) -> float:
         """Accuracy of `model` on the data of `window`."""
         window = max(1, window)
         if window in model.live:
@@ -392,15 +392,16 @@ class Simulator:
         else:
             # Held-out accuracy was measured on the data of the window before it was made.
             since, value = model.born - 1, model.accuracy
-        lost = max(0.0, self._frozen(world, max(1, since)) - self._frozen(world, window)) if window > since else 0.0
+        lost = max(0.0, self._frozen(state, max(1, since)) - self._frozen(state, window)) if window > since else 0.0
         self._estimates["drift"] += 1
         model.live[window] = _clip(value - lost)
         return model.live[window]
 
-    def _held_out(self, world: _World, model: _Model, record: RecordedWindow | None) -> float:
+    def _held_out(self, state: _CameraState, model: _Model, record: RecordedWindow | None) -> float:
         """Accuracy of `model` at the boundary before this window, on the held-out data that profiles and outcomes are
-        measured on: what the recorded model had there, and by how much `model` was better over that whole window."""
-        live = self._live(world, model, self._window - 1)
+        measured on: the recorded model's accuracy there, plus `model`'s advantage over that whole window.
+        """
+        live = self._live(state, model, self._window - 1)
         if record is None or record.start_live is None:
             return live
         return _clip(record.start_accuracy + live - record.start_live)

@@ -1,8 +1,8 @@
 """Recorded windows as values and as a file, "magpie-trace/1" (docs/formats.md).
 
-A trace holds what the world did: per camera the accuracy of the frozen student in every window, and per window what
-the micro-profiler said, what labelling and profiling took, and what retrainings really gave and cost. Accuracies are
-[0, 1] on fresh answers (before the inference factor); work is in GPU-seconds at 100 % of one device.
+A trace holds the recorded facts: per camera the accuracy of the frozen student in every window, and per window the
+micro-profiler's profiles, the time of labelling and profiling, and the real gain and cost of retrainings. Accuracies
+are [0, 1] on fresh answers (before the inference factor); work is in device seconds at 100 % of one device.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class Trace:
 
     @staticmethod
     def from_json(value: Any) -> Trace:
-        """Raises InvalidValue naming the field, what was given, what is allowed."""
+        """Raises InvalidValue naming the field, the value given, the values allowed."""
         value = _object(value, "(file)")
         checks.one_of("format", value.get("format"), (TRACE_FORMAT,))
         _keys(
@@ -174,7 +174,7 @@ def _caps(value: Any) -> ShareCaps | None:
 
 
 def read_trace(path: Path) -> Trace:
-    """Raises InvalidValue where the file cannot be read, is no JSON, or breaks the format."""
+    """Raises InvalidValue where the file cannot be read, is not JSON, or breaks the format."""
     try:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:

@@ -1,4 +1,5 @@
 """Magpie's memory: the database (SQLite or PostgreSQL) and the model blobs on disk.
 
-`edge.store.store.Store` is the one door; `edge.store.journal.JournalBuffer` takes events from those who must not wait.
+`edge.store.store.Store` is the one entry point; `edge.store.journal.JournalBuffer` takes events from those who must not
+wait.
 """

@@ -22,10 +22,10 @@ DAY_S = 86_400.0
 _CHUNK = 500
 _a, _o = t.alarms.c, t.objects.c
 
-Kept = Literal["alarms", "objects"]
-ONE_KEPT: Final[Mapping[Kept, str]] = {"alarms": "alarm", "objects": "object"}
+PictureOwner = Literal["alarms", "objects"]
+OWNER_NOUNS: Final[Mapping[PictureOwner, str]] = {"alarms": "alarm", "objects": "object"}
 #: In the order in which pictures go: those of alarms, which people asked for, last.
-_KINDS: tuple[Kept, ...] = ("objects", "alarms")
+_KINDS: tuple[PictureOwner, ...] = ("objects", "alarms")
 
 
 @dataclass(frozen=True)
@@ -85,8 +85,8 @@ class AlarmsPart(Part):
         """The highest id of an alarm and of an object (0: none yet)."""
         with self.database.read() as c:
             alarm = c.execute(sa.select(sa.func.max(_a.id))).scalar()
-            thing = c.execute(sa.select(sa.func.max(_o.id))).scalar()
-        return int(alarm or 0), int(thing or 0)
+            tracked = c.execute(sa.select(sa.func.max(_o.id))).scalar()
+        return int(alarm or 0), int(tracked or 0)
 
     @retried
     def put_alarms(self, alarms: Sequence[Alarm]) -> None:
@@ -112,14 +112,14 @@ class AlarmsPart(Part):
     def put_objects(self, objects: Sequence[TrackedObject]) -> None:
         """Create objects, or bring them up to date. Raises DiskFull, Unavailable, StoreError."""
         rows = []
-        for thing in objects:
+        for tracked in objects:
             changing = {
-                "class_name": text("object.class", thing.class_name), "ended_utc_s": thing.ended_utc_s,
-                "score": thing.score, "box": [round(v, 4) for v in thing.box],
-                "zone_s": {z: round(s, 2) for z, s in thing.zone_s.items()}, "dwell_s": thing.dwell_s,
+                "class_name": text("object.class", tracked.class_name), "ended_utc_s": tracked.ended_utc_s,
+                "score": tracked.score, "box": [round(v, 4) for v in tracked.box],
+                "zone_s": {z: round(s, 2) for z, s in tracked.zone_s.items()}, "dwell_s": tracked.dwell_s,
             }  # fmt: skip
             fixed = {
-                "id": thing.id, "camera": text("object.camera", thing.camera), "began_utc_s": thing.began_utc_s,
+                "id": tracked.id, "camera": text("object.camera", tracked.camera), "began_utc_s": tracked.began_utc_s,
                 "picture_bytes": 0,
             }  # fmt: skip
             rows.append((fixed, changing))
@@ -127,7 +127,7 @@ class AlarmsPart(Part):
             _put(c, t.objects, rows)
 
     @retried
-    def set_picture(self, of: Kept, number: int, size: int) -> bool:
+    def set_picture(self, of: PictureOwner, number: int, size: int) -> bool:
         """A picture of so many bytes is kept now; False if the row is not there (any more)."""
         table = t.alarms if of == "alarms" else t.objects
         with self.database.write() as c:
@@ -226,7 +226,7 @@ class AlarmsPart(Part):
         return int(done.rowcount)
 
     def retain_alarms(
-        self, days: float, max_rows: int, max_picture_bytes: int, drop: Callable[[Kept, int, str | None], None]
+        self, days: float, max_rows: int, max_picture_bytes: int, drop: Callable[[PictureOwner, int, str | None], None]
     ) -> AlarmRetention:
         """Delete what is too old or too much, oldest first; of each kind at most `max_rows` stay. `drop(kind, id,
         camera)` deletes one picture (it may be gone already); an OSError or StoreError of it is reported, and its row
@@ -237,7 +237,7 @@ class AlarmsPart(Part):
         checks.in_range("retention.max_picture_bytes", max_picture_bytes, 0, 1e18)
         oldest = self._clock.utc() - days * DAY_S
         failures: list[str] = []
-        counts: dict[Kept, int] = {"alarms": 0, "objects": 0}
+        counts: dict[PictureOwner, int] = {"alarms": 0, "objects": 0}
         pictures = freed = 0
         for kind in _KINDS:
             while rows := self._too_old(kind, oldest, max_rows):
@@ -274,7 +274,7 @@ class AlarmsPart(Part):
         return sum(int(s or 0) for s in sums)
 
     @retried
-    def _too_old(self, kind: Kept, oldest: float, max_rows: int) -> list[tuple[int, str | None, int]]:
+    def _too_old(self, kind: PictureOwner, oldest: float, max_rows: int) -> list[tuple[int, str | None, int]]:
         table = t.alarms if kind == "alarms" else t.objects
         own = table.c
         with self.database.read() as c:
@@ -293,14 +293,14 @@ class AlarmsPart(Part):
             return [(row.id, row.camera, row.picture_bytes) for row in c.execute(query)]
 
     @retried
-    def _oldest_pictures(self, kind: Kept) -> list[tuple[int, str | None, int]]:
+    def _oldest_pictures(self, kind: PictureOwner) -> list[tuple[int, str | None, int]]:
         own = (t.alarms if kind == "alarms" else t.objects).c
         query = sa.select(own.id, own.camera, own.picture_bytes).where(own.picture_bytes > 0)
         with self.database.read() as c:
             return [tuple(row) for row in c.execute(query.order_by(own.id).limit(_CHUNK))]
 
     @retried
-    def _delete_rows(self, kind: Kept, numbers: Sequence[int]) -> int:
+    def _delete_rows(self, kind: PictureOwner, numbers: Sequence[int]) -> int:
         if not numbers:
             return 0
         table = t.alarms if kind == "alarms" else t.objects
@@ -309,7 +309,11 @@ class AlarmsPart(Part):
 
 
 def _dropped(
-    drop: Callable[[Kept, int, str | None], None], kind: Kept, number: int, camera: str | None, failures: list[str]
+    drop: Callable[[PictureOwner, int, str | None], None],
+    kind: PictureOwner,
+    number: int,
+    camera: str | None,
+    failures: list[str],
 ) -> bool:
     try:
         drop(kind, number, camera)

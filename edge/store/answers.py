@@ -58,7 +58,7 @@ class AnswerRecord:
 
 
 class AnswersPart(Part):
-    """A second answer to a question, by whomever, is a second row."""
+    """A second answer to a question, by any person, is a second row."""
 
     def all_answers(self, camera: str) -> tuple[AnswerRecord, ...]:
         """Every answer about a camera's pictures, in the order in which they came. Raises Unavailable."""

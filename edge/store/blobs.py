@@ -1,7 +1,7 @@
 """Model blobs on disk, named by the sha256 of their content.
 
 `HASH.safetensors` is the blob, `HASH.json` its sidecar. Each is written to a temporary name, fsynced, renamed, and the
-folder is fsynced: a blob that has its final name is whole, whatever instant the power failed at. The sidecar goes
+folder is fsynced: a blob that has its final name is whole, even after a power failure at any instant. The sidecar goes
 first, so a blob is never without one.
 """
 
@@ -35,7 +35,7 @@ class BlobStore:
 
     def __init__(self, folder: Path) -> None:
         self.folder = Path(folder)
-        with _told(self.folder):
+        with _store_errors(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
 
     def put(self, source: Path | bytes, sidecar: Mapping[str, Any]) -> str:
@@ -89,7 +89,7 @@ class BlobStore:
     def verify(self, digest: str) -> Path:
         """Read the whole blob and return its path. Raises NotFound, or StoreError naming a damaged file."""
         path = self.path(digest)
-        with _told(path), path.open("rb") as stream:
+        with _store_errors(path), path.open("rb") as stream:
             found, size = _copy(stream, None)
         if found != digest:
             raise StoreError(
@@ -107,7 +107,7 @@ class BlobStore:
 
     def hashes(self) -> set[str]:
         """All blobs that are there."""
-        with _told(self.folder):
+        with _store_errors(self.folder):
             return {p.stem for p in self.folder.iterdir() if p.suffix == SUFFIX and _HASH.fullmatch(p.stem)}
 
     def total_bytes(self) -> int:
@@ -120,7 +120,7 @@ class BlobStore:
         With `older_than_utc_s`, files written after that time stay: another thread may be about to record them.
         """
         gone = set()
-        with _told(self.folder):
+        with _store_errors(self.folder):
             for path in sorted(self.folder.iterdir()):
                 digest = path.stem
                 if path.suffix not in (SUFFIX, ".json") or not _HASH.fullmatch(digest) or digest in keep:
@@ -137,7 +137,7 @@ class BlobStore:
     def sweep_temporaries(self) -> int:
         """Delete half-written files that no living writer holds; returns how many."""
         count = 0
-        with _told(self.folder):
+        with _store_errors(self.folder):
             for path in self.folder.glob(".*.tmp"):
                 with contextlib.suppress(FileNotFoundError), path.open("rb") as held:
                     try:
@@ -166,7 +166,7 @@ class BlobStore:
         return True
 
     def _touch(self, digest: str) -> None:
-        # Young again, so that a sweep with a grace time leaves it to whoever put it now.
+        # Young again, so that a sweep with a grace time leaves it to the present writer.
         with contextlib.suppress(FileNotFoundError):
             os.utime(self._blob(digest))
             os.utime(self._sidecar(digest))
@@ -174,7 +174,7 @@ class BlobStore:
     @contextlib.contextmanager
     def _temporary(self) -> Iterator[tuple[Path, BinaryIO]]:
         """A new locked temporary file; it is gone at the end of the block unless it was renamed."""
-        with _told(self.folder):
+        with _store_errors(self.folder):
             while True:
                 name = self.folder / f".{os.getpid()}-{secrets.token_hex(6)}.tmp"
                 stream = open(name, "xb")  # noqa: SIM115 (closed below)
@@ -235,7 +235,7 @@ def _document(sidecar: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _told(where: Path) -> Iterator[None]:
+def _store_errors(where: Path) -> Iterator[None]:
     """Turn an OSError into DiskFull or StoreError naming `where`."""
     try:
         yield

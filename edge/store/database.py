@@ -106,7 +106,7 @@ class Database:
         self.url = parse_url(url)
         self.name = shown(self.url)
         self.sqlite = self.url.get_backend_name() == "sqlite"
-        #: What was met in it and could not be read.
+        #: The unreadable records found in it.
         self.unreadable = UnreadableRecords()
         if self.sqlite:
             self.engine = _sqlite_engine(self.url, busy_timeout_ms)
@@ -330,7 +330,7 @@ def upgrade(database: Database) -> tuple[str | None, str]:
 
 def _own_file(path: Path) -> None:
     """Make a SQLite file if it is not there, and close it to other accounts of this machine, wherever it lies and
-    however it was made: it has password hashes. What SQLite keeps beside it takes its mode.
+    however it was made: it has password hashes. SQLite's files beside it take its mode.
 
     Raises StoreError, DiskFull.
     """

@@ -19,7 +19,7 @@ from edge.store.database import retried
 from edge.store.parts import Part, document, page, text
 from edge.store.values import EventRecord, NewEvent
 
-_ROW_BYTES = 120  # what a row takes beside its document and names, roughly: ids, times, four index entries
+_ROW_BYTES = 120  # a row's size beside its document and names, roughly: ids, times, four index entries
 
 
 class JournalPart(Part):
@@ -155,7 +155,7 @@ class JournalBuffer:
         """Take an event. Never waits for the store. Raises InvalidValue for what could never be written."""
         at = self._clock.utc() if at_utc_s is None else at_utc_s
         event = NewEvent(at, kind, camera, window, document("event.data", data or {}))
-        _row(event)  # what the store would refuse is refused now, to whoever made it
+        _row(event)  # an entry that the store would refuse is refused now, to its author
         with self._lock:
             self._waiting.append(event)
             self._drop_oldest()

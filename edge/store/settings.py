@@ -16,7 +16,7 @@ from edge.store.values import AuditRecord, CameraRecord, SettingsRecord
 
 
 class SettingsPart(Part):
-    """Documents are plain JSON and are validated by whoever puts them."""
+    """Documents are plain JSON and are validated by their writer."""
 
     def get_settings(self, name: str) -> dict[str, Any] | None:
         """The document in force, or None."""
@@ -40,8 +40,8 @@ class SettingsPart(Part):
         expected_revision: int | None = None,
         audited: bool = True,
     ) -> int:
-        """Replace a document and return its new revision (from 1). `audited` False: no audit record is kept (what the
-        appliance itself writes anew in every window would fill the disk in a year).
+        """Replace a document and return its new revision (from 1). `audited` False: no audit record is kept (records of
+        the appliance's own writes in every window would fill the disk in a year).
 
         Raises Conflict if `expected_revision` is given (0: must be new) and another change came first.
         """

@@ -188,8 +188,9 @@ def _was_good(version: ModelVersion) -> bool:
 
 
 def _narrow(folder: Path) -> None:
-    """Pictures, password hashes: no other account of this machine looks into the data folder, whatever the umask and
-    however it was made. Raises StoreError where that cannot be had."""
+    """Pictures, password hashes: no other account of this machine looks into the data folder, under any umask and
+    however it was made. Raises StoreError where that cannot be had.
+    """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = folder.stat()

@@ -48,7 +48,7 @@ cameras = sa.Table(
     sa.Column("changed_utc_s", sa.Double, nullable=False),
 )
 
-# Who changed what, and when: one row for every change of a setting or a camera ("settings/NAME", "camera/ID").
+# The audit: one row, with author and time, for every change of a setting or a camera ("settings/NAME", "camera/ID").
 audit = sa.Table(
     "audit",
     metadata,
@@ -64,7 +64,8 @@ audit = sa.Table(
     sqlite_autoincrement=True,
 )
 
-# Who may come in. Passwords are Argon2id hashes; tokens, sessions and links are kept as SHA-256 of what was given out.
+# People and programs that may log in. Passwords are Argon2id hashes; tokens, sessions and links are kept as SHA-256 of
+# what was given out.
 users = sa.Table(
     "users",
     metadata,
@@ -295,7 +296,7 @@ sa.Index(
     postgresql_where=versions.c.state == sa.literal_column("'promoted'"),
 )
 
-# Every change of a version's state (or pin), in order: who or what decided, and why.
+# Every change of a version's state (or pin), in order: its author (a person or a part of the appliance), and why.
 decisions = sa.Table(
     "decisions",
     metadata,
@@ -329,8 +330,9 @@ journal = sa.Table(
     sqlite_autoincrement=True,
 )
 
-# Alarms that rules raised. `rule` is no key: a rule may be gone, its alarms stay. `subject` tells apart what a rule may
-# see more than once on a camera (an object's id, a served model). A picture lies in a file beside the database.
+# Alarms that rules raised. `rule` is not a foreign key: a rule may be gone, its alarms stay. `subject` tells apart what
+# a rule may see more than once on a camera (an object's id, a served model). A picture lies in a file beside the
+# database.
 alarms = sa.Table(
     "alarms",
     metadata,
@@ -412,7 +414,7 @@ dead_letters = sa.Table(
 )
 
 # Answers of people to questions about labelled pictures: rows are only ever added. Boxes and names stand in them, so
-# that they outlive the pictures. `camera` is no key: a camera may be gone, its answers stay.
+# that they outlive the pictures. `camera` is not a foreign key: a camera may be gone, its answers stay.
 answers = sa.Table(
     "answers",
     metadata,

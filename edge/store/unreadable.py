@@ -30,11 +30,11 @@ _MAX_WORDS: Final = 300
 
 
 class NotJson(str):
-    """The text of a document that is no JSON: no field takes it, and the rest of its row can be read."""
+    """The text of a document that is not JSON: no field takes it, and the rest of its row can be read."""
 
 
 def document_of(text: str | bytes) -> Any:
-    """A JSON column's value; NotJson for what is no JSON."""
+    """A JSON column's value; NotJson for a text that is not JSON."""
     try:
         return json.loads(text)
     except ValueError:
@@ -71,8 +71,8 @@ class UnreadableRecords:
             raise
 
     def readable(self, kind: str, rows: Iterable[R], make: Callable[[R], T], name: Callable[[R], object]) -> list[T]:
-        """What `make` makes of each row; rows of which it can make nothing are left out and counted. `name` tells a
-        row from the others of its kind."""
+        """The results of `make` for each row; rows of which it can make nothing are left out and counted. `name` tells
+        a row from the others of its kind."""
         out = []
         for row in rows:
             try:

@@ -171,7 +171,7 @@ class WindowsPart(Part):
         picture_bytes: int | None = None,
         details: Mapping[str, Any] | None = None,
     ) -> None:
-        """Record what is known of a camera in a window; what is not given keeps its value. Raises NotFound."""
+        """Record the known values of a camera in a window; a value not given stays. Raises NotFound."""
         given: dict[str, Any] = {
             "model_version": model_version,
             "realised": None if realised is None else document("realised", realised.to_json()),
@@ -241,7 +241,7 @@ class WindowsPart(Part):
     def add_profiles(
         self, window: int, camera: str, profiles: Sequence[RetrainingProfile], at_utc_s: float | None = None
     ) -> None:
-        """Record what the micro-profiler said of a camera. Raises NotFound."""
+        """Record the micro-profiler's findings about a camera. Raises NotFound."""
         now = self._clock.utc() if at_utc_s is None else at_utc_s
         rows = [
             {
@@ -338,7 +338,7 @@ class WindowsPart(Part):
         reason: str = "",
         model_version: str | None = None,
     ) -> None:
-        """Record the end of a job. Raises NotFound, or InvalidValue for a state that is no end."""
+        """Record the end of a job. Raises NotFound, or InvalidValue for a state that does not end a retraining."""
         checks.one_of("job.state", state, JOB_ENDS)
         changes: dict[str, Any] = {
             "state": state,
@@ -371,7 +371,7 @@ class WindowsPart(Part):
     def add_usage(
         self, window: int, usages: Sequence[tuple[Usage, Activity, str | None]], at_utc_s: float | None = None
     ) -> None:
-        """Record what workers were given and used: (usage, what for, camera or None) each. Raises NotFound."""
+        """Record workers' given and used shares: (usage, purpose, camera or None) each. Raises NotFound."""
         now = self._clock.utc() if at_utc_s is None else at_utc_s
         rows = [
             {

@@ -1,4 +1,4 @@
-"""A student for other classes from one that knows some of them: what it knows by name is kept."""
+"""A student for other classes from one that knows some of them: the classes that it knows by name are kept."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ class DetectionNet(StudentNet):
     def decode(self, output: Activations, size: tuple[int, int], score: float) -> list[Detections]:
         """Objects with a score of at least `score`, best first, at most 100 per picture.
 
-        Overlapping answers are thinned whatever their class: one object is not a car and a truck at once.
+        Overlapping answers are thinned across classes: one object is not a car and a truck at once.
         """
         logits, deltas = output
         scores, classes = logits.float().softmax(-1)[..., :-1].max(-1)

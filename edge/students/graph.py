@@ -29,7 +29,7 @@ Values = dict[str, Tensor]
 
 @dataclass
 class _Step:
-    """One operator: `call(*inputs)` gives its outputs. `free` are the values that nobody needs after it."""
+    """One operator: `call(*inputs)` gives its outputs. `free` are the values that no later node needs."""
 
     kind: str
     inputs: tuple[str, ...]
@@ -88,7 +88,7 @@ class GraphNet(nn.Module):
         return {name: values[name] for name in self.outputs}
 
     def deepest(self, x: Tensor) -> Tensor:
-        """The map (B, C, h, w) in front of the first upsampling (or the last one there is): what the backbone sees."""
+        """The map (B, C, h, w) in front of the first upsampling (or the last one there is): the backbone's features."""
         values: Values = {self.picture_input: x}
         seen = x
         upsamples = any(step.kind in _UPSAMPLING for step in self._steps)
@@ -231,9 +231,9 @@ def _attributes(node: onnx.NodeProto) -> dict[str, Any]:
 
 
 def _groups(nodes: Sequence[onnx.NodeProto], shapes: Mapping[str, tuple[list[int], list[int]]]) -> dict[str, set[str]]:
-    """Names of the weights of heads and neck. A head's convolution leads to the answers of one stride alone (told by
-    the sides of the map that is flattened); the neck is everything behind the first upsampling that is no head, or in a
-    graph without one (SSD) everything that does not lead to all strides."""
+    """Names of the weights of heads and neck. A head's convolution leads to the answers of one stride alone (known by
+    the sides of the map that is flattened); the neck is everything behind the first upsampling that is not a head, or
+    in a graph without one (SSD) everything that does not lead to all strides."""
     made = {o: n for n in nodes for o in n.output}
     levels: dict[str, set[tuple[int, ...]]] = {}
     convolved: set[str] = set()

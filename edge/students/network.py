@@ -19,7 +19,7 @@ Activations = tuple[Tensor, ...]
 class StudentNet(nn.Module):
     """stem -> last stage -> head. `forward` is the three in a row.
 
-    A retraining configuration with `layers` "head" trains the head only, so that what `run_last_stage` gives can be
+    A retraining configuration with `layers` "head" trains the head only, so that the result of `run_last_stage` can be
     computed once; "last_stage" trains the last stage and the head; "all" trains everything.
     """
 
@@ -71,8 +71,9 @@ def build(spec: StudentSpec, seed: int = 0) -> StudentNet:
 
 
 def resize_last_layer(net: StudentNet, width: int, seed: int = 0) -> StudentNet:
-    """A new network like `net` whose hidden last layer is `width` wide: what still fits is copied, the layers that
-    change shape start afresh."""
+    """A new network like `net` whose hidden last layer is `width` wide: weights that still fit are copied, the layers
+    that change shape start afresh.
+    """
     other = build(replace(net.spec, last_layer_width=width), seed)
     own = other.state_dict()
     kept = {k: v for k, v in net.state_dict().items() if k in own and own[k].shape == v.shape}

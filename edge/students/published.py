@@ -1,6 +1,6 @@
 """A student that began as a published detector: the download's own graph with weights of its own.
 
-It answers by onnxruntime with the download's operators, at the download's speed, whatever was retrained; `network` is
+It answers by onnxruntime with the download's operators, at the download's speed, also after a retraining; `network` is
 the same graph as a torch module, made when it is trained (or to answer on a GPU that onnxruntime cannot use).
 """
 
@@ -69,7 +69,7 @@ class PublishedStudent:
 
     @property
     def usual_score(self) -> float:
-        """The least score to begin with: soft targets raise it, what is kept of the download lowers it."""
+        """The least score to begin with: soft targets raise it, the kept part of the download lowers it."""
         if not self.info.get("steps"):
             return DOWNLOAD_SCORE
         kept = float(self.info.get("kept_of_download", 0.0))
@@ -219,7 +219,7 @@ def distance(ours: NDArray[Any], theirs: NDArray[Any]) -> float:
 def check_trainable(student: PublishedStudent) -> None:
     """One picture through torch and onnxruntime, in a batch of two and at two sizes: they must agree.
 
-    Raises WeightsError naming what is not known, what does not fit, or how far they are apart.
+    Raises WeightsError naming the unknown operator, the misfit, or how far they are apart.
     """
     network = student.network()
     Decoder(student.detector.output, student.detector.table, len(student.spec.classes))

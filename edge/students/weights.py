@@ -110,7 +110,7 @@ def save_student(path: Path, student: AnyStudent, extra: Mapping[str, Any] | Non
 
 
 def refill(spare: Student, path: Path, breathe: Callable[[], None] = lambda: None) -> bool:
-    """Read a student of the same spec into `spare`, an inference copy that nobody uses. False: it is of another spec.
+    """Read a student of the same spec into `spare`, an inference copy that is not in use. False: it is of another spec.
 
     A fraction of the work of `load_student` and `for_inference`, in slices with `breathe()` between them, so that
     another thread of this process that answers frames is not held up. Raises WeightsError like `load_student`; the

@@ -1,6 +1,6 @@
-"""Which box of an answer is whose: one box per object, then boxes and tracks are paired all at once.
+"""Which box of an answer belongs to which track: one box per object, then boxes and tracks are paired all at once.
 
-What a pair costs is -2 ln of how likely it is (distance by the Kalman filter's own uncertainty, size, shape, class,
+A pair costs -2 ln of how likely it is (distance by the Kalman filter's own uncertainty, size, shape, class,
 look). So a track that knows where its object is goes before one that may be anywhere, and one that has not been seen
 for long takes nothing by chance: rejoin.py looks at those.
 """
@@ -18,13 +18,13 @@ from edge.tracking import boxes as bx
 from edge.tracking import motion as mo
 from edge.tracking.track import ScoredBox, Track, apart
 
-#: Two boxes of one answer that overlap by more show one object, whatever their names; so do two of one name if so much
-#: of the smaller one lies within the other. One that fills so much of the picture shows none.
+#: Two boxes of one answer that overlap by more show one object, even under different names; so do two of one name if so
+#: much of the smaller one lies within the other. One that fills so much of the picture shows none.
 _SAME_OBJECT, _WITHIN, _WHOLE = 0.35, 0.8, 0.8
-#: The most that a pair may cost: what it costs to leave a track and a box alone; with a box that is not sure.
+#: The most that a pair may cost: the cost of leaving a track and a box alone; with a box that is not sure.
 _NO_PAIR, _NO_PAIR_UNSURE = 7.0, 6.5
 _NEVER = 1e6
-#: What a pair is worth more with an object that was told of, and what another class costs.
+#: The bonus of a pair with an object that was reported, and the cost of another class.
 _TOLD_FIRST, _OTHER_CLASS = 4.0, 4.0
 #: A box lies at most so many standard deviations and so many sizes away.
 _FURTHEST, _REACH_MOST = 3.5, 5.0

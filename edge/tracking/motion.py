@@ -14,7 +14,7 @@ Point = tuple[float, float]
 
 #: A measured centre is off by so many sizes (standard deviation); one of a box that the picture's edge cuts by more.
 _MEASURED, _MEASURED_CUT = 0.13, 0.3
-#: What is known of the velocity of an object seen once: sizes a second.
+#: Standard deviation of the velocity of an object seen once: sizes a second.
 _FIRST_SPEED = 2.5
 #: The velocity changes by so many sizes a second in a second, and by this part of itself.
 _TURN, _TURN_OF_SPEED = 0.45, 0.45

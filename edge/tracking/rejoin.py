@@ -1,6 +1,6 @@
-"""Before a new object is told of: is it one that vanished in mid-picture, or a part of one that is there?
+"""Before a new object is reported: is it one that vanished in mid-picture, or a part of one that is there?
 
-A detector that is not sure loses somebody who walks on for seconds. A single box does not tell him from the next one;
+A detector that is not sure loses a walking person for seconds. A single box does not tell him from the next one;
 a new track does, since it has a velocity of its own, too: the place where it began must lie where the mean of both
 velocities leads from where the other was seen last.
 """
@@ -24,16 +24,16 @@ _PART_S, _PART_OVERLAP, _PART_WITHIN = 1.0, 0.2, 0.7
 _PLACE, _PLACE_PER_S, _PLACE_OF_WAY = 0.8, 0.3, 0.5
 #: Logarithm of sizes, more a second; velocity in sizes a second, and of itself.
 _GROWS, _GROWS_PER_S, _TURNS, _TURNS_OF_SPEED = 0.7, 0.1, 0.8, 0.7
-#: What another class and another look add.
+#: The cost that another class and another look add.
 _OTHER_CLASS, _OTHER_LOOK = 0.3, 0.26
 #: Up to here it is what vanished; up to here it may be, and so many times the evidence is asked for a new object.
 _IS, _PERHAPS, _MORE_EVIDENCE = 1.0, 2.0, 4.0
 
 
-def tell(
+def reidentify(
     tracks: Sequence[Track], at_s: float, limits: TrackerLimits, numbers: Iterator[int]
 ) -> tuple[list[Track], list[Track]]:
-    """Those that may be told of now: each goes on with an object that vanished, or is a new one, or waits. Returns all
+    """Those that may be reported now: each goes on with an object that vanished, or is a new one, or waits. Returns all
     tracks as they are then, and the new objects."""
     ready = [n for n, t in enumerate(tracks) if t.object is None and t.seen_s == at_s and confirmed(t, limits)]
     if not ready:

@@ -1,4 +1,4 @@
-"""One object as it is followed: a frozen value, and what becomes of it with the next box."""
+"""One object as it is followed: a frozen value, and its next value with the next box."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class Track:
         """Those it is in."""
         return tuple(sorted(zone for zone, stay in self.stays if not stay.left))
 
-    def told(self, camera: str) -> TrackedObject:
+    def to_object(self, camera: str) -> TrackedObject:
         """As others see it."""
         return TrackedObject(
             id=self.object or 0,

@@ -2,7 +2,7 @@
 
 Between two answers an object may have moved by more than its own size, and a detector loses it for seconds, so overlap
 alone does not find it again. Each track expects its object by a Kalman filter (motion.py); boxes are given to tracks
-all at once by how likely they are (matching.py); before a new object is told of it is asked whether it is one that
+all at once by how likely they are (matching.py); before a new object is reported it is asked whether it is one that
 vanished (rejoin.py). Classes are voted on, so that one wrong name changes nothing (track.py).
 """
 
@@ -16,10 +16,10 @@ from itertools import count
 from edge.core.tracks import ObjectChange, Seen, TrackedObject, TrackerLimits
 from edge.core.zones import Box, Zone
 from edge.tracking.matching import match, one_per_object
-from edge.tracking.rejoin import tell
+from edge.tracking.rejoin import reidentify
 from edge.tracking.track import Track, first_seen, seen_again
 
-#: What an answer without it takes from what speaks for an object not told of yet; less where answers are further apart.
+#: The evidence that an object not reported yet loses by an answer without it; less where answers are further apart.
 _MISSED, _MISSED_S = 0.3, 0.4
 #: One that stood is waited for so many times as long as it stood.
 _STOOD = 4.0
@@ -41,7 +41,7 @@ class TrackerState:
 
 @dataclass(frozen=True)
 class TrackerStep:
-    """The next state, what changed, and the next free number for an object."""
+    """The next state, the changes, and the next free number for an object."""
 
     state: TrackerState
     changes: tuple[ObjectChange, ...]
@@ -50,7 +50,7 @@ class TrackerStep:
 
 def live(state: TrackerState) -> tuple[TrackedObject, ...]:
     """The confirmed objects that are there."""
-    return tuple(track.told(state.camera) for track in state.tracks if track.object is not None)
+    return tuple(track.to_object(state.camera) for track in state.tracks if track.object is not None)
 
 
 def step(
@@ -86,12 +86,12 @@ def step(
             refused += 1
             continue
         following.append(first_seen(answer, seen, zones))
-    following, new = tell(following, seen.at_s, limits, numbers)
-    told = [ObjectChange("new", track.told(state.camera)) for track in new]
-    updates = [ObjectChange("update", t.told(state.camera)) for t in following if _differs(before, t)]
+    following, new = reidentify(following, seen.at_s, limits, numbers)
+    begun = [ObjectChange("new", track.to_object(state.camera)) for track in new]
+    updates = [ObjectChange("update", t.to_object(state.camera)) for t in following if _differs(before, t)]
     kept, ended = _ended(state.camera, following, seen.at_s, limits)
     after = TrackerState(state.camera, kept, seen.at_s, refused)
-    return TrackerStep(after, (*updates, *told, *ended), next(numbers))
+    return TrackerStep(after, (*updates, *begun, *ended), next(numbers))
 
 
 def expire(state: TrackerState, now_s: float, limits: TrackerLimits | None = None) -> TrackerStep:
@@ -140,8 +140,8 @@ def _patience_s(track: Track, now_s: float, limits: TrackerLimits) -> float:
 
 
 def _end(camera: str, track: Track) -> ObjectChange:
-    thing = track.told(camera)
-    return ObjectChange("end", replace(thing, ended_utc_s=max(thing.began_utc_s, thing.seen_utc_s)))
+    tracked = track.to_object(camera)
+    return ObjectChange("end", replace(tracked, ended_utc_s=max(tracked.began_utc_s, tracked.seen_utc_s)))
 
 
 def _outside(box: Box) -> bool:

@@ -21,7 +21,7 @@ def evaluate_pairs(
 ) -> list[Pair]:
     """(fresh answer, labels) of each frame whose picture can be read.
 
-    Detection: what the student finds. Classification: how it names the golden boxes (finding them is not its job).
+    Detection: the student's finds. Classification: how it names the golden boxes (finding them is not its job).
     """
     pairs: list[Pair] = []
     readable = ((frame, read_frame(frame)) for frame in frames)
@@ -56,7 +56,7 @@ def evaluate(
 ) -> Accuracy:
     """Accuracy of fresh answers on labelled frames: for the gate on held-out data and for the frozen student.
 
-    `Accuracy.frames` counts the frames whose picture could be read. What was really answered is measured by
-    `edge.core.accuracy.realised` instead.
+    `Accuracy.frames` counts the frames whose picture could be read. `edge.core.accuracy.realised` measures the answers
+    really given instead.
     """
     return accuracy(student.spec.task, evaluate_pairs(student, frames, score, resolution), len(student.spec.classes))

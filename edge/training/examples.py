@@ -29,7 +29,7 @@ BACKGROUND_WEIGHT, PROPOSAL_WEIGHT = 0.7, 0.7
 
 @dataclass(frozen=True)
 class Example:
-    """One example: the pictures of its variants, uint8 (h, w, 3) each, and what they show.
+    """One example: the pictures of its variants, uint8 (h, w, 3) each, and their objects.
 
     Detection: `labels` per variant. Classification: `klass`, and `golden` where it is a golden object's own cut-out.
     `frame` is the index of its frame, `weight` scales its loss.

@@ -54,7 +54,7 @@ CHECKPOINT_FORMAT = "magpie-checkpoint/2"
 class PublishedExamples:
     """A labelled window in memory: pictures to train on (exemplars included), and frames to judge by.
 
-    The student looks at `region` alone; what lies outside it is missed. Students are judged on the window's held-out
+    The student looks at `region` alone; objects outside it are missed. Students are judged on the window's held-out
     frames; the least score is chosen on those and on the held-out frames of earlier windows. Unreadable pictures are
     left out and counted in `unreadable`. Raises LabelError if no frame with a readable picture is left to train on.
     """
@@ -363,7 +363,7 @@ class PublishedRetraining(TrainingRun[PublishedStudent]):
         try:
             state = torch.load(path, map_location=self.parent.device, weights_only=True)
             fits = state["format"] == CHECKPOINT_FORMAT and state["fingerprint"] == self._fingerprint
-        except Exception:  # whatever a damaged file makes torch raise: begin anew
+        except Exception:  # any error of torch on a damaged file: begin anew
             self.checkpoint_note = "the checkpoint is damaged: begun anew"
             return
         if not fits:

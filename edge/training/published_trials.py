@@ -45,7 +45,7 @@ class PublishedTrials:
 
     @property
     def frames(self) -> int:
-        """Training frames of the window (exemplars included): what data fractions are of."""
+        """Training frames of the window (exemplars included); data fractions are parts of these."""
         return len(self.examples.train_frames)
 
     def start_accuracy(self) -> float:

@@ -1,4 +1,4 @@
-"""One retraining: a generator of progress, so that whoever runs it paces it by its share between steps.
+"""One retraining: a generator of progress, so that its caller paces it by its share between steps.
 
 The learning rate does not depend on the number of epochs asked for, and the result is a running average of the weights
 that forgets its beginning (polynomial decay, Shamir and Zhang 2013). So the student may be taken at any step, and a
@@ -262,7 +262,7 @@ class Retraining(TrainingRun[Student]):
             self.step, self.skipped_steps = int(kept["step"]), int(kept["skipped_steps"])
             self._earlier_seconds = float(kept["cpu_seconds"])
         except Exception as error:
-            # Whatever is wrong with a checkpoint, the retraining can be done without it.
+            # With a broken checkpoint, the retraining can be done without it.
             self.checkpoint_note = f"the checkpoint cannot be read ({type(error).__name__}): started anew"
             return
         self.resumed = True

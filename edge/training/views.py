@@ -30,7 +30,7 @@ FULL_SCORE, LEAST_WEIGHT = 0.5, 0.4
 
 @dataclass(frozen=True)
 class LabelledPicture:
-    """A picture in memory, uint8 RGB (H, W, 3), with its labels and the objects that nobody is sure of."""
+    """A picture in memory, uint8 RGB (H, W, 3), with its labels and the objects that are not sure."""
 
     picture: Picture
     labels: Detections
@@ -40,7 +40,7 @@ class LabelledPicture:
     @staticmethod
     def of(frame: LabelledFrame, picture: Picture, largest: tuple[int, int], region: Region = WHOLE) -> LabelledPicture:
         """The part `region` of a frame. `largest` (height, width): a picture with longer sides is kept smaller (nothing
-        finer is ever looked at). What lies outside the region by more than 60 % is neither object nor background."""
+        finer is ever looked at). An object outside the region by more than 60 % is neither object nor background."""
         labels, unsure = frame.labels, frame.unsure
         if region != WHOLE:
             picture = np.ascontiguousarray(cropped(picture, region))
@@ -76,7 +76,7 @@ def _joined(one: Detections, other: Detections) -> Detections:
 def view(
     labelled: LabelledPicture, spec: InputSpec, size: tuple[int, int], rng: np.random.Generator | None
 ) -> tuple[Tensor, Objects]:
-    """The input (1, 3, *size) and what is in it. `rng` None: the picture as it is when the student answers."""
+    """The input (1, 3, *size) and its objects. `rng` None: the picture as it is when the student answers."""
     height, width = size
     tall, wide = labelled.picture.shape[:2]
     ratio = (

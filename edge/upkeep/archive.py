@@ -73,8 +73,9 @@ class Manifest:
 
 
 class ArchiveWriter:
-    """Writes members one after the other; `finish` adds the manifest. Use as a context manager: what was not finished
-    is deleted. Raises StoreError, DiskFull."""
+    """Writes members one after the other; `finish` adds the manifest. Use as a context manager: an unfinished archive
+    is deleted. Raises StoreError, DiskFull.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -34,7 +34,7 @@ SQLITE = "database.sqlite"
 SITE = "site.yaml"
 _ALWAYS = ("exemplars", "kept-out", "serving")
 _PICTURES = ("pictures", "windows", "alarms", "objects", "answers")
-#: Who was logged in then, and links that were open then, do not come back: they may have been used or ended since.
+#: Sessions and links of that time do not come back: they may have been used or ended since.
 _NOT_BACK = ("sessions", "links")
 #: Retention may delete a model file between the database's snapshot and its turn: then another snapshot is taken.
 _ATTEMPTS = 3
@@ -121,8 +121,8 @@ def restore(
     comes last and at once, so that an interruption leaves the old state or the new one.
 
     Sessions and one-time links do not come back: everybody logs in again. Alarms and objects whose picture is not
-    there say so. Model files and exemplars that are there stay (models have their content's hash as their name; what
-    nothing refers to goes with the next retention). A SQLite database that is replaced is kept under another name.
+    there say so. Model files and exemplars that are there stay (models have their content's hash as their name; files
+    without a reference go with the next retention). A SQLite database that is replaced is kept under another name.
 
     Raises Conflict (an appliance runs on the folder, or there is data and no `force`), StoreError (damaged, a newer
     schema), MagpieError (unreadable), DiskFull.
@@ -298,7 +298,7 @@ def _put_sqlite(database: Database, staged: Path, clock: Clock) -> Path | None:
             kept = target.with_name(f"{target.name}.replaced-{int(clock.utc())}")
             kept.unlink(missing_ok=True)
             os.link(target, kept)
-            # What a damaged database left in its log must not be played into the new one.
+            # The log of a damaged database must not be played into the new one.
             for log in ("-wal", "-shm"):
                 target.with_name(target.name + log).unlink(missing_ok=True)
         # Beside the target, so that the last step is a rename on one disk.

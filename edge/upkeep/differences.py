@@ -1,7 +1,7 @@
 """Differences of a site's file and an appliance: the changes that make the second like the first. Pure.
 
 Only what can be changed while an appliance runs is compared: cameras, rules, outputs, the retraining windows, how
-served models share the box. What else a file says counts when the appliance is started with it.
+served models share the box. Other fields of a file count when the appliance is started with it.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ def _outputs(wanted: OutputsSettings, running: Json, prune: bool) -> tuple[list[
 
 
 def _said(settings: Settings) -> tuple[Difference, ...]:
-    """Of what is added the file's own words are told, not every default."""
+    """Of an added part the file's own fields are shown, not every default."""
     said = settings.model_dump(mode="json", exclude_unset=True)
     return tuple(Difference(path, None, value) for path, value in _leaves(said, "") if path != "id" and value != "")
 

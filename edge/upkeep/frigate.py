@@ -1,4 +1,4 @@
-"""A Frigate configuration as a Magpie site: what can be carried over, and a list of what cannot. Pure.
+"""A Frigate configuration as a Magpie site: the parts that can be carried over, and a list of the others. Pure.
 
 The shape of the file is that of Frigate's reference configuration (0.14 to 0.17): `cameras.NAME.ffmpeg.inputs` with
 `path` and `roles`, `detect`, `objects.track`, global sections that a camera may override, `{FRIGATE_NAME}` in paths for
@@ -38,7 +38,7 @@ _WHY: Mapping[str, str] = {
 @dataclass(frozen=True)
 class Imported:
     """`site`: the configuration as plain YAML values; `secrets`: entries for the file that its `password_from` name;
-    `left`: what was not carried over, as (path in the Frigate file, why)."""
+    `left`: the parts not carried over, as (path in the Frigate file, why)."""
 
     site: Json
     secrets: Mapping[str, str]
@@ -80,7 +80,7 @@ def import_frigate(config: Any, secrets_file: str, variables: Mapping[str, str] 
             continue
         settings, secret = found
         taken.add(identity)
-        parse(CameraSettings, settings, path)  # what this writes, `magpie run` takes
+        parse(CameraSettings, settings, path)  # `magpie run` takes the file written here
         made.append(settings)
         if secret is not None:
             secrets[secret[0]] = secret[1]
@@ -194,7 +194,7 @@ def _address(source: str, identity: str, secrets_file: str, variables: Mapping[s
     variable = _VARIABLE.fullmatch(password)
     if variable is not None:
         return _Address(url, name, f"env:{variable[1]}", unknown=unknown)
-    # The value of a variable stands as it is; what is written in the address is percent-encoded.
+    # The value of a variable stands as it is; the parts of the address are percent-encoded.
     secret, unknown_part = _filled_in(unquote(password), variables)
     return _Address(url, name, f"file:{secrets_file}#{identity}", (identity, secret), unknown + unknown_part)
 
@@ -211,7 +211,7 @@ def _without_credentials(source: str) -> tuple[str, str]:
         credentials, _, host = authority.rpartition("@")
         return scheme + host + rest[len(authority) :], credentials
     if "@" in rest and not _HOST.fullmatch(authority):
-        # ... or a slash: what stands before the first one is no host. Nothing can read such an address, but nothing
+        # ... or a slash: the text before the first one is not a host. Nothing can read such an address, but nothing
         # of the password may stay in it.
         credentials, _, after = rest.rpartition("@")
         return scheme + after, credentials
@@ -257,7 +257,7 @@ def _zones(camera: Json, classes: list[str], detect: Json, left: list[tuple[str,
 
 
 def _polygon(coordinates: Any, width: float | None, height: float | None) -> list[list[float]] | None:
-    """Points in fractions of the picture; None for what is no list of them."""
+    """Points in fractions of the picture; None for anything but a list of them."""
     text = ",".join(map(str, coordinates)) if isinstance(coordinates, list | tuple) else str(coordinates or "")
     try:
         numbers = [float(part) for part in text.split(",")]

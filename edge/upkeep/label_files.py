@@ -294,7 +294,7 @@ def answers_to(
 ) -> list[tuple[Question, Verdict, int | None, tuple[Marked, ...]]]:
     """Answers of a complete picture's labels to the frame's questions: (question, verdict, missed, marked).
 
-    An incomplete picture answers nothing: it would say "yes" only, and what it does not say would not be counted.
+    An incomplete picture answers nothing: it would say "yes" only, and missing answers would not be counted.
     Raises InvalidValue for a class that is none of the camera's.
     """
     for _, name in picture.objects:

@@ -1,1 +1,3 @@
-"""Gpu-lets: planners of served inference behind one protocol, and what they and their callers need. All pure."""
+"""Gpu-lets: planners of served inference behind one protocol, and the values that they share with their callers. All
+pure.
+"""

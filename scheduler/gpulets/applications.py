@@ -44,7 +44,7 @@ def even_budgets(application: Application) -> dict[str, float]:
 
 def merge(demands: Iterable[ServedModel]) -> tuple[ServedModel, ...]:
     """One demand per model, in the order of their first mention: rates added up, the strictest objective, the highest
-    priority. A demand of rate 0 puts its objective on nobody else's requests."""
+    priority. A demand of rate 0 puts its objective on no other requests."""
     merged: dict[str, ServedModel] = {}
     for demand in demands:
         known = merged.get(demand.name)

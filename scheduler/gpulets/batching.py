@@ -2,10 +2,10 @@
 
 Queues are in order of priority, then deadline. Executors ask for work whenever they are about to be free, so that
 several gpu-lets of one model get requests in proportion to their throughput, in batches as full as the queue allows.
-Nobody waits for a batch to fill: while a batch runs the next one gathers, so that batches grow with the load up to the
-planned size, and a cycle of planned batches is never longer than the planned duty cycle (gpu-lets, section 4.1). Only
-gpu-lets that the plan counts as fed in turn may wait for their turn (`scheduler.gpulets.turns`).
-Requests are dropped early, when no executor could answer them in time (as in Nexus and gpu-lets, section 5).
+No request waits for a batch to fill: while a batch runs the next one gathers, so that batches grow with the load up to
+the planned size, and a cycle of planned batches is never longer than the planned duty cycle (gpu-lets, section 4.1).
+Only gpu-lets that the plan counts as fed in turn may wait for their turn (`scheduler.gpulets.turns`). Requests are
+dropped early, when no executor could answer them in time (as in Nexus and gpu-lets, section 5).
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def _left_to_faster(
     first, again_s = 0, None
     for other in sorted(others, key=lambda o: max(now_s, o.free_s) + o.times_s[-1]):
         if lane.group and other.group == lane.group:
-            continue  # they are alike: whose turn it is decides, not what was measured
+            continue  # they are alike: their turn decides, not the measurement
         begin_s = max(now_s, other.free_s)
         room, end, rows = other.batch, first, 0
         most = max(other.batch, lane.batch)

@@ -17,7 +17,7 @@ from edge.core.serving import DeviceTable, ServedModel, ServingProblem
 
 #: Rounding error that a rate or a time may have.
 EPS = 1e-9
-#: Any smaller rate that is not 0 is planned for as this (requests per second): what decays never becomes 0.
+#: Any smaller rate that is not 0 is planned for as this (requests per second): a decaying rate never becomes 0.
 LEAST_RATE = 1e-3
 #: Any longer objective is planned for as this (milliseconds; a day).
 MOST_SLO_MS = 86_400_000.0
@@ -33,8 +33,9 @@ class Load:
 
 @dataclass(frozen=True)
 class Fit:
-    """Batches (in the order of the loads) that hold in a gpu-let, its duty cycle, its execution time per cycle, and
-    what it adds to the slowdown of each neighbour."""
+    """Batches (in the order of the loads) that hold in a gpu-let, its duty cycle, its execution time per cycle, and the
+    slowdown that it adds to each neighbour.
+    """
 
     batches: tuple[int, ...]
     duty_ms: float

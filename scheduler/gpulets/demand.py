@@ -46,7 +46,7 @@ class Demand:
         return ServedModel(self.version.model, self.rate, slo_ms, self.version.priority)
 
     def own(self, rate: float) -> ServedModel:
-        """The demand at `rate` with the version's own objective, whoever else asks."""
+        """The demand at `rate` with the version's own objective, without those of other clients."""
         return ServedModel(self.version.model, rate, self.version.slo_ms, self.version.priority)
 
     def planned(self, rate: float) -> ServedModel:
@@ -103,7 +103,8 @@ class Demands:
 
     def change(self, wanted: Iterable[Demand]) -> None:
         """These shall be served from now on, and no others. A changed rate is the rate that is expected now; a version
-        with other content may be tried at once, whatever failed before."""
+        with other content may be tried at once, despite earlier failures.
+        """
         asked = {d.version.model: d for d in wanted}
         for name in [n for n in self.models if n not in asked]:
             del self.models[name]

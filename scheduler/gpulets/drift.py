@@ -49,8 +49,9 @@ class DriftRule:
 
 @dataclass(frozen=True)
 class MeasuredBatches:
-    """Batches of one model at one share (percent) since the last report: their mean time and what was planned for such
-    batches, both of the batch itself in milliseconds (`DeviceTable.busy_ms`, typical, times the interference)."""
+    """Batches of one model at one share (percent) since the last report: their mean time and the time planned for such
+    batches, both of the batch itself in milliseconds (`DeviceTable.busy_ms`, typical, times the interference).
+    """
 
     model: str
     share: int
@@ -213,7 +214,7 @@ def scaled(table: DeviceTable, orders: Iterable[DriftOrder]) -> DeviceTable:
     for model, factor in told.items():
         factors[model] = round(factor * float(factors.get(model, 1.0)), 4)
     details = {**table.details, "scaled": factors}
-    for key in ("run_ms", "typical_ms"):  # what live times are compared with moves along (DeviceTable.busy_ms)
+    for key in ("run_ms", "typical_ms"):  # the times that live ones are compared with move along (DeviceTable.busy_ms)
         if isinstance(known := details.get(key), Mapping):
             details[key] = {model: _along(table, latency, model, rows) for model, rows in known.items()}
     return replace(table, latency_ms=latency, details=details)
@@ -256,7 +257,7 @@ def _added(times: Iterable[MeasuredBatches]) -> dict[tuple[str, int], MeasuredBa
 
 
 def _blend(rule: DriftRule, before: Watched | None, at_s: float, report: MeasuredBatches) -> Watched:
-    """The smoothed ratio: what is old counts by half every half-life, each batch counts the same."""
+    """The smoothed ratio: the weight of old batches halves every half-life, each batch counts the same."""
     value = math.log(report.observed_ms / report.expected_ms)
     if before is None:
         return Watched(value, float(report.batches), at_s)

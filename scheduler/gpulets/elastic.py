@@ -2,14 +2,14 @@
 
 Models by rate, descending. Each gets gpu-lets until its rate is served: of the size at the knee of its
 affordable-rate curve, or of the smallest size that serves what is left, whichever is smaller (`p_ideal`); found by
-best fit among the remaining gpu-lets; a whole device is split in two. What can share an existing gpu-let in time is
-merged into it instead, and the split is reverted. Every step is checked for all gpu-lets on the device, with the
-interference that each has from the others.
+best fit among the remaining gpu-lets; a whole device is split in two. A model that can share an existing gpu-let in
+time is merged into it instead, and the split is reverted. Every step is checked for all gpu-lets on the device, with
+the interference that each has from the others.
 
-What the paper leaves open: when no remaining gpu-let is as large as `p_ideal`, the largest serves what it can, and
-then existing gpu-lets take what they still can; interference of neighbours that come later is reckoned with in
-advance, as much as the fiercest model could cause, then less, then not at all, until a plan holds. A device is split
-in two unless the problem's `max_gpulets` says more.
+The paper leaves some choices open. Here, when no remaining gpu-let is as large as `p_ideal`, the largest serves what it
+can, and then existing gpu-lets take what they still can; interference of neighbours that come later is reckoned with in
+advance, as much as the fiercest model could cause, then less, then not at all, until a plan holds. A device is split in
+two unless the problem's `max_gpulets` says more.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Elastic:
         self.split_into = SPLIT_INTO if most is None else most
 
     def run(self) -> dict[int, float]:
-        """Place all; what is left, as requests per second by model."""
+        """Place all; return the rates left over, as requests per second by model."""
         models = self.curves.models
         unplaced: dict[int, float] = {}
         for model in (n for n in self.order if models[n].rate > 0):

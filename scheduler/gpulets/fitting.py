@@ -118,7 +118,7 @@ class _Selection:
         gives the reason why not."""
         group = []
         for model in models:
-            # What cannot be served at all must not take the others of its priority down.
+            # A model that cannot be served at all must not take the others of its priority down.
             _, alone = self.trial.attempt([*self.served, replace(model, rate=min(model.rate, LEAST_RATE))])
             if alone.schedulable:
                 group.append(model)

@@ -1,6 +1,6 @@
 """Policy `ideal`: every way to partition the devices (gpu-lets, section 6.2, comparison to an ideal scheduler).
 
-Devices are alike, so a partitioning is tried once whatever the devices' numbers, on as few devices as possible first.
+Devices are alike, so a partitioning is tried once for all orders of the devices, on as few devices as possible first.
 In each, models are placed as elastic partitioning does, with nothing left to split: by rate, then by demand, with and
 without reckoning with neighbours to come. The first that holds is the answer; elastic partitioning itself is tried
 too. The search is bounded by counted steps, not by a clock; the bound does not bind for five models on four devices.

@@ -60,7 +60,7 @@ class Mosaic:
     def _closest(
         self, load: Workload, pool: GpuletCandidates, table: DeviceTable, hopeless: Sequence[str]
     ) -> ServingPlan:
-        """Not schedulable: what serves most, and what it falls short of."""
+        """Not schedulable: the plan that serves most, and its shortfalls."""
         composition = closest(load, pool)
         plan = self._settled(load, pool, composition) or ServingPlan(False)
         judged = verdict(load.problem, table, plan, slack=0.0)

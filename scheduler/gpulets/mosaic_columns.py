@@ -36,7 +36,7 @@ _MANY_MODELS = 8
 
 @dataclass(frozen=True)
 class Workload:
-    """The models with a rate, and what the device table says of them.
+    """The models with a rate, and their rows of the device table.
 
     `shares` in percent, ascending; `levels` ALONE or a pressure; `solo_ms` [model, share, batch], NEVER_MS where
     not measured; `own` and `press` [model, batch]: slowdown of the model itself and of each neighbour per whole device

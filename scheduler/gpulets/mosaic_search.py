@@ -60,7 +60,8 @@ class Composition:
 @dataclass(frozen=True)
 class Relaxed:
     """The linear programme's answer: the least number of `devices` (inf: no number does), the candidates `ranked` by
-    reduced cost, cheapest first, and what one unit of each row costs (`marginals`, at most 0; empty without answer)."""
+    reduced cost, cheapest first, and the cost of one unit of each row (`marginals`, at most 0; empty without answer).
+    """
 
     devices: float
     ranked: IntArray
@@ -136,7 +137,7 @@ class _Programme:
 
 
 def _dual_feasible(share: FloatArray, k: int) -> FloatArray:
-    """u(k): sizes in (0, 1] such that what fits in 1 still does, and more of what cannot be packed is seen."""
+    """u(k): sizes in (0, 1] such that sets that fit in 1 still fit, and more unpackable sets are detected."""
     scaled = share * (k + 1)
     whole = np.abs(scaled - np.round(scaled)) < 1e-9
     return np.asarray(np.where(whole, share, np.floor(scaled) / k))
@@ -175,7 +176,9 @@ def closest(load: Workload, pool: GpuletCandidates) -> Composition:
 
 
 def relaxed(load: Workload, pool: GpuletCandidates, weight: FloatArray | None = None) -> Relaxed:
-    """The linear programme: on the least number of devices; with `weight`, what serves most on those there are."""
+    """The linear programme: on the least number of devices; with `weight`, the plan that serves most on those there
+    are.
+    """
     from scipy.optimize import linprog  # loaded when first needed: it takes half a second
 
     levels, models, n = len(load.levels), len(load.models), len(pool)
@@ -222,7 +225,7 @@ def relaxed(load: Workload, pool: GpuletCandidates, weight: FloatArray | None = 
 
 
 def unit_prices(load: Workload, pool: GpuletCandidates, answer: Relaxed) -> FloatArray:
-    """[row]: what a row of `pool` takes of scarce share, pressure, memory and number, in devices, at the prices of a
+    """[row]: the scarce share, pressure, memory and number that a row of `pool` takes, in devices, at the prices of a
     linear programme of the same workload's size; its share alone where there was no answer."""
     programme = _Programme(load, pool, np.arange(len(pool)), 1 if load.problem.devices == 1 else None)
     each = pool.count.astype(np.float64)

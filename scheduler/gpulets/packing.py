@@ -1,4 +1,4 @@
-"""Devices being filled with gpu-lets: what each has to serve, and whether all of a device hold side by side."""
+"""Devices being filled with gpu-lets: the loads of each, and whether all of a device hold side by side."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROUNDS = 8
 
 @dataclass(frozen=True)
 class Piece:
-    """A gpu-let being filled: `share` in percent, what it serves (none: still empty), and the batches that hold."""
+    """A gpu-let being filled: `share` in percent, its loads (none: still empty), and the batches that hold."""
 
     share: int
     loads: tuple[Load, ...] = ()
@@ -134,7 +134,8 @@ def answer(
     reasons: Sequence[str] = (),
 ) -> ServingPlan:
     """The plan of these gpu-lets, judged with interference: schedulable only if it has no fault at all. The reasons
-    tell where each model is, or each fault and what could not be placed (`unplaced`)."""
+    tell where each model is, or each fault and the rates without a place (`unplaced`).
+    """
     plan = ServingPlan(True, tuple(gpulets), policy)
     found = verdict(problem, table, plan, slack=0.0)
     if found.faults:

@@ -112,7 +112,7 @@ class Partitions:
         return True
 
     def front_lost(self) -> list[Instruction]:
-        """Executors have to connect again; what drained has nothing to answer any more and is stopped."""
+        """Executors have to connect again; a drained executor has nothing left to answer and is stopped."""
         out: list[Instruction] = []
         for executor in list(self.executors.values()):
             if executor.draining:
@@ -187,7 +187,7 @@ class Partitions:
             targets = [e for e in executors if e.target is not None]
             up = {name for e in targets if e.target and e.state == "connected" for name in _names(e.target)}
             shall = {name for e in targets if e.target for name in _names(e.target)}
-            # A partition that died in use and is coming back holds nobody up, if others have its models meanwhile.
+            # A partition that died in use and is coming back delays no other, if others have its models meanwhile.
             if shall - up or any(e.gpulet is None and e.state != "connected" for e in targets):
                 continue
             for executor in executors:
@@ -271,7 +271,7 @@ class Partitions:
 
     def _make_room(self, newcomer: ExecutorView, most: float, out: list[Instruction]) -> float:
         """The last resort: the partition with most to spare gives the newcomer the least share that it can start
-        with, so that a full device is no deadlock."""
+        with, so that a full device does not block every change."""
         least = self._kind.min_share
         if not self._kind.live:
             return 0.0

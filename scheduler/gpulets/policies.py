@@ -61,7 +61,7 @@ DEFAULT_SERVING_POLICY = "mosaic"
 
 SERVING_POLICIES: Mapping[str, Callable[[], ServingPolicy]] = MappingProxyType(
     {
-        # Its search is no proof that there is no plan: what the others can schedule, it can.
+        # Its search does not prove that there is no plan; it can schedule all that the others can.
         "mosaic": lambda: FirstThatHolds(
             Mosaic(), ElasticPolicy(), SquishyPolicy(), GuidedSelfTuningPolicy(), IdealPolicy(_SECOND_LOOK)
         ),
@@ -86,7 +86,7 @@ def smallest_plan(problem: ServingProblem, table: DeviceTable, policy: ServingPo
 
     Plans on ever smaller capacities: first on the least that could do at all, then between that and the least that
     did, halving (a policy may hold on less where it failed on more, so this is a search, not a proof). On one device
-    at most about seven plans; what is not schedulable on the whole capacity is answered by that plan.
+    at most about seven plans; a problem that is not schedulable on the whole capacity is answered by that plan.
 
     Raises InvalidValue for a model that the table does not have."""
     best = policy.plan(problem, table)

@@ -13,7 +13,7 @@ from edge.core import checks
 
 @dataclass(frozen=True)
 class RateSettings:
-    """How rates are smoothed and what is planned above them.
+    """How rates are smoothed, and the head-room planned above them.
 
     `rise_half_life_s` and `half_life_s` are the half-lives of the quick and the slow average in seconds; `headroom`
     multiplies the rate; on top of it comes what chance adds: with Poisson arrivals more than planned come within

@@ -1,9 +1,10 @@
-"""The dynamic reorganiser: a state machine that turns traffic into gpu-lets. It reads no clock and calls nobody.
+"""The dynamic reorganiser: a state machine that turns traffic into gpu-lets. It reads no clock and calls no other
+component.
 
 A new plan is made when rates have changed enough, when an objective is missed, or when shares are wasted (gpu-lets,
-section 4.5). It is carried out make before break: what is missing is started, loaded and warmed beside what serves;
-then the routes are switched; then what is not needed any more is drained and stopped. Gpu-lets whose models stay are
-resized live where the share kind can. The models that change partitions together are switched together.
+section 4.5). It is carried out make before break: missing executors are started, loaded and warmed beside those that
+serve; then the routes are switched; then executors that are needed no more are drained and stopped. Gpu-lets whose
+models stay are resized live where the share kind can. The models that change partitions together are switched together.
 """
 
 from __future__ import annotations
@@ -75,8 +76,8 @@ class ReorganiserState:
 class Reorganiser:
     """`handle(event) -> instructions`, to be carried out in order. `plan` is a pure function.
 
-    `demands`, `pipelines`, `partitions` and `routes` are what is asked of models and of applications, what holds
-    gpu-lets, and what the front was told; they are changed by `handle` only. `fit_all` chooses the budgets of
+    `demands`, `pipelines`, `partitions` and `routes` are the requests of models and of applications, the executors that
+    hold gpu-lets, and the layout that the front has; only `handle` changes them. `fit_all` chooses the budgets of
     applications' stages together with the plan.
     """
 
@@ -207,7 +208,7 @@ class Reorganiser:
 
     @_handle.register
     def _(self, event: ExecutorFailed) -> list[Instruction]:
-        """It is given up: what it brought newly is taken back, what it served is tried again later."""
+        """It is given up: its new versions are taken back, and those it served are tried again later."""
         executor = self.partitions.executors.pop(event.executor, None)
         if executor is None or executor.state == "stopping":
             return [] if executor is None else self._reconcile()
@@ -338,8 +339,8 @@ class Reorganiser:
         slo_ms = {} if s.problem is None else {m.name: m.slo_ms for m in s.problem.models}
         layout = self.routes.update(partitions.active, models.values(), s.refused, applications, s.table, slo_ms)
         stops = partitions.stop_idle()
-        # What takes has its share before its routes, as far as there is share; what gives goes on with all of it until
-        # its routes are gone; then the rest moves.
+        # An executor that grows gets its share before its routes, as far as there is share; one that shrinks keeps all
+        # of its share until its routes are gone; then the rest moves.
         grows = partitions.grow(s.capacity.most)
         peak = partitions.total_share
         shrinks = partitions.shrink()
@@ -369,7 +370,7 @@ class Reorganiser:
         return out
 
     def _reservation(self) -> float:
-        """The share that belongs to serving: what executors hold or shall hold, and room to warm new ones."""
+        """The share that belongs to serving: shares that executors hold or shall hold, and room to warm new ones."""
         total = self.partitions.total_share
         if not self.demands.models:
             return 0.0 if not self.partitions.executors else total

@@ -182,7 +182,7 @@ class StopExecutor:
 
 @dataclass(frozen=True)
 class TrimExecutor:
-    """Let go of all models that this executor has loaded but these: nobody asks for the others any more."""
+    """Let go of all models that this executor has loaded but these: the others get no more requests."""
 
     executor: str
     versions: tuple[ServedVersion, ...]
@@ -190,7 +190,7 @@ class TrimExecutor:
 
 @dataclass(frozen=True)
 class RecordServingPlan:
-    """Keep the problem, its plan, and what it was made for."""
+    """Keep the problem, its plan, and its purpose."""
 
     problem: ServingProblem
     plan: ServingPlan

@@ -1,4 +1,4 @@
-"""When the reorganiser plans anew, and what the share kind in force lets it do."""
+"""When the reorganiser plans anew, and which changes the share kind in force allows."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _EPS = 1e-3
 
 
 class ServingRoutes:
-    """The last layout that the front was told; None before the first."""
+    """The last layout that the front was sent; None before the first."""
 
     def __init__(self) -> None:
         self.layout: Layout | None = None
@@ -36,8 +36,8 @@ class ServingRoutes:
         slo_ms: Mapping[str, float] | None = None,
     ) -> Layout | None:
         """The next layout, from the executors that have a gpu-let; None if nothing has changed. `refused` maps models
-        that are not served to the reason; `table` has the latencies, None: nothing was measured. `slo_ms`: what each
-        model is planned to answer within."""
+        that are not served to the reason; `table` has the latencies, None: nothing was measured. `slo_ms`: the latency
+        within which each model is planned to answer."""
         routes = []
         for executor in sorted(active, key=lambda e: e.id):
             assert executor.gpulet is not None
@@ -45,7 +45,7 @@ class ServingRoutes:
             routes.append(Route(executor.id, executor.gpulet, versions, _batch_ms(executor, active, table)))
         routes = in_turn(routes, slo_ms or {})
         named = sorted((m for m in models if m.name not in refused), key=lambda m: m.name)
-        # What changed of a version without its files (objective, priority, queue) is in force at once.
+        # Changes of a version that leave its files alone (objective, priority, queue) are in force at once.
         served = tuple(with_limits(m.serving or m.demand.version, m.demand.version) for m in named)
         now = (tuple(routes), served, dict(refused), applications)
         last = self.layout

@@ -1,7 +1,7 @@
 """Policy `squishy`: squishy bin packing of Nexus (SOSP'19, section 6.1), on whole devices, sharing them in time.
 
 Each model first gets whole devices of its own, run with the largest batch that its objective allows twice over
-(2 t(b) <= SLO); what is left of its rate gets the largest batch with t(b) + b / rate <= SLO. These remainders, the
+(2 t(b) <= SLO); the rest of its rate gets the largest batch with t(b) + b / rate <= SLO. These remainders, the
 fullest first, are merged where one more fits into a device: the duty cycle becomes the shorter of the two, batches
 shrink to what gathers in it ("squishy"), and the merge that leaves a device fullest wins. A device is never split, so
 nothing interferes.
@@ -74,7 +74,7 @@ class SquishyPolicy:
 
 
 def _saturate(curves: Curves, share: int, model: int) -> tuple[list[_Node], _Node | None]:
-    """Full devices, and what is left of the rate; ([], None) where not even one request fits the objective."""
+    """Full devices, and the rest of the rate; ([], None) where not even one request fits the objective."""
     asked = curves.models[model]
     times = curves.solo[model].get(share, ())
     largest = max((b for b, t in enumerate(times, 1) if 2 * t <= asked.slo_ms), default=0)

@@ -60,8 +60,9 @@ class WatchedStage:
 
 @dataclass(frozen=True)
 class StageDriftState:
-    """What is watched by (application, stage); by model how much slower it is planned (above 1; others: as measured),
-    and when that was changed last."""
+    """The stages watched, by (application, stage); by model how much slower it is planned (above 1; others: as
+    measured), and when that was changed last.
+    """
 
     watched: Mapping[tuple[str, str], WatchedStage] = field(default_factory=dict)
     factors: Mapping[str, float] = field(default_factory=dict)
@@ -80,8 +81,7 @@ def step(
     rule: StageRule, state: StageDriftState, at_s: float, stages: Iterable[StageTraffic], excused: Collection[str] = ()
 ) -> tuple[StageDriftState, tuple[str, ...]]:
     """Take in one report at monotonic time `at_s`; the state's `factors` are those to plan with from now on, and the
-    reasons in words say what changed. Models that are `excused` (capped, refused) cannot do better: nothing is said of
-    them."""
+    reasons in words say what changed. Models that are `excused` (capped, refused) cannot do better and are left out."""
     watched = {key: w for key, w in state.watched.items() if at_s - w.seen_s <= rule.forget_s}
     for stage in stages:
         if stage.answered and stage.budget_ms > 0 and len(stage.took_ms) > 1 and stage.took_ms[1] > 0:
@@ -99,9 +99,9 @@ def step(
             continue
         reasons.append(words)
         factors[model], changed[model] = factor, at_s
-        # What is seen from here on is of another plan.
+        # Observations from here on belong to another plan.
         watched = {k: w for k, w in watched.items() if w.model != model}
-    # A model whose stages nobody asks any more is planned as measured.
+    # A model whose stages get no more requests is planned as measured.
     asked = {w.model for w in watched.values()} | {m for m, s in changed.items() if at_s - s <= rule.forget_s}
     factors = {m: f for m, f in factors.items() if f > 1.0 and m in asked}
     return StageDriftState(watched, factors, changed), tuple(reasons)
@@ -158,5 +158,5 @@ def _mark(rule: StageRule, seen: WatchedStage, at_s: float, answers: int, factor
             return replace(seen, since_s=at_s, late=late, answers=answers)
         return replace(seen, answers=seen.answers + answers)
     if seen.late and seen.log_ratio > clear:
-        return replace(seen, answers=seen.answers + answers)  # a little less than late is no end of it
+        return replace(seen, answers=seen.answers + answers)  # a stage a little less late counts as late still
     return replace(seen, since_s=None, late=False, answers=0)

@@ -3,9 +3,9 @@
 n alike gpu-lets (the same models, batches, share and duty cycle D) take from the same queues. Where each takes what
 waits as soon as it is free, they may fall in step, and then a request waits for a whole cycle. So a cycle only begins
 where the others leave a place at every beat from then on, the n-th part of D: the first of them is free within a beat,
-the second within two, and so on. Then whoever comes finds a place within a beat, which is the law of
+the second within two, and so on. Then a request that comes finds a place within a beat, which is the law of
 scheduler.joint.law: by induction, a beat after any beginning the next one is allowed. Short batches leave places early,
-so where there is little to do nobody waits. Where more than a full batch waits it leaves at once (a batch of one is
+so at little load no request waits. Where more than a full batch waits it leaves at once (a batch of one is
 always full), and so does one whose first request has no more time than the batch takes. A batch that is just full is no
 such reason: it may fill sooner than a beat after a smaller one, and then a later place would come too late.
 """
@@ -20,7 +20,7 @@ from edge.core.serving import Gpulet
 
 
 def alike(gpulet: Gpulet) -> Hashable:
-    """What the gpu-lets of a group have in common."""
+    """The properties that the gpu-lets of a group share."""
     parts = sorted((part.model, part.batch) for part in gpulet.models)
     return (*parts, gpulet.percent, round(gpulet.duty_cycle_ms, 6))
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from edge.core.serving import DeviceTable, Gpulet, ServingPlan, ServingProblem
 
-# What published checks of such plans let pass: 1 % of the latency objective, of the duty cycle, and of the rate.
+# The tolerance of published checks of such plans: 1 % of the latency objective, of the duty cycle, and of the rate.
 USUAL_SLACK = 0.01
 _SHARE_EPS = 1e-6
 _EPS = 1e-9

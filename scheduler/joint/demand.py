@@ -1,7 +1,7 @@
-"""What pipelines ask of one box: their graphs, rates and objectives, and what that is for each model.
+"""The demand of pipelines on one box: their graphs, rates and objectives, and the resulting demand on each model.
 
 A model that several stages ask is one demand with one queue: the rates are added, and every one of these stages has the
-model's worst case. What a client asks a model directly is a pipeline of one stage.
+model's worst case. A client's direct requests to a model are a pipeline of one stage.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class PipelineLoad:
 
     @cached_property
     def order(self) -> tuple[str, ...]:
-        """The stages, each behind those that it waits for; what stands in a circle or behind one is left out."""
+        """The stages, each behind those that it waits for; stages in a circle or behind one are left out."""
         left = {stage.name: set(stage.after) for stage in self.stages}
         order: list[str] = []
         while ready := [name for name, after in left.items() if after <= set(order)]:
@@ -105,7 +105,7 @@ class PipelineLoad:
 
 
 def pipeline_load(application: Application, rate: float) -> PipelineLoad:
-    """What `application` asks at `rate` requests per second. Raises InvalidValue for a bad rate."""
+    """The demand of `application` at `rate` requests per second. Raises InvalidValue for a bad rate."""
     together = groups(application)
     stages = tuple(
         StageLoad(s.name, s.model, s.per_request, tuple(sorted(s.after)), together[s.model]) for s in application.stages
@@ -138,7 +138,7 @@ class JointProblem:
         return tuple(p for p in self.pipelines if p.rate > 0)
 
     def served(self, budgets_ms: Mapping[str, float]) -> ServingProblem:
-        """What each model is asked, with the objective `budgets_ms` has for it, else the even split's."""
+        """The demand on each model, with the objective `budgets_ms` has for it, else the even split's."""
         models = self.even
         given = tuple(replace(m, slo_ms=budgets_ms.get(m.name, m.slo_ms)) for m in models)
         return ServingProblem(given, self.devices, self.capacity, self.max_gpulets)

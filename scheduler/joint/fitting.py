@@ -19,9 +19,9 @@ from scheduler.joint.planner import JointPlan, plan_jointly
 
 #: Of the search for budgets: about a second of one core, as the box has other work.
 MOST_STEPS = 4_000
-#: What a model is asked beside its pipelines is planned for from this part of its rate on: less is chance.
+#: Requests to a model beside its pipelines are planned for from this part of its rate on: less is chance.
 _DIRECT = 0.05
-#: The rate of a model that nobody asks directly: its own objective bounds what pipelines may take of it.
+#: The rate of a model without direct requests: its own objective bounds what pipelines may take of it.
 _NOBODY = 1e-3
 _EPS = 1e-6
 

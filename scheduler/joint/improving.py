@@ -1,6 +1,6 @@
 """A shape made smaller while everything holds: a descent by steps that each take less, and then a search aimed at less.
 
-What holds is judged along whole paths, so a step may take from one stage the time that another leaves. The aimed search
+A shape is judged along whole paths, so a step may take from one stage the time that another leaves. The aimed search
 begins with shapes that take less and do not hold, and changes them at the same total share until they do.
 """
 

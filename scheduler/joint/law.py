@@ -1,4 +1,4 @@
-"""What a plan does when gpu-lets of one model are fed in turn from its queue, and how it is judged.
+"""How a plan behaves when gpu-lets of one model are fed in turn from its queue, and how it is judged.
 
 Alike gpu-lets (the same models, batches, share and duty cycle D) that are fed in turn leave a place every D / n
 (`scheduler.gpulets.turns`), so a request waits for at most that until a batch begins: worst case E + D / n, with E the

@@ -72,7 +72,9 @@ def _together(bench: ShapeBench, shape: Shape, n: int, k: int) -> Iterator[Shape
 
 
 def _apart(bench: ShapeBench, shape: Shape, n: int) -> Iterator[Shape]:
-    """A model of group `n`, which several share, in a gpu-let of its own, as large as what `n` gives up or smaller."""
+    """A model of group `n`, which several share, in a gpu-let of its own, as large as the share that `n` gives up or
+    smaller.
+    """
     shared, shares = shape[n], bench.load.shares
     for at, m in enumerate(shared.models if len(shared.models) > 1 else ()):
         left = _without(shared, at)

@@ -20,7 +20,7 @@ from scheduler.joint.splitting import cheapest_split
 from scheduler.pipelines.steps import CountedSteps
 
 POLICY = "joint"
-#: Shapes tried, in all; and what one programme counts as.
+#: Shapes tried, in all; and the steps that one programme counts as.
 MOST_STEPS = 60_000
 PROGRAMME_STEPS = 500
 #: Rounds of pricing, splitting and packing, and compositions of one packing that are looked at.
@@ -142,7 +142,7 @@ class _Search:
         return self._best
 
     def _splits(self, prices: Relaxed | None) -> Iterator[tuple[str, dict[str, float]]]:
-        """Splits worth packing at these prices, and what the best shape so far leaves to its stages."""
+        """Splits worth packing at these prices, and the split that the best shape so far leaves to its stages."""
         if prices is not None:
             for name, whole in (("priced, divisible", FLUID), ("priced, whole", WHOLE), ("priced, half", 0.5)):
                 if not self.steps.take(PROGRAMME_STEPS):
@@ -201,7 +201,7 @@ def _composed(load: Workload, pool: GpuletCandidates, composition: Composition) 
 
 
 def _budgets(problem: JointProblem, judged: JointVerdict) -> tuple[StageBudget, ...]:
-    """What each stage takes, and its part of what its longest path leaves."""
+    """The time that each stage takes, and its part of the time that its longest path leaves."""
     budgets = model_budgets(problem, judged.worst_ms)
     return tuple(
         StageBudget(p.name, s.name, s.model, budgets[s.model], p.even_ms[s.name], judged.worst_ms[s.model])

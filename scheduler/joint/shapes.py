@@ -17,7 +17,7 @@ from scheduler.joint.demand import JointProblem
 
 _EPS = 1e-9
 _ROUNDS = 200
-#: Parts of the rates at which a shape that does not meet them is looked at, and what a missing part counts.
+#: Parts of the rates at which a shape that does not meet them is looked at, and the cost of a missing part.
 _PARTLY = (1.0, 0.95, 0.9, 0.8)
 _RATE_WEIGHT = 4.0
 
@@ -186,8 +186,9 @@ class ShapeBench:
 
 
 def shape_of(load: Workload, gpulets: Sequence[tuple[int, int, tuple[int, ...], tuple[float, ...]]]) -> Shape:
-    """The shape of gpu-lets given as (device, share number, models, what each model can get from it): those with alike
-    shares, models and rates become a group."""
+    """The shape of gpu-lets given as (device, share number, models, the rate that each model can get from it): those
+    with alike shares, models and rates become a group.
+    """
     found: dict[tuple[object, ...], LetGroup] = {}
     for device, share, models, rates in gpulets:
         key = (share, models, tuple(round(rate, 6) for rate in rates))
@@ -239,8 +240,8 @@ def compiled(bench: ShapeBench, shape: Shape, policy: str, reasons: tuple[str, .
 
 
 def model_budgets(problem: JointProblem, worst_ms: Mapping[str, float]) -> dict[str, float]:
-    """Model -> its part of the objective: what its stages take, stretched by what the longest path through them leaves,
-    and then what is left still. Along no path do the parts add up to more than the objective, where what the stages
+    """Model -> its part of the objective: the time that its stages take, stretched by what the longest path through
+    them leaves, and then the rest. Along no path do the parts add up to more than the objective, where what the stages
     take does not."""
     budgets: dict[str, float] = {}
     for pipeline in problem.busy:

@@ -1,1 +1,3 @@
-"""Decisions about learning: what a window spends on labels, profiles and retraining, and what a plan may promise."""
+"""Decisions about learning: how much a window spends on labels, profiles and retraining, and how much a plan may
+promise.
+"""

@@ -1,14 +1,14 @@
-"""The learning budget: what a window spends on labels, on profiles and on retraining, weighed as one.
+"""The learning budget: a window's spending on labels, on profiles and on retraining, weighed as one.
 
 Each label, each trial and each retraining takes device seconds from the others and from inference. A small grid of
-(labels per camera, trials per camera) is played: when would labels and profiles be ready, how many retrainings fit
-into what is left, and what accuracy would that bring, by what past windows taught of costs and gains. The best budget
-that is ready in time is taken; where none is, the one that is ready first.
+(labels per camera, trials per camera) is played: when would labels and profiles be ready, how many retrainings fit into
+the rest, and which accuracy would that bring, by the costs and gains of past windows. The best budget that is ready in
+time is taken; where none is, the one that is ready first.
 
 Gains saturate: n labels and half of the exemplars bring n / (n + h) of what very many would, v picture visits
 v / (v + g) of it, and with m held-out labels only m / (m + j) of it is seen by the gate. A choice that rests on k
-trials loses c * 2^-k of the gain; c is learned as what profiled choices brought over the best-known configuration. What
-is not known yet has a wide prior.
+trials loses c * 2^-k of the gain; c is learned as the gain of profiled choices over the best-known configuration. A
+value that is not known yet has a wide prior.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def most_golden_share(problem: BudgetProblem) -> float:
 
 
 def _played(problem: BudgetProblem, facts: _Facts, labels: int, trials: int) -> LearningBudget:
-    """One budget and what would come of it."""
+    """One budget and its expected outcome."""
     t, cameras, capacity = problem.window_s, problem.cameras, problem.capacity
     wanted = needed_golden_share(cameras * labels, facts.label_s, t)
     golden = wanted if problem.golden_share is None else problem.golden_share
@@ -187,7 +187,7 @@ def _retrained(
         if value > best[0]:
             best = (value, float(len(done)), work)
     if best[1] == 0.0:
-        # Nothing ends in time: what is trained by the boundary is kept as it is, and gains its part.
+        # Nothing ends in time: a student that is half trained at the boundary is kept as it is, and gains its part.
         work = min(problem.visits) * frames * facts.visit_s.value
         part = max(0.0, t - ready) * training / max(cameras * work, 1e-9)
         return 0.25 * taught * min(1.0, part) * CARRY, min(float(cameras), part), work

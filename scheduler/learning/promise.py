@@ -1,12 +1,12 @@
 """Promises of a plan: accuracies measured before a window, corrected to those that the window will show.
 
 A held-out accuracy is measured on the end of the window past; the scene then goes on (drift), the best of several noisy
-profiles was picked (winner's curse), candidates are refused by the gate, retrainings end later than profiled. What came
-of past windows tells how much of all that there is. Over a window, with F the mean inference factor,
+profiles was picked (winner's curse), candidates are refused by the gate, retrainings end later than profiled. The
+results of past windows tell how large each of these effects is. Over a window, with F the mean inference factor,
 
     realised / F = held-out + pull * (usual - held-out) - decay * T / 2 + offset + gain * (planned gain / F)
 
-(usual: what the camera's realised / F was in the windows past; a held-out score of a dozen frames is mostly noise)
+(usual: the camera's realised / F in past windows; a held-out score of a dozen frames is mostly noise)
 is fitted by ridge regression towards a prior: first on all cameras (towards what is usual), then on the camera's own
 windows (towards all cameras). Old windows fade; an outcome far off the others counts less (Huber's weights). The decay
 is what the same student lost between the halves of a window. Only plain numbers come in, so a plan can be made again.
@@ -54,7 +54,8 @@ LEAST_FACTOR = 0.2
 
 def level(accuracy: float, measured: float, correction: Correction, window_s: float) -> float:
     """The expected showing over the window of a model of held-out `accuracy`. `measured` is that of the model that the
-    window began with: what lies above it was or will be gained by retraining."""
+    window began with: anything above it was or will be gained by retraining.
+    """
     base = measured + correction.offset - correction.decay_per_s * window_s / 2.0
     if correction.usual is not None:
         base += correction.pull * (correction.usual - measured)
@@ -162,7 +163,7 @@ def _shrunken_median(values: Sequence[float], towards: float) -> float:
 
 
 def _row(o: PromiseOutcome, measured: float, decay: float, window_s: float) -> tuple[FloatArray, float]:
-    """Regressors (1, planned gain, usual - held-out) and what they shall explain."""
+    """Regressors (1, planned gain, usual - held-out) and the response that they shall explain."""
     known = measured - decay * window_s / 2.0
     apart = 0.0 if o.usual is None else o.usual - measured
     return np.array([1.0, o.planned_gain / o.factor, apart]), o.realised / o.factor - known

@@ -10,13 +10,15 @@ from scheduler.learning.budget import decide
 
 #: Lengths in seconds that are weighed.
 LENGTHS = (60.0, 90.0, 120.0, 180.0, 240.0, 300.0, 450.0, 600.0, 900.0, 1200.0, 1800.0, 3600.0)
-#: What a student loses per second while the scene goes on, before it was measured: a point in five minutes.
+#: The accuracy that a student loses per second while the scene goes on, before it was measured: a point in five
+#: minutes.
 PRIOR_DECAY_PER_S = 3e-5
 
 
 def net_value(budget: LearningBudget, window_s: float, decay_per_s: float) -> float:
-    """Accuracy [0, 1] over a window less what the students lose to the scene until they are retrained again: what they
-    learned from is half a window old when the window begins, and one and a half when it ends."""
+    """Accuracy [0, 1] over a window less what the students lose to the scene until they are retrained again: their
+    training data is half a window old when the window begins, and one and a half when it ends.
+    """
     return budget.value - max(0.0, decay_per_s) * window_s
 
 

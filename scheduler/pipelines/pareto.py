@@ -10,7 +10,7 @@ from typing import Any
 
 from scheduler.pipelines.graph import Tree
 
-#: Latency, cost, and what a module chose for it, or the two points of which this one is made. A plain tuple: planners
+#: Latency, cost, and the module's choice for it, or the two points of which this one is made. A plain tuple: planners
 #: make thousands of them.
 Point = tuple[float, float, Any]
 

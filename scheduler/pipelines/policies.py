@@ -32,7 +32,7 @@ class PipelinePolicy(Protocol):
 
 DEFAULT_PIPELINE_POLICY = "fronts"
 
-#: What each ablation of the Harpagon paper (its figure 6) switches off.
+#: The parts that each ablation of the Harpagon paper (its figure 6) switches off.
 ABLATIONS: Mapping[str, HarpagonOptions] = MappingProxyType(
     {
         "2d": HarpagonOptions(dispatch="RR"),

@@ -1,4 +1,4 @@
-"""The latency reassigner: what latency is left goes to the tuples behind the first (Harpagon, section III-C)."""
+"""The latency reassigner: it gives the latency left over to the tuples behind the first (Harpagon, section III-C)."""
 
 from __future__ import annotations
 

@@ -45,12 +45,12 @@ def by_efficiency(saved: float, added: float, level: Level) -> tuple[float, floa
 
 
 def by_throughput(saved: float, added: float, level: Level) -> tuple[float, float]:
-    """Throughput per price of the new level, whatever latency it takes."""
+    """Throughput per price of the new level, regardless of the latency it takes."""
     return level.throughput, 0.0
 
 
 def by_cost(saved: float, added: float, level: Level) -> tuple[float, float]:
-    """Cost saved, whatever latency it takes."""
+    """Cost saved, regardless of the latency it takes."""
     return saved, 0.0
 
 

@@ -44,7 +44,7 @@ def _over(value: float, limit: float) -> bool:
 
 
 def _read(module: PipelineModule, given: ModulePlan, found: list[str]) -> list[Allotted]:
-    """The module's tuples with their configurations; what cannot be read is added to `found`."""
+    """The module's tuples with their configurations; unreadable ones are added to `found`."""
     known = {(c.batch, c.hardware): c for c in configurations(module)}
     tuples = []
     for n, t in enumerate(given.tuples):

@@ -122,7 +122,7 @@ def _feed(choice: Fed, rate: float, limit: float) -> tuple[tuple[Allotted, ...],
 
 
 def _tuples(machines: Sequence[Machines], rates: Sequence[float], rate: float) -> tuple[Allotted, ...]:
-    """The machines with what they are sent; what is more than `rate` are dummies, for the last ones first."""
+    """The machines with the requests they are sent; requests above `rate` are dummies, for the last ones first."""
     dummies = max(0.0, sum(rates) - rate)
     tuples: list[Allotted] = []
     for m, sent in zip(reversed(machines), reversed(rates), strict=True):

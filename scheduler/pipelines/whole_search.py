@@ -17,7 +17,7 @@ from scheduler.pipelines.dispatch import SLACK, Configuration
 from scheduler.pipelines.search import FoundPoints
 from scheduler.pipelines.steps import CountedSteps
 
-#: What a point by the formula costs more, in the search only.
+#: The extra cost of a point by the formula, in the search only.
 LAX = 1e-6
 _HALVINGS = 24
 

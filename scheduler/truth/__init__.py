@@ -1,1 +1,1 @@
-"""How true the labels are: which questions people are asked, and what follows from their answers. Pure decisions."""
+"""How true the labels are: which questions people are asked, and the estimate from their answers. Pure decisions."""

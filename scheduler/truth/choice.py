@@ -1,6 +1,6 @@
 """Which questions to ask next, with known probabilities.
 
-Each question has a size: what not knowing its answer costs the two estimates. Questions are asked in the order of
+Each question has a size: the error in the two estimates without its answer. Questions are asked in the order of
 (random number / size), which is sequential Poisson sampling (Ohlsson, J. Off. Stat. 14, 1998): after n questions each
 has been asked with probability min(1, n size / sum of sizes), whenever the operator stops. The random numbers come from
 a seed, so that the order stays the same from one visit to the next.
@@ -26,8 +26,8 @@ _LEAST_SIZE = 0.5
 @dataclass(frozen=True)
 class Population:
     """Every question of some frames (Q), with what is expected of it. `student`, `teacher`, `object`: of a box
-    question the probabilities that the student's box fits, the teacher's, that there is an object; of a missed
-    question the number of objects nobody saw is `object`. `variance` is that of the answer's `object`.
+    question the probabilities that the student's box fits, the teacher's, that there is an object; of a missed question
+    the number of objects that no model saw is `object`. `variance` is that of the answer's `object`.
 
     `student_boxes`, `teacher_boxes`: all boxes in the frames. `size` is relative; its sum has no meaning.
     """

@@ -34,7 +34,7 @@ _MODEL_WORTH = 6.0
 
 @dataclass(frozen=True)
 class _Answered:
-    """Usable answers: where in the population, how likely they were asked, and what was said."""
+    """Usable answers: their place in the population, the probability that they were asked, and their content."""
 
     index: NDArray[np.int64]
     #: (Q,): drawn, or still to be drawn; the others are known.
@@ -50,7 +50,7 @@ def true_accuracy(
 ) -> TrueAccuracy | None:
     """Accuracy over the population's frames; None with fewer than 4 usable answers.
 
-    `answers`: what people together say, by question (others than the population's are ignored). `known`: those of
+    `answers`: the people's joint answers, by question (others than the population's are ignored). `known`: those of
     them that were imported, not drawn: they count as they are and stand for no other question.
     """
     given = {q: answers[q] for q in asked.questions if q in answers}

@@ -1,4 +1,4 @@
-"""The people's joint answers: a majority; at a tie nobody is believed."""
+"""The people's joint answers: a majority; a tie counts as no answer."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from edge.core.truth import Agreed, Answer, Question, Verdict
 
 
 def agreed(answers: Iterable[Answer]) -> Mapping[Question, Agreed]:
-    """Of each question what people together say to it: the latest answer of each person, "unsure" ones only where no
-    person said anything else, then the most frequent one. Two or more that are as frequent are a tie: "unsure"."""
+    """The joint answer to each question: the latest answer of each person, "unsure" ones only where no person gave
+    another, then the most frequent one. Two or more that are as frequent are a tie: "unsure".
+    """
     latest: dict[Question, dict[str, Answer]] = {}
     for answer in sorted(answers, key=lambda a: a.utc_s):
         latest.setdefault(answer.question, {})[answer.by] = answer

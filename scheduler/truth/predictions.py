@@ -28,8 +28,8 @@ _DRIFT = 0.2
 _STEPS = 12
 #: Of an object that a pair of boxes is about, the student's (the teacher's) fits; prior rates and their weight.
 _FIT = (0.93, 0.98, 10.0)
-#: Objects that nobody saw: prior mean per picture and per object that the teacher was not sure of, and what these are
-#: worth in objects.
+#: Objects that no model saw: prior mean per picture and per object that the teacher was not sure of, and the weight of
+#: these in objects.
 _MISSED_PER_PICTURE, _MISSED_PER_AMBIGUOUS, _MISSED_WORTH = 0.3, 0.6, 1.5
 #: Nothing is expected more surely than this.
 _SURE = 0.04
@@ -38,7 +38,7 @@ _SURE = 0.04
 @dataclass(frozen=True)
 class Expected:
     """Expectations for the candidates of a frame (N,): the probability that it is an `object`, that the `student`'s box
-    fits one, the `teacher`'s; and how many objects nobody saw (`missed`)."""
+    fits one, the `teacher`'s; and how many objects no model saw (`missed`)."""
 
     object: Floats
     student: Floats
@@ -112,13 +112,13 @@ def learned(frames: Iterable[AskableFrame], answers: Mapping[Question, Agreed]) 
 
 
 def prior_missed(frame: AskableFrame) -> float:
-    """Objects that nobody saw, by what the teacher was not sure of."""
+    """Objects that no model saw, by the objects that the teacher was not sure of."""
     return _MISSED_PER_PICTURE + _MISSED_PER_AMBIGUOUS * frame.ambiguous
 
 
 def _features(candidates: Sequence[Candidate]) -> Floats:
-    """(N, 11) of one frame's candidates, best first: who found it, scores, size, place, shape, and how far it lies in
-    (or around) a better one, as a second box of one object does."""
+    """(N, 11) of one frame's candidates, best first: its finder (student or teacher), scores, size, place, shape, and
+    how far it lies in (or around) a better one, as a second box of one object does."""
     if not candidates:
         return np.zeros((0, len(PRIOR)))
     boxes = np.array([c.teacher or c.student for c in candidates], np.float64)

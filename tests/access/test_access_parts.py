@@ -15,7 +15,7 @@ from edge.access.records import Everybody, Records, Session
 from edge.access.sessions import Sessions
 from edge.access.tokens import Tokens
 from edge.access.tries import LoginTries
-from edge.core.access import Asker, Principal, Role
+from edge.core.access import Principal, Requester, Role
 from edge.core.clock import ManualClock
 from edge.core.errors import Forbidden, InvalidValue, NotFound, TooManyTries, Unavailable
 from edge.store.database import Database
@@ -213,7 +213,7 @@ async def test_a_token_may_not_do_more_than_who_makes_it(bench: AccessBench) -> 
         await tokens.add(ann, {"name": "home", "role": "admin"}, "ann")
     with pytest.raises(InvalidValue):
         await tokens.add(ann, {"name": "home", "expires_days": 0}, "ann")
-    made = await tokens.add(ann, {"name": "home"}, Asker("ann", "192.0.2.7"))
+    made = await tokens.add(ann, {"name": "home"}, Requester("ann", "192.0.2.7"))
     assert (await bench.directory.who(Credential.token(made["token"]))) is not None
     assert [t["id"] for t in await tokens.of(ann)] == [made["id"]]
     assert all("token" not in t for t in await tokens.of(BOSS))

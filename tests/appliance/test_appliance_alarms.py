@@ -19,7 +19,7 @@ from edge.core.errors import Conflict, InvalidValue, InvalidValues, NotFound, Un
 from edge.core.roll_backs import RollBackReason
 from edge.core.tracks import ObjectNews
 from edge.core.vision import Detections
-from edge.outputs.messages import Told, kind_of
+from edge.outputs.messages import OutputEvent, kind_of
 from edge.runtime import messages as m
 from edge.settings import CameraSettings, RetentionSettings, SiteSettings, parse
 from edge.store.store import Store
@@ -40,7 +40,7 @@ class Box:
         self.cameras: dict[str, Any] = {"gate": camera}
         self.noted: list[tuple[str, dict[str, Any]]] = []
         self.told: list[str] = []
-        self.delivered: list[Told] = []
+        self.delivered: list[OutputEvent] = []
         self.asked: list[m.TakePictures] = []
         self.complaints: list[str] = []
         self.alarms = Alarms(

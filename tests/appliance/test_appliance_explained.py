@@ -10,7 +10,7 @@ import pytest
 
 from edge.appliance.answers.read import read
 from edge.appliance.answers.windows import ExplainedWindow
-from edge.appliance.explained import (
+from edge.appliance.window_explanation import (
     OtherParts,
     compared,
     config_words,
@@ -188,7 +188,7 @@ def test_options_say_what_became_of_them() -> None:
     assert verdicts[GOOD.id] == "chosen and trained"
     assert verdicts[SLOW.id] == "would not be done before the window ends"
     assert verdicts[USELESS.id] == "would not gain"
-    assert verdicts[CHEAP.id] == "worth less to the site than what was chosen"
+    assert verdicts[CHEAP.id] == "worth less to the site than the option chosen"
     assert [o["chosen"] for o in of(story, "gate")["options"] if o["config"] == GOOD.id] == [True]
     best = [o["end_accuracy"]["value"] for o in of(story, "gate")["options"]]
     assert best == sorted(best, reverse=True)

@@ -9,7 +9,7 @@ from edge.appliance.picture_requests import PictureRequests
 from edge.core.clock import ManualClock
 from edge.core.tracks import TrackedObject
 from edge.core.vision import Detections
-from edge.outputs.messages import Told
+from edge.outputs.messages import OutputEvent
 from edge.runtime import messages as m
 from edge.settings import CameraSettings, parse
 
@@ -25,7 +25,7 @@ class Box:
         self.settings = parse(CameraSettings, SETTINGS)
         self.recorded: list[int] = []
         self.told: list[str] = []
-        self.delivered: list[Told] = []
+        self.delivered: list[OutputEvent] = []
         self.pictures = PictureRequests(self.clock, lambda camera, order: True)
         self.objects = FollowedObjects(
             self.clock, cast(Any, self), self.pictures, lambda kind, camera, body: self.told.append(kind),

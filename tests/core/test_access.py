@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from edge.core.access import (
     ROLES,
-    Asker,
     Principal,
+    Requester,
     Role,
     allows,
     at_least,
@@ -138,6 +138,6 @@ def test_camera_limits() -> None:
 
 
 def test_who_asked_is_a_name_that_knows_its_address() -> None:
-    asker = Asker("ann", "192.0.2.7")
-    assert asker == "ann"
-    assert asker.address == "192.0.2.7"
+    requester = Requester("ann", "192.0.2.7")
+    assert requester == "ann"
+    assert requester.address == "192.0.2.7"

@@ -26,7 +26,7 @@ SPACE = tuple(
 )
 SIZE = WindowSize("cam", 3, 200, 40, 180)
 CEILING = {"head": 0.70, "last_stage": 0.78, "all": 0.82}
-EPOCH_S = {"head": 0.01, "last_stage": 0.05, "all": 0.2}  # GPU-seconds per frame and epoch
+EPOCH_S = {"head": 0.01, "last_stage": 0.05, "all": 0.2}  # device seconds per frame and epoch
 
 
 class LawfulRunner:
@@ -62,7 +62,7 @@ def test_one_trial_per_family_serves_all_epochs_and_fractions() -> None:
     assert len(runner.calls) == len(families(SPACE)) == 3
     assert [p.config for p in result.profiles] == list(SPACE)
     assert {(round(f * 200), e) for _, f, e in runner.calls} == {(20, ProfilerSettings().epochs)}
-    assert result.gpu_seconds == pytest.approx(sum(t.gpu_seconds for t in result.trials))
+    assert result.device_seconds == pytest.approx(sum(t.device_seconds for t in result.trials))
     assert not result.pruned
     assert result.start_accuracy == 0.45
 
@@ -97,19 +97,19 @@ def test_profiles_fit_the_planner() -> None:
 def test_budget_stops_with_what_it_has_and_says_so() -> None:
     full = micro_profile(SIZE, SPACE, LawfulRunner())
     known = full.history
-    limit = full.trials[0].gpu_seconds + full.trials[1].gpu_seconds + 0.01
+    limit = full.trials[0].device_seconds + full.trials[1].device_seconds + 0.01
     runner = LawfulRunner()
-    cut = micro_profile(SIZE, SPACE, runner, ProfilerSettings(max_gpu_seconds=limit), known)
-    assert cut.gpu_seconds <= limit
+    cut = micro_profile(SIZE, SPACE, runner, ProfilerSettings(max_device_seconds=limit), known)
+    assert cut.device_seconds <= limit
     assert len(runner.calls) == 2
     assert len(cut.profiles) == 12
     assert len(cut.pruned) == 6
-    assert all("GPU-seconds" in reason for reason in cut.pruned.values())
+    assert all("device seconds" in reason for reason in cut.pruned.values())
     assert set(cut.pruned) | {p.config.id for p in cut.profiles} == {c.id for c in SPACE}
 
 
 def test_the_first_trial_runs_whatever_the_budget() -> None:
-    result = micro_profile(SIZE, SPACE, LawfulRunner(), ProfilerSettings(max_gpu_seconds=1e-6))
+    result = micro_profile(SIZE, SPACE, LawfulRunner(), ProfilerSettings(max_device_seconds=1e-6))
     assert len(result.trials) == 1
     assert result.profiles
 
@@ -126,7 +126,7 @@ def test_pruned_configurations_cost_no_trial_and_return() -> None:
         left_out.append(set(result.pruned))
     assert left_out[0] == left_out[1] == set()
     assert left_out[2]
-    assert all("Pareto" in r or "GPU-seconds" in r for r in result.pruned.values())
+    assert all("Pareto" in r or "device seconds" in r for r in result.pruned.values())
     assert asked[0] == {"head", "last_stage", "all"}
     assert left_out[6] != left_out[5]
 
@@ -142,7 +142,7 @@ def test_too_little_data_is_said_in_words_and_costs_nothing(size: WindowSize, wo
     assert word in result.complaint
     assert result.profiles == ()
     assert runner.calls == []
-    assert result.gpu_seconds == 0.0
+    assert result.device_seconds == 0.0
 
 
 def test_an_empty_space_says_so() -> None:

@@ -42,7 +42,7 @@ def test_cost_is_setup_plus_prefix_plus_epochs_by_data() -> None:
 
 
 def test_a_trial_counts_all_it_cost() -> None:
-    assert trial().gpu_seconds == pytest.approx(1.0 + 0.4 + 2 * 2.0 + 0.1)
+    assert trial().device_seconds == pytest.approx(1.0 + 0.4 + 2 * 2.0 + 0.1)
 
 
 def test_a_prefix_that_an_earlier_trial_computed_is_charged_once() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from edge.appliance.answers.outputs import OutputState
 from edge.appliance.answers.read import plain
-from edge.appliance.outputs import Outputs, World
+from edge.appliance.outputs import Outputs, OutputsContext
 from edge.core.camera import CameraState
 from edge.core.clock import SystemClock
 from edge.core.errors import InvalidValue, NotFound
@@ -69,8 +69,8 @@ class Joined:
 
     def __init__(self, outputs: dict[str, Any], store: Store, site: FakeSite, **more: Any) -> None:
         self.site = site
-        world = World("depot", "1.2", site.snapshot, site.note, site.switch, site.secret, site.may_name)
-        self.outputs = Outputs(parse(OutputsSettings, outputs), store, SystemClock(), world, PACE, PACE, **more)
+        context = OutputsContext("depot", "1.2", site.snapshot, site.note, site.switch, site.secret, site.may_name)
+        self.outputs = Outputs(parse(OutputsSettings, outputs), store, SystemClock(), context, PACE, PACE, **more)
 
     async def __aenter__(self) -> Joined:
         await self.outputs.open()

@@ -64,7 +64,7 @@ def test_ten_answers_a_second_are_told_and_the_others_counted() -> None:
     feed = AnswerFeed()
     told = [feed.offer(frame(n, 100.0 + n * 0.05), answer(n, 100.0 + n * 0.05)) for n in range(6)]
     assert [t.number for t in told if t is not None] == [0, 2, 4]
-    assert feed.not_told == 3
+    assert feed.not_sent == 3
     assert told[0] is not None
     assert (told[0].at_s, told[0].utc_s, told[0].answer) == (100.0, 1100.0, FOUND)
 

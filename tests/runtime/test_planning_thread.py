@@ -51,9 +51,9 @@ class Thread:
     async def decide(self, event: r.Event) -> None:
         """Decide on `event` and carry out its orders."""
         running, before = asyncio.create_task(self.planner.run(self.carry_out)), self.planner.view
-        self.planner.tell(event)
+        self.planner.send(event)
         # Changes nothing; once it is taken, all that `event` led to is done, also where the planner failed.
-        self.planner.tell(r.ExecutorStopped(99.0, "nobody"))
+        self.planner.send(r.ExecutorStopped(99.0, "nobody"))
         while not self.planner.idle or self.planner.view is before:
             await self.planner.next_decision()
         running.cancel()
@@ -80,7 +80,7 @@ async def test_the_view_stays_as_it_was_while_an_event_is_decided_on() -> None:
     seen: list[Any] = []
     running = asyncio.create_task(planner.run(lambda order: seen.append(planner.view)))
     try:
-        planner.tell(models(5.0))
+        planner.send(models(5.0))
         while not planner.view.held:
             await planner.next_decision()
         before = planner.view
@@ -88,7 +88,7 @@ async def test_the_view_stays_as_it_was_while_an_event_is_decided_on() -> None:
         assert before.table == table("a")
         thread.gate.clear()
         thread.entered.clear()
-        planner.tell(models(50.0, 30.0, table("a", ms=0.5)))
+        planner.send(models(50.0, 30.0, table("a", ms=0.5)))
         await asyncio.to_thread(thread.entered.wait, 30.0)
         assert planner.view is before, "the reorganiser has the new table already, what is read is the old one"
         seen.clear()
@@ -137,7 +137,7 @@ async def test_a_closed_one_takes_no_event() -> None:
     thread = Thread()
     assert thread.planner.idle
     thread.planner.close()
-    thread.planner.tell(models(5.0))
+    thread.planner.send(models(5.0))
     assert thread.planner.idle
 
 
@@ -145,7 +145,7 @@ async def test_it_is_not_idle_while_an_event_is_decided_on() -> None:
     box = Thread()
     box.gate.clear()
     running = asyncio.create_task(box.planner.run(box.carry_out))
-    box.planner.tell(models(5.0))
+    box.planner.send(models(5.0))
     await asyncio.to_thread(box.entered.wait, 30.0)
     assert not box.planner.idle, "the queue is empty, but nothing is decided yet"
     box.gate.set()

@@ -33,7 +33,7 @@ def table(*names: str) -> DeviceTable:
 
 
 def camera(name: str, accuracy: float = 0.6, full: float = 0.2, gain: float = 0.2) -> StreamProblem:
-    """A camera that needs `full` devices for every frame, and can be retrained for 20 GPU-seconds."""
+    """A camera that needs `full` devices for every frame, and can be retrained for 20 device seconds."""
     option = RetrainingOption("all", min(1.0, accuracy + gain), 20.0)
     profile = InferenceProfile("linear", full)
     return StreamProblem(name, accuracy, profile, (option,))

@@ -34,7 +34,7 @@ def test_bounds_limit_what_is_offered_and_given() -> None:
     problem = problem_with(GOOD, SMALL, DEAR)
     ids = [o.id for o in bounded(min_gain=0.05).bounded(problem).streams[0].options]
     assert ids == ["good", "dear"]
-    assert [o.id for o in bounded(max_gpu_seconds=30.0).bounded(problem).streams[0].options] == ["good", "small"]
+    assert [o.id for o in bounded(max_device_seconds=30.0).bounded(problem).streams[0].options] == ["good", "small"]
     assert bounded(cautious=True).plan(problem).chosen() == {"a": "good"}
     for segment in bounded(headroom=0.3).plan(problem).segments:
         assert sum(a.inference_share + a.retraining_share for a in segment.streams.values()) <= 0.7 + 1e-9

@@ -20,13 +20,13 @@ from edge.core.errors import InvalidValue, MagpieError, NotFound, NotLoggedIn, O
 from edge.core.oip import InferenceService, ModelMetadata, TensorSpec
 from web.hosts import Hosts
 from web.oip import inference, openapi
-from web.oip.gate import Gate, bearer, let_in, open_to_all
+from web.oip.gate import Gate, authorise, bearer, open_to_all
 from web.oip.inference import Body
 from web.oip.names import model_name, version_name
 from web.oip.statuses import http_status, unexpected
 from web.origin import foreign_origin
 
-#: What this transport adds to what the service can do.
+#: The extensions that this transport adds to those of the service.
 EXTENSIONS: Final = ("binary_tensor_data", "parameters")
 _JSON: Final = (b"content-type", b"application/json")
 _OCTETS: Final = (b"content-type", b"application/octet-stream")
@@ -73,7 +73,7 @@ def create_oip_app(
 
 class _ByOwnName:
     """Refuses requests by a name that is not the box's: a page whose name was made to point here (DNS rebinding) is of
-    the same site as this port in a browser's eyes, whatever `Origin` says."""
+    the same site as this port in a browser's eyes, at any `Origin`."""
 
     def __init__(self, app: ASGIApp, hosts: Hosts) -> None:
         self._app, self._hosts = app, hosts
@@ -107,7 +107,7 @@ class _OipApp:
                 pieces, extra = await _encoded(headers[b"accept-encoding"], pieces, extra)
         except _Gone:
             return
-        except asyncio.CancelledError:  # this is the whole task, and the server ends: nobody else waits for it
+        except asyncio.CancelledError:  # this is the whole task, and the server ends: no other task waits for it
             status, pieces, extra = 503, [_error("the server is stopping")], (_JSON,)
         except _Refused as error:
             status, pieces, extra = error.status, [_error(error.message)], (_JSON, *error.headers)
@@ -130,7 +130,7 @@ class _OipApp:
             changes = parts[1:3] == ["v2", "repository"] and parts[-1] in ("load", "unload")
             token = bearer(None if given is None else given.decode("latin-1"))
             client = scope.get("client")
-            let_in(self._gate, token, "operator" if changes else "viewer", str(client[0]) if client else None)
+            authorise(self._gate, token, "operator" if changes else "viewer", str(client[0]) if client else None)
         # "", "v2", "models", model, ["versions", version,] "infer"
         if parts[-1] == "infer" and parts[1:3] == ["v2", "models"] and len(parts) in (5, 7):
             _method(scope, "POST")
@@ -399,8 +399,9 @@ _COMPRESS: Final[Mapping[bytes, Callable[[bytes], bytes]]] = {
 
 
 def _chosen(accept: bytes) -> bytes | None:
-    """The one encoding that the client names. HTTP libraries name all that they know, whoever uses them; that is no
-    wish, and to compress tensors for it would cost more than the rest of the request."""
+    """The one encoding that the client names. HTTP libraries name all that they know, for every user; that does not ask
+    for one, and to compress tensors for it would cost more than the rest of the request.
+    """
     named = []
     for item in accept.lower().split(b","):
         name, _, quality = item.partition(b";")

@@ -1,8 +1,7 @@
 """Tensors of the Open Inference Protocol v2 as bytes and as JSON values, both ways.
 
-Whatever bytes or values come in, the only error raised is InvalidValue, naming the tensor and the numbers. What a
-tensor may hold is bounded by the bytes that came: no count or shape that a client states is trusted before it was
-compared with them.
+For all bytes and values, the only error raised is InvalidValue, naming the tensor and the numbers. A tensor's size is
+bounded by the bytes that came: no count or shape that a client states is trusted before it was compared with them.
 """
 
 from __future__ import annotations
@@ -112,7 +111,7 @@ def to_raw(tensor: Tensor) -> bytes | memoryview:
 
 def to_values(path: str, tensor: Tensor) -> NDArray[Any] | list[str]:
     """The elements in row-major order as JSON can hold them: a flat array of numbers or truth values (of BF16 the
-    same numbers as FP32), or a list of text. Raises InvalidValue (BYTES that are no UTF-8)."""
+    same numbers as FP32), or a list of text. Raises InvalidValue (BYTES that are not UTF-8)."""
     flat = tensor.array.reshape(-1)
     if tensor.datatype == "BYTES":
         try:

@@ -6,24 +6,24 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Final
 
-from edge.core.access import Asker, Role
+from edge.core.access import Requester, Role
 from edge.core.errors import NotLoggedIn
 
 #: Asked with a request's token (None: it has none) and the role that is needed, answers whose it is; raises
 #: NotLoggedIn or Forbidden.
 Gate = Callable[[str | None, Role], str]
-#: Who asks in the request that is being answered, for the record of what it changes.
-ASKED_BY: Final[ContextVar[Asker]] = ContextVar("ASKED_BY")
+#: The requester of the request that is being answered, for the record of its changes.
+REQUESTER: Final[ContextVar[Requester]] = ContextVar("REQUESTER")
 
 
 def open_to_all(_token: str | None, _least: Role) -> str:
-    """The gate of a server that asks nobody."""
+    """The gate of a server without log-in."""
     return "an inference client"
 
 
-def let_in(gate: Gate, token: str | None, least: Role, address: str | None) -> None:
+def authorise(gate: Gate, token: str | None, least: Role, address: str | None) -> None:
     """Ask the gate, and keep who it is for the rest of the request. Raises NotLoggedIn or Forbidden."""
-    ASKED_BY.set(Asker(gate(token, least), address))
+    REQUESTER.set(Requester(gate(token, least), address))
 
 
 def bearer(authorization: str | None) -> str | None:

@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError
 from edge.core.errors import InvalidValue, MagpieError, NotFound, NotLoggedIn, Unavailable
 from edge.core.oip import InferenceService, InferRequest, InferResponse, Tensor, TensorSpec
 from web.oip import codec, inference
-from web.oip.gate import Gate, bearer, let_in, open_to_all
+from web.oip.gate import Gate, authorise, bearer, open_to_all
 from web.oip.intake import Held, Intake
 from web.oip.messages import Messages
 from web.oip.names import model_name, version_name
@@ -158,7 +158,7 @@ class OipGrpcServer:
         async def call(_: object, context: _Context) -> bytes:
             try:
                 if name not in _HEALTH:
-                    let_in(self._gate, _token(context), "operator" if name in _CHANGES else "viewer", _peer(context))
+                    authorise(self._gate, _token(context), "operator" if name in _CHANGES else "viewer", _peer(context))
                 with await self.intake.one(context.read) as message:
                     answer = await handler(_parsed(kind, message.data), context)
             except MagpieError as error:

@@ -23,7 +23,7 @@ from web.oip import codec
 MAX_TENSORS: Final = 256
 _MAX_ID: Final = 1024
 NO_SHARED_MEMORY: Final = "shared memory regions are not offered: send the data"
-#: What clients send for features that served models here do not have: refused, because an answer that ignores them
+#: Parameters of clients for features that served models here do not have: refused, because an answer that ignores them
 #: would be wrong.
 _NOT_OFFERED: Final = {
     "shared_memory_region": NO_SHARED_MEMORY,
@@ -53,7 +53,7 @@ def load_json(data: Body, path: str = "(body)") -> Any:
             try:
                 return json.loads(text)
             except (ValueError, RecursionError):
-                pass  # said below, in the words of the first parser
+                pass  # reported below, in the words of the first parser
         raise InvalidValue(path, _begin(text), f"JSON ({error})") from None
 
 
@@ -95,8 +95,9 @@ def make_request(
     outputs: tuple[str, ...],
     parameters: Mapping[str, Any],
 ) -> InferRequest:
-    """The request with what its parameters say taken out of them. Raises InvalidValue (priority, timeout, what is not
-    offered)."""
+    """The request with what its parameters say taken out of them. Raises InvalidValue (priority, timeout, features that
+    are not offered).
+    """
     if not parameters:
         return InferRequest(model, inputs, version, id_, outputs)
     if parameters.get("sequence_id") or parameters.get("sequence_start") or parameters.get("sequence_end"):
@@ -141,7 +142,7 @@ def parse_raw(metadata: ModelMetadata, version: str | None, body: Body) -> tuple
     open_sizes = [n for n, size in enumerate(spec.shape) if size < 0]
     shape = [1 if size < 0 else size for size in spec.shape]
     if open_sizes and known:
-        # With several open sizes the first is the batch, and what a client sends raw is one request.
+        # With several open sizes the first is the batch, and a client's raw tensor is one request.
         shape[open_sizes[0] if len(open_sizes) == 1 else open_sizes[1]] = len(body) // known
     checked = codec.checked_shape(f"{path}.shape", shape)
     return InferRequest(
@@ -151,7 +152,8 @@ def parse_raw(metadata: ModelMetadata, version: str | None, body: Body) -> tuple
 
 def render(response: InferResponse, form: AnswerForm) -> tuple[list[bytes | memoryview], int | None]:
     """The pieces of the answer's body, and the length of the JSON in front if raw tensors follow it. Raises
-    InvalidValue (BYTES that are no text, wanted as JSON)."""
+    InvalidValue (BYTES that are not text, wanted as JSON).
+    """
     outputs: list[dict[str, Any]] = []
     raw: list[bytes | memoryview] = []
     finite = True

@@ -187,14 +187,14 @@ class _Coming:
 
 @dataclass
 class Held:
-    """A message and what it takes of all that may be held, until `release`."""
+    """A message and its part of all that may be held, until `release`."""
 
     _intake: Intake
     _size: int
     data: bytes = field(default=b"", repr=False)
 
     def shrink(self, data: bytes) -> None:
-        """The message is whole: it counts as what it is."""
+        """The message is whole: it counts with its real size."""
         self.data = data
         spare = self._size - min(len(data), self._size)
         self._size -= spare

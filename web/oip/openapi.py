@@ -59,7 +59,7 @@ def document(version: str) -> dict[str, Any]:
         for end, (words, answer) in gets.items():
             paths[path + end] = {"parameters": parameters, "get": _operation(words, "models", _reference(answer))}
         paths[f"{path}/infer"] = {"parameters": parameters, "post": _infer()}
-    for action, words in (("load", "Load a model, or what changed of it"), ("unload", "Drain a model and unload it")):
+    for action, words in (("load", "Load a model, or its changes"), ("unload", "Drain a model and unload it")):
         body = {"type": "object", "properties": {"parameters": _PARAMETERS}}
         paths[f"/v2/repository/models/{{model}}/{action}"] = {
             "parameters": [_model()],

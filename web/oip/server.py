@@ -86,7 +86,7 @@ class _Http(HttpToolsProtocol):
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is no HTTP, and close."""
+        """Answer bytes that are not HTTP, and close."""
         body = orjson.dumps({"error": msg})
         head = b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: "
         self.transport.write(b"%s%d\r\n\r\n%s" % (head, len(body), body))

@@ -40,7 +40,7 @@ def grpc_status(error: e.MagpieError) -> str:
 
 
 def unexpected(error: BaseException, where: str) -> str:
-    """Log an error that nobody foresaw under an id; what to answer, which names the id only."""
+    """Log an unforeseen error under an id; return the answer, which names the id only."""
     number = secrets.token_hex(6)
     log.error("error %s in %s", number, where, exc_info=error)
     return f"something went wrong inside the server; its log tells more under {number}"

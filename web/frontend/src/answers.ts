@@ -2082,7 +2082,7 @@ export type WindowPlanFile = {
   fault_values?: ({ code: "floor_unreachable" | "under_floor" | "recorded"; camera: string | null; floor?: number; accuracy?: number; share?: number; sentence?: string })[];
 };
 
-/** Everything a window policy may look at. `num_gpus` devices (may be a fraction: what serving leaves),
+/** Everything a window policy may look at. `num_gpus` devices (may be a fraction: the rest that serving leaves),
  * `window_s` seconds, shares in multiples of `delta`, floor `a_min` or None, `label_delay_s` taken off the start.
  * `share_step` is the finest share that can be granted (devices); None: not known, any share may be asked for.
  * `carry_s` seconds after the window the models that it ends with still count for a policy that looks so far (the next

@@ -1,4 +1,4 @@
-"""The outbox of brokers and receivers, and what was given up."""
+"""The outbox of brokers and receivers, and messages given up."""
 
 from __future__ import annotations
 

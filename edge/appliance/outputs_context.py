@@ -29,7 +29,7 @@ def snapshot_of(
 
 
 @dataclass(frozen=True)
-class World:
+class OutputsContext:
     """The appliance as outputs see it. `snapshot` None: there is nothing to send now. `note(kind, camera, data)`
     journals; `set_retraining(camera, on, by)` raises MagpieError; `secret(reference, path)` blocks and raises
     InvalidValue; `may_name(reference, before, path)` raises InvalidValue for one that may not be named by REST."""

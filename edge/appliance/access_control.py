@@ -1,4 +1,6 @@
-"""The appliance's side of access: who may come in, the secrets that its settings refer to, and what was changed."""
+"""The appliance's side of access: users and their rights, the secrets that its settings refer to, and the audit of
+changes.
+"""
 
 from __future__ import annotations
 
@@ -31,14 +33,14 @@ log = logging.getLogger(__name__)
 _LOOK_S: Final = 2.0
 
 
-class Keys:
-    """`access` is None where the site asks nobody who they are. Methods that are no coroutines block."""
+class AccessControl:
+    """`access` is None at a site without log-in. Methods other than coroutines block."""
 
     def __init__(self, store: Store, data_dir: Path, settings: AccessSettings, clock: Clock) -> None:
         rules = Rules(settings.session_hours * 3600.0, settings.idle_minutes * 60.0)
         self._access = Access(store.database, clock, rules)
         self.access = self._access if settings.enabled else None
-        #: What the control process itself asks the front of served models with.
+        #: The token of the control process itself for the front of served models.
         self.own_token = secrets.token_urlsafe(32)
         self._changed = asyncio.Event()
         self._access.directory.when_changed(self._changed.set)
@@ -109,7 +111,7 @@ class Keys:
         )
 
     def secrets(self, users: Iterable[tuple[str, Any]]) -> list[SecretAnswer]:
-        """Names, and which of `users` (what it is, its settings) refer to each."""
+        """Names, and which of `users` (a setting's title, its settings) refer to each."""
         users = list(users)
         return [SecretAnswer(name=name, used_by=tuple(used_by(name, users))) for name in self._secrets.names()]
 
@@ -137,7 +139,7 @@ def _audit_answer(r: AuditRecord) -> AuditAnswer:
 
 def needs_token(serving: ServingSettings, access: AccessSettings) -> bool:
     """Whether clients of served models need an API token: as the site says; if it does not, wherever the protocol is
-    listened for from outside, unless the site asks nobody who they are."""
+    listened for from outside, unless the site has no log-in."""
     if serving.access is not None:
         return serving.access == "token"
     local = all(_loopback(host) for host in (serving.http.host, serving.grpc.host))

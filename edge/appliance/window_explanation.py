@@ -1,5 +1,5 @@
-"""A retraining window for people: who had which share when, what was considered, what was expected and what came of it,
-and why, in words. Made from the records alone: the plans in the order in which they took over.
+"""A retraining window for people: each camera's shares over time, the options, the expected and the real results, and
+the reasons, in words. Made from the records alone: the plans in the order in which they took over.
 
 Shares are fractions of one device, times are seconds after the window's start, accuracies 0-1.
 """
@@ -65,7 +65,7 @@ def explained(detail: WindowDetail, parts: OtherParts, usage: Sequence[ShareUsag
     "decisions": [{"plan", "at_s", "cause", "cause_code", "cause_camera", "policy", "objective", "whole",
     "cameras": {camera: [words]}, "recorded", "faults"}],
     "cameras": [{"camera", "realised", "frozen", "promised", "predicted", "steps", "options", "jobs", ...}], "configs":
-    {id: words}, "usage", "costs", "policies": what can be asked in `compared`}.
+    {id: words}, "usage", "costs", "policies": names that `compared` takes}.
     """
     window = detail.window
     plans = _in_order(detail.plans, window.length_s)
@@ -156,7 +156,7 @@ def timeline(plans: Iterable[tuple[int, WindowProblem, WindowPlan, float]], part
 
 
 def config_words(configs: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """Retraining configurations by id in words: what is trained, how long, on how much; the rest where it differs."""
+    """Retraining configurations by id in words: layers trained, how long, on how much; the rest where it differs."""
     known = {k: c for k, c in configs.items() if c.get("epochs") and c.get("layers")}
     more = {
         "batch_size": "batches of {}",
@@ -216,7 +216,7 @@ def _stretch(
     problem: WindowProblem,
     parts: OtherParts,
 ) -> Json:
-    # What cameras and the parts above did not have of the device was held by served models.
+    # Served models held the part of the device that cameras and the parts above did not have.
     served = max(0.0, 1.0 - parts.total - problem.num_gpus)
     shares += [_share("golden", parts.golden), _share("serving", served)]
     shares += [_share("front", parts.front), _share("control", parts.control)]
@@ -334,7 +334,7 @@ def _verdict(profile: RetrainingProfile, trained: bool, chosen: bool, choosing: 
         left = choosing.problem.window_s - choosing.start_s
         if option is not None and (speed <= 0 or option.gpu_seconds / speed > left):
             return "would not be done before the window ends"
-    return "worth less to the site than what was chosen"
+    return "worth less to the site than the option chosen"
 
 
 def _job(job: JobRecord, detail: WindowDetail, names: Mapping[str, str]) -> Json:
