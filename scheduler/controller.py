@@ -274,7 +274,7 @@ class WindowController:
             ev.Complain(
                 "window_too_short",
                 f"window {s.window}: labelling and profiling took {spent:.0f} s of {s.settings.window_s:.0f} s; "
-                f"planned without {camera}: retrained if labels and profiles still come. Lengthen the window or give "
+                f"planned without it: retrained if labels and profiles still come. Lengthen the window or give "
                 "Magpie more of the machine.",
                 camera,
             )

@@ -157,15 +157,16 @@ def test_a_changed_capacity_is_told_with_its_amount() -> None:
     assert causes == ["labels and profiles are in", "served models left the cameras 45 % of the device instead of 60 %"]
 
 
-def test_faults_are_told_in_the_sentences_in_which_they_were_recorded() -> None:
+def test_faults_are_told_beside_their_cameras() -> None:
     asked = replace(problem(10.0), a_min=0.9)
     plan = window_policy("relay").plan(asked)
     words = [f.words for f in plan.faults]
     assert [w.split(" cannot be kept")[0] for w in words] == ["gate: the floor of 0.90", "yard: the floor of 0.90"]
     story = explained(detail(record(1, asked)), PARTS)
     told = story["decisions"][0]["faults"]
-    assert [(f["camera"], f["message"]) for f in told] == [("gate", words[0]), ("yard", words[1])]
-    assert [f.message for f in visible(story, "gate").decisions[0].faults] == words[:1]
+    assert [(f["camera"], f["message"]) for f in told] == [(f.camera, f.what) for f in plan.faults]
+    assert [f"{f['camera']}: {f['message']}" for f in told] == words
+    assert [f.message for f in visible(story, "gate").decisions[0].faults] == [plan.faults[0].what]
     beside = compared(3, plan, record(1, asked), PARTS)
     assert beside["made"]["faults"] == beside["asked"]["faults"] == told
 

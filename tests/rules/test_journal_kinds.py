@@ -7,7 +7,7 @@ import re
 
 from parsed_code import REPO, parsed
 
-from edge.core.journal_kinds import JOURNAL_KINDS, TOLD_KINDS
+from edge.core.journal_kinds import JOURNAL_KINDS, KINDS_BY_SUBJECT, TOLD_KINDS
 
 ALL = JOURNAL_KINDS | TOLD_KINDS
 
@@ -25,6 +25,11 @@ def _literals() -> set[str]:
 
 def test_every_kind_is_written_somewhere() -> None:
     assert ALL - _literals() == set()
+
+
+def test_the_table_by_subject_has_every_kind_of_a_subject() -> None:
+    for subject, kinds in KINDS_BY_SUBJECT.items():
+        assert kinds == {kind for kind in ALL if kind.split(".")[0] == subject}
 
 
 def test_no_kind_is_put_together_where_it_is_written() -> None:
