@@ -11,8 +11,8 @@ from edge.core.journal_kinds import JournalKind, ToldKind
 
 @dataclass(frozen=True)
 class EntryKeys:
-    """The keys of a kind's data. `shown`: whoever may see the entry's camera gets them; `hidden`: only whoever may see
-    all cameras, and so are all keys of an entry that is of no single camera."""
+    """The keys of a kind's data. `shown`: users who may see the entry's camera get them; `hidden`: only users who may
+    see all cameras do, as for all keys of an entry that is of no single camera."""
 
     shown: frozenset[str] = frozenset()
     hidden: frozenset[str] = frozenset()
@@ -88,12 +88,12 @@ ENTRY_KEYS: Final[Mapping[JournalKind | ToldKind, EntryKeys]] = {
     ),
     "learning.ready": _of_the_box("ready_s", "part", "cameras_with_untried"),
     "model.from_sibling": _keys("version", "sibling_distance", hidden=("sibling", "sibling_version")),
-    "model.pinned": _keys("version", "by"),
+    "model.pinned": _keys("version", "origin", "trained_on", "by"),
     "model.promoted": _GATE,
     "model.rejected": _GATE,
-    "model.rolled_back": _keys("version", "by", "reason", "automatic"),
+    "model.rolled_back": _keys("version", "origin", "trained_on", "by", "reason", "automatic"),
     "model.switched": _keys("version", "gap_s", "frames_lost"),
-    "model.unpinned": _keys("version", "by"),
+    "model.unpinned": _keys("version", "origin", "trained_on", "by"),
     "object.end": _OBJECT,
     "object.new": _OBJECT,
     "output.command_ignored": _of_the_box("destination", "topic", "payload", "reason", "messages"),
@@ -114,7 +114,7 @@ ENTRY_KEYS: Final[Mapping[JournalKind | ToldKind, EntryKeys]] = {
     "retraining.failed": _keys("job", "reason"),
     "retraining.settings": _of_the_box("by", "fields"),
     "retraining.started": _keys(
-        "job", "config", "share", "expected_accuracy", "expected_gpu_s", "profiled", hidden=("members",)
+        "job", "config", "retraining", "share", "expected_accuracy", "expected_gpu_s", "profiled", hidden=("members",)
     ),
     "retraining.stopped": _keys("job", "reason"),
     "rule.added": _of_the_box("rule", "by"),

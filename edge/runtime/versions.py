@@ -9,7 +9,7 @@ from typing import Any
 from edge.core.alarms import RolledBack
 from edge.core.errors import Conflict, MagpieError
 from edge.core.facts import RuntimeFact
-from edge.core.journal_kinds import JournalKind, JournalNote
+from edge.core.journal_kinds import JournalNote
 from edge.core.models import ModelVersion
 from edge.core.plan_causes import CameraChange
 from edge.core.roll_backs import RollBackReason
@@ -100,8 +100,7 @@ class Versions:
         if camera is not None and camera.version.id == found.id:
             camera.version = found
             self._changed(camera, "camera_pinned" if pinned else "camera_unpinned")
-        kind: JournalKind = "model.pinned" if pinned else "model.unpinned"
-        self._note(kind, camera=found.camera, data=_named(found) | {"by": by})
+        self._note("model.pinned" if pinned else "model.unpinned", camera=found.camera, data=_named(found) | {"by": by})
         return found
 
     async def parent(self, version: ModelVersion) -> ModelVersion | None:

@@ -29,7 +29,7 @@ def _changes(last: Sequence[Application], wanted: Sequence[Application]) -> dict
 
 
 def other_models(before: Mapping[str, Mapping[str, str]], now: Sequence[Application]) -> str:
-    """What changed of the choices, in words that follow a cause; empty if nothing did."""
+    """The changes of the choices, in words that follow a cause; empty if there are none."""
     words = [
         f"; {a.name}, {stage}: {model} answers from now on"
         for a in now

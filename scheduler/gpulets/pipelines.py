@@ -27,7 +27,7 @@ class PipelineDemand:
 @dataclass(frozen=True)
 class FittedPipelines:
     """`fitted` is followed; `budgets`: application -> stage -> milliseconds; `reasons` say why this split. `choices`:
-    application -> stage -> the model that answers, of stages with alternatives; `rates`: what is planned for the models
+    application -> stage -> the model that answers, of stages with alternatives; `rates`: the rates planned for the models
     that these stages may ask, in rows per second."""
 
     fitted: Fitted
@@ -136,8 +136,8 @@ class PipelineRates:
                 self.fan_out[key] = kept * self.fan_out.get(key, stage.fan_out) + (1.0 - kept) * stage.fan_out
 
     def asked_of_choosable(self, pipelines: Sequence[PipelineDemand], rates: RateSettings) -> dict[str, float]:
-        """Rows per second to plan for, of each model that a stage with alternatives may ask: what the stages in force
-        ask of it, and what clients do."""
+        """Rows per second to plan for, of each model that a stage with alternatives may ask: requests of the stages in
+        force, and of clients."""
         asked = asked_rows(pipelines)
         names = {o.model for p in pipelines for s in p.application.stages for o in s.options}
         nothing = RateEstimate.starting(0.0)

@@ -144,7 +144,7 @@ def _rates(
     options: frozenset[str],
     times: float = 1.0,
 ) -> dict[str, float]:
-    """Rows per second of the models in `options` once the pipelines ask as in `after`; what clients ask stays."""
+    """Rows per second of the models in `options` once the pipelines ask as in `after`; clients' own requests stay."""
     was, shall = asked_rows(before), asked_rows(after)
     rates = {}
     for model in own:

@@ -13,13 +13,16 @@ from typing import Final
 from parsed_code import REPO, parsed
 
 from edge.core.alarms import Alarm
+from edge.core.configs import StudentSpec
 from edge.core.journal_keys import ENTRY_KEYS, entry_keys
 from edge.core.journal_kinds import JOURNAL_KINDS, TOLD_KINDS
 from edge.core.learning import LearningBudget
+from edge.core.models import ModelVersion
 from edge.core.tracks import ObjectNews, TrackedObject
 from edge.runtime.camera_workers import _STATES
 from edge.runtime.judging import Judged
 from edge.runtime.serving_instructions import _NOTES
+from edge.runtime.versions import _named
 from edge.store.alarms import AlarmRetention
 from edge.store.retention import RetentionReport
 
@@ -30,11 +33,16 @@ WRITERS: Final = frozenset({"note", "_note", "_on_event", "tell", "_tell", "NewE
 
 _ALARM = Alarm(1, "r", "R", "object", "info", "north", "7", "new", 1.0, "words")
 _OBJECT = TrackedObject(7, "north", "car", 0.9, (0.0, 0.0, 1.0, 1.0), 1.0, 2.0, 1.0, 5)
+_VERSION = ModelVersion(
+    "v", "north", "blob", StudentSpec("detection", "ssdlite_mobilenet_v3", ("car",), (96, 160)), 0.0
+)
 _JUDGED = Judged(True, True, 0.7, "v2", "better", {}, began_with="v0", taught_with=("south",))
 #: Documents that are made elsewhere, by the expression that stands for them where the entry is written.
 MADE: Final[Mapping[str, frozenset[str]]] = {
     "alarm.to_json()": frozenset(_ALARM.to_json()),
     "news.to_json()": frozenset(ObjectNews(_OBJECT, "new", False).to_json()),
+    "_named(camera.version)": frozenset(_named(_VERSION)),
+    "_named(found)": frozenset(_named(_VERSION)),
     "judged.facts(job.config)": frozenset(_JUDGED.facts("c")),
     "budget.to_json()": frozenset(LearningBudget(0.1, 1, 1, 1.0, 1.0, 1.0, 1.0, 0.1).to_json()),
     "report.to_json()": frozenset(RetentionReport(0, 0, 0, 0, 0, 0, 0, 0, ()).to_json()),

@@ -118,7 +118,7 @@ def undescribed(schema: Any, where: str) -> Iterator[str]:
 def named(schema: Any) -> Iterator[str]:
     """Names of the schemas that a schema refers to."""
     if isinstance(schema, dict):
-        if "$ref" in schema:
+        if isinstance(schema.get("$ref"), str):  # a property may be called so
             yield schema["$ref"].rpartition("/")[2]
         for inner in schema.values():
             yield from named(inner)
