@@ -27,8 +27,8 @@ class PipelineDemand:
 @dataclass(frozen=True)
 class FittedPipelines:
     """`fitted` is followed; `budgets`: application -> stage -> milliseconds; `reasons` say why this split. `choices`:
-    application -> stage -> the model that answers, of stages with alternatives; `rates`: the rates planned for the models
-    that these stages may ask, in rows per second."""
+    application -> stage -> the model that answers, of stages with alternatives; `rates`: those planned for the
+    models that these stages may ask, in rows per second."""
 
     fitted: Fitted
     budgets: Mapping[str, Mapping[str, float]]
