@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
 import httpx
 import sqlalchemy as sa
+from appliance_double import DictAppliance
 from fastapi import FastAPI
 
 from edge.access.access import Access, Rules
@@ -16,6 +18,9 @@ from edge.core.access import Role
 from edge.core.clock import ManualClock
 from edge.store.database import Database
 from edge.store.store import default_url
+from web.app import create_app
+from web.auth import routes_of
+from web.route_table import row_of
 
 PASSWORD = "7 herons by the weir"
 #: As quick as Argon2 can be: what it costs is not what these tests are about.
@@ -73,3 +78,27 @@ async def log_in(client: httpx.AsyncClient, name: str, password: str = PASSWORD)
     if answer.status_code == 200:
         client.headers["x-csrf-token"] = answer.json()["csrf"]
     return answer
+
+
+def code(response: httpx.Response) -> str:
+    """The code of an error."""
+    return str(response.json()["error"]["code"])
+
+
+def every_route() -> list[tuple[str, str]]:
+    """Method ("WS": a WebSocket, "MOUNT": a folder of files) and path of every route."""
+    app = create_app(DictAppliance())
+    return [(methods[0], path) for methods, path, _ in routes_of(app, row_of)]
+
+
+def filled(template: str) -> str:
+    """A route's path with values in place of its parameters."""
+    known = {
+        "camera": "north",
+        "version": "north-first-1",
+        "number": "3",
+        "window": "3",
+        "frame": "1",
+        "kind": "camera",
+    }
+    return re.sub(r"\{([^}:]*)(:[^}]*)?\}", lambda m: known.get(m[1], "1"), template)

@@ -1,0 +1,38 @@
+"""A box with accounts, its app and a client, where a module of tests makes none of its own."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+from access_kit import Door, browser
+from appliance_double import DictAppliance
+from fastapi import FastAPI
+
+from web.app import create_app
+
+
+@pytest.fixture
+def door(tmp_path: Path, sqlite_template: Path) -> Door:
+    return Door(tmp_path, sqlite_template)
+
+
+@pytest.fixture
+def service() -> DictAppliance:
+    return DictAppliance(("north", "south"))
+
+
+@pytest.fixture
+def app(service: DictAppliance, door: Door, tmp_path: Path) -> FastAPI:
+    page = tmp_path / "page"
+    page.mkdir()
+    (page / "index.html").write_text("<!doctype html><title>Magpie</title>")
+    return create_app(service, page, door.access)
+
+
+@pytest.fixture
+async def client(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
+    async with browser(app) as client:
+        yield client

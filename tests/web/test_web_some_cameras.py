@@ -1,0 +1,156 @@
+"""Users of some cameras: no answer names another one."""
+
+from __future__ import annotations
+
+import re
+
+import httpx
+import pytest
+from access_kit import Door, browser, every_route, filled
+from appliance_double import DictAppliance
+from fastapi import FastAPI
+
+from edge.appliance.answers.read import read
+from edge.appliance.answers.state import Reason
+from edge.appliance.answers.windows import WindowStory
+from edge.core.access import Principal
+from edge.core.plan_causes import PlanCause
+from web import limits
+from web.examples.windows import WINDOW, WINDOW_DETAIL
+
+
+@pytest.fixture
+def only_north(door: Door) -> dict[str, str]:
+    return door.person("operator", {"north"})
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("GET", "/cameras/south"), ("PATCH", "/cameras/south"), ("GET", "/cameras/south/snapshot.jpg"),
+     ("GET", "/cameras/south/stream.mjpeg"), ("GET", "/cameras/south/models"), ("POST", "/cameras/south/rollback"),
+     ("GET", "/models/south-first-1/lineage"), ("POST", "/models/south-first-1/pin"),
+     ("GET", "/events?camera=south"), ("GET", "/cameras/south/disagreements"), ("GET", "/cameras/south/classes")],
+)  # fmt: skip
+async def test_a_camera_that_may_not_be_seen_is_not_there(
+    app: FastAPI, only_north: dict[str, str], method: str, path: str
+) -> None:
+    async with browser(app) as client:
+        hidden = await client.request(method, path, json={}, headers=only_north)
+        absent = await client.request(method, path.replace("south", "nowhere"), json={}, headers=only_north)
+    assert hidden.status_code == absent.status_code == 404, hidden.text
+    assert hidden.text.replace("south", "nowhere") == absent.text
+
+
+async def test_every_answer_leaves_the_hidden_camera_out(
+    app: FastAPI, service: DictAppliance, only_north: dict[str, str]
+) -> None:
+    service.reasons = [
+        {"code": "camera_stalled", "message": "south: silent", "camera": "south"},
+        {"code": "floor", "message": "no plan keeps south above it"},
+    ]
+    service.complaints = [{"code": "x", "message": "about south", "camera": None, "utc_s": 1.0, "window": 1}]
+    service.note("model.promoted", "south")
+    service.note("plan", None, shares={"south": 0.5})
+    service.note("model.promoted", "north", version="v2", leader="south")
+    whole = {
+        path for method, path in every_route() if method == "GET" and not re.search(r"stream|schema|openapi", path)
+    }
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(app), base_url="http://box", headers=only_north
+    ) as client:
+        seen = 0
+        for path in sorted(whole):
+            answer = await client.get(filled(path))
+            if answer.status_code == 200:
+                seen += 1
+                assert "south" not in answer.text, (path, answer.text)
+        assert seen > 15
+        events = (await client.get("/api/v1/events")).json()
+        own = (await client.get("/api/v1/events?camera=north")).json()
+    assert [(e["kind"], e["camera"], e["data"]) for e in events] == [
+        ("model.promoted", "north", {"version": "v2"}), ("plan", None, {})
+    ]  # fmt: skip
+    assert own == events[:1]
+
+
+def test_why_a_plan_was_made_names_no_hidden_camera() -> None:
+    me = Principal("ann", "viewer", frozenset({"north", "dock-2"}))
+    problem = {"streams": [{"id": "north"}, {"id": "south"}]}
+    causes = (
+        PlanCause("retraining_late", "south"), PlanCause("retraining_late", "north"),
+        PlanCause.recorded("retrain-south ended"), PlanCause("prepared"),
+    )  # fmt: skip
+    plan = WINDOW_DETAIL["plans"][0]
+    plans = [
+        plan | {"id": n, "problem": problem, "plan": {"x": 1}, "basis": {"asked": 1},
+                "cause": c.words, "cause_code": c.code, "cause_camera": c.camera}
+        for n, c in enumerate(causes)
+    ]  # fmt: skip
+    row = WINDOW["cameras"][0] | {"camera": "north"}
+    story = read(WindowStory, WINDOW_DETAIL | {"window": WINDOW | {"cameras": [row]}, "plans": plans, "jobs": []})
+    shown = limits.whole(me, story).plans
+    assert [p.cause for p in shown] == ["another camera", causes[1].words, "another camera", causes[3].words]
+    assert "south" not in repr(shown)
+    assert all(p.problem is p.plan is p.basis is None for p in shown), "they are of all cameras together"
+
+
+@pytest.mark.parametrize(
+    ("camera", "message", "shown"),
+    [("dock-2", "dock-2: silent", "dock-2: silent"), ("dock", "dock: silent", None),
+     (None, "worker camera-dock ended", "this concerns the whole box")],
+)  # fmt: skip
+def test_a_message_is_shown_by_its_camera_and_not_by_its_words(
+    camera: str | None, message: str, shown: str | None
+) -> None:
+    me = Principal("ann", "viewer", frozenset({"dock-2"}))
+    reason = Reason(code="x", message=message, camera=camera)
+    assert [r.message for r in limits.rows(me, [reason])] == ([] if shown is None else [shown])
+    assert limits.rows(Principal("bob", "viewer", None), [reason]) == [reason], "who sees all reads all"
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("PATCH", "/retraining"), ("POST", "/admission"), ("POST", "/windows/2/what-if"), ("PATCH", "/serving")],
+)
+async def test_what_concerns_every_camera_needs_the_right_to_see_them(
+    app: FastAPI, only_north: dict[str, str], method: str, path: str
+) -> None:
+    async with browser(app) as client:
+        answer = await client.request(method, path, json={}, headers=only_north)
+    assert answer.status_code == 403
+    assert "every camera" in answer.json()["error"]["message"]
+
+
+async def test_who_may_see_no_camera_sees_none(app: FastAPI, door: Door) -> None:
+    nobody = door.person("viewer", set())
+    async with browser(app) as client:
+        assert (await client.get("/cameras", headers=nobody)).json() == []
+        assert (await client.get("/overview", headers=nobody)).json()["cameras"] == []
+
+
+async def test_where_the_stream_comes_from_is_an_admins_to_change(app: FastAPI, door: Door) -> None:
+    async with browser(app) as client:
+        ann, boss = door.person("operator"), door.person("admin")
+        now = (await client.get("/cameras/north", headers=ann)).json()["settings"]
+        assert (
+            await client.patch("/cameras/north", json={"name": "North", "url": now["url"]}, headers=ann)
+        ).status_code == 200
+        for patch in (
+            {"url": "rtsp://198.51.100.9/x"}, {"password_from": "file:/etc/shadow"}, {"username": "root"},
+            {"student": {"weights": "/etc/passwd"}}, {"student": None},
+        ):  # fmt: skip
+            refused = await client.patch("/cameras/north", json=patch, headers=ann)
+            assert refused.status_code == 403, patch
+        moved = await client.patch("/cameras/north", json={"url": "rtsp://198.51.100.9/x"}, headers=boss)
+        assert moved.status_code == 200
+
+
+async def test_health_says_code_words_only_to_strangers(app: FastAPI, service: DictAppliance, door: Door) -> None:
+    service.reasons = [{"code": "camera_stalled", "message": "south: rtsp://10.0.0.9 is silent", "camera": "south"}]
+    async with browser(app) as client:
+        assert (await client.get("http://box/readyz")).json() == {
+            "live": True, "ready": True, "reasons": [{"code": "camera_stalled"}]
+        }  # fmt: skip
+        told = (await client.get("http://box/readyz", headers=door.person("viewer"))).json()
+        assert told["reasons"] == service.reasons
+        assert (await client.get("http://box/")).status_code == 200
