@@ -11,20 +11,20 @@ from typing import Any
 import cv2
 import numpy as np
 from alarms_double import DictAlarms
+from events_double import DictEvents
 from outputs_double import OUTPUT_STATE, DictOutputs
 from pydantic import TypeAdapter
+from served_double import DictServedModels
 from truth_double import DictTruth
 
-from edge.appliance.admission import ServedLoad, admit_camera, admit_model, admit_pipeline
 from edge.appliance.answers.access import AuditAnswer, SecretAnswer
 from edge.appliance.answers.cameras import CameraAnswer, CameraTest, PictureHeader, StateOfCamera
-from edge.appliance.answers.events import JournalEntry
 from edge.appliance.answers.metrics import MetricsSnapshot
 from edge.appliance.answers.models import VersionAnswer
 from edge.appliance.answers.pictures import DisagreementAnswer, WindowClasses
 from edge.appliance.answers.read import plain, read
 from edge.appliance.answers.retraining import LearningAnswer, RetrainingAnswer
-from edge.appliance.answers.serving import AdmissionAnswer, Serving
+from edge.appliance.answers.serving import Serving
 from edge.appliance.answers.state import BoxHealth, Doctor, Overview, Reason
 from edge.appliance.answers.system import LogAnswer, SystemAnswer
 from edge.appliance.answers.windows import ExplainedWindow, WhatIfAnswer, WindowAnswer, WindowStory
@@ -35,17 +35,13 @@ from edge.appliance.system import losses
 from edge.appliance.truth_service import TruthService
 from edge.core.errors import Conflict, InvalidValue, LabelError, NotFound, Unavailable
 from edge.core.facts import RuntimeFact
-from edge.core.serving import DeviceTable
 from edge.logs import LogRing
-from edge.runtime.camera import assumed_profile
-from edge.runtime.serving_cameras import CamerasNow
-from edge.settings import AdmissionRequest, CameraSettings, RetrainingSettings, ServingPlanning, merge, parse
+from edge.settings import CameraSettings, RetrainingSettings, ServingPlanning, merge, parse
 from web.examples.cameras import CAMERA_STATE, CAMERA_TEST
 from web.examples.catalogue import CATALOGUE
 from web.examples.models import MODEL, RETRAINING
 from web.examples.pictures import CLASSES, DISAGREEMENT
 from web.examples.retraining import LEARNING
-from web.examples.serving import SERVING
 from web.examples.state import DOCTOR, OVERVIEW
 from web.examples.system import SYSTEM
 from web.examples.truth import TRUTH
@@ -54,7 +50,6 @@ from web.examples.windows import EXPLAINED, WHAT_IF, WINDOW
 NOW = 1790000040.0
 SILENCE = {"longest_s": 0.02, "longest_in_hour_s": 0.02, "count": 0, "seconds": 0.0}
 TEACHER = ("car", "bus", "truck", "person", "bicycle")
-TABLE = DeviceTable("toy", {"plates": {p: (400.0 / p, 500.0 / p, 600.0 / p) for p in range(10, 101, 10)}}, {})
 
 
 def settings(camera: str, **more: Any) -> Json:
@@ -563,69 +558,6 @@ class DictModels:
         self.box.in_force[camera] = target
         self.box.note("model.rolled_back", camera, version=target, by=by, reason=reason)
         return read(VersionAnswer, found)
-
-
-class DictServedModels:
-    """Implements `ServedModelsService`."""
-
-    def __init__(self, box: DictAppliance) -> None:
-        self.box = box
-
-    def status(self) -> Serving:
-        self.box.look("serving")
-        if self.box.planning is None:
-            raise NotFound("this site serves no models")
-        return read(Serving, SERVING | {"settings": self.box.planning})
-
-    async def change(self, patch: Mapping[str, Any], by: str) -> Serving:
-        self.box.look("change_serving")
-        if self.box.planning is None:
-            raise NotFound("this site serves no models")
-        changed = merge(self.box.planning.model_dump(mode="json"), dict(patch))
-        if isinstance(changed.get("models"), Mapping):
-            changed["models"] = {k: v for k, v in changed["models"].items() if v is not None}
-        self.box.planning = parse(ServingPlanning, changed)
-        return self.status()
-
-    async def admission(self, request: Mapping[str, Any]) -> AdmissionAnswer:
-        self.box.look("admission")
-        asked = parse(AdmissionRequest, dict(request))
-        in_force = self.box.planning or ServingPlanning()
-        served, planning = ServedLoad((), TABLE, planning=in_force), asked.planning(in_force)
-        if asked.model is not None:
-            return read(AdmissionAnswer, admit_model(asked.model, served, CamerasNow(0.7), planning))
-        if asked.pipeline is not None:
-            return read(AdmissionAnswer, admit_pipeline(asked.pipeline, served, CamerasNow(0.7), planning))
-        assert asked.camera is not None
-        profile = assumed_profile(asked.camera.inference, 2.0)
-        return read(AdmissionAnswer, admit_camera(asked.camera, profile, ServedLoad(), CamerasNow(0.7)))
-
-
-class DictEvents:
-    """Implements `EventsService`."""
-
-    def __init__(self, box: DictAppliance) -> None:
-        self.box = box
-
-    def recent(self, limit: int, before: int | None, camera: str | None, kind: str | None) -> list[JournalEntry]:
-        self.box.look("events")
-        found = [
-            e
-            for e in reversed(self.box.journal)
-            if (before is None or e["id"] < before)
-            and (camera is None or e["camera"] == camera)
-            and (kind is None or e["kind"] == kind)
-        ]
-        return [read(JournalEntry, e) for e in found[:limit]]
-
-    async def subscribe(self) -> AsyncIterator[JournalEntry]:
-        queue: asyncio.Queue[Json] = asyncio.Queue()
-        self.box.listeners.append(queue)
-        try:
-            while True:
-                yield read(JournalEntry, await queue.get())
-        finally:
-            self.box.listeners.remove(queue)
 
 
 class DictSecrets:

@@ -1,0 +1,57 @@
+"""Served models in dictionaries, with the real settings model and admission, for the web tests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from edge.appliance.admission import ServedLoad, admit_camera, admit_model, admit_pipeline
+from edge.appliance.answers.read import read
+from edge.appliance.answers.serving import AdmissionAnswer, Serving
+from edge.core.errors import NotFound
+from edge.core.serving import DeviceTable
+from edge.runtime.camera import assumed_profile
+from edge.runtime.serving_cameras import CamerasNow
+from edge.settings import AdmissionRequest, ServingPlanning, merge, parse
+from web.examples.serving import SERVING
+
+if TYPE_CHECKING:
+    from appliance_double import DictAppliance
+
+TABLE = DeviceTable("toy", {"plates": {p: (400.0 / p, 500.0 / p, 600.0 / p) for p in range(10, 101, 10)}}, {})
+
+
+class DictServedModels:
+    """Implements `ServedModelsService`."""
+
+    def __init__(self, box: DictAppliance) -> None:
+        self.box = box
+
+    def status(self) -> Serving:
+        self.box.look("serving")
+        if self.box.planning is None:
+            raise NotFound("this site serves no models")
+        return read(Serving, SERVING | {"settings": self.box.planning})
+
+    async def change(self, patch: Mapping[str, Any], by: str) -> Serving:
+        self.box.look("change_serving")
+        if self.box.planning is None:
+            raise NotFound("this site serves no models")
+        changed = merge(self.box.planning.model_dump(mode="json"), dict(patch))
+        if isinstance(changed.get("models"), Mapping):
+            changed["models"] = {k: v for k, v in changed["models"].items() if v is not None}
+        self.box.planning = parse(ServingPlanning, changed)
+        return self.status()
+
+    async def admission(self, request: Mapping[str, Any]) -> AdmissionAnswer:
+        self.box.look("admission")
+        asked = parse(AdmissionRequest, dict(request))
+        in_force = self.box.planning or ServingPlanning()
+        served, planning = ServedLoad((), TABLE, planning=in_force), asked.planning(in_force)
+        if asked.model is not None:
+            return read(AdmissionAnswer, admit_model(asked.model, served, CamerasNow(0.7), planning))
+        if asked.pipeline is not None:
+            return read(AdmissionAnswer, admit_pipeline(asked.pipeline, served, CamerasNow(0.7), planning))
+        assert asked.camera is not None
+        profile = assumed_profile(asked.camera.inference, 2.0)
+        return read(AdmissionAnswer, admit_camera(asked.camera, profile, ServedLoad(), CamerasNow(0.7)))
