@@ -32,7 +32,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -424,8 +424,8 @@ def _client(kind: str, port: int, seconds: float, connections: int, core: int) -
     )
 
 
-async def _rest_client(kind: str, port: int, seconds: float, connections: int, values: Any) -> tuple[list[float], int]:
-    binary = kind == "REST binary"
+def _rest_request(binary: bool, port: int, values: Any) -> bytes:
+    """One request, as it goes over the wire."""
     tensor: dict[str, Any] = {"name": "x", "shape": [1, ELEMENTS], "datatype": "FP32"}
     raw = values.tobytes()
     if binary:
@@ -442,63 +442,81 @@ async def _rest_client(kind: str, port: int, seconds: float, connections: int, v
         lines += ["Content-Type: application/octet-stream", f"Inference-Header-Content-Length: {len(head)}"]
     else:
         lines.append("Content-Type: application/json")
-    request = "\r\n".join(lines).encode() + b"\r\n\r\n" + body
-    taken: list[float] = []
-    first: list[bytes] = []
-    counting = False
-    answered = 0
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
-    class Connection(asyncio.Protocol):
-        """One request after another."""
 
-        def connection_made(self, transport: Any) -> None:
-            self.transport, self.received, self.whole = transport, 0, 0
-            self.pieces: list[bytes] = []
+@dataclass
+class _Answers:
+    """The answers of all connections: how many, the first one, and while they are timed how long each took."""
+
+    timed: bool = False
+    count: int = 0
+    first: bytes = b""
+    took_s: list[float] = field(default_factory=list)
+
+
+class _Connection(asyncio.Protocol):
+    """One request after another."""
+
+    def __init__(self, request: bytes, answers: _Answers) -> None:
+        self.request, self.answers = request, answers
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport, self.received, self.whole = transport, 0, 0
+        self.pieces: list[bytes] = []
+        self.send()
+
+    def send(self) -> None:
+        self.began = time.perf_counter()
+        self.transport.write(self.request)
+
+    def data_received(self, data: bytes) -> None:
+        self.pieces.append(data)
+        self.received += len(data)
+        if not self.whole:
+            text = b"".join(self.pieces)
+            end = text.find(b"\r\n\r\n")
+            if end < 0:
+                return
+            if not text.startswith(b"HTTP/1.1 200"):
+                raise SystemExit(f"answered {text[:300]!r}")
+            found = re.search(rb"(?i)\r\ncontent-length: *(\d+)", text[:end])
+            if found is None:
+                raise SystemExit(f"no length in {text[:300]!r}")
+            self.whole = end + 4 + int(found[1])
+        if self.received >= self.whole:
+            answers = self.answers
+            answers.count += 1
+            if answers.timed:
+                answers.took_s.append(time.perf_counter() - self.began)
+            if not answers.first:
+                answers.first = b"".join(self.pieces)
+            self.received, self.whole, self.pieces = 0, 0, []
             self.send()
 
-        def send(self) -> None:
-            self.began = time.perf_counter()
-            self.transport.write(request)
 
-        def data_received(self, data: bytes) -> None:
-            nonlocal answered
-            self.pieces.append(data)
-            self.received += len(data)
-            if not self.whole:
-                text = b"".join(self.pieces)
-                end = text.find(b"\r\n\r\n")
-                if end < 0:
-                    return
-                if not text.startswith(b"HTTP/1.1 200"):
-                    raise SystemExit(f"answered {text[:300]!r}")
-                found = re.search(rb"(?i)\r\ncontent-length: *(\d+)", text[:end])
-                if found is None:
-                    raise SystemExit(f"no length in {text[:300]!r}")
-                self.whole = end + 4 + int(found[1])
-            if self.received >= self.whole:
-                answered += 1
-                if counting:
-                    taken.append(time.perf_counter() - self.began)
-                if not first:
-                    first.append(b"".join(self.pieces))
-                self.received, self.whole, self.pieces = 0, 0, []
-                self.send()
-
+async def _rest_client(kind: str, port: int, seconds: float, connections: int, values: Any) -> tuple[list[float], int]:
+    binary = kind == "REST binary"
+    request, answers = _rest_request(binary, port, values), _Answers()
     loop = asyncio.get_running_loop()
-    transports = [(await loop.create_connection(Connection, "127.0.0.1", port))[0] for _ in range(connections)]
+    transports = [
+        (await loop.create_connection(lambda: _Connection(request, answers), "127.0.0.1", port))[0]
+        for _ in range(connections)
+    ]
     await asyncio.sleep(0.5)
-    counting = True
+    answers.timed = True
     await asyncio.sleep(seconds)
-    counting = False
+    answers.timed = False
     for transport in transports:
         transport.abort()
-    if not first:
+    if not answers.first:
         raise SystemExit("nothing was answered")
-    answer = first[0].partition(b"\r\n\r\n")[2]
-    same = answer.endswith(raw) if binary else json.loads(answer)["outputs"][0]["data"] == values.tolist()
+    answer = answers.first.partition(b"\r\n\r\n")[2]
+    sent = values.tobytes() if binary else values.tolist()
+    same = answer.endswith(sent) if binary else json.loads(answer)["outputs"][0]["data"] == sent
     if not same:
         raise SystemExit("the answer is not what was sent")
-    return taken, answered
+    return answers.took_s, answers.count
 
 
 async def _grpc_client(kind: str, port: int, seconds: float, connections: int, values: Any) -> tuple[list[float], int]:

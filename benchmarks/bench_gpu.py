@@ -123,6 +123,65 @@ def measure(parts: Partitioner, role: Role, share: float, job: dict[str, Any]) -
         return found
 
 
+def latencies(
+    parts: Partitioner, models: list[str], batches: list[int], shares: list[float], seconds: float
+) -> list[dict[str, Any]]:
+    """Latencies of every model, batch and share."""
+    rows: list[dict[str, Any]] = []
+    print(f"\n{'model':20} {'batch':>5} {'share':>6} {'p50 ms':>8} {'p99 ms':>8} {'per s':>9}")
+    for model in models:
+        for batch in batches:
+            for share in shares:
+                job = {"model": model, "batch": batch, "train": False, "seconds": seconds}
+                row = measure(parts, "inference", share, job)
+                rows.append({"model": model, "batch": batch, "share": share, **row})
+                latency = f"{row['p50_ms']:8.2f} {row['p99_ms']:8.2f} {row['per_s']:9.1f}"
+                print(f"{model:20} {batch:5} {share:6.2f} {latency}")
+    return rows
+
+
+def retrainings(parts: Partitioner, models: list[str], shares: list[float], seconds: float) -> list[dict[str, Any]]:
+    """Pictures a second of a retraining at every share."""
+    rows: list[dict[str, Any]] = []
+    print(f"\n{'retraining':20} {'share':>6} {'pictures/s':>10} {'of full':>8}")
+    for model in models:
+        full = None
+        for share in sorted(shares, reverse=True):
+            job = {"model": model, "batch": 32, "train": True, "seconds": seconds}
+            row = measure(parts, "retraining", share, job)
+            full = full or row["per_s"]
+            rows.append({"model": model, "share": share, "of_full": row["per_s"] / full, **row})
+            print(f"{model:20} {share:6.2f} {row['per_s']:10.1f} {row['per_s'] / full:8.2f}")
+    return rows
+
+
+def neighbours(parts: Partitioner, models: list[str], shares: list[float], seconds: float) -> list[dict[str, Any]]:
+    """The slowdown of inference beside a retraining, both at half of the device."""
+    rows: list[dict[str, Any]] = []
+    print(f"\n{'inference beside a retraining':40} {'slower by':>9}")
+    half = max(s for s in shares if s <= 0.5) if min(shares) <= 0.5 else min(shares)
+    for model in models:
+        job = {"model": model, "batch": 4, "train": False, "seconds": seconds}
+        alone = measure(parts, "inference", half, job)
+        for other in models:
+            beside = {"model": other, "batch": 32, "train": True, "seconds": 600.0}
+            with running(parts, "neighbour", "retraining", half, beside):
+                together = measure(parts, "inference", half, job)
+            ratio = together["p50_ms"] / alone["p50_ms"]
+            rows.append(
+                {
+                    "model": model,
+                    "beside": other,
+                    "share": half,
+                    "ratio": ratio,
+                    "alone": alone,
+                    "together": together,
+                }
+            )
+            print(f"{model + ' beside ' + other:40} {ratio:9.2f}")
+    return rows
+
+
 def main() -> int:
     """Measure everything, print the tables, write the result."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -152,45 +211,9 @@ def main() -> int:
     }
     print(f"{device.name}: {parts.caps.kind} ({parts.caps.evidence})")
     try:
-        print(f"\n{'model':20} {'batch':>5} {'share':>6} {'p50 ms':>8} {'p99 ms':>8} {'per s':>9}")
-        for model in models:
-            for batch in batches:
-                for share in shares:
-                    job = {"model": model, "batch": batch, "train": False, "seconds": args.seconds}
-                    row = measure(parts, "inference", share, job)
-                    result["latency"].append({"model": model, "batch": batch, "share": share, **row})
-                    latency = f"{row['p50_ms']:8.2f} {row['p99_ms']:8.2f} {row['per_s']:9.1f}"
-                    print(f"{model:20} {batch:5} {share:6.2f} {latency}")
-        print(f"\n{'retraining':20} {'share':>6} {'pictures/s':>10} {'of full':>8}")
-        for model in models:
-            full = None
-            for share in sorted(shares, reverse=True):
-                job = {"model": model, "batch": 32, "train": True, "seconds": args.seconds}
-                row = measure(parts, "retraining", share, job)
-                full = full or row["per_s"]
-                result["retraining"].append({"model": model, "share": share, "of_full": row["per_s"] / full, **row})
-                print(f"{model:20} {share:6.2f} {row['per_s']:10.1f} {row['per_s'] / full:8.2f}")
-        print(f"\n{'inference beside a retraining':40} {'slower by':>9}")
-        half = max(s for s in shares if s <= 0.5) if min(shares) <= 0.5 else min(shares)
-        for model in models:
-            job = {"model": model, "batch": 4, "train": False, "seconds": args.seconds}
-            alone = measure(parts, "inference", half, job)
-            for other in models:
-                beside = {"model": other, "batch": 32, "train": True, "seconds": 600.0}
-                with running(parts, "neighbour", "retraining", half, beside):
-                    together = measure(parts, "inference", half, job)
-                ratio = together["p50_ms"] / alone["p50_ms"]
-                result["interference"].append(
-                    {
-                        "model": model,
-                        "beside": other,
-                        "share": half,
-                        "ratio": ratio,
-                        "alone": alone,
-                        "together": together,
-                    }
-                )
-                print(f"{model + ' beside ' + other:40} {ratio:9.2f}")
+        result["latency"] = latencies(parts, models, batches, shares, args.seconds)
+        result["retraining"] = retrainings(parts, models, shares, args.seconds)
+        result["interference"] = neighbours(parts, models, shares, args.seconds)
         result["resizes"] = resizes(parts, models[0], shares)
     finally:
         parts.close()

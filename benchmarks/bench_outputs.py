@@ -105,145 +105,189 @@ def _news(number: int, camera: str, now: float) -> ObjectNews:
     return ObjectNews(car, phases[number % 3], picture=True)
 
 
-async def measure(minutes: float, rate: float, folder: Path) -> dict[str, Any]:
-    """Run it all and return the numbers."""
-    broker_port, http_port = _free_port(), _free_port()
-    config = folder / "mosquitto.conf"
-    config.write_text(
-        f"listener {broker_port} 127.0.0.1\nallow_anonymous true\npersistence true\n"
-        f"persistence_location {folder}/\nmax_queued_messages 0\nuser root\n"
-    )
-    heard, posted = folder / "heard", folder / "posted"
-    mosquitto = shutil.which("mosquitto") or "/usr/sbin/mosquitto"
-    own = (sys.executable, "-m", "benchmarks.bench_outputs")
-    broker = _start(mosquitto, "-c", str(config))
-    _listens(broker_port)
-    subscriber = _start(*own, "--listen", str(broker_port), "--target", str(heard))
-    receiver = _start(*own, "--receive", str(http_port), "--target", str(posted))
-    _listens(http_port)
-    await asyncio.sleep(2.0)  # the subscription
+class _Site:
+    """The outputs of a site under events of every camera, with what was made, noted and used."""
 
-    notes: list[dict[str, Any]] = []
-    began = time.monotonic()
+    def __init__(self, folder: Path, broker_port: int, http_port: int, rate: float) -> None:
+        self.rate, self.began = rate, time.monotonic()
+        self.notes: list[dict[str, Any]] = []
+        self.made: dict[str, list[int]] = {c: [] for c in CAMERAS}
+        #: Seconds since the beginning, resident MB, messages that wait.
+        self.samples: list[tuple[float, float, int]] = []
+        self.ended = asyncio.Event()
+        settings = {
+            "mqtt": {"host": "127.0.0.1", "port": broker_port},
+            "webhooks": [
+                {"id": "receiver", "url": f"http://127.0.0.1:{http_port}/hook", "kinds": ["object"],
+                 "secret_from": "env:X"}
+            ],
+        }  # fmt: skip
+        cameras = tuple(CameraSnapshot(c, c, "live", "v1", 0.6, 0.7, True) for c in CAMERAS)
+        snapshot = Snapshot("bench", "bench", True, (), "relay", 1, "planned", 0, cameras)
+        context = OutputsContext(
+            "bench", "bench", lambda: snapshot, self._note, self._switch, lambda _reference, _path: "the shared secret",
+            lambda _reference, _before, _path: None,
+        )  # fmt: skip
+        self.store = Store(None, folder / "data")
+        self.outputs = Outputs(parse(OutputsSettings, settings), self.store, SystemClock(), context)
 
-    def note(kind: str, _camera: str | None, data: dict[str, Any]) -> None:
-        notes.append({"at_s": round(time.monotonic() - began, 1), "kind": kind} | data)
+    def _note(self, kind: str, _camera: str | None, data: dict[str, Any]) -> None:
+        self.notes.append({"at_s": round(time.monotonic() - self.began, 1), "kind": kind} | data)
 
-    async def switch(_camera: str, _on: bool, _by: str) -> None:
+    async def _switch(self, _camera: str, _on: bool, _by: str) -> None:
         return None
 
-    cameras = tuple(CameraSnapshot(c, c, "live", "v1", 0.6, 0.7, True) for c in CAMERAS)
-    snapshot = Snapshot("bench", "bench", True, (), "relay", 1, "planned", 0, cameras)
-    context = OutputsContext(
-        "bench", "bench", lambda: snapshot, note, switch, lambda _reference, _path: "the shared secret",
-        lambda _reference, _before, _path: None,
-    )  # fmt: skip
-    settings = {
-        "mqtt": {"host": "127.0.0.1", "port": broker_port},
-        "webhooks": [
-            {"id": "receiver", "url": f"http://127.0.0.1:{http_port}/hook", "kinds": ["object"], "secret_from": "env:X"}
-        ],
-    }
-    store = Store(None, folder / "data")
-    outputs = Outputs(parse(OutputsSettings, settings), store, SystemClock(), context)
-    await outputs.open()
-    outputs.start()
-    made: dict[str, list[int]] = {c: [] for c in CAMERAS}
-    ended = asyncio.Event()
-
-    async def make() -> None:
+    async def make(self) -> None:
         number, due = 0, time.monotonic()
-        while not ended.is_set():
+        while not self.ended.is_set():
             for camera in CAMERAS:
                 number += 1
-                made[camera].append(number)
-                outputs.deliver(_news(number, camera, time.time()))
-            due += 1.0 / rate
+                self.made[camera].append(number)
+                self.outputs.deliver(_news(number, camera, time.time()))
+            due += 1.0 / self.rate
             await asyncio.sleep(max(0.0, due - time.monotonic()))
 
-    samples: list[tuple[float, float, int]] = []
-    me = psutil.Process()
-
-    async def sample() -> None:
+    async def sample(self) -> None:
+        me = psutil.Process()
         while True:
-            waiting = sum(outputs.outbox.queues.counts(d).waiting for d in DESTINATIONS)
-            samples.append((time.monotonic() - began, me.memory_info().rss / 1e6, waiting))
+            waiting = sum(self.waiting(d) for d in DESTINATIONS)
+            self.samples.append((time.monotonic() - self.began, me.memory_info().rss / 1e6, waiting))
             await asyncio.sleep(1.0)
 
-    async def until(condition: Callable[[], bool], limit_s: float) -> float | None:
-        start = time.monotonic()
-        while time.monotonic() - start < limit_s:
-            if condition():
-                return time.monotonic() - start
-            await asyncio.sleep(0.1)
-        return None
+    def waiting(self, destination: str) -> int:
+        return self.outputs.outbox.queues.counts(destination).waiting
 
-    making, sampling = asyncio.create_task(make()), asyncio.create_task(sample())
+    async def drained(self, destination: str) -> tuple[float | None, float | None]:
+        """Seconds to the first message after all was back, and from there until hardly any waits."""
+        counts = self.outputs.outbox.queues.counts
+        sent = counts(destination).sent
+        first = await _until(lambda: counts(destination).sent > sent, 400.0)
+        return first, await _until(lambda: self.waiting(destination) <= 2 * len(CAMERAS), 300.0)
+
+    def memory(self, minutes: float, down_s: float, up_s: float) -> dict[str, float]:
+        # The first minute away is warming up: caches, the first pages.
+        away = [(t, rss) for t, rss, _ in self.samples if down_s + min(60.0, minutes * 20) <= t <= up_s]
+        slope = statistics.linear_regression([t / 60 for t, _ in away], [rss for _, rss in away]).slope
+        return {
+            "before_mb": round(statistics.median(rss for t, rss, _ in self.samples if t <= down_s), 1),
+            "most_mb": round(max(rss for _, rss, _ in self.samples), 1),
+            "slope_while_away_mb_per_minute": round(slope, 4),
+            "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3, 1),
+        }
+
+
+async def _until(condition: Callable[[], bool], limit_s: float) -> float | None:
+    start = time.monotonic()
+    while time.monotonic() - start < limit_s:
+        if condition():
+            return time.monotonic() - start
+        await asyncio.sleep(0.1)
+    return None
+
+
+def _arrived(path: Path, made: dict[str, list[int]]) -> dict[str, int]:
+    """Messages of a destination's file against those that were made."""
+    came: dict[str, list[int]] = defaultdict(list)
+    ids, lines = set(), 0
+    for line in path.read_text().splitlines():
+        camera, number, message = line.split()
+        lines += 1
+        if message not in ids:
+            ids.add(message)
+            came[camera].append(int(number))
+    return {
+        "made": sum(map(len, made.values())),
+        "arrived": len(ids),
+        "missing": sum(len(set(made[c]) - set(came[c])) for c in CAMERAS),
+        "out_of_order_cameras": sum(came[c] != sorted(came[c]) for c in CAMERAS),
+        "duplicates": lines - len(ids),
+    }
+
+
+class _Others:
+    """Broker, subscriber and receiver in processes of their own; broker and receiver go away and come back."""
+
+    OWN = (sys.executable, "-m", "benchmarks.bench_outputs")
+
+    def __init__(self, folder: Path) -> None:
+        self.broker_port, self.http_port = _free_port(), _free_port()
+        self.heard, self.posted = folder / "heard", folder / "posted"
+        self._config = folder / "mosquitto.conf"
+        self._config.write_text(
+            f"listener {self.broker_port} 127.0.0.1\nallow_anonymous true\npersistence true\n"
+            f"persistence_location {folder}/\nmax_queued_messages 0\nuser root\n"
+        )
+        self._start_broker()
+        _listens(self.broker_port)
+        self._subscriber = _start(*self.OWN, "--listen", str(self.broker_port), "--target", str(self.heard))
+        self._start_receiver()
+        _listens(self.http_port)
+
+    def _start_broker(self) -> None:
+        mosquitto = shutil.which("mosquitto") or "/usr/sbin/mosquitto"
+        self._broker = _start(mosquitto, "-c", str(self._config))
+
+    def _start_receiver(self) -> None:
+        self._receiver = _start(*self.OWN, "--receive", str(self.http_port), "--target", str(self.posted))
+
+    def leave(self) -> None:
+        self._broker.terminate()
+        self._receiver.kill()
+        self._broker.wait()
+        self._receiver.wait()
+
+    def come_back(self) -> None:
+        self._start_broker()
+        self._start_receiver()
+        _listens(self.broker_port)
+        _listens(self.http_port)
+
+    def end(self) -> None:
+        for process in (self._subscriber, self._receiver, self._broker):
+            process.terminate()
+            process.wait()
+
+
+async def measure(minutes: float, rate: float, folder: Path) -> dict[str, Any]:
+    """Run it all and return the numbers."""
+    others = _Others(folder)
+    await asyncio.sleep(2.0)  # the subscription
+    site = _Site(folder, others.broker_port, others.http_port, rate)
+    await site.outputs.open()
+    site.outputs.start()
+    making, sampling = asyncio.create_task(site.make()), asyncio.create_task(site.sample())
     await asyncio.sleep(min(30.0, 10.0 + minutes * 6.0))
     cpu = time.process_time()
-    down_s = time.monotonic() - began
-    broker.terminate()
-    receiver.kill()
-    broker.wait()
-    receiver.wait()
+    down_s = time.monotonic() - site.began
+    others.leave()
     print(f"both away, for {minutes:g} minutes", flush=True)
     await asyncio.sleep(minutes * 60.0)
-    up_s = time.monotonic() - began
+    up_s = time.monotonic() - site.began
     cpu = (time.process_time() - cpu) / (up_s - down_s)
-    backlog = {d: outputs.outbox.queues.counts(d).waiting for d in DESTINATIONS}
-    broker = _start(mosquitto, "-c", str(config))
-    receiver = _start(*own, "--receive", str(http_port), "--target", str(posted))
-    _listens(broker_port)
-    _listens(http_port)
+    backlog = {d: site.waiting(d) for d in DESTINATIONS}
+    others.come_back()
     print(f"both back, {backlog} wait", flush=True)
-    first: dict[str, float | None] = {}
-    empty: dict[str, float | None] = {}
-
-    async def drained(destination: str) -> None:
-        sent = outputs.outbox.queues.counts(destination).sent
-        first[destination] = await until(lambda: outputs.outbox.queues.counts(destination).sent > sent, 400.0)
-        empty[destination] = await until(
-            lambda: outputs.outbox.queues.counts(destination).waiting <= 2 * len(CAMERAS), 300.0
-        )
-
-    await asyncio.gather(*(drained(d) for d in DESTINATIONS))
-    ended.set()
+    drained = dict(zip(DESTINATIONS, await asyncio.gather(*map(site.drained, DESTINATIONS)), strict=True))
+    site.ended.set()
     await making
-    await until(lambda: all(outputs.outbox.queues.counts(d).waiting == 0 for d in DESTINATIONS), 60.0)
+    await _until(lambda: all(site.waiting(d) == 0 for d in DESTINATIONS), 60.0)
     await asyncio.sleep(3.0)  # the subscriber's last lines
     sampling.cancel()
-    counts = {d: outputs.outbox.queues.counts(d) for d in DESTINATIONS}
-    await outputs.close()
-    store.close()
-    for process in (subscriber, receiver, broker):
-        process.terminate()
-        process.wait()
-
-    # The first minute away is warming up: caches, the first pages.
-    away = [(t, rss) for t, rss, _ in samples if down_s + min(60.0, minutes * 20) <= t <= up_s]
-    slope = statistics.linear_regression([t / 60 for t, _ in away], [rss for _, rss in away]).slope
-    results = {}
-    for destination, path in zip(DESTINATIONS, (heard, posted), strict=True):
-        came: dict[str, list[int]] = defaultdict(list)
-        ids, lines = set(), 0
-        for line in path.read_text().splitlines():
-            camera, number, message = line.split()
-            lines += 1
-            if message not in ids:
-                ids.add(message)
-                came[camera].append(int(number))
-        results[destination] = {
-            "made": sum(map(len, made.values())),
-            "arrived": len(ids),
-            "missing": sum(len(set(made[c]) - set(came[c])) for c in CAMERAS),
-            "out_of_order_cameras": sum(came[c] != sorted(came[c]) for c in CAMERAS),
-            "duplicates": lines - len(ids),
+    counts = {d: site.outputs.outbox.queues.counts(d) for d in DESTINATIONS}
+    await site.outputs.close()
+    site.store.close()
+    others.end()
+    results = {
+        destination: _arrived(path, site.made)
+        | {
             "counted_lost": sum(counts[destination].lost.values()),
             "dead_letters": counts[destination].dead,
             "waiting_when_back": backlog[destination],
-            "first_after_back_s": first[destination],
-            "drained_after_first_s": empty[destination],
+            "first_after_back_s": drained[destination][0],
+            "drained_after_first_s": drained[destination][1],
         }
+        for destination, path in zip(DESTINATIONS, (others.heard, others.posted), strict=True)
+    }
     return {
         "benchmark": "outputs",
         "date": time.strftime("%Y-%m-%d"),
@@ -252,14 +296,9 @@ async def measure(minutes: float, rate: float, folder: Path) -> dict[str, Any]:
         "events_per_s_and_camera": rate,
         "cameras": len(CAMERAS),
         "destinations": results,
-        "memory": {
-            "before_mb": round(statistics.median(rss for t, rss, _ in samples if t <= down_s), 1),
-            "most_mb": round(max(rss for _, rss, _ in samples), 1),
-            "slope_while_away_mb_per_minute": round(slope, 4),
-            "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3, 1),
-        },
+        "memory": site.memory(minutes, down_s, up_s),
         "cpu_while_away_cores": round(cpu, 4),
-        "journal": notes,
+        "journal": site.notes,
     }
 
 

@@ -39,6 +39,7 @@ from edge.commands.front_process import front_process
 from edge.demo.cameras import PASSWORD_VARIABLE, USER
 from edge.demo.site import demo_site, scene_cameras
 from edge.runtime.camera import CameraRuntime
+from edge.runtime.runtime import Runtime
 from edge.runtime.serving import ServingRuntime
 from edge.settings import ServingSettings, SiteSettings
 from scheduler.gpulets.fitting import Capacity, fit
@@ -304,6 +305,47 @@ async def reorganise(folder: Path, table: Path | None, minutes: float, seed: int
     return {"rates": {k: round(v, 2) for k, v in rates.items()}, "changes": out}
 
 
+async def boundary(runtime: Runtime, window_s: float, count: int) -> int:
+    """Wait for so many boundaries of windows; the number of the window before."""
+    number = runtime.controller.state.window
+    await until(lambda: runtime.controller.state.window >= number + count, "windows", 3 * count * window_s)
+    return number
+
+
+def accuracy(box: Appliance, since: int) -> dict[str, float]:
+    """Mean realised accuracy of each camera from that window on."""
+    found: dict[str, list[float]] = {}
+    for row in box.services.windows.recent(100, None):
+        for c in row.cameras if row.id >= since else ():
+            if c.realised is not None:
+                found.setdefault(c.camera, []).append(c.realised.value)
+    return {c: statistics.fmean(v) for c, v in found.items()}
+
+
+async def look(runtime: Runtime, floors: list[float]) -> None:
+    """The cheapest inference configuration of each camera keeps its share: how far above it they are."""
+    while True:
+        floors.append(min(c.share - least(c) for c in runtime.cameras.values()))
+        await asyncio.sleep(0.2)
+
+
+async def kill(box: Appliance, after_s: float, back: list[float]) -> None:
+    """Kill an executor after a while, and see how long it is away."""
+    await asyncio.sleep(after_s)
+    victim = next(e for e in served(box).status()["executors"] if e["pid"])
+    began, name, pid = time.monotonic(), victim["id"], victim["pid"]
+    os.kill(pid, signal.SIGKILL)
+
+    def again() -> bool:
+        now = next((e for e in served(box).planner.view.executors if e["id"] == name), None)
+        fresh = box.runtime.supervisor.pid(name) not in (None, pid)
+        return fresh and now is not None and now["state"] == "connected"
+
+    await until(again, "the executor is back", 60.0)
+    back.append(time.monotonic() - began)
+    await asyncio.sleep(3600)
+
+
 async def cameras(
     folder: Path, table: Path | None, windows: int, window_s: float, seed: int, share: float
 ) -> dict[str, Any]:
@@ -321,23 +363,10 @@ async def cameras(
             await all_serve(box)
             runtime = box.runtime
 
-            async def boundary(count: int) -> int:
-                number = runtime.controller.state.window
-                await until(lambda: runtime.controller.state.window >= number + count, "windows", 3 * count * window_s)
-                return number
-
-            def accuracy(since: int) -> dict[str, float]:
-                found: dict[str, list[float]] = {}
-                for row in box.services.windows.recent(100, None):
-                    for c in row.cameras if row.id >= since else ():
-                        if c.realised is not None:
-                            found.setdefault(c.camera, []).append(c.realised.value)
-                return {c: statistics.fmean(v) for c, v in found.items()}
-
-            await boundary(1)
-            alone_from = await boundary(windows)
+            await boundary(runtime, window_s, 1)
+            alone_from = await boundary(runtime, window_s, windows)
             await asyncio.sleep(0.3 * window_s)  # the last one is being measured
-            alone = accuracy(alone_from)
+            alone = accuracy(box, alone_from)
             # Cameras, front and client share the same cores: a part of what models may take is asked for.
             capacity = served(box).planner.view.capacity.most - served(box).warm_share
             rates = {name: BESIDE * rate for name, rate in (await settled(box, capacity, seed, folder)).items()}
@@ -355,33 +384,15 @@ async def cameras(
             }
             floors: list[float] = []
             back: list[float] = []
-
-            async def look() -> None:
-                while True:
-                    # The share that the cheapest inference configuration of each needs is never taken from it.
-                    floors.append(min(c.share - least(c) for c in runtime.cameras.values()))
-                    await asyncio.sleep(0.2)
-
-            async def kill() -> None:
-                await asyncio.sleep(WARM_UP_S + windows * window_s / 2)
-                victim = next(e for e in served(box).status()["executors"] if e["pid"])
-                began, name, pid = time.monotonic(), victim["id"], victim["pid"]
-                os.kill(pid, signal.SIGKILL)
-
-                def again() -> bool:
-                    now = next((e for e in served(box).planner.view.executors if e["id"] == name), None)
-                    fresh = runtime.supervisor.pid(name) not in (None, pid)
-                    return fresh and now is not None and now["state"] == "connected"
-
-                await until(again, "the executor is back", 60.0)
-                back.append(time.monotonic() - began)
-                await asyncio.sleep(3600)
-
             with_from = runtime.controller.state.window + 1
-            report = await during(load(box, rates, (windows + 1) * window_s, None, seed, folder), look(), kill())
-            await boundary(1)
+            report = await during(
+                load(box, rates, (windows + 1) * window_s, None, seed, folder),
+                look(runtime, floors),
+                kill(box, WARM_UP_S + windows * window_s / 2, back),
+            )
+            await boundary(runtime, window_s, 1)
             await asyncio.sleep(0.3 * window_s)
-            beside = accuracy(with_from)
+            beside = accuracy(box, with_from)
             complaints = sorted({c["message"] for c in runtime.complaints.recent if c["code"] == "floor_unreachable"})
     fall = {c: alone[c] - beside[c] for c in alone if c in beside}
     return {

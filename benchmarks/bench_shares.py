@@ -132,6 +132,28 @@ def bite(parts: CpuPartitioner, repeats: int) -> dict[str, list[float]]:
     return found
 
 
+def table(rows: dict[str, list[Usage]], stretched: dict[str, list[list[float]]]) -> dict[str, Any]:
+    """Print a line for each worker; the numbers behind it."""
+    workers = {}
+    for name, usages in rows.items():
+        given = [u.used_share if u.given_share is None else u.given_share for u in usages]
+        off = [100 * (g - u.asked) for g, u in zip(given, usages, strict=True)]
+        asked = statistics.fmean(u.asked for u in usages)
+        shown = " ".join(f"{o:+.1f}" for o in off)
+        middle, tail = (statistics.median(column) for column in zip(*stretched[name], strict=True))
+        longer = f"{middle:.1f} / {tail:.1f}"
+        used = statistics.fmean(u.used_share for u in usages)
+        print(f"  {name:12} {asked:6.3f} {statistics.fmean(given):6.3f} {used:6.3f} {longer:>12} {shown:>26}")
+        workers[name] = {
+            "asked": asked,
+            "given": given,
+            "points_off": off,
+            "batch_stretch_p50_p99": stretched[name],
+            "windows": [u.to_json() for u in usages],
+        }
+    return workers
+
+
 def main() -> int:
     """Print the tables, write the result. Returns 1 if a worker of the default kind missed its share."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -168,23 +190,7 @@ def main() -> int:
         if load > cores:
             print("  other work keeps this machine busy: a worker's missing share may be for want of a core")
         print(f"  {'worker':12} {'asked':>6} {'given':>6} {'used':>6} {'batch x':>12} {'points off (each window)':>26}")
-        workers = {}
-        for name, usages in rows.items():
-            given = [u.used_share if u.given_share is None else u.given_share for u in usages]
-            off = [100 * (g - u.asked) for g, u in zip(given, usages, strict=True)]
-            asked = statistics.fmean(u.asked for u in usages)
-            shown = " ".join(f"{o:+.1f}" for o in off)
-            middle, tail = (statistics.median(column) for column in zip(*stretched[name], strict=True))
-            longer = f"{middle:.1f} / {tail:.1f}"
-            used = statistics.fmean(u.used_share for u in usages)
-            print(f"  {name:12} {asked:6.3f} {statistics.fmean(given):6.3f} {used:6.3f} {longer:>12} {shown:>26}")
-            workers[name] = {
-                "asked": asked,
-                "given": given,
-                "points_off": off,
-                "batch_stretch_p50_p99": stretched[name],
-                "windows": [u.to_json() for u in usages],
-            }
+        workers = table(rows, stretched)
         tellable = [n for n, u in rows.items() if all(x.given_share is not None for x in u)] or [
             n for n in rows if n != "camera-idle"
         ]

@@ -31,6 +31,52 @@ OVERLAP, ROUNDS = 0.55, 8
 IMAGENET = {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}
 
 
+def finder_module(student: Any, size: tuple[int, int]) -> Any:
+    """The student's network with its boxes thinned out, `size` = (height, width) of its pictures."""
+    import torch
+
+    from edge.students.detector import CODER
+
+    class Finder(torch.nn.Module):
+        anchors: torch.Tensor
+        coder: torch.Tensor
+        scale: torch.Tensor
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.student = student.module
+            height, width = size
+            self.register_buffer("anchors", student.module.anchors(size))
+            self.register_buffer("coder", torch.tensor(CODER))
+            self.register_buffer("scale", torch.tensor([width, height, width, height], dtype=torch.float32))
+
+        def forward(self, x: Any) -> Any:
+            logits, deltas = self.student(x)
+            scores, labels = logits.softmax(-1)[..., :-1].max(-1)
+            scores, index = scores.topk(CANDIDATES, dim=1)
+            labels = labels.gather(1, index)
+            d = deltas.gather(1, index.unsqueeze(-1).expand(-1, -1, 4)) / self.coder
+            a = self.anchors[index]
+            centre = a[..., :2] + d[..., :2] * a[..., 2:]
+            half = a[..., 2:] * d[..., 2:].clamp(max=4.0).exp() / 2
+            boxes = (torch.cat([centre - half, centre + half], -1) / self.scale).clamp(0.0, 1.0)
+            low = torch.maximum(boxes.unsqueeze(2)[..., :2], boxes.unsqueeze(1)[..., :2])
+            high = torch.minimum(boxes.unsqueeze(2)[..., 2:], boxes.unsqueeze(1)[..., 2:])
+            common = (high - low).clamp(min=0).prod(-1)
+            area = (boxes[..., 2:] - boxes[..., :2]).prod(-1)
+            iou = common / (area.unsqueeze(2) + area.unsqueeze(1) - common + 1e-9)
+            # An object that overlaps with a likelier one that stays, goes: settled after as many rounds as chains
+            # are long, without a loop over objects, so that it can be traced.
+            over = torch.triu(iou > OVERLAP, diagonal=1).float()
+            taken = torch.ones_like(scores)
+            for _ in range(ROUNDS):
+                taken = ((over * taken.unsqueeze(2)).amax(1) < 0.5).float()
+            scores, order = (scores * taken).topk(MOST, dim=1)
+            return boxes.gather(1, order.unsqueeze(-1).expand(-1, -1, 4)), scores, labels.gather(1, order)
+
+    return Finder()
+
+
 def finder(slo_ms: float) -> Made:
     """The demo's detection student as one tensor in, tensors of fixed size out: `boxes` (rows, MOST, 4) in fractions,
     `scores` and `labels` (rows, MOST), the likeliest first."""
@@ -39,49 +85,11 @@ def finder(slo_ms: float) -> Made:
         import torch
 
         from edge.students import load_student
-        from edge.students.detector import CODER
 
         student = load_student(FINDER).for_inference()
         size = student.spec.input_size
 
-        class Finder(torch.nn.Module):
-            anchors: torch.Tensor
-            coder: torch.Tensor
-            scale: torch.Tensor
-
-            def __init__(self) -> None:
-                super().__init__()
-                self.student = student.module
-                height, width = size
-                self.register_buffer("anchors", student.module.anchors(size))  # type: ignore[operator]
-                self.register_buffer("coder", torch.tensor(CODER))
-                self.register_buffer("scale", torch.tensor([width, height, width, height], dtype=torch.float32))
-
-            def forward(self, x: Any) -> Any:
-                logits, deltas = self.student(x)
-                scores, labels = logits.softmax(-1)[..., :-1].max(-1)
-                scores, index = scores.topk(CANDIDATES, dim=1)
-                labels = labels.gather(1, index)
-                d = deltas.gather(1, index.unsqueeze(-1).expand(-1, -1, 4)) / self.coder
-                a = self.anchors[index]
-                centre = a[..., :2] + d[..., :2] * a[..., 2:]
-                half = a[..., 2:] * d[..., 2:].clamp(max=4.0).exp() / 2
-                boxes = (torch.cat([centre - half, centre + half], -1) / self.scale).clamp(0.0, 1.0)
-                low = torch.maximum(boxes.unsqueeze(2)[..., :2], boxes.unsqueeze(1)[..., :2])
-                high = torch.minimum(boxes.unsqueeze(2)[..., 2:], boxes.unsqueeze(1)[..., 2:])
-                common = (high - low).clamp(min=0).prod(-1)
-                area = (boxes[..., 2:] - boxes[..., :2]).prod(-1)
-                iou = common / (area.unsqueeze(2) + area.unsqueeze(1) - common + 1e-9)
-                # An object that overlaps with a likelier one that stays, goes: settled after as many rounds as chains
-                # are long, without a loop over objects, so that it can be traced.
-                over = torch.triu(iou > OVERLAP, diagonal=1).float()
-                taken = torch.ones_like(scores)
-                for _ in range(ROUNDS):
-                    taken = ((over * taken.unsqueeze(2)).amax(1) < 0.5).float()
-                scores, order = (scores * taken).topk(MOST, dim=1)
-                return boxes.gather(1, order.unsqueeze(-1).expand(-1, -1, 4)), scores, labels.gather(1, order)
-
-        net = Finder().eval()
+        net = finder_module(student, size).eval()
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # TorchScript is deprecated, and the format that most people have
             script: Any = torch.jit.trace(net, torch.rand(2, 3, *size))  # type: ignore[no-untyped-call]

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 log.setLevel(logging.ERROR)
 
 
-class _Connection(h11.Connection):
+class _StrictConnection(h11.Connection):
     """h11's, which would take a request with two lengths and answer the bytes after the shorter one as a request of its
     own: a way past any proxy before this server.
     """
@@ -40,7 +40,7 @@ class _Connection(h11.Connection):
         return event
 
 
-class _Http(H11Protocol):
+class _PageHttp(H11Protocol):
     """uvicorn's parser, which would wait without end for a request: any client of the port could take every file
     descriptor that the appliance may have, without a login.
     """
@@ -50,7 +50,7 @@ class _Http(H11Protocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.logger = log
-        self.conn = _Connection(h11.SERVER, _MAX_HEADERS)
+        self.conn = _StrictConnection(h11.SERVER, _MAX_HEADERS)
         self._due: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -99,7 +99,7 @@ class WebServer(AsgiServer):
             port,
             "the page",
             "web.port",
-            http=type("_PatientHttp", (_Http,), {"headers_s": headers_s}),
+            http=type("_PatientHttp", (_PageHttp,), {"headers_s": headers_s}),
             ws="websockets-sansio",
             ws_max_size=_MAX_MESSAGE,
             ws_per_message_deflate=False,  # JPEG does not shrink, and deflating cost three quarters of the rate

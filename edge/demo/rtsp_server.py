@@ -144,7 +144,7 @@ class RtspServer:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._server: asyncio.Server | None = None
-        self._connections: set[_Connection] = set()
+        self._connections: set[_RtspConnection] = set()
         self._hang = False
 
     # -- life --------------------------------------------------------------------------------------------------
@@ -263,7 +263,7 @@ class RtspServer:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        connection = _Connection(self, reader, writer)
+        connection = _RtspConnection(self, reader, writer)
         self._connections.add(connection)
         try:
             await connection.run()
@@ -520,7 +520,7 @@ class _Request:
         return path.removesuffix("trackID=0").strip("/")
 
 
-class _Connection:
+class _RtspConnection:
     """One client's control connection and its only session."""
 
     def __init__(self, server: RtspServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -15,13 +15,13 @@ from edge.load.arrivals import Bursty, Flat, OfferedLoad, Pattern, Poisson, Sine
 from edge.load.recorded import read_recorded
 
 
-class _Part(BaseModel):
+class _SpecPart(BaseModel):
     """Unknown keys fail; values do not change after they were checked."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-class PoissonArrivals(_Part):
+class PoissonArrivals(_SpecPart):
     """Requests that know nothing of each other."""
 
     kind: Literal["poisson"] = "poisson"
@@ -30,7 +30,7 @@ class PoissonArrivals(_Part):
         return Poisson()
 
 
-class BurstyArrivals(_Part):
+class BurstyArrivals(_SpecPart):
     """See edge.load.arrivals.Bursty."""
 
     kind: Literal["bursty"]
@@ -42,7 +42,7 @@ class BurstyArrivals(_Part):
         return Bursty(self.burstiness, self.burst_s, self.calm)
 
 
-class RecordedArrivals(_Part):
+class RecordedArrivals(_SpecPart):
     """Arrivals in a file (edge.load.recorded); a relative path is relative to the scenario file."""
 
     kind: Literal["recorded"]
@@ -52,7 +52,7 @@ class RecordedArrivals(_Part):
         return read_recorded(folder / self.file, model)
 
 
-class SineWave(_Part):
+class SineWave(_SpecPart):
     """The rate times 1 + depth * sin(2 pi (t / period_s + phase))."""
 
     kind: Literal["sine"]
@@ -64,7 +64,7 @@ class SineWave(_Part):
         return Sine(self.period_s, self.depth, self.phase)
 
 
-class StepsWave(_Part):
+class StepsWave(_SpecPart):
     """From each (second, factor) on, the rate times that factor."""
 
     kind: Literal["steps"]
@@ -79,7 +79,7 @@ Arrivals = Annotated[PoissonArrivals | BurstyArrivals | RecordedArrivals, Field(
 Waves = Annotated[SineWave | StepsWave, Field(discriminator="kind")]
 
 
-class ModelLoad(_Part):
+class ModelLoad(_SpecPart):
     """The requests to one model (or application)."""
 
     name: str = Field(min_length=1, max_length=200)
@@ -110,7 +110,7 @@ class ModelLoad(_Part):
         return OfferedLoad(self.arrivals.pattern(folder, self.name), self.rate, wave)
 
 
-class LoadSpec(_Part):
+class LoadSpec(_SpecPart):
     """One run."""
 
     url: str = Field("http://127.0.0.1:8000", min_length=1, max_length=2000)

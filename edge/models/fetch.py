@@ -146,7 +146,7 @@ class Fetcher:
             state = self._folder.verified(entry)
             if state == "here":  # another process brought it while this one waited
                 return self._was_here(entry)
-            with _Part(self._folder, entry) as part:
+            with _PartialFile(self._folder, entry) as part:
                 address = self._gather(entry, addresses or entry.addresses, part)
                 digest, size = part.digest(), part.size
                 part.settle(self._notice(entry, address, digest, size, "fetched"))
@@ -166,7 +166,7 @@ class Fetcher:
         at = utc_text(self._clock.utc())
         return Notice(entry.name, entry.file, address, digest, size, entry.licence, entry.attribution, origin, at)
 
-    def _gather(self, entry: CatalogueEntry, addresses: Sequence[str], part: _Part) -> str:
+    def _gather(self, entry: CatalogueEntry, addresses: Sequence[str], part: _PartialFile) -> str:
         """All bytes into the part, checked; the address that gave the last of them."""
         troubles: list[Trouble] = []
         for address in addresses:
@@ -176,7 +176,7 @@ class Fetcher:
             troubles.append(trouble)
         raise FetchFailed(entry.name, tuple(troubles))
 
-    def _from(self, entry: CatalogueEntry, address: str, part: _Part) -> Trouble | None:
+    def _from(self, entry: CatalogueEntry, address: str, part: _PartialFile) -> Trouble | None:
         """Try one address until it gave the rest of the file (None), or is given up."""
         failed, wrong, patience = 0, 0, self._patience
         while True:
@@ -197,7 +197,7 @@ class Fetcher:
                     return trouble
                 self._pause(wait)
 
-    def _attempt(self, entry: CatalogueEntry, address: str, part: _Part) -> None:
+    def _attempt(self, entry: CatalogueEntry, address: str, part: _PartialFile) -> None:
         """One answer of one address. Raises SourceFailure."""
         asked = not (entry.exact and part.size == entry.bytes)
         if asked:  # else an earlier run ended after the last byte came, before the check
@@ -219,7 +219,7 @@ class Fetcher:
                 discard=True,
             )
 
-    def _read(self, entry: CatalogueEntry, source: Source, part: _Part) -> None:
+    def _read(self, entry: CatalogueEntry, source: Source, part: _PartialFile) -> None:
         since_s, since_bytes = self._clock.monotonic(), part.size
         while chunk := source.read(_CHUNK):
             if part.size == 0:
@@ -254,7 +254,7 @@ def _check_beginning(chunk: bytes) -> None:
         raise SourceFailure("wrong_content", "it gives a Git LFS pointer instead of the file")
 
 
-class _Part:
+class _PartialFile:
     """The part of a file that has come so far, with its address. Raises StoreError, DiskFull (then the part is
     gone)."""
 
@@ -266,7 +266,7 @@ class _Part:
         self._hash = hashlib.sha256()
         self.size, self.pieces, self.address, self.validator = 0, 0, "", ""
 
-    def __enter__(self) -> _Part:
+    def __enter__(self) -> _PartialFile:
         note = read_json(self._note)
         pieces, address, validator = note.get("pieces"), note.get("address"), note.get("validator")
         good = note.get("of") == self._of() and isinstance(pieces, int)

@@ -30,7 +30,7 @@ GROUPS_DOCUMENT = "groups"
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _BegunMember:
     """A member as a group's retraining was begun with it."""
 
     window: int
@@ -52,7 +52,7 @@ class Groups:
         """`student` says where a version's file is, `note` journals, `keep(document)` writes what was learned."""
         self._r, self._gate, self._student, self._note, self._keep = runtime, gate, student, note, keep
         self.kept, self.retrainings = FIRST_KEPT, 0
-        self._asked: dict[tuple[str, str], _Asked] = {}
+        self._asked: dict[tuple[str, str], _BegunMember] = {}
 
     def restore(self, document: Mapping[str, Any] | None) -> None:
         """Raises InvalidValue if the document is damaged."""
@@ -88,7 +88,7 @@ class Groups:
             if camera is not None and data is not None and data.train:
                 output = folder / f"{order.job}-{name}.safetensors"
                 found.append(m.GroupMember(name, data, self._student(camera.version), camera.region, output))
-                self._asked[order.job, name] = _Asked(order.window, camera, camera.version.id)
+                self._asked[order.job, name] = _BegunMember(order.window, camera, camera.version.id)
         return tuple(found)
 
     async def judge(self, job: RunningJob, done: m.TrainingDone) -> None:

@@ -50,7 +50,7 @@ _FEWEST_FOR_DRIFT = 16
 
 
 @dataclass
-class _Planned:
+class _PlannedCamera:
     """A camera in the window that runs, as the first plan with profiles saw it."""
 
     predicted: float
@@ -82,7 +82,7 @@ class Learning:
         self.promises = PromiseHistory()
         self.budget: LearningBudget | None = None
         self.late_labels_used = self.unprofiled_retrainings = self.handed_in = 0
-        self._planned: dict[tuple[int, str], _Planned] = {}
+        self._planned: dict[tuple[int, str], _PlannedCamera] = {}
         self._problem: BudgetProblem | None = None
         self._golden: float | None = None
         self._followed_s = 0.0
@@ -299,7 +299,7 @@ class Learning:
             # In the first window nothing is measured yet: a start accuracy is that of another time and place.
             measured = (stream.start_accuracy if promise is None else promise.measured) if window > 1 else None
             usual = None if promise is None else promise.correction.usual
-            self._planned[key] = _Planned(outcome.by_stream[stream.id], measured, factor, gained, usual)
+            self._planned[key] = _PlannedCamera(outcome.by_stream[stream.id], measured, factor, gained, usual)
         self._planned = {k: v for k, v in self._planned.items() if k[0] >= window - 2}
 
     def not_promised(self, camera: str, window: int) -> None:

@@ -36,7 +36,7 @@ _TensorName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:/\[\]-]{0
 _Version = Annotated[str, Field(pattern=VERSION_NAME)]
 
 
-class _Part(BaseModel):
+class _ModelFilePart(BaseModel):
     """Unknown keys fail; values do not change after they were checked; numbers are not made from text."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, strict=True)
@@ -50,7 +50,7 @@ class _Part(BaseModel):
         return value
 
 
-class TensorFile(_Part):
+class TensorFile(_ModelFilePart):
     """An input or output. The first dimension is the batch, -1; other dimensions of any size are -1, too."""
 
     name: _TensorName
@@ -96,7 +96,7 @@ class InputFile(TensorFile):
         return self
 
 
-class VersionsFile(_Part):
+class VersionsFile(_ModelFilePart):
     """Which versions are served: exactly one of the keys."""
 
     latest: int | None = Field(None, ge=1, le=64, description="the newest so many")
@@ -116,7 +116,7 @@ class VersionsFile(_Part):
         return self
 
 
-class ModelFile(_Part):
+class ModelFile(_ModelFilePart):
     """`model.yaml`."""
 
     platform: Literal["torchscript", "torch_export", "onnx", "torchvision", "builtin", "identity"]

@@ -31,13 +31,13 @@ _Source = Annotated[str, Field(min_length=1, max_length=200)]
 _Size = Annotated[int, Field(ge=1, le=8192)]
 
 
-class _Part(BaseModel):
+class _PipelineFilePart(BaseModel):
     """Unknown keys fail; values do not change after they were checked."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-class PipelineTensor(_Part):
+class PipelineTensor(_PipelineFilePart):
     """An input of the application."""
 
     name: _Name
@@ -45,7 +45,7 @@ class PipelineTensor(_Part):
     shape: tuple[int, ...] = Field(min_length=1, max_length=8)
 
 
-class PipelineOutput(_Part):
+class PipelineOutput(_PipelineFilePart):
     """An output of the application, and where it comes from."""
 
     model_config = ConfigDict(populate_by_name=True)
@@ -56,14 +56,14 @@ class PipelineOutput(_Part):
     source: _Source = Field(alias="from", description="STAGE.OUTPUT, or an input's name")
 
 
-class NormaliseFile(_Part):
+class NormaliseFile(_PipelineFilePart):
     """(value / 255 - mean) / std, per channel."""
 
     mean: tuple[float, ...] = Field(min_length=1, max_length=4)
     std: tuple[Annotated[float, Field(gt=0)], ...] = Field(min_length=1, max_length=4)
 
 
-class CropBoxesFile(_Part):
+class CropBoxesFile(_PipelineFilePart):
     """See edge.core.applications.CropBoxes."""
 
     boxes: _Source
@@ -80,7 +80,7 @@ class CropBoxesFile(_Part):
     square: bool = Field(False, description="cut out the square of the longer side, so that proportions stay")
 
 
-class OperationFile(_Part):
+class OperationFile(_PipelineFilePart):
     """One operation: exactly one of the keys."""
 
     crop: tuple[float, float, float, float] | None = Field(None, description="left, top, right, bottom in fractions")
@@ -121,7 +121,7 @@ class OperationFile(_Part):
         return Grey()
 
 
-class FeedFile(_Part):
+class FeedFile(_PipelineFilePart):
     """The feed of an input of a stage's model: `from` and what to `do` with it; a plain name passes the value
     through."""
 
@@ -141,14 +141,14 @@ class FeedFile(_Part):
         return [{"grey": True} if step == "grey" else step for step in value] if isinstance(value, list) else value
 
 
-class AlternativeFile(_Part):
+class AlternativeFile(_PipelineFilePart):
     """Another model that may answer a stage."""
 
     model: _ModelName
     accuracy: float = Field(gt=0, le=1, description="part of its answers that are right")
 
 
-class StageFile(_Part):
+class StageFile(_PipelineFilePart):
     """One stage."""
 
     name: _Name
@@ -169,7 +169,7 @@ class StageFile(_Part):
         return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-class PipelineFile(_Part):
+class PipelineFile(_PipelineFilePart):
     """`model.yaml` of an application. Errors come with the field's path."""
 
     platform: Literal["pipeline"]

@@ -79,7 +79,7 @@ class _Model:
 
 
 @dataclass
-class _Job:
+class _SimulatedJob:
     """A running retraining in the simulation; `work` of `outcome.gpu_seconds` is done at time `at_s`."""
 
     id: str
@@ -104,7 +104,7 @@ class _CameraState:
     model: _Model
     inference: InferenceProfile
     share: float = 0.0
-    job: _Job | None = None
+    job: _SimulatedJob | None = None
     accuracy_s: float = 0.0
     frozen_s: float = 0.0
     retraining_device_s: float = 0.0
@@ -315,10 +315,10 @@ class Simulator:
             {w: _clip(a + shift) for w, a in outcome.live.items()},
         )
         shifted = self._shifted(profile, record, start)
-        state.job = _Job(order.job, order.config, shifted, moved, order.share, self._now)
+        state.job = _SimulatedJob(order.job, order.config, shifted, moved, order.share, self._now)
         self._schedule_job(order.camera, state.job)
 
-    def _schedule_job(self, camera: str, job: _Job) -> None:
+    def _schedule_job(self, camera: str, job: _SimulatedJob) -> None:
         """The job's next report or its end, at its present rate; earlier scheduled ones are void."""
         self._turn[camera] += 1
         job.turn = self._turn[camera]
@@ -357,7 +357,7 @@ class Simulator:
         event = ev.RetrainingCompleted(0.0, camera, job.id, promoted, accuracy, name, "stopped early")
         self._at(self._now, lambda: self._handle(replace(event, at_s=self._now)))
 
-    def _gate(self, state: _CameraState, job: _Job, part: float) -> tuple[float, bool, str]:
+    def _gate(self, state: _CameraState, job: _SimulatedJob, part: float) -> tuple[float, bool, str]:
         """(accuracy in force, promoted, model) after `part` of the work of `job`."""
         old = state.model
         before = self._held_out(state, old, state.record.windows.get(self._window))

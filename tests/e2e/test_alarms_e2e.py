@@ -30,6 +30,15 @@ def size(jpeg: bytes) -> tuple[int, int]:
 RULE: dict[str, Any] = {"id": "any", "name": "Anything", "kind": "object", "severity": "info"}
 
 
+def phases_of(heard: list[JournalEntry]) -> list[list[str]]:
+    """The phases of each alarm, in the order in which listeners got them."""
+    phases: dict[int, list[str]] = {}
+    for entry in heard:
+        if entry.kind.startswith("alarm.") and entry.kind != "alarm.acknowledged":
+            phases.setdefault(entry.data["id"], []).append(entry.data["phase"])
+    return list(phases.values())
+
+
 async def test_objects_alarms_zones_and_a_restart(site: Callable[..., SiteSettings]) -> None:
     settings = site(window_s=300.0)
     heard: list[JournalEntry] = []
@@ -66,21 +75,13 @@ async def test_objects_alarms_zones_and_a_restart(site: Callable[..., SiteSettin
         width, height = size(alarmed.object_picture(one.object))
         assert 8 <= width <= 320, "the object and some of what is around it"
         assert 8 <= height <= 288
-        await until(
-            lambda: alarmed.alarms(50, None, None, "any", False, None),
-            60,
-            "an object leaves, its alarm ends",
-        )
+        await until(lambda: alarmed.alarms(50, None, None, "any", False, None), 60, "an object leaves, its alarm ends")
         seen = await alarmed.acknowledge(one.id, "ann")
         assert seen.acknowledged_by == "ann"
         everything = alarmed.alarms(1000, None, None, "any", None, None)
         objects = [a.object for a in everything]
         assert len(set(objects)) == len(objects), "no object raised two alarms"
-        phases: dict[int, list[str]] = {}
-        for entry in heard:
-            if entry.kind.startswith("alarm.") and entry.kind != "alarm.acknowledged":
-                phases.setdefault(entry.data["id"], []).append(entry.data["phase"])
-        assert all(p[0] == "new" and p.count("new") == 1 and p.count("end") <= 1 for p in phases.values())
+        assert all(p[0] == "new" and p.count("new") == 1 and p.count("end") <= 1 for p in phases_of(heard))
         assert {e.kind for e in heard} >= {"alarm.new", "alarm.end", "object.new", "object.end"}
         appliance.services.events.buffer.flush()
         kinds = {e.kind for e in appliance.services.events.recent(1000, None, None, None)}
@@ -95,13 +96,18 @@ async def test_objects_alarms_zones_and_a_restart(site: Callable[..., SiteSettin
         listener.cancel()
         rows = {o.id: o for o in alarmed.objects(1000, None, None, None, None, None)}
         highest = max(rows)
+    await look_after_a_restart(settings, highest, one.id)
+
+
+async def look_after_a_restart(settings: SiteSettings, object_before: int, alarm_before: int) -> None:
+    """Objects and alarms up to these ids are of the run before."""
     async with running(settings) as appliance:
         alarmed = appliance.services.alarms
         assert alarmed.rule("any").zones == ("all",), "the database decides once a rule was changed"
-        old = [o for o in alarmed.objects(1000, None, None, None, None, None) if o.id <= highest]
+        old = [o for o in alarmed.objects(1000, None, None, None, None, None) if o.id <= object_before]
         assert all(o.ended_utc_s is not None for o in old), "objects do not outlive a run"
         ended = alarmed.alarms(1000, None, None, "any", None, None)
-        assert all(a.ended_utc_s is not None for a in ended if a.id <= one.id)
+        assert all(a.ended_utc_s is not None for a in ended if a.id <= alarm_before)
         await alarmed.remove_rule("any", "test")
         with pytest.raises(NotFound):
             alarmed.rule("any")

@@ -32,6 +32,34 @@ def samples(text: str) -> dict[tuple[str, ...], float]:
     }
 
 
+async def ask_three_times(port: int) -> None:
+    """Three requests for `digits`."""
+    client = http.InferenceServerClient(f"127.0.0.1:{port}")
+    tensor = http.InferInput("x", [1, 1, 28, 28], "FP32")
+    tensor.set_data_from_numpy(np.ones((1, 1, 28, 28), np.float32))
+    for _ in range(3):
+        await client.infer("digits", [tensor])
+    await client.close()
+
+
+async def look_at_metrics(rest: httpx.AsyncClient, cameras: list[str]) -> None:
+    """After three requests for `digits`, while every camera answers."""
+    response = await rest.get("/metrics")
+    assert response.status_code == 200
+    found = samples(response.text)
+    for camera in cameras:
+        assert found["magpie_camera_frames_decoded_total", camera] > 0
+        assert found["magpie_camera_answers_total", camera] > 0
+        assert found["magpie_camera_state", camera, "live"] == 1
+        assert found["magpie_camera_share_ratio", "inference", camera] > 0
+    assert found["nv_inference_request_success_total", "digits", "1"] == 3  # the parser's name for a counter
+    assert found["nv_inference_count_total", "digits", "1"] == 3
+    assert found["nv_inference_compute_infer_duration_us_total", "digits", "1"] > 0
+    assert found["magpie_serving_statistics_up",] == 1
+    assert found["magpie_disk_free_bytes",] > 0
+    assert any(name == "magpie_worker_share_used_ratio" for name, *_ in found)
+
+
 async def test_an_appliance_is_scraped_saved_applied_and_restored(
     site: Callable[..., SiteSettings],
     tmp_path: Path,
@@ -59,27 +87,8 @@ async def test_an_appliance_is_scraped_saved_applied_and_restored(
         await until(
             lambda: all(m.state == "serving" for m in box.services.served.status().models), 60, "both are served"
         )
-        port = box.services.served.status().front.http.port
-        client = http.InferenceServerClient(f"127.0.0.1:{port}")
-        tensor = http.InferInput("x", [1, 1, 28, 28], "FP32")
-        tensor.set_data_from_numpy(np.ones((1, 1, 28, 28), np.float32))
-        for _ in range(3):
-            await client.infer("digits", [tensor])
-        await client.close()
-        response = await rest.get("/metrics")
-        assert response.status_code == 200
-        found = samples(response.text)
-        for camera in cameras:
-            assert found["magpie_camera_frames_decoded_total", camera] > 0
-            assert found["magpie_camera_answers_total", camera] > 0
-            assert found["magpie_camera_state", camera, "live"] == 1
-            assert found["magpie_camera_share_ratio", "inference", camera] > 0
-        assert found["nv_inference_request_success_total", "digits", "1"] == 3  # the parser's name for a counter
-        assert found["nv_inference_count_total", "digits", "1"] == 3
-        assert found["nv_inference_compute_infer_duration_us_total", "digits", "1"] > 0
-        assert found["magpie_serving_statistics_up",] == 1
-        assert found["magpie_disk_free_bytes",] > 0
-        assert any(name == "magpie_worker_share_used_ratio" for name, *_ in found)
+        await ask_three_times(box.services.served.status().front.http.port)
+        await look_at_metrics(rest, cameras)
 
         file = tmp_path / "site.yaml"
         wanted = {

@@ -48,78 +48,103 @@ _actions = st.lists(
 )
 
 
+_Kept = tuple[int, str, float, int]  # number, lane, time, bytes
+
+
+class _Mirror:
+    """An outbox beside plain lists of what is in memory, kept, dead and sent. Each action is done to both."""
+
+    def __init__(self, database: Database, limits: QueueLimits) -> None:
+        self.database, self.limits = database, limits
+        self.box, _, self.clock = _outbox(database)
+        self.box.queues.add("d", limits)
+        self.memory: list[_Kept] = []
+        self.kept: list[_Kept] = []
+        self.dead: list[_Kept] = []
+        self.sent: list[tuple[int, str]] = []
+        self.number = self.lost = self.sent_before = self.lost_before = 0
+
+    async def do(self, action: tuple[Any, ...]) -> None:
+        name, *given = action
+        await getattr(self, name)(*given)
+        if name in ("flush", "restart"):
+            over = _over(self.kept, self.limits)
+            self.kept, self.lost = self.kept[over:], self.lost + over
+
+    async def put(self, camera: str | None, size: int) -> None:
+        self.number += 1
+        body = {"n": self.number, "pad": "x" * size}
+        self.box.put("d", "object", camera, body)
+        self.memory.append((self.number, camera or "", self.clock.utc(), size_of(body)))
+
+    async def flush(self) -> None:
+        assert await self.box.flush()
+        self.kept, self.memory = self.kept + self.memory, []
+
+    async def deliver(self, count: int) -> None:
+        page = await self.box.page("d", count)
+        assert _numbers(page) == [m[0] for m in self.kept[:count]]
+        await self.box.delivered("d", [m.id for m in page])
+        self.sent += [(m.body["n"], m.lane) for m in page]
+        self.kept = self.kept[count:]
+
+    async def restart(self) -> None:
+        await self.box.close()
+        self.sent_before = len(self.sent)
+        self.lost_before = self.lost + _over(self.kept + self.memory, self.limits)
+        self.kept, self.memory = self.kept + self.memory, []
+        waiting = len(self.kept) - _over(self.kept, self.limits)
+        self.box = Outbox(self.database, self.clock, lambda *_: None)
+        self.box.queues.add("d", self.limits)
+        await self.box.read_sums()
+        assert self.box.queues.counts("d").waiting == waiting
+
+    async def age(self, seconds: int) -> None:
+        self.clock.advance(seconds)
+        await self.box.expire()
+        old = [m for m in self.kept if m[2] < self.clock.utc() - self.limits.age_s]
+        self.kept = [m for m in self.kept if m not in old]
+        self.lost += len(old)
+
+    async def bury(self) -> None:
+        for message in await self.box.page("d", 1):
+            await self.box.dead_letters.bury(message, 1, "no")
+            self.dead.append(self.kept.pop(0))
+
+    async def revive(self) -> None:
+        if self.dead:
+            letters = await self.box.dead_letters.newest(1)
+            await self.box.dead_letters.retry(letters[0].id)
+            n, lane, _, size = self.dead.pop()
+            self.kept.append((n, lane, self.clock.utc(), size))
+
+    def compare(self) -> None:
+        counts = self.box.queues.counts("d")
+        assert counts.waiting == len(self.kept) + len(self.memory)
+        assert counts.bytes == sum(m[3] for m in self.kept + self.memory)
+        assert counts.dead == len(self.dead)
+        assert counts.sent == len(self.sent) - self.sent_before
+        assert sum(counts.lost.values()) == self.lost - self.lost_before
+
+
 @settings(max_examples=40)
 @given(actions=_actions, messages=st.integers(1, 12), most=st.integers(1000, 6000))
 def test_the_outbox_is_a_bounded_queue(
     actions: list[tuple[Any, ...]], messages: int, most: int, sqlite_template: Path
 ) -> None:
-    """Against a plain list: what is delivered, lost and waiting, whatever happens in which order."""
-    limits = QueueLimits(messages, most, 100.0)
+    """Against plain lists: what is delivered, lost and waiting, whatever happens in which order."""
 
     async def play(folder: Path) -> None:
         shutil.copy(sqlite_template, folder / "magpie.db")
         database = Database(default_url(folder))
-        box, _, clock = _outbox(database)
-        box.queues.add("d", limits)
-        memory: list[tuple[int, str, float, int]] = []
-        kept: list[tuple[int, str, float, int]] = []
-        dead: list[tuple[int, str, float, int]] = []
-        sent: list[tuple[int, str]] = []
-        number = lost = sent_before = lost_before = 0
+        both = _Mirror(database, QueueLimits(messages, most, 100.0))
         for action in actions:
-            match action:
-                case ("put", camera, size):
-                    number += 1
-                    body = {"n": number, "pad": "x" * size}
-                    box.put("d", "object", camera, body)
-                    memory.append((number, camera or "", clock.utc(), size_of(body)))
-                case ("flush",):
-                    assert await box.flush()
-                    kept, memory = kept + memory, []
-                case ("deliver", count):
-                    page = await box.page("d", count)
-                    assert _numbers(page) == [m[0] for m in kept[:count]]
-                    await box.delivered("d", [m.id for m in page])
-                    sent += [(m.body["n"], m.lane) for m in page]
-                    kept = kept[count:]
-                case ("restart",):
-                    await box.close()
-                    sent_before, lost_before = len(sent), lost + _over(kept + memory, limits)
-                    kept, memory = kept + memory, []
-                    number_waiting = len(kept) - _over(kept, limits)
-                    box = Outbox(database, clock, lambda *_: None)
-                    box.queues.add("d", limits)
-                    await box.read_sums()
-                    assert box.queues.counts("d").waiting == number_waiting
-                case ("age", seconds):
-                    clock.advance(seconds)
-                    await box.expire()
-                    old = [m for m in kept if m[2] < clock.utc() - limits.age_s]
-                    kept = [m for m in kept if m not in old]
-                    lost += len(old)
-                case ("bury",):
-                    page = await box.page("d", 1)
-                    for message in page:
-                        await box.dead_letters.bury(message, 1, "no")
-                        dead.append(kept.pop(0))
-                case ("revive",):
-                    if dead:
-                        letters = await box.dead_letters.newest(1)
-                        await box.dead_letters.retry(letters[0].id)
-                        n, lane, _, size = dead.pop()
-                        kept.append((n, lane, clock.utc(), size))
-            if action[0] in ("flush", "restart"):
-                over = _over(kept, limits)
-                kept, lost = kept[over:], lost + over
-            counts = box.queues.counts("d")
-            assert counts.waiting == len(kept) + len(memory)
-            assert counts.bytes == sum(m[3] for m in kept + memory)
-            assert counts.dead == len(dead)
-            assert counts.sent == len(sent) - sent_before
-            assert sum(counts.lost.values()) == lost - lost_before
-        assert _numbers(await box.page("d", 1000)) == [m[0] for m in kept]
+            await both.do(action)
+            both.compare()
+        assert _numbers(await both.box.page("d", 1000)) == [m[0] for m in both.kept]
         # Nothing is in two places, and nothing is nowhere.
-        assert len(sent) + lost + len(kept) + len(memory) + len(dead) == number
+        found = len(both.sent) + both.lost + len(both.kept) + len(both.memory) + len(both.dead)
+        assert found == both.number
         database.close()
 
     with tempfile.TemporaryDirectory() as folder:

@@ -17,14 +17,41 @@ from edge.core.oip import InferResponse
 _OUTCOMES: dict[type, str] = {DeadlineMissed: "dropped", Overloaded: "rejected", Unavailable: "failed"}
 
 
+def moody(batch: Any, inputs: Any) -> Any:
+    if (inputs["x"] < 0).any():
+        raise ValueError("no negative numbers")
+    return doubled(batch, inputs)
+
+
+async def ask_at_random(front: Any, rng: random.Random, counted: Counter[str]) -> None:
+    """One request of any kind, perhaps called off; its end is counted."""
+    value, rows = float(rng.randint(-1, 50) or 1), rng.choice((1, 1, 1, 2, 9, 30))
+    model = rng.choice(("m", "m", "w"))
+    asked = request(
+        value,
+        rows,
+        model,
+        priority=rng.choice((0, 0, 1, 200)),
+        timeout_us=rng.choice((0, 0, 0, 3_000, 100_000)),
+        version=rng.choice((None, None, "1")) if model == "w" else None,
+    )
+    task = asyncio.create_task(front.infer(asked))
+    if rng.random() < 0.2:
+        asyncio.get_running_loop().call_later(rng.choice((0.0, 0.002, 0.02)), task.cancel)
+    try:
+        answer: InferResponse = await task
+        assert answer.outputs[0].array[:, 0].tolist() == [2 * (value + k) for k in range(rows)]
+        counted["answered"] += 1
+    except asyncio.CancelledError:
+        counted["cancelled"] += 1
+    except (DeadlineMissed, Overloaded, Unavailable) as error:
+        counted[_OUTCOMES[type(error)]] += 1
+        counted["poison"] += "negative" in str(error)
+
+
 @pytest.mark.parametrize("seed", range(4))
 async def test_every_request_ends_once(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
-
-    def moody(batch: Any, inputs: Any) -> Any:
-        if (inputs["x"] < 0).any():
-            raise ValueError("no negative numbers")
-        return doubled(batch, inputs)
 
     async with site(tmp_path, arena_bytes=16 * 1024, max_queued_bytes=64 * 1024) as s:
         one, two = version(number="1", digest="1", slo_ms=400.0, depth=200), version("w", slo_ms=300.0)
@@ -34,34 +61,9 @@ async def test_every_request_ends_once(tmp_path: Path, seed: int) -> None:
             alive[name] = await s.executor(name, one, two, newer, answer=moody)
         s.layout(route("e0", (one, 8), (two, 4)), models=[one, two])
         counted: Counter[str] = Counter()
-
-        async def client() -> None:
-            value, rows = float(rng.randint(-1, 50) or 1), rng.choice((1, 1, 1, 2, 9, 30))
-            model = rng.choice(("m", "m", "w"))
-            asked = request(
-                value,
-                rows,
-                model,
-                priority=rng.choice((0, 0, 1, 200)),
-                timeout_us=rng.choice((0, 0, 0, 3_000, 100_000)),
-                version=rng.choice((None, None, "1")) if model == "w" else None,
-            )
-            task = asyncio.create_task(s.front.infer(asked))
-            if rng.random() < 0.2:
-                asyncio.get_running_loop().call_later(rng.choice((0.0, 0.002, 0.02)), task.cancel)
-            try:
-                answer: InferResponse = await task
-                assert answer.outputs[0].array[:, 0].tolist() == [2 * (value + k) for k in range(rows)]
-                counted["answered"] += 1
-            except asyncio.CancelledError:
-                counted["cancelled"] += 1
-            except (DeadlineMissed, Overloaded, Unavailable) as error:
-                counted[_OUTCOMES[type(error)]] += 1
-                counted["poison"] += "negative" in str(error)
-
         clients: list[asyncio.Task[None]] = []
         for step in range(120):
-            clients += [asyncio.create_task(client()) for _ in range(rng.randint(0, 25))]
+            clients += [asyncio.create_task(ask_at_random(s.front, rng, counted)) for _ in range(rng.randint(0, 25))]
             await asyncio.sleep(0.001)
             if step % 10 == 5:
                 routes = [

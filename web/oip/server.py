@@ -39,7 +39,7 @@ class OipHttpServer(AsgiServer):
             port,
             "served inference",
             setting,
-            http=_Http,
+            http=_InferenceHttp,
             ws="none",
             proxy_headers=False,
             timeout_keep_alive=idle_s,
@@ -47,7 +47,7 @@ class OipHttpServer(AsgiServer):
         )
 
 
-class _Http(HttpToolsProtocol):
+class _InferenceHttp(HttpToolsProtocol):
     """uvicorn's fast parser, which would take headers without end, with a bound; and errors in the protocol's form."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
