@@ -221,7 +221,7 @@ def _moved(position: IntArray, stream: IntArray, place: IntArray) -> IntArray:
 
 
 @dataclass
-class _RelayJob:
+class _RaceJob:
     stream: int
     level: int
     left: float
@@ -232,7 +232,7 @@ def realise(grid: Grid, s: Schedules) -> tuple[Segment, ...]:
     race_order = [int(i) for i in s.order[0]]
     problem = grid.problem
     jobs = [
-        _RelayJob(i, int(s.levels[0, i]), float(grid.work[i, s.levels[0, i]])) for i in race_order if s.levels[0, i] > 0
+        _RaceJob(i, int(s.levels[0, i]), float(grid.work[i, s.levels[0, i]])) for i in race_order if s.levels[0, i] > 0
     ]
     accuracy = grid.accuracy[:, 0].copy()
     begun = {j.stream for j in jobs if problem.streams[j.stream].running == grid.options[j.stream][j.level - 1].id}
@@ -268,7 +268,7 @@ def realise(grid: Grid, s: Schedules) -> tuple[Segment, ...]:
     return tuple(segments)
 
 
-def _phase_quanta(grid: Grid, s: Schedules, jobs: list[_RelayJob], begun: set[int], budget: int) -> list[int]:
+def _phase_quanta(grid: Grid, s: Schedules, jobs: list[_RaceJob], begun: set[int], budget: int) -> list[int]:
     """Quanta of the waiting jobs in order; the same rule as `Race.job_quanta`."""
     given, left = [], budget
     for job in jobs:
@@ -283,7 +283,7 @@ def _phase_quanta(grid: Grid, s: Schedules, jobs: list[_RelayJob], begun: set[in
     return [1 if k == 0 and j.stream in begun else k for k, j in zip(given, jobs, strict=True)]
 
 
-def _segment(grid: Grid, now: float, jobs: list[_RelayJob], quanta: list[int], split: IntArray) -> Segment:
+def _segment(grid: Grid, now: float, jobs: list[_RaceJob], quanta: list[int], split: IntArray) -> Segment:
     training = {j.stream: (j, k) for j, k in zip(jobs, quanta, strict=True) if k > 0}
     allocations = {}
     for i, stream in enumerate(grid.problem.streams):

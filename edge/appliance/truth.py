@@ -56,7 +56,7 @@ FORMATS = ("coco", "yolo")
 
 
 @dataclass(frozen=True)
-class _AskedWindow:
+class _OpenWindow:
     """A window that is asked about: its frames by key, the possible questions, people's joint answers."""
 
     window: LabelledWindow
@@ -368,7 +368,7 @@ class Truth:
 
     # -- windows on disk
 
-    def _to_ask(self, camera: str) -> _AskedWindow | None:
+    def _to_ask(self, camera: str) -> _OpenWindow | None:
         by_window = _by_window(self._store.all_answers(camera))
         pictured = pictured_windows(self._data, camera)
         available = [w for w in described_windows(self._data, camera) if w in pictured]
@@ -382,9 +382,7 @@ class Truth:
             available.remove(window)  # damaged, or nothing in it
         return None
 
-    def _asked(
-        self, camera: str, window: int, by_window: Mapping[int, tuple[AnswerRecord, ...]]
-    ) -> _AskedWindow | None:
+    def _asked(self, camera: str, window: int, by_window: Mapping[int, tuple[AnswerRecord, ...]]) -> _OpenWindow | None:
         """None if its manifest is not there (any more), or the camera classified then."""
         manifest = read_manifest(self._data, camera, window)
         if manifest is None or not manifest.all_sampled or manifest.task != "detection":
@@ -397,7 +395,7 @@ class Truth:
         # Predictions may know only what was answered before the first question of this window was.
         first = min((r.id for r in records if r.answer.source == "page"), default=None)
         predictor = self._predictor(camera, window, first, by_window)
-        return _AskedWindow(manifest, frames, asked, population(list(asked.values()), predictor), records)
+        return _OpenWindow(manifest, frames, asked, population(list(asked.values()), predictor), records)
 
     def _predictor(
         self, camera: str, window: int, before: int | None, by_window: Mapping[int, tuple[AnswerRecord, ...]]
@@ -447,7 +445,7 @@ def _seed(camera: str, window: int) -> int:
     return int.from_bytes(hashlib.sha256(f"{camera}/{window}".encode()).digest()[:8], "big")
 
 
-def _second_opinions(asked: _AskedWindow, by: str) -> list[NextQuestion]:
+def _second_opinions(asked: _OpenWindow, by: str) -> list[NextQuestion]:
     """Questions that another person has answered and `by` has not, the oldest answer first."""
     mine = {r.answer.question for r in asked.records if r.answer.by == by}
     strata = dict(zip(asked.population.questions, asked.population.strata, strict=True))
@@ -491,7 +489,7 @@ def _marked(given: Any, classes: Sequence[str]) -> tuple[Marked, ...]:
     return tuple(out)
 
 
-def _question_json(asked: _AskedWindow, one: NextQuestion, size: tuple[int, int]) -> Json:
+def _question_json(asked: _OpenWindow, one: NextQuestion, size: tuple[int, int]) -> Json:
     question, classes = one.question, asked.window.classes
     candidates = asked.asked[question.key].candidates
     about = None if question.candidate is None else candidates[question.candidate]

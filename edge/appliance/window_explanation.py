@@ -47,7 +47,7 @@ class OtherParts:
 
 
 @dataclass(frozen=True)
-class _PlanInForce:
+class _LivePlan:
     """A recorded plan with its problem; in force from `start_s` to `end_s` (empty if it never took over)."""
 
     record: PlanRecord
@@ -185,7 +185,7 @@ def in_words(reasons: Sequence[PlanReason], names: Mapping[str, str]) -> list[st
     return [p[0].upper() + p[1:] for p in parts if p]
 
 
-def _in_order(records: Sequence[PlanRecord], length_s: float) -> list[_PlanInForce]:
+def _in_order(records: Sequence[PlanRecord], length_s: float) -> list[_LivePlan]:
     """The plans with the time in which each was in force: until the next one took over."""
     read = [(r, WindowProblem.from_json(r.problem), WindowPlan.from_json(r.plan)) for r in records]
     read = [r for r in read if r[2].segments]
@@ -194,13 +194,11 @@ def _in_order(records: Sequence[PlanRecord], length_s: float) -> list[_PlanInFor
     for n, (record, problem, plan) in enumerate(read):
         # A plan that was made at the same instant as a later one never took over.
         end = min((s for s in starts[n + 1 :]), default=length_s)
-        out.append(
-            _PlanInForce(record, problem, plan, evaluate(problem, plan.segments), starts[n], max(starts[n], end))
-        )
+        out.append(_LivePlan(record, problem, plan, evaluate(problem, plan.segments), starts[n], max(starts[n], end)))
     return out
 
 
-def _configs(detail: WindowDetail, plans: Sequence[_PlanInForce]) -> dict[str, Mapping[str, Any]]:
+def _configs(detail: WindowDetail, plans: Sequence[_LivePlan]) -> dict[str, Mapping[str, Any]]:
     found: dict[str, Mapping[str, Any]] = {o.id: o.details for p in plans for s in p.problem.streams for o in s.options}
     return found | {p.config: p.profile["config"] for p in detail.profiles}
 
@@ -226,7 +224,7 @@ def _stretch(
     return {"start_s": round(start, 3), "end_s": round(end, 3), "plan": plan, "phase": phase, "shares": kept}
 
 
-def _cause(p: _PlanInForce, before: _PlanInForce | None) -> str:
+def _cause(p: _LivePlan, before: _LivePlan | None) -> str:
     if p.record.cause_code == "capacity_changed" and before is not None:
         then, now = before.problem.num_gpus, p.problem.num_gpus
         if abs(now - then) > _NOTHING:
@@ -234,7 +232,7 @@ def _cause(p: _PlanInForce, before: _PlanInForce | None) -> str:
     return p.record.cause
 
 
-def _decision(p: _PlanInForce, before: _PlanInForce | None, names: Mapping[str, str]) -> Json:
+def _decision(p: _LivePlan, before: _LivePlan | None, names: Mapping[str, str]) -> Json:
     return {
         "plan": p.record.id,
         "at_s": round(p.start_s, 3),
@@ -256,9 +254,7 @@ def _coded(reasons: Sequence[PlanReason]) -> list[PlanReason]:
     return [r for r in reasons if r.code != "recorded"]
 
 
-def _camera(
-    camera: str, row: Any, detail: WindowDetail, plans: Sequence[_PlanInForce], names: Mapping[str, str]
-) -> Json:
+def _camera(camera: str, row: Any, detail: WindowDetail, plans: Sequence[_LivePlan], names: Mapping[str, str]) -> Json:
     own = [p for p in plans if camera in p.outcome.steps]
     steps = [s for n, p in enumerate(own) for s in _in_force(p, camera, first=n == 0)]
     covered = sum(s.end_s - s.start_s for s in steps)
@@ -283,7 +279,7 @@ def _camera(
     }
 
 
-def _in_force(p: _PlanInForce, camera: str, first: bool) -> list[Step]:
+def _in_force(p: _LivePlan, camera: str, first: bool) -> list[Step]:
     """The camera's predicted steps in the time in which the plan was in force; the first plan tells what was before."""
     begin = 0.0 if first else p.start_s
     clipped = (
@@ -292,7 +288,7 @@ def _in_force(p: _PlanInForce, camera: str, first: bool) -> list[Step]:
     return [s for s in clipped if s.end_s > s.start_s]
 
 
-def _options(camera: str, detail: WindowDetail, own: Sequence[_PlanInForce], names: Mapping[str, str]) -> list[Json]:
+def _options(camera: str, detail: WindowDetail, own: Sequence[_LivePlan], names: Mapping[str, str]) -> list[Json]:
     """The micro-profiler's estimates for the camera, the best gain first, and the fate of each."""
     trained = {j.config for j in detail.jobs if j.camera == camera}
     scheduled = {
@@ -324,7 +320,7 @@ def _options(camera: str, detail: WindowDetail, own: Sequence[_PlanInForce], nam
     return sorted(out, key=lambda o: -o["end_accuracy"]["value"])
 
 
-def _verdict(profile: RetrainingProfile, trained: bool, chosen: bool, choosing: _PlanInForce | None) -> str:
+def _verdict(profile: RetrainingProfile, trained: bool, chosen: bool, choosing: _LivePlan | None) -> str:
     if trained:
         return "chosen and trained"
     if chosen:
