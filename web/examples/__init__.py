@@ -1,1 +1,1 @@
-"""Examples for OpenAPI: what the answers look like. A module for each one of `web.routes`, and one for errors."""
+"""Examples of answers for OpenAPI. A module for each one of `web.routes`, and one for errors."""

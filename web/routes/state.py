@@ -48,8 +48,8 @@ async def livez() -> Alive:
     },
 )
 async def readyz(service: Service, request: Request, response: Response) -> BoxHealth | OpenHealth:
-    """Whether the appliance does its work. `reasons` is also filled when it is ready but something is wrong; whoever is
-    not logged in gets its code words only."""
+    """Whether the appliance does its work. `reasons` is also filled when it is ready but something is wrong; a
+    caller that is not logged in gets its code words only."""
     health = _health(service, visit_of(request).principal)
     response.status_code = 200 if health.ready else 503
     return health

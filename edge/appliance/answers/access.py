@@ -94,8 +94,8 @@ class SessionAnswer:
 
 @answer
 class AuditAnswer:
-    """A change: by whom and from where (null: a command on the machine, or the appliance itself); `value`: what was
-    kept, or null."""
+    """A change: by whom and from where (null: a command on the machine, or the appliance itself); `value`: the
+    value that was kept, or null."""
 
     id: int
     utc_s: float

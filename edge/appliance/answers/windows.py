@@ -173,7 +173,7 @@ class RetrainingConfigAnswer:
 
 @kept
 class RetrainingProfileAnswer:
-    """What a retraining is expected to bring and to cost (edge.core.profiles.RetrainingProfile). `curve`: accuracy by
+    """Expected gain and cost of a retraining (edge.core.profiles.RetrainingProfile). `curve`: accuracy by
     device seconds; `throughput`: speed by share; `profiled` false: no trial ran, past windows taught it."""
 
     config: Shown[RetrainingConfigAnswer]
@@ -374,7 +374,7 @@ class UsedShare:
 @answer
 class ExplainedWindow:
     """A window for people: shares over time, options with expectations, and results.
-    `configs`: retraining configurations in words; `policies`: what can be asked for a comparison."""
+    `configs`: retraining configurations in words; `policies`: those that a comparison can name."""
 
     window: Shown[WindowAnswer]
     timeline: Shown[tuple[StretchAnswer, ...]]

@@ -115,8 +115,8 @@ export type ApplicationStageAnswer = {
   expected_fan_out: number;
 };
 
-/** A change: by whom and from where (null: a command on the machine, or the appliance itself); `value`: what was
- * kept, or null. */
+/** A change: by whom and from where (null: a command on the machine, or the appliance itself); `value`: the
+ * value that was kept, or null. */
 export type AuditAnswer = {
   id: number;
   utc_s: number;
@@ -530,7 +530,7 @@ export type ExecutorAnswer = {
 };
 
 /** A window for people: shares over time, options with expectations, and results.
- * `configs`: retraining configurations in words; `policies`: what can be asked for a comparison. */
+ * `configs`: retraining configurations in words; `policies`: those that a comparison can name. */
 export type ExplainedWindow = {
   window: WindowAnswer;
   timeline: StretchAnswer[];
@@ -1372,7 +1372,7 @@ export type RetrainingConfigAnswer = {
   last_layer_width: number;
 };
 
-/** What a retraining is expected to bring and to cost (edge.core.profiles.RetrainingProfile). `curve`: accuracy by
+/** Expected gain and cost of a retraining (edge.core.profiles.RetrainingProfile). `curve`: accuracy by
  * device seconds; `throughput`: speed by share; `profiled` false: no trial ran, past windows taught it. */
 export type RetrainingProfileAnswer = {
   config: RetrainingConfigAnswer;
