@@ -11,7 +11,6 @@ import contextlib
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any
 
 from edge.core.errors import InvalidValue, Overloaded
@@ -63,16 +62,17 @@ class Intake:
         """The one message of a call, as `read` gives it. Raises Overloaded (no place, or it came too slowly for others
         to wait), InvalidValue (no message came)."""
         held = await self._take(self._message)
+        coming = self._come()
         try:
-            async with _Coming(self) as coming:
-                data = await read()
-        except TimeoutError:
+            data = await read()
+        except BaseException as error:
             held.release()
+            if not (isinstance(error, asyncio.CancelledError) and coming.was_ended()):
+                raise
             self.turned_away += 1
             raise self._too_slow(coming) from None
-        except BaseException:
-            held.release()
-            raise
+        finally:
+            self._coming.pop(coming, None)
         if not isinstance(data, bytes):
             held.release()
             raise InvalidValue("(message)", "none", "one message")
@@ -123,66 +123,61 @@ class Intake:
                 raise Overloaded(f"messages of {self._limit} bytes are being held already", hint) from None
             raise
 
-    def come(self, message: _Coming) -> None:
-        """A message is being received from now on."""
-        self._coming[message] = None
-        self._cut_slow()
+    def _come(self) -> _Coming:
+        """A message is being received from now on, in the present task."""
+        task = asyncio.current_task()
+        assert task is not None
+        loop = asyncio.get_running_loop()
+        coming = _Coming(task, loop.time())
+        self._coming[coming] = None
+        if self._cut_at is None:  # never at once: a task that ends itself would end behind its reading
+            self._cut_at = loop.call_at(self._due(coming), self._cut_slow)
+        return coming
 
-    def came(self, message: _Coming) -> None:
-        """It is no longer."""
-        self._coming.pop(message, None)
+    def _due(self, coming: _Coming) -> float:
+        patience = self._patience
+        limit = min(patience.slow_s, patience.message_s) if self._waiting else patience.message_s
+        return coming.since_s + limit
 
     def _cut_slow(self) -> None:
-        """While calls wait: end the message that has been coming the longest, once that is too long."""
+        """End the messages that have been coming too long, and look again when the next one will have been. One timer
+        serves all of them: starting one for each message costs a busy server a tenth of its calls."""
         if self._cut_at is not None:
             self._cut_at.cancel()
             self._cut_at = None
-        if not self._waiting:
-            return
         loop = asyncio.get_running_loop()
         for oldest in self._coming:
-            if oldest.cut:
+            if oldest.ended:
                 continue
-            due = oldest.since_s + self._patience.slow_s
-            if due <= loop.time():
-                oldest.end_now()
-                continue
-            self._cut_at = loop.call_at(due, self._cut_slow)
-            break
-
-    def coming_limit(self) -> asyncio.Timeout:
-        """The time limit of one message."""
-        return asyncio.timeout(self._patience.message_s)
+            if self._due(oldest) > loop.time():
+                self._cut_at = loop.call_at(self._due(oldest), self._cut_slow)
+                return
+            oldest.end(for_others=bool(self._waiting))
 
     def _too_slow(self, message: _Coming) -> Overloaded:
-        if message.cut:
+        if message.for_others:
             return Overloaded("the message came too slowly while others waited for its place", "try again later")
         return Overloaded(f"the message did not come whole within {self._patience.message_s:g} s", "send smaller ones")
 
 
+@dataclass(eq=False, slots=True)
 class _Coming:
-    """One message that is being received; ends with TimeoutError when it is cut off."""
+    """One message that is being received by `task`, since `since_s` (of the loop's clock)."""
 
-    def __init__(self, intake: Intake) -> None:
-        self._intake, self._limit = intake, intake.coming_limit()
-        self.since_s = asyncio.get_running_loop().time()
-        self.cut = False
+    task: asyncio.Task[Any]
+    since_s: float
+    ended: bool = False
+    #: It was ended because others waited for its place.
+    for_others: bool = False
 
-    def end_now(self) -> None:
-        """Others wait for its place."""
-        self.cut = True
-        self._limit.reschedule(asyncio.get_running_loop().time())
+    def end(self, for_others: bool) -> None:
+        """Cancel the reading."""
+        self.ended, self.for_others = True, for_others
+        self.task.cancel()
 
-    async def __aenter__(self) -> _Coming:
-        await self._limit.__aenter__()
-        self._intake.come(self)
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._intake.came(self)
-        await self._limit.__aexit__(kind, error, trace)
+    def was_ended(self) -> bool:
+        """Whether a cancellation that arrived is `end`'s alone; takes it back."""
+        return self.ended and self.task.uncancel() == 0
 
 
 @dataclass
