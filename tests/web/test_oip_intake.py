@@ -98,6 +98,30 @@ async def test_a_message_and_a_wait_have_their_limits() -> None:
     assert (late.held, late.turned_away, full.held, full.turned_away) == (0, 1, 0, 1)
 
 
+async def test_each_message_has_its_whole_time_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = 1000.0
+    monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now_s)
+    intake = Intake(150, 50, IntakePatience(3600.0, 10.0, 3600.0))
+    first, second, third = Sender(), Sender(), Sender()
+    calls = [asyncio.create_task(intake.one(first.read))]
+    await rounds()
+    for sender in (second, third):
+        now_s += 4.0
+        calls.append(asyncio.create_task(intake.one(sender.read)))
+        await rounds()
+    first.comes.set()
+    (await calls[0]).release()
+    for now_s, done in ((1010.5, False), (1013.5, False), (1014.5, True)):  # noqa: B007 - the clock reads it
+        await rounds()
+        assert (calls[1].done(), calls[2].done()) == (done, False)
+    now_s = 1018.5
+    await rounds()
+    for call in calls[1:]:
+        with pytest.raises(Overloaded, match="did not come whole within 10 s"):
+            await call
+    assert (intake.held, intake.turned_away) == (0, 2)
+
+
 async def test_no_message_is_an_error() -> None:
     intake, sender = Intake(50, 50, PATIENT), Sender(None)
     sender.comes.set()

@@ -67,7 +67,7 @@ class Intake:
             data = await read()
         except BaseException as error:
             held.release()
-            if not (isinstance(error, asyncio.CancelledError) and coming.was_ended()):
+            if not (isinstance(error, asyncio.CancelledError) and coming.was_cut()):
                 raise
             self.turned_away += 1
             raise self._too_slow(coming) from None
@@ -130,29 +130,32 @@ class Intake:
         loop = asyncio.get_running_loop()
         coming = _Coming(task, loop.time())
         self._coming[coming] = None
-        if self._cut_at is None:  # never at once: a task that ends itself would end behind its reading
+        # Never cut off at once: the cancellation would come behind the reading where that does not wait.
+        if self._cut_at is None:
             self._cut_at = loop.call_at(self._due(coming), self._cut_slow)
         return coming
 
     def _due(self, coming: _Coming) -> float:
+        """Time of the loop's clock at which it has been coming too long, as things are."""
         patience = self._patience
         limit = min(patience.slow_s, patience.message_s) if self._waiting else patience.message_s
         return coming.since_s + limit
 
     def _cut_slow(self) -> None:
-        """End the messages that have been coming too long, and look again when the next one will have been. One timer
-        serves all of them: starting one for each message costs a busy server a tenth of its calls."""
+        """Cut off the messages that have been coming too long, and look again when the next one will have been. One
+        timer serves all of them; one for each message would be paid for in every call."""
         if self._cut_at is not None:
             self._cut_at.cancel()
             self._cut_at = None
         loop = asyncio.get_running_loop()
         for oldest in self._coming:
-            if oldest.ended:
+            if oldest.cut:
                 continue
-            if self._due(oldest) > loop.time():
-                self._cut_at = loop.call_at(self._due(oldest), self._cut_slow)
+            due = self._due(oldest)
+            if due > loop.time():
+                self._cut_at = loop.call_at(due, self._cut_slow)
                 return
-            oldest.end(for_others=bool(self._waiting))
+            oldest.cut_off(for_others=bool(self._waiting))
 
     def _too_slow(self, message: _Coming) -> Overloaded:
         if message.for_others:
@@ -166,18 +169,18 @@ class _Coming:
 
     task: asyncio.Task[Any]
     since_s: float
-    ended: bool = False
-    #: It was ended because others waited for its place.
+    cut: bool = False
+    #: It was cut off because others waited for its place.
     for_others: bool = False
 
-    def end(self, for_others: bool) -> None:
+    def cut_off(self, for_others: bool) -> None:
         """Cancel the reading."""
-        self.ended, self.for_others = True, for_others
+        self.cut, self.for_others = True, for_others
         self.task.cancel()
 
-    def was_ended(self) -> bool:
-        """Whether a cancellation that arrived is `end`'s alone; takes it back."""
-        return self.ended and self.task.uncancel() == 0
+    def was_cut(self) -> bool:
+        """Whether a cancellation that arrived is that of `cut_off` alone; takes it back."""
+        return self.cut and self.task.uncancel() == 0
 
 
 @dataclass
