@@ -48,10 +48,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if known.command is None:
         parser.print_help()
         return 2
-    module = importlib.import_module(f"edge.commands.{COMMANDS[known.command][0]}")
-    sub = argparse.ArgumentParser(prog=f"magpie {known.command}", description=COMMANDS[known.command][1])
-    module.add_arguments(sub)
     try:
+        module = importlib.import_module(f"edge.commands.{COMMANDS[known.command][0]}")
+        sub = argparse.ArgumentParser(prog=f"magpie {known.command}", description=COMMANDS[known.command][1])
+        module.add_arguments(sub)
         return int(module.run(sub.parse_args(rest)))
     except MagpieError as error:
         print(f"magpie {known.command}: {error}", file=sys.stderr)

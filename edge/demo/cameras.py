@@ -2,7 +2,7 @@
 
 The specification is {"port": 0, "user", "password_env", "cameras": [{"name", "kind": "scene"|"clips"|"stills", ...}]}.
 It prints `ready PORT` when they can be watched, and ends when its standard input is closed (so it never outlives the
-demo).
+demo). It has a process group of its own: an interrupt of the terminal reaches the demo only, which ends the cameras last.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def serve_cameras(cameras: list[dict[str, Any]], data: Path) -> Iterator[int]:
         json.dumps({"port": 0, "user": USER, "password_env": PASSWORD_VARIABLE, "cameras": cameras}), encoding="utf-8"
     )
     command = [sys.executable, "-m", "edge.demo.cameras", str(spec)]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, process_group=0)
     assert process.stdin is not None
     assert process.stdout is not None
     try:

@@ -14,9 +14,10 @@ import queue
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import forkserver
+from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerContext
 from typing import Any
@@ -212,6 +213,21 @@ def _child(
     os._exit(code)
 
 
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Hold interrupts back from this thread, and from processes that it begins.
+
+    An interrupt of the terminal reaches every process of the group. The owner answers it; the fork server, which would
+    ignore it only once it has loaded its modules, must not die of it.
+    """
+    resource_tracker.ensure_running()  # when it begins, it lets interrupts through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 class WorkerProcess:
     """The owner's end of one process. `on_message(message)` and `on_exit(code)` are called from its reader thread;
     `on_exit` comes exactly once, after the last message, also if a child of the process holds its pipe open.
@@ -264,7 +280,7 @@ class WorkerProcess:
         reader.start()
 
     def _start(self, theirs: Connection) -> None:
-        with _CHILDREN:
+        with _CHILDREN, _interrupts_held():
             self._process.start()
         theirs.close()
         with self._begin:
