@@ -1,22 +1,29 @@
 """Stages that several models may answer: the choice with the best total accuracy that holds every objective.
 
 The total accuracy of a choice is the mean of the applications' accuracies (the product over their stages), weighted by
-their rates. A choice that is more accurate than the one in force is taken only if it also holds at higher rates: a rate
-at the limit does not change the models to and fro.
+their rates. A choice that is more accurate than the one in force is taken only if it also holds at higher rates, and one
+that some application loses by only if it gains clearly: neither a rate at the limit nor rates that cross change the
+models to and fro.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from edge.core.applications import Stage
 from edge.core.serving import DeviceTable, ServedModel
 from scheduler.gpulets.fitting import LEAST_RATE, Capacity, PlanFunction
 from scheduler.gpulets.pipelines import FitFunction, FittedPipelines, PipelineDemand, asked_rows, evenly_split
 
 #: Choices that are planned at most; of more, these many that are spread over all accuracies.
 MOST_CHOICES = 8
+#: Combinations of models that are looked at, all of them if there are not more.
+MOST_COMBINED = 4096
+#: Total accuracy (0-1) by which a choice that some application loses by must be better than the one in force.
+TRADE_GAIN = 0.01
 #: A more accurate choice must hold for so many times the rates of the stages with alternatives.
 MARGIN = 1.1
 
@@ -114,27 +121,54 @@ def total_accuracy(pipelines: Sequence[PipelineDemand]) -> float:
 
 
 def candidates(pipelines: Sequence[PipelineDemand], measured: frozenset[str] | set[str]) -> list[Choice]:
-    """Choices among the measured models, the best total accuracy first, the one in force first among equals. A stage
-    none of whose models is measured keeps its own."""
+    """Choices among the measured models in the order in which they are tried, with the one in force if it is one: the
+    best total accuracy first, but trades that gain little come behind the one in force. A stage none of whose models
+    is measured keeps its own."""
     stages = [(p.application.name, s) for p in pipelines for s in p.application.stages if s.alternatives]
-    offered = []
-    for _, stage in stages:
-        known = [o.model for o in stage.options if o.model in measured]
-        offered.append(known or [stage.model])
-    in_force = chosen(pipelines)
-    found: list[tuple[float, int, Choice]] = []
-    for models in itertools.islice(itertools.product(*offered), 4096):
-        choice: dict[str, dict[str, str]] = {name: {} for name, _ in stages}
-        for (name, stage), model in zip(stages, models, strict=True):
-            choice[name][stage.name] = model
-        differs = sum(model != in_force[name][stage.name] for (name, stage), model in zip(stages, models, strict=True))
-        found.append((total_accuracy(of_choice(pipelines, choice)), differs, choice))
-    found.sort(key=lambda f: (-f[0], f[1]))
+    offered = [[o.model for o in s.options if o.model in measured] or [s.model] for _, s in stages]
+    in_force = tuple(s.model for _, s in stages)
+    now = of_choice(pipelines, _choice(stages, in_force))
+    found: list[tuple[tuple[int, float, int], Choice]] = []
+    also = (in_force,) if all(model in o for model, o in zip(in_force, offered, strict=True)) else ()
+    for models in dict.fromkeys((*also, *_combined(offered))):
+        choice = _choice(stages, models)
+        differs = sum(model != own for model, own in zip(models, in_force, strict=True))
+        then = of_choice(pipelines, choice)
+        place = 1 if not differs else 0 if _worth_a_change(now, then) else 2
+        found.append(((place, -total_accuracy(then), differs), choice))
+    found.sort(key=lambda f: f[0])
     if len(found) <= MOST_CHOICES:
-        return [choice for _, _, choice in found]
+        return [choice for _, choice in found]
     kept = {round(n * (len(found) - 1) / (MOST_CHOICES - 1)) for n in range(MOST_CHOICES)}
-    kept |= {n for n, (_, differs, _) in enumerate(found) if differs == 0}
-    return [found[n][2] for n in sorted(kept)]
+    kept |= {n for n, ((_, _, differs), _) in enumerate(found) if not differs}
+    return [found[n][1] for n in sorted(kept)]
+
+
+def _choice(stages: Sequence[tuple[str, Stage]], models: Sequence[str]) -> dict[str, dict[str, str]]:
+    choice: dict[str, dict[str, str]] = {name: {} for name, _ in stages}
+    for (name, stage), model in zip(stages, models, strict=True):
+        choice[name][stage.name] = model
+    return choice
+
+
+def _combined(offered: Sequence[Sequence[str]]) -> Iterator[tuple[str, ...]]:
+    """All combinations; where there are too many, those in which the stages step down together, level by level."""
+    if math.prod(len(o) for o in offered) <= MOST_COMBINED:
+        yield from itertools.product(*offered)
+        return
+    for level in range(max(len(o) for o in offered)):
+        for first in range(len(offered)):  # stages before it have stepped down to this level already
+            yield tuple(o[min(level + (n < first), len(o) - 1)] for n, o in enumerate(offered))
+
+
+def _worth_a_change(now: Sequence[PipelineDemand], then: Sequence[PipelineDemand]) -> bool:
+    """More accurate in all, and in each application at least as accurate; or, where some lose what others gain, by so
+    much more that rates which cross do not change the models to and fro."""
+    gain = total_accuracy(then) - total_accuracy(now)
+    traded = any(
+        (b.application.accuracy or 0.0) < (a.application.accuracy or 0.0) for a, b in zip(now, then, strict=True)
+    )
+    return gain > (TRADE_GAIN if traded else 1e-12)
 
 
 def _rates(

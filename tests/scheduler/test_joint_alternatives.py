@@ -106,6 +106,40 @@ def test_a_rate_at_the_limit_does_not_change_the_models_to_and_fro() -> None:
     assert planned([PipelineDemand(small, 0.9 * low / MARGIN)])[0] == {"s1": LARGE}
 
 
+def test_rates_that_cross_do_not_change_the_models_to_and_fro() -> None:
+    """Two applications of which either may have its large model, but not both: who asks a little more does not take it."""
+    options = [(LARGE, 0.95), (SMALL, 0.85)]
+    one, two = (application(options, name=name) for name in ("one", "two"))
+
+    def after(rate: float, other: float, now: Mapping[str, str]) -> dict[str, str]:
+        demands = [
+            PipelineDemand(one.choosing({"s0": now["one"]}), rate),
+            PipelineDemand(two.choosing({"s0": now["two"]}), other),
+        ]
+        return {name: models["s0"] for name, models in fitted(demands).choices.items()}
+
+    first = {"one": LARGE, "two": SMALL}
+    assert after(60.0, 60.0, {"one": LARGE, "two": LARGE}) == first  # both large would not hold
+    assert after(60.0, 62.0, first) == after(62.0, 60.0, first) == first
+    assert after(55.0, 72.0, first) == {"one": SMALL, "two": LARGE}
+
+
+@given(st.integers(1, 14), st.integers(2, 4), st.data())
+@settings(max_examples=8, deadline=None)
+def test_the_choice_in_force_is_always_tried(stages: int, models: int, data: st.DataObject) -> None:
+    """And with it the most and the least accurate, however many stages may choose."""
+    names = [(f"m{n}", 0.99 - 0.1 * n) for n in range(models)]
+    wanted = application(*[names] * stages)
+    now = {f"s{n}": data.draw(st.sampled_from(names))[0] for n in range(stages)}
+    demands = [PipelineDemand(wanted.choosing(now), 10.0)]
+    tried = [c["app"] for c in candidates(demands, {name for name, _ in names})]
+    assert now in tried
+    assert len(tried) <= MOST_CHOICES + 1
+    totals = [total_accuracy(of_choice(demands, {"app": c})) for c in tried]
+    least, most = ({f"s{n}": names[k][0] for n in range(stages)} for k in (-1, 0))
+    assert (max(totals), min(totals)) == tuple(total_accuracy(of_choice(demands, {"app": c})) for c in (most, least))
+
+
 def test_direct_requests_stay_with_their_model() -> None:
     """Clients that ask the large model themselves are not moved with the stage."""
     found = fitted([PipelineDemand(READER, 100.0)], direct={LARGE: 20.0, SMALL: 3.0})
