@@ -15,7 +15,7 @@ from web.hosts import Hosts
 from web.oip.app import create_oip_app
 from web.oip.gate import Gate, open_to_all
 from web.oip.grpc_server import OipGrpcServer
-from web.oip.intake import Intake
+from web.oip.intake import Intake, IntakePatience
 from web.oip.server import OipHttpServer
 
 
@@ -35,8 +35,10 @@ class Running:
 
 
 @contextlib.contextmanager
-def running(gate: Gate = open_to_all, hosts: Hosts | None = None, **limits: int) -> Iterator[Running]:
-    """A service with both transports; `gate`, `hosts` and `limits` as create_oip_app's."""
+def running(
+    gate: Gate = open_to_all, hosts: Hosts | None = None, patience: IntakePatience | None = None, **limits: int
+) -> Iterator[Running]:
+    """A service with both transports; `patience` of gRPC; `gate`, `hosts` and `limits` as create_oip_app's."""
     started: list[Running] = []
     up, end = threading.Event(), asyncio.Event()
 
@@ -44,7 +46,7 @@ def running(gate: Gate = open_to_all, hosts: Hosts | None = None, **limits: int)
         service = NumpyService()
         http = OipHttpServer(create_oip_app(service, gate=gate, hosts=hosts, **limits), "127.0.0.1", 0)
         largest, held = limits.get("max_body_bytes", 64 * 2**20), limits.get("max_held_bytes", 512 * 2**20)
-        grpc = OipGrpcServer(service, "127.0.0.1", 0, largest, gate=gate, max_held_bytes=held)
+        grpc = OipGrpcServer(service, "127.0.0.1", 0, largest, gate=gate, max_held_bytes=held, patience=patience)
         await http.start()
         await grpc.start()
         loop = asyncio.get_running_loop()

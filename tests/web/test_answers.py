@@ -381,6 +381,8 @@ def test_a_new_field_is_hidden_until_somebody_marks_it() -> None:
     assert limited(rows[1], only_north) is None
     with pytest.raises(TypeError, match=r"Unmarked\.number"):
         limited(Unmarked(1), only_north)
+    with pytest.raises(TypeError, match="a list in an answer may hold anything"):
+        limited(GrownAnswer(rows=list(rows), new={}), only_north)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("key", ["began_with", "leader", "taught_with", "a_new_key"])

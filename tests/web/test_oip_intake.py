@@ -122,6 +122,21 @@ async def test_each_message_has_its_whole_time_and_no_more(monkeypatch: pytest.M
     assert (intake.held, intake.turned_away) == (0, 2)
 
 
+async def test_a_reading_that_ends_although_it_is_cut_off_leaves_no_cancellation_behind() -> None:
+    intake = Intake(50, 50, IntakePatience(3600.0, 0.0, 3600.0))
+
+    async def read() -> bytes:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        return b"whole"
+
+    with await intake.one(read) as message:
+        assert message.data == b"whole"
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
+
+
 async def test_no_message_is_an_error() -> None:
     intake, sender = Intake(50, 50, PATIENT), Sender(None)
     sender.comes.set()
@@ -177,8 +192,10 @@ async def test_whatever_happens_the_bound_holds_and_all_is_given_back(seed: int)
 
 
 @pytest.fixture
-def small() -> Iterator[Running]:
-    with running(max_body_bytes=MIB, max_held_bytes=4 * MIB) as server:
+def small(request: pytest.FixtureRequest) -> Iterator[Running]:
+    """Its patience is a test's parameter."""
+    patience = getattr(request, "param", None)
+    with running(patience=patience, max_body_bytes=MIB, max_held_bytes=4 * MIB) as server:
         yield server
 
 
@@ -207,8 +224,8 @@ def test_partial_messages_of_many_connections_are_bounded(small: Running) -> Non
     poll("all given back", lambda: small.intake.held == 0)
 
 
+@pytest.mark.parametrize("small", [IntakePatience(0.0, 3600.0, 3600.0)], indirect=True)
 def test_slow_senders_make_room_for_others(small: Running) -> None:
-    small.intake._patience = IntakePatience(0.0, 3600.0, 3600.0)
     with partial_messages(small, 4) as calls:
         poll("four come in", lambda: small.intake.held == 4 * MIB)
         for call in calls:

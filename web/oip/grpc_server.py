@@ -18,7 +18,7 @@ from edge.core.errors import InvalidValue, MagpieError, NotFound, NotLoggedIn, U
 from edge.core.oip import InferenceService, InferRequest, InferResponse, Tensor, TensorSpec
 from web.oip import codec, inference
 from web.oip.gate import Gate, authorise, bearer, open_to_all
-from web.oip.intake import Held, Intake
+from web.oip.intake import Held, Intake, IntakePatience
 from web.oip.messages import Messages
 from web.oip.names import model_name, version_name
 from web.oip.statuses import grpc_status, unexpected
@@ -54,8 +54,8 @@ _Handler = Callable[[Any, _Context], Awaitable[Any]]
 class OipGrpcServer:
     """Serves `service` at host:port between `start` and `stop`. Port 0 takes any free one; `port` tells which.
     `setting` names the port's setting in errors; `max_message_bytes` bounds one message, both ways; `max_held_bytes`
-    all messages that come in or are worked on, and those of open streams (Intake); `gate` says who may ask (health is
-    open to all); with `tls` over TLS."""
+    all messages that come in or are worked on, and those of open streams (Intake), with which it has `patience`; `gate`
+    says who may ask (health is open to all); with `tls` over TLS."""
 
     def __init__(
         self,
@@ -67,10 +67,11 @@ class OipGrpcServer:
         gate: Gate = open_to_all,
         tls: Tls | None = None,
         max_held_bytes: int = 512 * 2**20,
+        patience: IntakePatience | None = None,
     ) -> None:
         self._tls = tls
         self._gate = gate
-        self.intake = Intake(max_held_bytes, max_message_bytes)
+        self.intake = Intake(max_held_bytes, max_message_bytes, patience)
         self._service, self._host, self._asked = service, host, port
         self._max_message, self._setting = max_message_bytes, setting
         self._messages = Messages()

@@ -73,6 +73,7 @@ class Intake:
             raise self._too_slow(coming) from None
         finally:
             self._coming.pop(coming, None)
+        coming.was_cut()  # a reading that ended all the same leaves no cancellation behind
         if not isinstance(data, bytes):
             held.release()
             raise InvalidValue("(message)", "none", "one message")

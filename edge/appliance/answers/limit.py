@@ -25,13 +25,14 @@ _WHOLE_BOX: Final = "this concerns the whole box"
 #: The code of a cause of which only words were kept: whom they name is not known.
 _WORDS_ONLY: Final = "recorded"
 _NOT_YOURS: Final = object()
+_SCALARS: Final = (str, bytes, bool, int, float)
 #: Whether a camera, or what is of none (None), is shown.
 MaySee = Callable[[str | None], bool]
 
 
 def limited(value: T, may_see: MaySee) -> T | None:
     """The part of an answer for a reader of the cameras that `may_see` allows; None: nothing of it. Raises
-    TypeError for a type with a field that is hidden and cannot be empty."""
+    TypeError for a type with a field that is hidden and cannot be empty, and for a value whose inside is not known."""
     found = _within(value, may_see)
     return None if found is _NOT_YOURS else found
 
@@ -124,4 +125,8 @@ def _within(value: Any, may_see: MaySee) -> Any:
     if isinstance(value, Mapping):
         inside = {key: _within(v, may_see) for key, v in value.items()}
         return {key: v for key, v in inside.items() if v is not _NOT_YOURS}
-    return value
+    if value is None or isinstance(value, _SCALARS):
+        return value
+    raise TypeError(
+        f"a {type(value).__name__} in an answer may hold anything: use a tuple, a mapping or a type of answers"
+    )
