@@ -72,6 +72,10 @@ class QueueNames:
         return any(len(set(names)) < len(names) for names in models)
 
 
+#: Every model has one queue.
+ONE_QUEUE_EACH = QueueNames({})
+
+
 def queue_names(queues: Iterable[QueueId], taken: Iterable[str]) -> QueueNames:
     """Names for these queues, none of which is `taken`."""
     used, names = set(taken), dict[str, QueueId]()

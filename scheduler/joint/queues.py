@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from edge.core.serving import DeviceTable, QueueId
 from scheduler.gpulets.policies import ServingPolicy
-from scheduler.gpulets.queue_names import QueueNames, queue_names
+from scheduler.gpulets.queue_names import ONE_QUEUE_EACH, QueueNames, queue_names
 from scheduler.joint.demand import NOBODY, JointProblem, PipelineLoad, StageLoad
 from scheduler.joint.planner import MOST_STEPS, JointPlan, plan_jointly
 
@@ -60,6 +60,16 @@ class QueuedPlan:
     most_steps: int
     complete: bool
 
+    def stages(self, queue: QueueId) -> tuple[StageKey, ...]:
+        """The stages of pipelines with requests that ask this queue, in their order."""
+        name = self.names.of(queue)
+        return tuple((p.name, s.name) for p in self.problem.busy for s in p.stages if s.model == name)
+
+    def rate(self, queue: QueueId) -> float:
+        """Rows per second that they ask."""
+        name = self.names.of(queue)
+        return sum(p.rate * s.per_request for p in self.problem.busy for s in p.stages if s.model == name)
+
 
 def plan_with_queues(
     problem: JointProblem, table: DeviceTable, policy: ServingPolicy | None = None, most_steps: int = MOST_STEPS
@@ -68,7 +78,7 @@ def plan_with_queues(
     no more devices, or where one queue has no plan. The search for one queue and the search for two count `most_steps`
     each. Raises InvalidValue as `plan_jointly`."""
     one = plan_jointly(problem, table, policy, most_steps)
-    best, asked, names = one, problem, QueueNames({})
+    best, asked, names = one, problem, ONE_QUEUE_EACH
     kept: list[QueueCut] = []
     tried: list[TriedCut] = []
     possible = cuts(problem)[:MOST_CUTS]
