@@ -26,7 +26,7 @@ from edge.core.applications import LENT
 from edge.core.errors import MagpieError
 from edge.core.layout import Layout, Route, ServedVersion
 from edge.core.oip import InferRequest, Tensor, TensorSpec
-from edge.core.serving import DeviceTable, Gpulet, ServingPlan
+from edge.core.serving import DeviceTable, Gpulet, QueueId, ServingPlan
 from edge.serving.front import Front
 from edge.serving.front_link import BatchDone, BatchInput
 from edge.serving.link_messages import Times
@@ -122,7 +122,8 @@ class SimulatedBox:
             self.executors.append(SimulatedExecutor(name, frozenset(versions[m].key for m in took), took))
         for executor in self.executors:
             self.front.joined(executor)  # type: ignore[arg-type]
-        self.front.apply(Layout(1, tuple(in_turn(routes, planned_ms)), tuple(versions.values())))
+        planned = {QueueId(model): ms for model, ms in planned_ms.items()}
+        self.front.apply(Layout(1, tuple(in_turn(routes, planned)), tuple(versions.values())))
 
     async def ask(self, model: str, within_s: float = 0.0, rows: int = 1) -> None:
         """One request; 0: within the model's own objective. Raises DeadlineMissed, Unavailable."""
