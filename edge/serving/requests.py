@@ -19,7 +19,8 @@ _MOST_PRIORITY = 2**32 - 1
 @dataclass(frozen=True, slots=True, eq=False)
 class CheckedRequest:
     """A request that fits its model: `inputs` in the model's order, all of `rows` rows. Only requests of one `kind` can
-    share a batch. `wanted` names outputs (empty: all); `pinned`: it asks for this version and no other."""
+    share a batch. `wanted` names outputs (empty: all); `pinned`: it asks for this version and no other; `asked_by`: the
+    application and its stage that ask (None: a client)."""
 
     id: str
     inputs: tuple[NDArray[Any], ...]
@@ -27,6 +28,7 @@ class CheckedRequest:
     kind: Hashable
     wanted: Sequence[str]
     pinned: bool
+    asked_by: tuple[str, str] | None = None
 
 
 def check(version: ServedVersion, request: InferRequest) -> CheckedRequest:
@@ -68,7 +70,8 @@ def check(version: ServedVersion, request: InferRequest) -> CheckedRequest:
             if name not in known:
                 raise InvalidValue("outputs", name, "one of " + ", ".join(sorted(known)))
     kind = None if shapes is None else tuple(shapes)
-    return CheckedRequest(request.id, tuple(arrays), rows, kind, request.outputs, bool(request.version))
+    pinned = bool(request.version)
+    return CheckedRequest(request.id, tuple(arrays), rows, kind, request.outputs, pinned, request.asked_by)
 
 
 def _named(given: tuple[Tensor, ...], spec: TensorSpec, specs: tuple[TensorSpec, ...]) -> Tensor:
