@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from edge.core.applications import Application
 from edge.core.layout import TrafficReport
@@ -46,6 +46,21 @@ class TwoQueues:
     share: float
     one_share: float | None
     queues: tuple[PlannedQueue, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """{"model", "reason", "share", "one_share", "queues": [{"number", "budget_ms", "rate", "share", "stages"}]}."""
+        queues = [
+            {
+                "number": q.number,
+                "budget_ms": q.budget_ms,
+                "rate": q.rate,
+                "share": q.share,
+                "stages": [{"application": application, "stage": stage} for application, stage in q.stages],
+            }
+            for q in self.queues
+        ]
+        told = {"model": self.model, "reason": self.reason, "share": self.share, "one_share": self.one_share}
+        return {**told, "queues": queues}
 
     @property
     def words(self) -> str:
