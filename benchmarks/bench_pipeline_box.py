@@ -90,6 +90,12 @@ def street(rate: float) -> PipelineLoad:
     return PipelineLoad("street", rate, 200.0, stages)
 
 
+def archive(rate: float) -> PipelineLoad:
+    """The objects and the kinds of vehicles in recorded pictures: the models of `traffic`, in no hurry."""
+    stages = (StageLoad("find", "ssd-mobilenetv1"), StageLoad("vehicle", "googlenet", 1.0, ("find",)))
+    return PipelineLoad("archive", rate, 1000.0, stages)
+
+
 PIPELINES: Mapping[str, Callable[[float], PipelineLoad]] = {
     "game": game,
     "traffic": traffic,

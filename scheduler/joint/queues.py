@@ -68,7 +68,8 @@ class QueuedPlan:
     def rate(self, queue: QueueId) -> float:
         """Rows per second that they ask."""
         name = self.names.of(queue)
-        return sum(p.rate * s.per_request for p in self.problem.busy for s in p.stages if s.model == name)
+        asking = [p for p in self.problem.busy if not _nobody(p)]
+        return sum(p.rate * s.per_request for p in asking for s in p.stages if s.model == name)
 
 
 def plan_with_queues(
@@ -105,6 +106,11 @@ def _better(found: JointPlan, best: JointPlan) -> bool:
     return less and found.plan.devices_used <= best.plan.devices_used
 
 
+def _nobody(pipeline: PipelineLoad) -> bool:
+    """It only bounds a model that clients do not ask themselves."""
+    return pipeline.own and pipeline.rate <= NOBODY
+
+
 @dataclass(frozen=True)
 class _User:
     """A stage that asks a model: its budget in the even split, and its rows per second. `own`: it is clients."""
@@ -121,9 +127,8 @@ def cuts(problem: JointProblem) -> list[QueueCut]:
     users: dict[str, list[_User]] = {}
     for pipeline in problem.busy:
         for stage in pipeline.stages:
-            rate = pipeline.rate * stage.per_request
-            if not (pipeline.own and rate <= NOBODY):
-                key = pipeline.name, stage.name
+            if not _nobody(pipeline):
+                key, rate = (pipeline.name, stage.name), pipeline.rate * stage.per_request
                 users.setdefault(stage.model, []).append(_User(key, pipeline.even_ms[stage.name], rate, pipeline.own))
     found: list[tuple[float, str, float, QueueCut]] = []
     for model, asking in users.items():
