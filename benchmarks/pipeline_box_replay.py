@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.virtual_time import run_virtual
-from edge.core.applications import LENT
+from edge.core.applications import LENT, Application
 from edge.core.errors import MagpieError
 from edge.core.layout import Layout, Route, ServedVersion
 from edge.core.oip import InferRequest, Tensor, TensorSpec
@@ -95,7 +95,7 @@ class SimulatedExecutor:
 class SimulatedBox:
     """A front and simulated executors that hold a plan's gpu-lets; inside of an event loop. `slo_ms`: of each model;
     `planned_ms`: the latency within which each is planned to answer, so alike gpu-lets begin in turn where that needs
-    it."""
+    it. Stages of `applications` ask the queues that these name."""
 
     def __init__(
         self,
@@ -103,7 +103,9 @@ class SimulatedBox:
         gpulets: Sequence[Gpulet],
         slo_ms: Mapping[str, float],
         planned_ms: Mapping[str, float],
+        applications: tuple[Application, ...] = (),
     ) -> None:
+        self._asking = [None, *((a.name, s.name) for a in applications for s in a.stages)]
         clock = asyncio.get_running_loop().time
         self.front = Front(DeadlineBatching(), lambda _: None, lambda _: None, clock=clock, wall=clock)
         versions = {m: ServedVersion(m, "1", "", "identity", (_X,), (_Y,), ms, depth=10**6) for m, ms in slo_ms.items()}
@@ -123,13 +125,18 @@ class SimulatedBox:
         for executor in self.executors:
             self.front.joined(executor)  # type: ignore[arg-type]
         planned = {QueueId(model): ms for model, ms in planned_ms.items()}
-        self.front.apply(Layout(1, tuple(in_turn(routes, planned)), tuple(versions.values())))
+        served = tuple(versions.values())
+        self.front.apply(Layout(1, tuple(in_turn(routes, planned)), served, applications=applications))
 
-    async def ask(self, model: str, within_s: float = 0.0, rows: int = 1) -> None:
-        """One request; 0: within the model's own objective. Raises DeadlineMissed, Unavailable."""
+    async def ask(
+        self, model: str, within_s: float = 0.0, rows: int = 1, asked_by: tuple[str, str] | None = None
+    ) -> None:
+        """One request of a client or a stage; 0: within the model's own objective. Raises DeadlineMissed,
+        Unavailable."""
         array = np.zeros((rows, 1), np.float32)
         timeout_us = max(1, round(within_s * 1e6)) if within_s else 0
-        await self.front.infer(InferRequest(model, (Tensor("x", "FP32", array),), timeout_us=timeout_us))
+        inputs = (Tensor("x", "FP32", array),)
+        await self.front.infer(InferRequest(model, inputs, timeout_us=timeout_us, asked_by=asked_by))
 
     async def taught(self) -> float:
         """Let the front see how long batches of each size take everywhere, one after the other, and forget what began
@@ -137,8 +144,8 @@ class SimulatedBox:
         most = {model: len(took_ms) for e in self.executors for model, took_ms in e.took_ms.items()}
         for model, batch in most.items():
             for rows in range(1, batch + 1):
-                for _ in self.executors:  # the one that began longest ago is asked first
-                    await self.ask(model, rows=rows)
+                for asked_by in self._asking * len(self.executors):  # the one that began longest ago is asked first
+                    await self.ask(model, rows=rows, asked_by=asked_by)
         for executor in self.executors:
             executor.begun.clear()
         return asyncio.get_running_loop().time()
