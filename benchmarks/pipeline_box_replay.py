@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.virtual_time import run_virtual
-from edge.core.applications import LENT, Application
+from edge.core.applications import LENT, Application, ApplicationOutput, Feed, Stage
 from edge.core.errors import MagpieError
 from edge.core.layout import Layout, Route, ServedVersion
 from edge.core.oip import InferRequest, Tensor, TensorSpec
@@ -31,6 +31,7 @@ from edge.serving.front import Front
 from edge.serving.front_link import BatchDone, BatchInput
 from edge.serving.link_messages import Times
 from scheduler.gpulets.batching import DeadlineBatching
+from scheduler.gpulets.queue_names import ONE_QUEUE_EACH, QueueNames
 from scheduler.gpulets.routes import in_turn
 from scheduler.gpulets.verdict import times
 from scheduler.joint.demand import JointProblem, PipelineLoad
@@ -94,15 +95,15 @@ class SimulatedExecutor:
 
 class SimulatedBox:
     """A front and simulated executors that hold a plan's gpu-lets; inside of an event loop. `slo_ms`: of each model;
-    `planned_ms`: the latency within which each is planned to answer, so alike gpu-lets begin in turn where that needs
-    it. Stages of `applications` ask the queues that these name."""
+    `planned_ms`: the latency within which each queue is planned to be answered, so alike gpu-lets begin in turn where
+    that needs it. Stages of `applications` ask the queues that these name."""
 
     def __init__(
         self,
         table: DeviceTable,
         gpulets: Sequence[Gpulet],
         slo_ms: Mapping[str, float],
-        planned_ms: Mapping[str, float],
+        planned_ms: Mapping[QueueId, float],
         applications: tuple[Application, ...] = (),
     ) -> None:
         self._asking = [None, *((a.name, s.name) for a in applications for s in a.stages)]
@@ -124,9 +125,8 @@ class SimulatedBox:
             self.executors.append(SimulatedExecutor(name, frozenset(versions[m].key for m in took), took))
         for executor in self.executors:
             self.front.joined(executor)  # type: ignore[arg-type]
-        planned = {QueueId(model): ms for model, ms in planned_ms.items()}
         served = tuple(versions.values())
-        self.front.apply(Layout(1, tuple(in_turn(routes, planned)), served, applications=applications))
+        self.front.apply(Layout(1, tuple(in_turn(routes, planned_ms)), served, applications=applications))
 
     async def ask(
         self, model: str, within_s: float = 0.0, rows: int = 1, asked_by: tuple[str, str] | None = None
@@ -157,13 +157,18 @@ class SimulatedBox:
 
 
 def replayed(
-    problem: JointProblem, table: DeviceTable, plan: ServingPlan, feeding: str, seed: int | None = None
+    problem: JointProblem,
+    table: DeviceTable,
+    plan: ServingPlan,
+    feeding: str,
+    seed: int | None = None,
+    names: QueueNames = ONE_QUEUE_EACH,
 ) -> dict[str, float]:
     """Of all pipelines' requests: `late` the part that took longer than the objective (dropped ones, too), `worst` the
     longest time of those that were answered, in parts of the objective. Requests come evenly, or with `seed` by chance
-    (Poisson)."""
+    (Poisson). `names`: of the queues in `problem` and `plan`; the front gets them as queues of their models."""
     late, worst, count = 0, 0.0, 0
-    for pipeline, took_ms in run_virtual(_Replay(problem, table, plan, feeding == "in turn").run(seed)):
+    for pipeline, took_ms in run_virtual(_Replay(problem, table, plan, feeding == "in turn", names).run(seed)):
         count += 1
         late += took_ms > pipeline.slo_ms * (1 + 1e-6)
         worst = max(worst, took_ms / pipeline.slo_ms if took_ms < math.inf else 0.0)
@@ -171,10 +176,13 @@ def replayed(
 
 
 class _Replay:
-    def __init__(self, problem: JointProblem, table: DeviceTable, plan: ServingPlan, groups: bool) -> None:
-        self._problem, self._table, self._plan = problem, table, plan
-        budgets = model_budgets(problem, joint_verdict(problem, table, plan).worst_ms)
-        self._planned_ms = {m: ms - problem.burst_ms[m] for m, ms in budgets.items()} if groups else {}
+    def __init__(
+        self, problem: JointProblem, table: DeviceTable, plan: ServingPlan, groups: bool, names: QueueNames
+    ) -> None:
+        self._problem, self._table, self._names, self._plan = problem, table, names, names.plan(plan)
+        budgets = model_budgets(problem, joint_verdict(problem, names.table(table), plan).worst_ms)
+        waits = {names.queue(m): ms - problem.burst_ms[m] for m, ms in budgets.items()}
+        self._planned_ms = waits if groups else {}
         self._parts = {p.name: _parts_of_rest(p, budgets) for p in problem.busy}
 
     async def run(self, seed: int | None) -> list[tuple[PipelineLoad, float]]:
@@ -182,8 +190,10 @@ class _Replay:
         slo_ms: dict[str, float] = {}
         for pipeline in self._problem.busy:
             for stage in pipeline.stages:
-                slo_ms[stage.model] = max(slo_ms.get(stage.model, 0.0), pipeline.slo_ms)
-        self._box = SimulatedBox(self._table, self._plan.gpulets, slo_ms, self._planned_ms)
+                model = self._names.queue(stage.model).model
+                slo_ms[model] = max(slo_ms.get(model, 0.0), pipeline.slo_ms)
+        applications = tuple(_application(p, self._names) for p in self._problem.busy)
+        self._box = SimulatedBox(self._table, self._plan.gpulets, slo_ms, self._planned_ms, applications)
         clients = [self._client(p, seed) for p in self._problem.busy]
         found = list(await asyncio.gather(*clients))
         self._box.front.close()
@@ -212,7 +222,8 @@ class _Replay:
             rows = int((n + 1) * stage.per_request + _EPS) - int(n * stage.per_request + _EPS)
             within_s = (deadline_s - loop.time()) * (parts[name] + LENT * (1.0 - parts[name]))
             # Of what leaves nothing to the next stages' rounding nothing is made late.
-            asked = [self._box.ask(stage.model, within_s + _EPS) for _ in range(rows)]
+            model, asked_by = self._names.queue(stage.model).model, (pipeline.name, name)
+            asked = [self._box.ask(model, within_s + _EPS, asked_by=asked_by) for _ in range(rows)]
             await asyncio.gather(*asked)
 
         try:
@@ -224,6 +235,15 @@ class _Replay:
                 raise
             return math.inf
         return (loop.time() - began_s) * 1000
+
+
+def _application(pipeline: PipelineLoad, names: QueueNames) -> Application:
+    """As the front knows it: the queue that each stage asks."""
+    queues = {s.name: names.queue(s.model) for s in pipeline.stages}
+    stages = tuple(Stage(name, queue.model, {"x": Feed("x")}) for name, queue in queues.items())
+    output = ApplicationOutput(_Y, f"{stages[0].name}.y")
+    numbers = {name: queue.number for name, queue in queues.items() if queue.number}
+    return Application(pipeline.name, pipeline.slo_ms, (_X,), (output,), stages, queues=numbers)
 
 
 def _arrivals(pipeline: PipelineLoad, seed: int | None) -> Iterator[float]:

@@ -151,7 +151,9 @@ class Front:
             "input": [_config_tensor(t) for t in v.inputs],
             "output": [_config_tensor(t) for t in v.outputs],
             "dynamic_batching": {
-                "preferred_batch_size": sorted({lane.batch for queue in (served, *served.beside) for lane in queue.lanes}),
+                "preferred_batch_size": sorted(
+                    {lane.batch for queue in (served, *served.beside) for lane in queue.lanes}
+                ),
                 "default_priority_level": DEFAULT_LEVEL,
                 "default_queue_policy": {
                     "timeout_action": "REJECT",

@@ -106,7 +106,6 @@ class SeatLane:
                 cycle_s += other.times.upper_s[min(other.served.queue.rows, other.batch) - 1]
         return cycle_s
 
-
     def taken_from(self) -> Served | None:
         """The queue that its next batch is of; None: nothing waits for it. It helps the version's other queue when its
         own is empty and more waits there than the executors of that queue take in a batch each. Its own requests are

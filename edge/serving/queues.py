@@ -38,14 +38,14 @@ class Stages:
 class Pending:
     """One request between its arrival and its answer. Changed by the front's event loop only.
 
-    `queue` is the one that it waits in, or waited in last. `rows` are in no batch yet, `running` are in batches that run;
-    `future` gets the answer. Its inputs are kept until then: an executor may be lost.
+    `queue` is the one that it waits in, or waited in last. `rows` are in no batch yet, `running` are in batches that
+    run; `future` gets the answer. Its inputs are kept until then: an executor may be lost.
     """
 
     __slots__ = (
         "alone",
         "arrived_s",
-        "asked_by",
+        "asker",
         "deadline_s",
         "future",
         "id",
@@ -55,7 +55,6 @@ class Pending:
         "order",
         "outputs",
         "parts",
-        "pinned",
         "queue",
         "queued",
         "retries",
@@ -80,7 +79,7 @@ class Pending:
         self.inputs: tuple[NDArray[Any], ...] | None = asked.inputs
         self.rows = self.total_rows = asked.rows
         self.kind: Hashable = asked.kind
-        self.id, self.wanted, self.pinned, self.asked_by = asked.id, asked.wanted, asked.pinned, asked.asked_by
+        self.id, self.wanted, self.asker = asked.id, asked.wanted, asked.asker
         self.nbytes = nbytes
         self.arrived_s, self.deadline_s = arrived_s, deadline_s
         self.order = (level, deadline_s, number)

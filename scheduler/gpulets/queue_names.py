@@ -37,7 +37,9 @@ class QueueNames:
         def with_copies(rows: Mapping[str, Any]) -> dict[str, Any]:
             return {**rows, **{name: rows[q.model] for name, q in self.queues.items() if q.model in rows}}
 
-        details = {k: with_copies(v) if k in _BY_MODEL and isinstance(v, Mapping) else v for k, v in table.details.items()}
+        details = {
+            k: with_copies(v) if k in _BY_MODEL and isinstance(v, Mapping) else v for k, v in table.details.items()
+        }
         return replace(
             table,
             latency_ms=with_copies(table.latency_ms),
@@ -48,9 +50,7 @@ class QueueNames:
 
     def models(self, problem: ServingProblem) -> ServingProblem:
         """The problem with a name for every queue."""
-        return replace(
-            problem, models=tuple(replace(m, name=self.of(m.queue_id), queue=0) for m in problem.models)
-        )
+        return replace(problem, models=tuple(replace(m, name=self.of(m.queue_id), queue=0) for m in problem.models))
 
     def named(self, model: ServedModel) -> ServedModel:
         """The demand of such a name as that of its queue."""

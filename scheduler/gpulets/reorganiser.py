@@ -20,7 +20,14 @@ from scheduler.gpulets.choices import linked, other_models, other_queues, taken_
 from scheduler.gpulets.demand import Demands, ModelView
 from scheduler.gpulets.fitting import Capacity, Fitted, PlanFunction
 from scheduler.gpulets.partitions import Partitions
-from scheduler.gpulets.pipelines import FitFunction, FittedPipelines, PipelineDemand, PipelineRates, TwoQueues, fit_evenly
+from scheduler.gpulets.pipelines import (
+    FitFunction,
+    FittedPipelines,
+    PipelineDemand,
+    PipelineRates,
+    TwoQueues,
+    fit_evenly,
+)
 from scheduler.gpulets.reorganiser_events import (
     Event,
     ExecutorEmptied,
@@ -56,9 +63,9 @@ RETRY_S = 30.0
 @dataclass
 class ReorganiserState:
     """The last decision and its grounds; touched by `Reorganiser.handle` only. `capped` and `refused` are as in
-    `Fitted`; `two_queues` are the models
-    that have two; `slower` are models to plan as so many times slower than measured; `planned_s` is when the plan was made,
-    `looked_s` when another was last tried; `reserved` is the share that belongs to serving."""
+    `Fitted`; `two_queues` are the models that have two; `slower` are models to plan as so many times slower than
+    measured; `planned_s` is when the plan was made, `looked_s` when another was last tried; `reserved` is the share
+    that belongs to serving."""
 
     capacity: Capacity
     table: DeviceTable | None

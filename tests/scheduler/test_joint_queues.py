@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from reorganiser_world import World, version
 from serving_problems import tables
@@ -76,6 +76,7 @@ def shared_models(draw: st.DrawFn) -> JointProblem:
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(problem=shared_models(), device=tables(("a", "b")))
+@example(JointProblem((single("urgent", 5.0, 81.0), single("patient", 600.0, 2000.0))), TABLE)
 def test_never_dearer_than_one_queue_and_the_plan_holds(problem: JointProblem, device: DeviceTable) -> None:
     try:
         answer = plan_with_queues(problem, device, most_steps=3000)

@@ -67,13 +67,10 @@ async def test_every_request_ends_once(tmp_path: Path, seed: int) -> None:
             clients += [asyncio.create_task(ask_at_random(s.front, rng, counted)) for _ in range(rng.randint(0, 25))]
             await asyncio.sleep(0.001)
             if step % 10 == 5:
-                routes = [
-                    route(
-                        e, (rng.choice((one, newer)), rng.randint(1, 8)), (two, rng.randint(1, 8)),
-                        queue=rng.choice((0, 0, 1)),
-                    )  # fmt: skip
-                    for e in rng.sample(("e0", "e1", "e2"), rng.randint(1, 3))
-                ]
+                routes = []
+                for e in rng.sample(("e0", "e1", "e2"), rng.randint(1, 3)):
+                    parts = (rng.choice((one, newer)), rng.randint(1, 8)), (two, rng.randint(1, 8))
+                    routes.append(route(e, *parts, queue=rng.choice((0, 0, 1))))
                 number = {r.versions["m"] for r in routes}
                 models = [v for v in (one, newer) if v.version in number] + [two]
                 s.layout(*routes, models=models, applications=(asking(rng.choice((0, 1))),))

@@ -145,7 +145,9 @@ SERVING: Final[Example] = {
         "format": "gpulet-plan/1",
         "policy": "mosaic",
         "schedulable": True,
-        "gpulets": [{"device": 0, "share": 0.2, "duty_cycle_ms": 41.0, "models": [{"name": "plates", "batch": 1, "queue": 0}]}],
+        "gpulets": [
+            {"device": 0, "share": 0.2, "duty_cycle_ms": 41.0, "models": [{"name": "plates", "batch": 1, "queue": 0}]}
+        ],
         "reasons": ["plates: 20 % of device 0; up to 73.5 of 80 ms, room for 24.39 of 24.2 requests/s"],
         "unplaced": [],
         "decision_seconds": None,
