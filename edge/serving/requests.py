@@ -17,8 +17,8 @@ _MOST_PRIORITY = 2**32 - 1
 
 
 class Asker(NamedTuple):
-    """Who asks a model, which decides where a request may wait: for one version and no other (`pinned`); a `stage` of
-    an application, by both names, or a client (None)."""
+    """The sender of a request, which decides where it may wait: a `stage` of an application, by both names, or a client
+    (None). `pinned`: it asks for one version and no other."""
 
     pinned: bool
     stage: tuple[str, str] | None

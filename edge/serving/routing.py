@@ -73,6 +73,8 @@ class RoutingTable:
 
     def _queue(self, served: Served, asked_by: tuple[str, str] | None) -> Served:
         """Of a version the queue for such requests; another one while no executor takes from that."""
+        if not served.beside:
+            return served
         asked = None if asked_by is None else self._asked.get(asked_by)
         number = asked.number if asked is not None and asked.model == served.version.model else 0
         queues = [served, *served.beside]
