@@ -1,6 +1,6 @@
 """Pipelines on gpu-lets: total share with budgets and gpu-lets chosen together, against the even split.
 
-    python -m benchmarks.bench_pipeline_box [--pipelines game,traffic,entrance,street] [--parts shares,rates]
+    python -m benchmarks.bench_pipeline_box [--pipelines game,traffic,entrance,street] [--parts shares,rates,queues]
 
 `game` and `traffic` are those of the gpu-let paper (as in bench_serving_planner); `entrance` and `street` are graphs of
 five stages, three deep, the first with stages of very unequal length, the second with nearly equal ones. Shares: on the
@@ -8,7 +8,10 @@ whole device and on half of it, at rates up to the largest at which the even spl
 with requests that come evenly (pipeline_box_replay). Rates: the largest at which there is a plan on four devices,
 upwards in steps of 10 requests/s until three in a row have none. The even split is planned by `mosaic`, as the
 appliance does. Every plan is judged with interference and without tolerance by the law of `scheduler.joint.law`; the
-independent checker judges shares, interference and rates. A run replaces the rows of its pipelines and parts in the
+independent checker judges shares, interference and rates. Queues: `traffic` at 100 ms beside `archive`, which asks two
+of its models within 1000 ms, at several rates: the total share where each model has one queue, and where a model may
+have two, with as many steps as the appliance takes and with many; where two are followed both plans are replayed with
+requests by chance at 1 / 1.2 of the planned rates. A run replaces the rows of its pipelines and parts in the
 results and keeps the others. Times are CPU seconds of one plan, the even split's included.
 """
 
@@ -32,9 +35,12 @@ from benchmarks.pipeline_box_replay import replayed
 from benchmarks.scripts import load_script
 from edge.core.serving import DeviceTable, ServingPlan
 from scheduler.gpulets.policies import least_percent, serving_policy, smallest_plan
+from scheduler.gpulets.queue_names import ONE_QUEUE_EACH, QueueNames
 from scheduler.joint.demand import JointProblem, PipelineLoad, StageLoad
+from scheduler.joint.fitting import MOST_STEPS as FOLLOWED_STEPS
 from scheduler.joint.law import joint_verdict
-from scheduler.joint.planner import JointPlan, plan_jointly
+from scheduler.joint.planner import MOST_STEPS, JointPlan, plan_jointly
+from scheduler.joint.queues import QueuedPlan, plan_with_queues
 
 REPO = Path(__file__).resolve().parent.parent
 RESULTS = REPO / "benchmarks" / "results" / "pipeline_box.json"
@@ -47,6 +53,14 @@ PARTS = (0.2, 0.4, 0.6, 0.8, 1.0)
 LEAST_SAVED = 0.07
 LEAST_RATE = {"game": 2510, "traffic": 790}
 PAUSE = 3
+#: Devices, and requests per second of `traffic` and of `archive`, of the pairs that share models.
+PAIRS = (
+    *((1, fast, slow) for fast, slow in ((10, 100), (20, 100), (20, 200), (50, 100), (50, 200))),
+    *((DEVICES, fast, slow) for fast, slow in ((20, 400), (20, 800), (50, 400), (100, 400), (200, 200))),
+)
+URGENT_MS = 100.0
+SPARE = 1.2
+SEED = 1
 
 
 def game(rate: float) -> PipelineLoad:
@@ -90,6 +104,12 @@ def street(rate: float) -> PipelineLoad:
     return PipelineLoad("street", rate, 200.0, stages)
 
 
+def archive(rate: float) -> PipelineLoad:
+    """The objects and the kinds of vehicles in recorded pictures: the models of `traffic`, in no hurry."""
+    stages = (StageLoad("find", "ssd-mobilenetv1"), StageLoad("vehicle", "googlenet", 1.0, ("find",)))
+    return PipelineLoad("archive", rate, 1000.0, stages)
+
+
 PIPELINES: Mapping[str, Callable[[float], PipelineLoad]] = {
     "game": game,
     "traffic": traffic,
@@ -102,7 +122,7 @@ def main() -> int:
     """Exit code 0 if every plan passes every judge and every target is met."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pipelines", default=",".join(PIPELINES))
-    parser.add_argument("--parts", default="shares,rates")
+    parser.add_argument("--parts", default="shares,rates,queues")
     args = parser.parse_args()
     shared = Path(os.environ.get("MAGPIE_SHARED", REPO.parent / "shared")) / "data"
     if not shared.is_dir():
@@ -118,6 +138,9 @@ def main() -> int:
             result.setdefault("shares", {})[name] = shares(bench, name)
         if "rates" in args.parts:
             result.setdefault("rates", {})[name] = largest(bench, name)
+        RESULTS.write_text(json.dumps(result, indent=1) + "\n")
+    if "queues" in args.parts:
+        result["queues"] = queues(bench)
         RESULTS.write_text(json.dumps(result, indent=1) + "\n")
     result["targets"] = targets(result)
     for words, met in result["targets"].items():
@@ -139,17 +162,27 @@ class Judged:
     def joint(self, problem: JointProblem) -> JointPlan:
         """Budgets and gpu-lets together. Ends the benchmark where a judge refuses the plan."""
         answer = plan_jointly(problem, self.table)
-        if answer.plan.schedulable:
-            faults = list(joint_verdict(problem, self.table, answer.plan).faults)
-            asked = problem.served({})
-            # The checker knows no gpu-lets that are fed in turn: it judges everything but the worst case.
-            endless = replace(asked, models=tuple(replace(m, slo_ms=1e9) for m in asked.models))
-            faults += self._checker.check(self._raw, endless.to_json(), json.loads(json.dumps(answer.plan.to_json())))[
-                0
-            ]
-            if faults:
-                raise SystemExit(f"refused: {faults} for {problem}")
+        self._judge(problem, self.table, self._raw, answer.plan)
         return answer
+
+    def queued(self, problem: JointProblem, steps: int) -> QueuedPlan:
+        """With one queue for each model, or two. Ends the benchmark where a judge refuses the plan."""
+        answer = plan_with_queues(problem, self.table, most_steps=steps)
+        table = answer.names.table(self.table)
+        self._judge(problem, self.table, self._raw, answer.one.plan)
+        self._judge(answer.problem, table, table.to_json(), answer.plan.plan)
+        return answer
+
+    def _judge(self, problem: JointProblem, table: DeviceTable, raw: dict[str, Any], plan: ServingPlan) -> None:
+        if not plan.schedulable:
+            return
+        faults = list(joint_verdict(problem, table, plan).faults)
+        asked = problem.served({})
+        # The checker knows no gpu-lets that are fed in turn: it judges everything but the worst case.
+        endless = replace(asked, models=tuple(replace(m, slo_ms=1e9) for m in asked.models))
+        faults += self._checker.check(raw, endless.to_json(), json.loads(json.dumps(plan.to_json())))[0]
+        if faults:
+            raise SystemExit(f"refused: {faults} for {problem}")
 
 
 def shares(bench: Judged, name: str) -> list[dict[str, Any]]:
@@ -218,6 +251,42 @@ def largest(bench: Judged, name: str) -> dict[str, int]:
     return {"even": even, "joint": best}
 
 
+def queues(bench: Judged) -> list[dict[str, Any]]:
+    """Total share with one queue for each model, and where a model may have two."""
+    rows = []
+    for devices, fast, slow in PAIRS:
+        problem = JointProblem((replace(traffic(fast), slo_ms=URGENT_MS), archive(slow)), devices)
+        row: dict[str, Any] = {"devices": devices, "traffic": fast, "archive": slow}
+        for steps in (FOLLOWED_STEPS, MOST_STEPS):
+            cpu = time.process_time()
+            answer = bench.queued(problem, steps)
+            found = {
+                "cpu_s": round(time.process_time() - cpu, 1),
+                "one": _share(answer.one.plan),
+                "two": [{"model": t.cut.model, "share": t.share} for t in answer.tried],
+                "followed": _share(answer.plan.plan),
+                "models": [cut.model for cut in answer.cuts],
+                "steps": [answer.one.steps, answer.steps],
+            }
+            if answer.cuts and answer.one.plan.schedulable:
+                found["late_one"] = _late(problem, bench.table, answer.one.plan, ONE_QUEUE_EACH)
+                found["late_two"] = _late(answer.problem, bench.table, answer.plan.plan, answer.names)
+            row[f"{steps} steps"] = found
+        rows.append(row)
+        print("queues", row, flush=True)
+    return rows
+
+
+def _share(plan: ServingPlan) -> float | None:
+    return round(plan.total_share, 2) if plan.schedulable else None
+
+
+def _late(problem: JointProblem, table: DeviceTable, plan: ServingPlan, names: QueueNames) -> float:
+    """The part of requests that come too late, by chance at a part of the rates that the plan is for."""
+    fewer = tuple(replace(p, rate=p.rate / SPARE) for p in problem.pipelines)
+    return replayed(replace(problem, pipelines=fewer), table, plan, "in turn", SEED, names)["late"]
+
+
 def targets(result: dict[str, Any]) -> dict[str, bool]:
     """The targets by name, and whether they are met."""
     out: dict[str, bool] = {}
@@ -232,6 +301,10 @@ def targets(result: dict[str, Any]) -> dict[str, bool]:
         out[f"{above} plans with more share than the even split's; none"] = above == 0
         late = sum(row["replayed"]["joint, in turn"]["late"] > 0 for row in rows)
         out[f"{late} of {len(rows)} replayed plans with a late request, fed in turn; none"] = late == 0
+    pairs = [found for row in result.get("queues", ()) for key, found in row.items() if key.endswith("steps")]
+    if pairs:
+        above = sum(found["one"] is not None and found["followed"] > found["one"] for found in pairs)
+        out[f"{above} of {len(pairs)} plans with more share than with one queue for each model; none"] = above == 0
     for name, least in LEAST_RATE.items():
         if name in result.get("rates", {}):
             best = result["rates"][name]["joint"]

@@ -22,15 +22,16 @@ from typing import Any
 import numpy as np
 
 from benchmarks.virtual_time import run_virtual
-from edge.core.applications import LENT
+from edge.core.applications import LENT, Application, ApplicationOutput, Feed, Stage
 from edge.core.errors import MagpieError
 from edge.core.layout import Layout, Route, ServedVersion
 from edge.core.oip import InferRequest, Tensor, TensorSpec
-from edge.core.serving import DeviceTable, Gpulet, ServingPlan
+from edge.core.serving import DeviceTable, Gpulet, QueueId, ServingPlan
 from edge.serving.front import Front
 from edge.serving.front_link import BatchDone, BatchInput
 from edge.serving.link_messages import Times
 from scheduler.gpulets.batching import DeadlineBatching
+from scheduler.gpulets.queue_names import ONE_QUEUE_EACH, QueueNames
 from scheduler.gpulets.routes import in_turn
 from scheduler.gpulets.verdict import times
 from scheduler.joint.demand import JointProblem, PipelineLoad
@@ -94,16 +95,18 @@ class SimulatedExecutor:
 
 class SimulatedBox:
     """A front and simulated executors that hold a plan's gpu-lets; inside of an event loop. `slo_ms`: of each model;
-    `planned_ms`: the latency within which each is planned to answer, so alike gpu-lets begin in turn where that needs
-    it."""
+    `planned_ms`: the latency within which each queue is planned to be answered, so alike gpu-lets begin in turn where
+    that needs it. Stages of `applications` ask the queues that these name."""
 
     def __init__(
         self,
         table: DeviceTable,
         gpulets: Sequence[Gpulet],
         slo_ms: Mapping[str, float],
-        planned_ms: Mapping[str, float],
+        planned_ms: Mapping[QueueId, float],
+        applications: tuple[Application, ...] = (),
     ) -> None:
+        self._asking = [None, *((a.name, s.name) for a in applications for s in a.stages)]
         clock = asyncio.get_running_loop().time
         self.front = Front(DeadlineBatching(), lambda _: None, lambda _: None, clock=clock, wall=clock)
         versions = {m: ServedVersion(m, "1", "", "identity", (_X,), (_Y,), ms, depth=10**6) for m, ms in slo_ms.items()}
@@ -122,13 +125,18 @@ class SimulatedBox:
             self.executors.append(SimulatedExecutor(name, frozenset(versions[m].key for m in took), took))
         for executor in self.executors:
             self.front.joined(executor)  # type: ignore[arg-type]
-        self.front.apply(Layout(1, tuple(in_turn(routes, planned_ms)), tuple(versions.values())))
+        served = tuple(versions.values())
+        self.front.apply(Layout(1, tuple(in_turn(routes, planned_ms)), served, applications=applications))
 
-    async def ask(self, model: str, within_s: float = 0.0, rows: int = 1) -> None:
-        """One request; 0: within the model's own objective. Raises DeadlineMissed, Unavailable."""
+    async def ask(
+        self, model: str, within_s: float = 0.0, rows: int = 1, asked_by: tuple[str, str] | None = None
+    ) -> None:
+        """One request of a client or a stage; 0: within the model's own objective. Raises DeadlineMissed,
+        Unavailable."""
         array = np.zeros((rows, 1), np.float32)
         timeout_us = max(1, round(within_s * 1e6)) if within_s else 0
-        await self.front.infer(InferRequest(model, (Tensor("x", "FP32", array),), timeout_us=timeout_us))
+        inputs = (Tensor("x", "FP32", array),)
+        await self.front.infer(InferRequest(model, inputs, timeout_us=timeout_us, asked_by=asked_by))
 
     async def taught(self) -> float:
         """Let the front see how long batches of each size take everywhere, one after the other, and forget what began
@@ -136,8 +144,8 @@ class SimulatedBox:
         most = {model: len(took_ms) for e in self.executors for model, took_ms in e.took_ms.items()}
         for model, batch in most.items():
             for rows in range(1, batch + 1):
-                for _ in self.executors:  # the one that began longest ago is asked first
-                    await self.ask(model, rows=rows)
+                for asked_by in self._asking * len(self.executors):  # the one that began longest ago is asked first
+                    await self.ask(model, rows=rows, asked_by=asked_by)
         for executor in self.executors:
             executor.begun.clear()
         return asyncio.get_running_loop().time()
@@ -149,13 +157,18 @@ class SimulatedBox:
 
 
 def replayed(
-    problem: JointProblem, table: DeviceTable, plan: ServingPlan, feeding: str, seed: int | None = None
+    problem: JointProblem,
+    table: DeviceTable,
+    plan: ServingPlan,
+    feeding: str,
+    seed: int | None = None,
+    names: QueueNames = ONE_QUEUE_EACH,
 ) -> dict[str, float]:
     """Of all pipelines' requests: `late` the part that took longer than the objective (dropped ones, too), `worst` the
     longest time of those that were answered, in parts of the objective. Requests come evenly, or with `seed` by chance
-    (Poisson)."""
+    (Poisson). `names`: of the queues in `problem` and `plan`; the front gets them as queues of their models."""
     late, worst, count = 0, 0.0, 0
-    for pipeline, took_ms in run_virtual(_Replay(problem, table, plan, feeding == "in turn").run(seed)):
+    for pipeline, took_ms in run_virtual(_Replay(problem, table, plan, feeding == "in turn", names).run(seed)):
         count += 1
         late += took_ms > pipeline.slo_ms * (1 + 1e-6)
         worst = max(worst, took_ms / pipeline.slo_ms if took_ms < math.inf else 0.0)
@@ -163,10 +176,13 @@ def replayed(
 
 
 class _Replay:
-    def __init__(self, problem: JointProblem, table: DeviceTable, plan: ServingPlan, groups: bool) -> None:
-        self._problem, self._table, self._plan = problem, table, plan
-        budgets = model_budgets(problem, joint_verdict(problem, table, plan).worst_ms)
-        self._planned_ms = {m: ms - problem.burst_ms[m] for m, ms in budgets.items()} if groups else {}
+    def __init__(
+        self, problem: JointProblem, table: DeviceTable, plan: ServingPlan, groups: bool, names: QueueNames
+    ) -> None:
+        self._problem, self._table, self._names, self._plan = problem, table, names, names.plan(plan)
+        budgets = model_budgets(problem, joint_verdict(problem, names.table(table), plan).worst_ms)
+        waits = {names.queue(m): ms - problem.burst_ms[m] for m, ms in budgets.items()}
+        self._planned_ms = waits if groups else {}
         self._parts = {p.name: _parts_of_rest(p, budgets) for p in problem.busy}
 
     async def run(self, seed: int | None) -> list[tuple[PipelineLoad, float]]:
@@ -174,8 +190,10 @@ class _Replay:
         slo_ms: dict[str, float] = {}
         for pipeline in self._problem.busy:
             for stage in pipeline.stages:
-                slo_ms[stage.model] = max(slo_ms.get(stage.model, 0.0), pipeline.slo_ms)
-        self._box = SimulatedBox(self._table, self._plan.gpulets, slo_ms, self._planned_ms)
+                model = self._names.queue(stage.model).model
+                slo_ms[model] = max(slo_ms.get(model, 0.0), pipeline.slo_ms)
+        applications = tuple(_application(p, self._names) for p in self._problem.busy)
+        self._box = SimulatedBox(self._table, self._plan.gpulets, slo_ms, self._planned_ms, applications)
         clients = [self._client(p, seed) for p in self._problem.busy]
         found = list(await asyncio.gather(*clients))
         self._box.front.close()
@@ -204,7 +222,8 @@ class _Replay:
             rows = int((n + 1) * stage.per_request + _EPS) - int(n * stage.per_request + _EPS)
             within_s = (deadline_s - loop.time()) * (parts[name] + LENT * (1.0 - parts[name]))
             # Of what leaves nothing to the next stages' rounding nothing is made late.
-            asked = [self._box.ask(stage.model, within_s + _EPS) for _ in range(rows)]
+            model, asked_by = self._names.queue(stage.model).model, (pipeline.name, name)
+            asked = [self._box.ask(model, within_s + _EPS, asked_by=asked_by) for _ in range(rows)]
             await asyncio.gather(*asked)
 
         try:
@@ -216,6 +235,15 @@ class _Replay:
                 raise
             return math.inf
         return (loop.time() - began_s) * 1000
+
+
+def _application(pipeline: PipelineLoad, names: QueueNames) -> Application:
+    """As the front knows it: the queue that each stage asks."""
+    queues = {s.name: names.queue(s.model) for s in pipeline.stages}
+    stages = tuple(Stage(name, queue.model, {"x": Feed("x")}) for name, queue in queues.items())
+    output = ApplicationOutput(_Y, f"{stages[0].name}.y")
+    numbers = {name: queue.number for name, queue in queues.items() if queue.number}
+    return Application(pipeline.name, pipeline.slo_ms, (_X,), (output,), stages, queues=numbers)
 
 
 def _arrivals(pipeline: PipelineLoad, seed: int | None) -> Iterator[float]:

@@ -23,6 +23,7 @@ from edge.core.window import WindowProblem
 from edge.simulation.replay import replayed
 from scheduler.follow import planner
 from scheduler.gpulets.policies import DEFAULT_SERVING_POLICY, SERVING_POLICIES, serving_policy
+from scheduler.gpulets.queue_names import plan_queues_apart
 from scheduler.pipelines.policies import (
     DEFAULT_PIPELINE_POLICY,
     PIPELINE_POLICIES,
@@ -108,7 +109,7 @@ def _serving(args: argparse.Namespace) -> int:
     table = DeviceTable.from_json(read_json(_table_file(args, value)))
     begin = time.perf_counter()
     with noise_to_stderr():
-        plan = policy.plan(problem, table)
+        plan = plan_queues_apart(policy.plan, problem, table)
     plan = replace(plan, decision_seconds=round(time.perf_counter() - begin, 6))
     _put(plan.to_json(), args.out)
     if plan.schedulable:

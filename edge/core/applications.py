@@ -16,6 +16,7 @@ from functools import cached_property
 from edge.core import checks
 from edge.core.errors import InvalidValue
 from edge.core.oip import ModelMetadata, TensorSpec
+from edge.core.serving import MOST_QUEUES
 
 #: The output that a cutting stage has beside its model's: how many places of each row are used, INT32 (rows,).
 COUNT = "count"
@@ -220,8 +221,10 @@ class ApplicationOutput:
 @dataclass(frozen=True)
 class Application:
     """Stages behind one name, answered within `slo_ms` from end to end. `budgets`: milliseconds of each stage in the
-    plan in force; empty: nothing is planned yet. Raises InvalidValue where a value is read that no input or stage
-    gives, for cycles, and for budgets that are not of all stages or that add up to more than `slo_ms` on some way."""
+    plan in force; empty: nothing is planned yet. `queues`: the number of the queue of its model that a stage asks;
+    0 for a stage that is not there. Raises InvalidValue where a value is read that no input or stage gives, for cycles,
+    for budgets that are not of all stages or that add up to more than `slo_ms` on some way, and for a queue of no
+    stage."""
 
     name: str
     slo_ms: float
@@ -233,6 +236,7 @@ class Application:
     rate: float = 0.0  # expected requests per second to start with
     digest: str = field(default="", compare=False)
     budgets: Mapping[str, float] = field(default_factory=dict)
+    queues: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         checks.positive("slo_ms", self.slo_ms)
@@ -264,6 +268,9 @@ class Application:
         self._check_order()
         if self.budgets:
             self._check_budgets()
+        for name, number in self.queues.items():
+            checks.one_of("queues", name, stages)
+            checks.in_range(f"queues[{name}]", number, 0, MOST_QUEUES - 1)
 
     def _check_budgets(self) -> None:
         names = sorted(s.name for s in self.stages)

@@ -63,7 +63,8 @@ class Tensor:
 @dataclass(frozen=True, eq=False)
 class InferRequest:
     """`inputs` hold `rows` requests' worth of data along their first dimension. `outputs` empty: all. `priority` as
-    the protocol's schedule policy (1 highest, 0 the model's default); `timeout_us` 0: the model's SLO alone."""
+    the protocol's schedule policy (1 highest, 0 the model's default); `timeout_us` 0: the model's SLO alone.
+    `asked_by`: the application and its stage that ask; None: a client."""
 
     model: str
     inputs: tuple[Tensor, ...]
@@ -73,6 +74,7 @@ class InferRequest:
     priority: int = 0
     timeout_us: int = 0
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    asked_by: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,6 +19,8 @@ from edge.core.fields import mapping, number, required, sequence
 DEVICE_FORMAT = "gpulet-device/1"
 PROBLEM_FORMAT = "gpulet-problem/1"
 PLAN_FORMAT = "gpulet-plan/1"
+#: Queues of one model.
+MOST_QUEUES = 2
 
 
 def percent(share: float) -> int:
@@ -166,19 +168,35 @@ class DeviceTable:
         }
 
 
+@dataclass(frozen=True, order=True)
+class QueueId:
+    """A queue of a model's requests: a model has queue 0, which takes clients' own requests, and may have queue 1 for
+    requests with an unlike budget."""
+
+    model: str
+    number: int = 0
+
+
 @dataclass(frozen=True)
 class ServedModel:
-    """A model's demand: `rate` requests per second, each to be answered within `slo_ms`; a higher `priority` yields
-    later."""
+    """A model's demand, or that of one `queue` of it: `rate` requests per second, each to be answered within `slo_ms`;
+    a higher `priority` yields later."""
 
     name: str
     rate: float
     slo_ms: float
     priority: int = 0
+    queue: int = 0
 
     def __post_init__(self) -> None:
         checks.in_range(f"models[{self.name}].rate", self.rate, 0.0, 1e9)
         checks.positive(f"models[{self.name}].slo_ms", self.slo_ms)
+        checks.in_range(f"models[{self.name}].queue", self.queue, 0, MOST_QUEUES - 1)
+
+    @property
+    def queue_id(self) -> QueueId:
+        """The queue that the requests wait in."""
+        return QueueId(self.name, self.queue)
 
 
 @dataclass(frozen=True)
@@ -196,7 +214,7 @@ class ServingProblem:
     def __post_init__(self) -> None:
         checks.in_range("devices", self.devices, 1, 1024)
         checks.in_range("capacity", self.capacity, 0.0, 1.0)
-        checks.unique("models", [m.name for m in self.models])
+        checks.unique("models", [(m.name, m.queue) if m.queue else m.name for m in self.models])
         if self.max_gpulets is not None:
             checks.in_range("max_gpulets", self.max_gpulets, 1, 100)
 
@@ -210,12 +228,13 @@ class ServingProblem:
         for n, given in enumerate(sequence(required(value, "models", ""), "models")):
             at = f"models[{n}]"
             given = mapping(given, at)
-            checks.known_keys(at, given, {"name", "rate", "slo_ms", "priority"})
+            checks.known_keys(at, given, {"name", "rate", "slo_ms", "priority", "queue"})
             name = required(given, "name", at)
             if not isinstance(name, str) or not name:
                 raise InvalidValue(f"{at}.name", name, "a name")
-            priority = number(given, "priority", at, 0)
-            models.append(ServedModel(name, number(given, "rate", at), number(given, "slo_ms", at), int(priority)))
+            priority, queue = number(given, "priority", at, 0), number(given, "queue", at, 0)
+            rate, slo_ms = number(given, "rate", at), number(given, "slo_ms", at)
+            models.append(ServedModel(name, rate, slo_ms, int(priority), int(queue)))
         most = value.get("max_gpulets")
         return ServingProblem(
             tuple(models),
@@ -232,26 +251,34 @@ class ServingProblem:
             "capacity": self.capacity,
             **({} if self.max_gpulets is None else {"max_gpulets": self.max_gpulets}),
             "models": [
-                {"name": m.name, "rate": m.rate, "slo_ms": m.slo_ms, "priority": m.priority} for m in self.models
+                {"name": m.name, "rate": m.rate, "slo_ms": m.slo_ms, "priority": m.priority} | _queue(m.queue)
+                for m in self.models
             ],
         }
 
 
 @dataclass(frozen=True)
 class ModelBatch:
-    """One model's part of a duty cycle: at most `batch` requests."""
+    """One model's part of a duty cycle: at most `batch` requests of its `queue`."""
 
     model: str
     batch: int
+    queue: int = 0
 
     def __post_init__(self) -> None:
         checks.in_range(f"{self.model} batch", self.batch, 1, 1024)
+        checks.in_range(f"{self.model} queue", self.queue, 0, MOST_QUEUES - 1)
+
+    @property
+    def queue_id(self) -> QueueId:
+        """The queue that it takes from."""
+        return QueueId(self.model, self.queue)
 
 
 @dataclass(frozen=True)
 class Gpulet:
     """A spatial partition: `share` of device number `device`, on which one batch of each of `models` runs per
-    `duty_cycle_ms` (several models: they share the partition in time)."""
+    `duty_cycle_ms` (several models: they share the partition in time). It serves one queue of a model."""
 
     device: int
     share: float
@@ -306,7 +333,8 @@ class ServingPlan:
             for k, part in enumerate(sequence(required(given, "models", at), f"{at}.models")):
                 part = mapping(part, f"{at}.models[{k}]")
                 name = required(part, "name", f"{at}.models[{k}]")
-                parts.append(ModelBatch(str(name), int(number(part, "batch", f"{at}.models[{k}]"))))
+                batch, queue = (number(part, key, f"{at}.models[{k}]", *d) for key, *d in (("batch",), ("queue", 0)))
+                parts.append(ModelBatch(str(name), int(batch), int(queue)))
             device, share = number(given, "device", at), number(given, "share", at)
             gpulets.append(Gpulet(int(device), float(share), number(given, "duty_cycle_ms", at), tuple(parts)))
         return ServingPlan(
@@ -329,7 +357,7 @@ class ServingPlan:
                     "device": g.device,
                     "share": g.share,
                     "duty_cycle_ms": g.duty_cycle_ms,
-                    "models": [{"name": m.model, "batch": m.batch} for m in g.models],
+                    "models": [{"name": m.model, "batch": m.batch} | _queue(m.queue) for m in g.models],
                 }
                 for g in self.gpulets
             ],
@@ -337,6 +365,11 @@ class ServingPlan:
             "unplaced": list(self.unplaced),
             **({} if self.decision_seconds is None else {"decision_seconds": self.decision_seconds}),
         }
+
+
+def _queue(number: int) -> dict[str, int]:
+    """The field of a queue's number; a model's only queue has none."""
+    return {"queue": number} if number else {}
 
 
 def _plain(value: Any, path: str) -> float:

@@ -49,6 +49,7 @@ def applications_status(view: View, totals: StageTotals) -> list[dict[str, Any]]
                 {
                     "name": s.name,
                     "model": s.model,
+                    "queue": a.queues.get(s.name, 0),
                     "accuracy": s.accuracy,
                     "options": [{"model": o.model, "accuracy": o.accuracy} for o in s.options],
                     "after": sorted(s.after),

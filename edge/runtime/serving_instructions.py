@@ -84,6 +84,7 @@ class ServingInstructions:
             "share": order.plan.total_share,
             "problem": order.problem.to_json() | {"device_file": self._tables.record(self._planned_with())},
             "plan": order.plan.to_json(),
+            "two_queues": [two.to_json() for two in order.two_queues],
         }
         self._note("serving.plan", data=data)
 

@@ -12,7 +12,7 @@ from edge.core.layout import Layout, ModelTraffic, TrafficReport
 from edge.core.serving import DeviceTable, ServingPlan, ServingProblem
 from edge.runtime.serving_demand import Offer
 from scheduler.gpulets.fitting import Capacity
-from scheduler.gpulets.pipelines import PipelineDemand
+from scheduler.gpulets.pipelines import PipelineDemand, TwoQueues
 from scheduler.gpulets.rates import planned_rate
 from scheduler.gpulets.reorganiser import Reorganiser
 from scheduler.gpulets.verdict import stretch_beside
@@ -29,7 +29,8 @@ class View:
     `models` and `executors` are for people (rounded numbers, by the names of REST). `held` is the rate that is planned
     for by model, in requests per second, before it was capped; `table` the latencies that the plan reckons with.
     `applications` have the budgets in force, `application_rates` their measured and planned rates in rows per second,
-    `pipelines` are they as they are planned for, `split_reasons` say why the objectives are split so.
+    `pipelines` are they as they are planned for, `split_reasons` say why the objectives are split so,
+    `two_queues` which models have two queues.
     """
 
     models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -47,6 +48,7 @@ class View:
     application_rates: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     split_reasons: tuple[str, ...] = ()
     pipelines: tuple[PipelineDemand, ...] = ()
+    two_queues: tuple[TwoQueues, ...] = ()
 
 
 def look(reorganiser: Reorganiser) -> View:
@@ -81,7 +83,7 @@ def look(reorganiser: Reorganiser) -> View:
         s.applications,
         {d.application.name: (reorganiser.pipelines.estimates[d.application.name].rate, d.rate)
          for d in pipelines},
-        s.split_reasons, pipelines,
+        s.split_reasons, pipelines, s.two_queues,
     )  # fmt: skip
 
 
@@ -194,6 +196,7 @@ def model_status(offer: Offer, offers: Mapping[str, Offer], view: View, counts: 
         "total": {k: getattr(total, k) for k in _TOTALS},
         "queued": recent[-1].queued if recent else 0,
         "running": recent[-1].running if recent else 0,
+        "two_queues": next((two.to_json() for two in view.two_queues if two.model == offer.name), None),
     }
 
 
@@ -209,8 +212,10 @@ def executors_status(
         gpulet = None if route is None else {
             "device": route.gpulet.device, "share": route.gpulet.share,
             "duty_cycle_ms": round(route.gpulet.duty_cycle_ms, 3),
-            "models": [{"name": b.model, "batch": b.batch, "batch_ms": route.batch_ms.get(b.model)}
-                       for b in route.gpulet.models],
+            "models": [
+                {"name": b.model, "batch": b.batch, "batch_ms": route.batch_ms.get(b.model), "queue": b.queue}
+                for b in route.gpulet.models
+            ],
         }  # fmt: skip
         executors.append(
             {

@@ -371,6 +371,7 @@ class ApplicationService:
                 request.id,
                 priority=request.priority,
                 timeout_us=max(1, round(left_s * application.most_of_rest(stage.name) * 1e6)),
+                asked_by=(application.name, stage.name),
             )
             answers = {o.name: o.array for o in (await _named(at, self._inner.infer(asked), from_client)).outputs}
             stage_counts.ended(self._clock() - begun_s, allowed_s)

@@ -64,7 +64,7 @@ class Dispatcher:
     def admit(self, served: Served, request: Pending) -> None:
         """Take a request in (it has been counted as arrived). Raises Unavailable, Overloaded, DeadlineMissed, each
         counted."""
-        version, requests, open_ = served.version, self._requests, served.queue.open
+        version, requests, open_ = served.version, self._requests, served.open
         lanes = served.live_lanes()
         if not lanes:
             raise requests.refuse(
@@ -109,7 +109,7 @@ class Dispatcher:
     def apply(self, layout: Layout) -> None:
         """Routes in force from the next batch on. A request that waits for a version that is served no more goes to the
         version that is, if its tensors are the same and no version was asked for; else it is answered by its old
-        executors.
+        executors. A request that has another queue of its version now goes there.
         """
         routing = self._routing
         if routing.layout is not None and layout.number < routing.layout.number:
@@ -117,8 +117,7 @@ class Dispatcher:
         for replaced in routing.apply(layout):
             self._requests.abandon(replaced, "another model took its place")
         for served in list(routing.served.values()):
-            if served.queue.leaving:
-                self._move(served)
+            self._move(served)
         for served in list(routing.served.values()):
             self._touch(served)
             if served.queue and not served.live_lanes():
@@ -126,14 +125,15 @@ class Dispatcher:
         self._settle()
 
     def _move(self, served: Served) -> None:
-        """Move requests of a version that leaves to its successor, where that can answer them."""
-        target = self._routing.successor(served)
-        if target is None:
+        """Move requests that are to wait elsewhere now (`RoutingTable.home`)."""
+        if not served.queue or not (served.queue.leaving or served.beside):
             return
-        waiting = served.queue.waiting
-        free = [n for n, r in enumerate(waiting) if not r.pinned and not r.running and r.outputs is None]
-        for request in served.queue.hand_over(free, target.queue):
-            self._deadlines.sooner(target, request.deadline_s, self._clock())
+        homes = {request: self._routing.home(served, request) for request in served.queue.waiting}
+        for target in dict.fromkeys(home for home in homes.values() if home is not served):
+            moved = [n for n, request in enumerate(served.queue.waiting) if homes[request] is target]
+            for request in served.queue.hand_over(moved, target.queue):
+                self._deadlines.sooner(target, request.deadline_s, self._clock())
+            self._touch(target)
 
     def _settle(self) -> None:
         """Report the executors that are drained; forget versions and executors that nothing needs any more."""
@@ -194,7 +194,7 @@ class Dispatcher:
         ):
             for request, pieces in batch.parts:
                 if not request.settled:
-                    served.queue.give_back(request, pieces)
+                    request.queue.give_back(request, pieces)
         else:
             reason = failed.reason.strip() or failed.code
             error = Unavailable(f"{served.version.model}: the model failed: {reason}")
@@ -202,8 +202,7 @@ class Dispatcher:
             # takes nothing from the one more try that each has if an executor is lost; it comes once, since a request
             # tried alone has no company to fail with.
             self._requests.try_again(served, batch.parts, error, alone=True, worth=len(batch.parts) > 1, counts=False)
-            self._watch_again(served)
-        self._touch(served)
+        self._watch_again(served)
         self._feed(seat)
         self._settle()
 
@@ -215,11 +214,12 @@ class Dispatcher:
         before = self._routing.failed
         for n, batch in enumerate(seat.lost()):
             error = Unavailable(f"{batch.lane.served.version.model}: its executor was lost: {reason}")
-            worth = not self._closed and bool(batch.lane.served.live_lanes())
+            worth = not self._closed and batch.lane.served.any_live()
             # The first of them was running: if one of its requests ended the executor, only that one meets it again.
             self._requests.try_again(batch.lane.served, batch.parts, error, alone=n == 0, worth=worth)
             self._watch_again(batch.lane.served)
         for lane in seat.lanes:
+            self._move(lane.served)
             if lane.served.queue and not lane.served.live_lanes():
                 self._requests.abandon(lane.served, f"its executor was lost: {reason}")
             self._touch(lane.served)
@@ -229,9 +229,12 @@ class Dispatcher:
         self._settle()
 
     def _watch_again(self, served: Served) -> None:
-        """Requests may have come back to the queue."""
-        if served.queue:
-            self._deadlines.watch(served, self._clock())
+        """Requests may have come back to the version's queues."""
+        for one in (served, *served.beside):
+            self._move(one)
+            if one.queue:
+                self._deadlines.watch(one, self._clock())
+            self._touch(one)
 
     # -- batches
 
@@ -299,11 +302,11 @@ class Dispatcher:
                 held_s = self._held_s(seat.group, seat, now_s)
                 if held_s > now_s + _EARLY_S:
                     break
-            served = lane.served
-            if not served.queue or served.key not in link.models:
+            served = lane.taken_from()
+            if served is None or served.key not in link.models:
                 continue
             mine = lane.in_turn(now_s)
-            others = self._others(lane, now_s) if len(served.lanes) > 1 else ()
+            others = self._others(lane, served, now_s) if served is not lane.served or len(served.lanes) > 1 else ()
             formed = self._batching.form(served.queue.waiting, mine, others, now_s)
             take = formed.take
             if formed.drop:
@@ -314,7 +317,7 @@ class Dispatcher:
                     take = tuple((i - sum(d < i for d in gone), rows) for i, rows in take)
             if take:
                 start_s = seat.free_at(now_s)
-                if self._send(seat, lane, take, now_s):
+                if self._send(seat, lane, served, take, now_s):
                     seat.turn = (at + 1) % len(lanes)
                     if fresh:
                         seat.begins(start_s)
@@ -330,10 +333,10 @@ class Dispatcher:
             self._later(seat, wait_s)
         return False
 
-    def _others(self, lane: SeatLane, now_s: float) -> list[Lane]:
-        """The further lanes of its model, those of other groups as they are when it is their turn."""
+    def _others(self, lane: SeatLane, served: Served, now_s: float) -> list[Lane]:
+        """The further lanes of the queue, those of other groups as they are when it is their turn."""
         found = []
-        for other in lane.served.live_lanes():
+        for other in served.live_lanes():
             if other is lane:
                 continue
             view, group = other.view(now_s), other.seat.group
@@ -348,9 +351,11 @@ class Dispatcher:
         begin_s = self._batching.begin_s(group.turn(seat, now_s), group.queues(seat, TICK_S), start_s)
         return now_s + (begin_s - start_s)
 
-    def _send(self, seat: ExecutorSeat, lane: SeatLane, take: Sequence[tuple[int, int]], now_s: float) -> bool:
-        """Hand a batch over; False if nothing was sent (the queue may have changed)."""
-        served, link = lane.served, seat.link
+    def _send(
+        self, seat: ExecutorSeat, lane: SeatLane, served: Served, take: Sequence[tuple[int, int]], now_s: float
+    ) -> bool:
+        """Hand a batch of a queue over; False if nothing was sent (the queue may have changed)."""
+        link = seat.link
         assert link is not None
         parts = served.queue.take(take)
         rows = sum(n for _, n in take)
@@ -397,7 +402,7 @@ class Dispatcher:
                 )
             return
         for request, pieces in parts:
-            served.queue.give_back(request, pieces)
+            request.queue.give_back(request, pieces)
         if seat.running:
             seat.blocked = True
             return

@@ -151,7 +151,9 @@ class Front:
             "input": [_config_tensor(t) for t in v.inputs],
             "output": [_config_tensor(t) for t in v.outputs],
             "dynamic_batching": {
-                "preferred_batch_size": sorted({lane.batch for lane in served.lanes}),
+                "preferred_batch_size": sorted(
+                    {lane.batch for queue in (served, *served.beside) for lane in queue.lanes}
+                ),
                 "default_priority_level": DEFAULT_LEVEL,
                 "default_queue_policy": {
                     "timeout_action": "REJECT",
@@ -192,7 +194,7 @@ class Front:
 
     async def infer(self, request: InferRequest) -> InferResponse:
         """One request. Raises NotFound, InvalidValue, DeadlineMissed, Overloaded, Unavailable."""
-        served = self._routing.find(request.model, request.version)
+        served = self._routing.find(request.model, request.version, request.asked_by)
         asked = check(served.version, request)
         now_s = self._clock()
         nbytes = nbytes_of(request.inputs)

@@ -19,11 +19,16 @@ LATE_S = 0.001
 
 
 class Served:
-    """A version that requests can be for: its queue, the lanes that serve it, its counts."""
+    """A version that requests can be for: one `number`ed queue of it, the lanes that serve that, the version's counts.
+    `beside` are its other queues."""
 
-    def __init__(self, version: ServedVersion, counts: ModelCounts, statistics: VersionStatistics) -> None:
+    def __init__(
+        self, version: ServedVersion, counts: ModelCounts, statistics: VersionStatistics, number: int = 0
+    ) -> None:
         self.version = version
         self.key = version.key
+        self.number = number
+        self.beside: tuple[Served, ...] = ()
         self.counts, self.statistics = counts, statistics
         self.queue = ModelQueue(counts)
         self.lanes: list[SeatLane] = []
@@ -33,12 +38,28 @@ class Served:
 
     def in_order(self) -> list[ExecutorSeat]:
         """Its executors in the order in which they are asked to take what waits: the fastest first, and those of a
-        group in turn."""
+        group in turn; then those of the version's other queues, which may help."""
         seats: dict[ExecutorSeat, None] = {}
         for lane in self.lanes:
             group = lane.seat.group
             seats |= dict.fromkeys([lane.seat] if group is None else group.in_order())
+        for lane in (lane for other in self.beside for lane in other.lanes):
+            if lane.seat.group is None:
+                seats[lane.seat] = None
         return list(seats)
+
+    @property
+    def open(self) -> int:
+        """Requests that wait or run, in all queues of the version."""
+        return self.queue.open + sum(other.queue.open for other in self.beside)
+
+    def overfull(self) -> bool:
+        """More waits than its own executors take in a batch each."""
+        return self.queue.rows > sum(lane.batch for lane in self.live_lanes())
+
+    def any_live(self) -> bool:
+        """Some executor answers requests of the version, whichever queue they wait in."""
+        return bool(self.live_lanes()) or any(other.live_lanes() for other in self.beside)
 
     def live_lanes(self) -> list[SeatLane]:
         """Lanes whose executor is connected and has the version loaded."""
@@ -84,6 +105,15 @@ class SeatLane:
             if other is not self and other.served.queue.rows:
                 cycle_s += other.times.upper_s[min(other.served.queue.rows, other.batch) - 1]
         return cycle_s
+
+    def taken_from(self) -> Served | None:
+        """The queue that its next batch is of; None: nothing waits for it. It helps the version's other queue when its
+        own is empty and more waits there than the executors of that queue take in a batch each. Its own requests are
+        as soon answered as behind a batch of their own, which takes as long. Gpu-lets that begin in turn do not help:
+        the others count on their beat."""
+        if self.served.queue or self.seat.group is not None:
+            return self.served if self.served.queue else None
+        return next((other for other in self.served.beside if other.overfull()), None)
 
 
 @dataclass(eq=False)

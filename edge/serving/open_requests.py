@@ -78,7 +78,7 @@ class OpenRequests:
             if worth and (not counts or request.retries == 0):
                 request.retries += counts
                 request.alone = request.alone or alone
-                served.queue.give_back(request, pieces)
+                request.queue.give_back(request, pieces)
             else:
                 self.fail(served, request, error)
 

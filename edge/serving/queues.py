@@ -1,4 +1,4 @@
-"""Requests that wait: one queue per served version, in order of priority, then deadline."""
+"""Requests that wait: one or two queues per served version, in order of priority, then deadline."""
 
 from __future__ import annotations
 
@@ -38,13 +38,14 @@ class Stages:
 class Pending:
     """One request between its arrival and its answer. Changed by the front's event loop only.
 
-    `queue` is that of the version that shall answer it. `rows` are in no batch yet, `running` are in batches that run;
-    `future` gets the answer. Its inputs are kept until then: an executor may be lost.
+    `queue` is the one that it waits in, or waited in last. `rows` are in no batch yet, `running` are in batches that
+    run; `future` gets the answer. Its inputs are kept until then: an executor may be lost.
     """
 
     __slots__ = (
         "alone",
         "arrived_s",
+        "asker",
         "deadline_s",
         "future",
         "id",
@@ -54,7 +55,6 @@ class Pending:
         "order",
         "outputs",
         "parts",
-        "pinned",
         "queue",
         "queued",
         "retries",
@@ -79,7 +79,7 @@ class Pending:
         self.inputs: tuple[NDArray[Any], ...] | None = asked.inputs
         self.rows = self.total_rows = asked.rows
         self.kind: Hashable = asked.kind
-        self.id, self.wanted, self.pinned = asked.id, asked.wanted, asked.pinned
+        self.id, self.wanted, self.asker = asked.id, asked.wanted, asked.asker
         self.nbytes = nbytes
         self.arrived_s, self.deadline_s = arrived_s, deadline_s
         self.order = (level, deadline_s, number)
@@ -161,10 +161,11 @@ TakenRows = tuple[Pending, list[tuple[int, int]]]
 
 
 class ModelQueue:
-    """The requests of one version: those that have rows waiting, in order, and how many are `open` (wait or run).
+    """A queue of one version's requests: those that have rows waiting, in order, and how many are `open` (wait or run).
     Bounded by the caller. `counts` are those of its model.
 
-    `leaving`: no layout names the version any more; waiting requests are still answered, by the executors that had it.
+    `leaving`: no layout names the version, or this queue of it, any more. Requests that wait for a version are still
+    answered, by the executors that had it.
     """
 
     def __init__(self, counts: ModelCounts) -> None:
@@ -192,7 +193,7 @@ class ModelQueue:
         self._counts.end(outcome)
 
     def hand_over(self, indices: Sequence[int], other: ModelQueue) -> list[Pending]:
-        """Requests that wait here (indices ascending) wait for another version of the same model from now on."""
+        """Requests that wait here (indices ascending) wait in another queue of the same model from now on."""
         moved = self.pop(indices)
         for request in moved:
             self.open -= 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
@@ -16,17 +16,25 @@ from edge.core.oip import DATATYPES, InferRequest, Tensor, TensorSpec
 _MOST_PRIORITY = 2**32 - 1
 
 
+class Asker(NamedTuple):
+    """The sender of a request, which decides where it may wait: a `stage` of an application, by both names, or a client
+    (None). `pinned`: it asks for one version and no other."""
+
+    pinned: bool
+    stage: tuple[str, str] | None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class CheckedRequest:
     """A request that fits its model: `inputs` in the model's order, all of `rows` rows. Only requests of one `kind` can
-    share a batch. `wanted` names outputs (empty: all); `pinned`: it asks for this version and no other."""
+    share a batch. `wanted` names outputs (empty: all)."""
 
     id: str
     inputs: tuple[NDArray[Any], ...]
     rows: int
     kind: Hashable
     wanted: Sequence[str]
-    pinned: bool
+    asker: Asker
 
 
 def check(version: ServedVersion, request: InferRequest) -> CheckedRequest:
@@ -68,7 +76,8 @@ def check(version: ServedVersion, request: InferRequest) -> CheckedRequest:
             if name not in known:
                 raise InvalidValue("outputs", name, "one of " + ", ".join(sorted(known)))
     kind = None if shapes is None else tuple(shapes)
-    return CheckedRequest(request.id, tuple(arrays), rows, kind, request.outputs, bool(request.version))
+    asker = Asker(bool(request.version), request.asked_by)
+    return CheckedRequest(request.id, tuple(arrays), rows, kind, request.outputs, asker)
 
 
 def _named(given: tuple[Tensor, ...], spec: TensorSpec, specs: tuple[TensorSpec, ...]) -> Tensor:

@@ -7,25 +7,28 @@ from collections.abc import Mapping
 
 from edge.core.errors import NotFound, Unavailable
 from edge.core.layout import Layout, Route, ServedVersion, TrafficReport
+from edge.core.serving import QueueId
 from edge.serving.batch_times import BatchTimes
 from edge.serving.lanes import ExecutorSeat, SeatLane, Served, TurnGroup
+from edge.serving.queues import Pending
 from edge.serving.statistics import ModelCounts, VersionStatistics
 
 log = logging.getLogger(__name__)
 
 
 class RoutingTable:
-    """Served versions by `model/version`, the current one of each model, executors by name. Changed on the front's
-    event loop only."""
+    """Served versions by `model/version` and the number of the queue, the current one of each model (its queue 0),
+    executors by name. Changed on the front's event loop only."""
 
     def __init__(self) -> None:
         self.layout: Layout | None = None
-        self.served: dict[str, Served] = {}  # by key
+        self.served: dict[tuple[str, int], Served] = {}  # by key and queue
         self.current: dict[str, Served] = {}  # by model
         self.seats: dict[str, ExecutorSeat] = {}
         self._groups: dict[str, TurnGroup] = {}
         self._counts: dict[str, ModelCounts] = {}
         self._statistics: dict[str, VersionStatistics] = {}
+        self._asked: dict[tuple[str, str], QueueId] = {}  # by application and stage
 
     @property
     def open(self) -> int:
@@ -43,7 +46,7 @@ class RoutingTable:
         layout = self.layout
         if layout is None:
             return False
-        return all(bool(s.live_lanes()) for m, s in self.current.items() if m not in layout.refused)
+        return all(s.any_live() for m, s in self.current.items() if m not in layout.refused)
 
     def seat(self, executor: str) -> ExecutorSeat:
         """The executor's place, made if there is none."""
@@ -52,8 +55,9 @@ class RoutingTable:
             seat = self.seats[executor] = ExecutorSeat(executor)
         return seat
 
-    def find(self, model: str, version: str | None) -> Served:
-        """The version that a request is for (None: the current one). Raises NotFound, Unavailable (refused)."""
+    def find(self, model: str, version: str | None, asked_by: tuple[str, str] | None = None) -> Served:
+        """The version that a request is for (None: the current one), with the queue for this stage of an application
+        (None: for clients). Raises NotFound, Unavailable (refused)."""
         current = self.current.get(model)
         if current is None:
             refused = self.layout.refused.get(model) if self.layout is not None else None
@@ -61,15 +65,30 @@ class RoutingTable:
                 raise Unavailable(f"{model} is not served: {refused}")
             raise NotFound(f"no model {model} is served")
         if not version or version == current.version.version:
-            return current
-        served = self.served.get(f"{model}/{version}")
+            return self._queue(current, asked_by)
+        served = self.served.get((f"{model}/{version}", 0))
         if served is None or served.queue.leaving:
             raise NotFound(f"{model}: version {version} is not served (version {current.version.version} is)")
-        return served
+        return self._queue(served, asked_by)
+
+    def _queue(self, served: Served, asked_by: tuple[str, str] | None) -> Served:
+        """Of a version the queue for such requests; another one while no executor takes from that."""
+        if not served.beside:
+            return served
+        asked = None if asked_by is None else self._asked.get(asked_by)
+        number = asked.number if asked is not None and asked.model == served.version.model else 0
+        queues = [served, *served.beside]
+        wanted = next((q for q in queues if q.number == number and not q.queue.leaving), served)
+        if wanted.live_lanes():
+            return wanted
+        return next((q for q in queues if not q.queue.leaving and q.live_lanes()), wanted)
 
     def versions(self, model: str) -> list[Served]:
         """All versions of a model that the layout in force names."""
-        served = [s for s in self.served.values() if s.version.model == model and not s.queue.leaving]
+        served = [
+            s for (_, number), s in self.served.items()
+            if s.version.model == model and not number and not s.queue.leaving
+        ]  # fmt: skip
         return sorted(served, key=lambda s: s.version.version)
 
     def apply(self, layout: Layout) -> list[Served]:
@@ -77,25 +96,40 @@ class RoutingTable:
         requests that wait for them were checked against tensors that are served no more."""
         self.layout = layout
         versions = {v.key: v for v in layout.models}
-        replaced = [old for key, version in versions.items() if (old := self._serve(key, version)) is not None]
+        named = {(key, 0) for key in versions}
+        for route in layout.routes:
+            parts = ((f"{p.model}/{route.versions.get(p.model, '')}", p.queue) for p in route.gpulet.models)
+            named |= {(key, number) for key, number in parts if key in versions}
+        replaced = [old for key, number in sorted(named) for old in self._serve(versions[key], number)]
+        self._asked = {
+            (a.name, s.name): QueueId(s.model, a.queues.get(s.name, 0)) for a in layout.applications for s in a.stages
+        }
         self._route({r.executor: r for r in layout.routes}, versions)
         self.current = {}
         for version in sorted(layout.models, key=_version_order):
-            self.current[version.model] = self.served[version.key]
+            self.current[version.model] = self.served[version.key, 0]
         for key, served in self.served.items():
-            served.queue.leaving = key not in versions
+            served.queue.leaving = key not in named
+            served.beside = tuple(s for (k, n), s in self.served.items() if k == key[0] and n != key[1])
             served.lanes = sorted(
                 (lane for seat in self.seats.values() for lane in seat.lanes if lane.served is served),
                 key=lambda lane: lane.times.upper_s[-1] / lane.batch,
             )
         return replaced
 
-    def successor(self, served: Served) -> Served | None:
-        """The version that can answer what waits for one that leaves: it has the same tensors, and a live executor."""
-        target = self.current.get(served.version.model)
-        if target is None or not _same_tensors(target.version, served.version) or not target.live_lanes():
-            return None
-        return target
+    def home(self, served: Served, request: Pending) -> Served:
+        """Where a request that waits in `served` is to wait: in the queue of its version that the layout has for it;
+        or, where the version leaves, in that of the current one, if that can answer it: it has the same tensors and a
+        live executor, the request asks for no version, and none of its rows has been taken."""
+        own = self.served.get((served.key, 0))
+        if own is not None and not own.queue.leaving:
+            return self._queue(own, request.asker.stage)
+        current = self.current.get(served.version.model)
+        if current is None or not _same_tensors(current.version, served.version):
+            return served
+        target = self._queue(current, request.asker.stage)
+        begun = request.running or request.outputs is not None
+        return served if request.asker.pinned or begun or not target.live_lanes() else target
 
     def settle(self) -> tuple[list[Served], list[str]]:
         """Forget versions and executors that nothing needs any more. Returns these versions, and the executors that are
@@ -108,7 +142,10 @@ class RoutingTable:
                         lane.seat.lanes.remove(lane)
                         lane.seat.turn = 0
                 del self.served[key]
-                del self._statistics[key]
+                for other in served.beside:
+                    other.beside = tuple(s for s in other.beside if s is not served)
+                if not served.beside:
+                    del self._statistics[served.key]
                 gone.append(served)
         for name, seat in list(self.seats.items()):
             if seat.tell_drained and not seat.running and not seat.lanes:
@@ -133,16 +170,21 @@ class RoutingTable:
         number = -1 if self.layout is None else self.layout.number
         return TrafficReport(now_s, period_s, number, tuple(models), executors)
 
-    def _serve(self, key: str, version: ServedVersion) -> Served | None:
-        """Serve a version; returns the one that it replaces under its name, if that has other tensors."""
-        known = self.served.get(key)
-        if known is not None and _same_tensors(known.version, version):
-            known.version = version  # perhaps with other content: waiting requests are answered by that
-            return None
-        counts = self._counts.setdefault(version.model, ModelCounts(version.model))
-        statistics = self._statistics.setdefault(key, VersionStatistics(version.model, version.version))
-        self.served[key] = Served(version, counts, statistics)
-        return known
+    def _serve(self, version: ServedVersion, number: int) -> list[Served]:
+        """Serve a queue of a version; returns the queues that are replaced with a version of that name which has other
+        tensors."""
+        queues = [s for (key, _), s in self.served.items() if key == version.key]
+        replaced = [s for s in queues if not _same_tensors(s.version, version)]
+        for served in queues:
+            if served in replaced:
+                del self.served[served.key, served.number]
+            else:
+                served.version = version  # perhaps with other content: waiting requests are answered by that
+        if (version.key, number) not in self.served:
+            counts = self._counts.setdefault(version.model, ModelCounts(version.model))
+            statistics = self._statistics.setdefault(version.key, VersionStatistics(version.model, version.version))
+            self.served[version.key, number] = Served(version, counts, statistics, number)
+        return replaced
 
     def _route(self, routes: Mapping[str, Route], versions: Mapping[str, ServedVersion]) -> None:
         """Give each executor its route and lanes."""
@@ -180,7 +222,7 @@ class RoutingTable:
         seat = self.seat(route.executor)
         lanes = []
         for part in route.gpulet.models:
-            served = self.served.get(f"{part.model}/{route.versions.get(part.model, '')}")
+            served = self.served.get((f"{part.model}/{route.versions.get(part.model, '')}", part.queue))
             if served is None or served.key not in versions:
                 log.warning("layout: %s has no version of %s that is served", route.executor, part.model)
                 continue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Literal, Protocol
 
 from edge.core.applications import Application
 from edge.core.layout import TrafficReport
@@ -25,16 +25,64 @@ class PipelineDemand:
 
 
 @dataclass(frozen=True)
+class PlannedQueue:
+    """One of a model's two queues: answered within `budget_ms`, planned for `rate` rows per second, on gpu-lets of
+    `share` devices together. `stages` (application, stage) ask it; queue 0 is also that of clients."""
+
+    number: int
+    budget_ms: float
+    rate: float
+    share: float
+    stages: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class TwoQueues:
+    """A model with two queues, and why: the plan takes less share ("less_share", `one_share` devices with one queue),
+    or with one queue not all is served ("fits", `one_share` None)."""
+
+    model: str
+    reason: Literal["less_share", "fits"]
+    share: float
+    one_share: float | None
+    queues: tuple[PlannedQueue, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """{"model", "reason", "share", "one_share", "queues": [{"number", "budget_ms", "rate", "share", "stages"}]}."""
+        queues = [
+            {
+                "number": q.number,
+                "budget_ms": q.budget_ms,
+                "rate": q.rate,
+                "share": q.share,
+                "stages": [{"application": application, "stage": stage} for application, stage in q.stages],
+            }
+            for q in self.queues
+        ]
+        told = {"model": self.model, "reason": self.reason, "share": self.share, "one_share": self.one_share}
+        return {**told, "queues": queues}
+
+    @property
+    def words(self) -> str:
+        """The reason as a sentence."""
+        one = "more than fits" if self.one_share is None else f"{100 * self.one_share:.0f} %"
+        return f"{self.model} has two queues: the plan takes {100 * self.share:.0f} % of the device, with one {one}"
+
+
+@dataclass(frozen=True)
 class FittedPipelines:
     """`fitted` is followed; `budgets`: application -> stage -> milliseconds; `reasons` say why this split. `choices`:
     application -> stage -> the model that answers, of stages with alternatives; `rates`: those planned for the
-    models that these stages may ask, in rows per second."""
+    models that these stages may ask, in rows per second. `queues`: application -> stage -> the number of its model's
+    queue, where that is not 0; `two_queues`: the models that have two."""
 
     fitted: Fitted
     budgets: Mapping[str, Mapping[str, float]]
     reasons: tuple[str, ...] = ()
     choices: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     rates: Mapping[str, float] = field(default_factory=dict)
+    queues: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    two_queues: tuple[TwoQueues, ...] = ()
 
 
 class FitFunction(Protocol):

@@ -16,11 +16,18 @@ from functools import singledispatchmethod
 from edge.core.applications import Application
 from edge.core.layout import ServedVersion
 from edge.core.serving import DeviceTable, ServedModel, ServingPlan, ServingProblem
-from scheduler.gpulets.choices import linked, other_models, taken_over, with_choice
+from scheduler.gpulets.choices import linked, other_models, other_queues, taken_over, with_choice
 from scheduler.gpulets.demand import Demands, ModelView
 from scheduler.gpulets.fitting import Capacity, Fitted, PlanFunction
 from scheduler.gpulets.partitions import Partitions
-from scheduler.gpulets.pipelines import FitFunction, FittedPipelines, PipelineDemand, PipelineRates, fit_evenly
+from scheduler.gpulets.pipelines import (
+    FitFunction,
+    FittedPipelines,
+    PipelineDemand,
+    PipelineRates,
+    TwoQueues,
+    fit_evenly,
+)
 from scheduler.gpulets.reorganiser_events import (
     Event,
     ExecutorEmptied,
@@ -56,13 +63,15 @@ RETRY_S = 30.0
 @dataclass
 class ReorganiserState:
     """The last decision and its grounds; touched by `Reorganiser.handle` only. `capped` and `refused` are as in
-    `Fitted`; `slower` are models to plan as so many times slower than measured; `planned_s` is when the plan was made,
-    `looked_s` when another was last tried; `reserved` is the share that belongs to serving."""
+    `Fitted`; `two_queues` are the models that have two; `slower` are models to plan as so many times slower than
+    measured; `planned_s` is when the plan was made, `looked_s` when another was last tried; `reserved` is the share
+    that belongs to serving."""
 
     capacity: Capacity
     table: DeviceTable | None
     applications: tuple[Application, ...] = ()
     split_reasons: tuple[str, ...] = ()
+    two_queues: tuple[TwoQueues, ...] = ()
     problem: ServingProblem | None = None
     plan: ServingPlan | None = None
     slower: dict[str, float] = field(default_factory=dict)
@@ -283,11 +292,15 @@ class Reorganiser:
         s.planned_s = at_s
         before = {a.name: a.choice for a in s.applications}
         s.applications = tuple(
-            replace(with_choice(a, split.choices.get(a.name, {})), budgets=split.budgets[a.name])
+            replace(
+                with_choice(a, split.choices.get(a.name, {})),
+                budgets=split.budgets[a.name],
+                queues=split.queues.get(a.name, {}),
+            )
             for a in s.applications
         )
-        cause += other_models(before, s.applications)
-        s.split_reasons = split.reasons
+        cause += other_models(before, s.applications) + other_queues(s.two_queues, split.two_queues)
+        s.split_reasons, s.two_queues = split.reasons, split.two_queues
         for model in self.demands.models.values():
             model.held = max(split.rates.get(model.name, held[model.name]), model.demand.min_rate)
         self._count_choosable()
@@ -319,7 +332,7 @@ class Reorganiser:
         s.problem, s.plan, s.capped, s.refused = found.problem, found.plan, dict(found.capped), refused
         out: list[Instruction] = []
         if not same or not told:
-            out.append(RecordServingPlan(found.problem, found.plan, cause))
+            out.append(RecordServingPlan(found.problem, found.plan, cause, s.two_queues))
         out += [Note("model_refused", reason) for reason in news]
         for name, part in found.capped.items():
             words = f"{name} is served at {100 * part:.0f} % of the rate that is asked: the rest of the share is taken"
@@ -336,7 +349,7 @@ class Reorganiser:
         partitions.linked = linked(last, s.applications)
         switched = self._served(partitions.switch())
         applications = taken_over(last, s.applications, partitions)
-        slo_ms = {} if s.problem is None else {m.name: m.slo_ms for m in s.problem.models}
+        slo_ms = {} if s.problem is None else {m.queue_id: m.slo_ms for m in s.problem.models}
         layout = self.routes.update(partitions.active, models.values(), s.refused, applications, s.table, slo_ms)
         stops = partitions.stop_idle()
         # An executor that grows gets its share before its routes, as far as there is share; one that shrinks keeps all

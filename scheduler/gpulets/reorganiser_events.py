@@ -11,7 +11,7 @@ from edge.core.layout import Layout, ServedVersion, TrafficReport
 from edge.core.serving import DeviceTable, ServingPlan, ServingProblem
 from scheduler.gpulets.demand import Demand
 from scheduler.gpulets.fitting import Capacity, PlanFunction
-from scheduler.gpulets.pipelines import FitFunction
+from scheduler.gpulets.pipelines import FitFunction, TwoQueues
 from scheduler.gpulets.reorganiser_settings import ReorganiserSettings
 
 # events
@@ -190,11 +190,12 @@ class TrimExecutor:
 
 @dataclass(frozen=True)
 class RecordServingPlan:
-    """Keep the problem, its plan, and its purpose."""
+    """Keep the problem, its plan, its purpose, and the models that have two queues."""
 
     problem: ServingProblem
     plan: ServingPlan
     cause: str
+    two_queues: tuple[TwoQueues, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from edge.core.applications import Application
 from edge.core.layout import Layout, Route
-from edge.core.serving import DeviceTable, Gpulet
+from edge.core.serving import DeviceTable, Gpulet, QueueId
 from scheduler.gpulets.demand import ModelView
 from scheduler.gpulets.partitions import ExecutorView
 from scheduler.gpulets.turns import alike
@@ -33,11 +33,11 @@ class ServingRoutes:
         refused: Mapping[str, str],
         applications: tuple[Application, ...],
         table: DeviceTable | None,
-        slo_ms: Mapping[str, float] | None = None,
+        slo_ms: Mapping[QueueId, float] | None = None,
     ) -> Layout | None:
         """The next layout, from the executors that have a gpu-let; None if nothing has changed. `refused` maps models
         that are not served to the reason; `table` has the latencies, None: nothing was measured. `slo_ms`: the latency
-        within which each model is planned to answer."""
+        within which each queue is planned to be answered."""
         routes = []
         for executor in sorted(active, key=lambda e: e.id):
             assert executor.gpulet is not None
@@ -55,9 +55,9 @@ class ServingRoutes:
         return self.layout
 
 
-def in_turn(routes: Sequence[Route], slo_ms: Mapping[str, float]) -> list[Route]:
+def in_turn(routes: Sequence[Route], slo_ms: Mapping[QueueId, float]) -> list[Route]:
     """The routes, with alike gpu-lets as one group where the plan counts on their turns: where a whole duty cycle of
-    waiting would make a model later than `slo_ms` has for it. Elsewhere each takes what waits as soon as it is free,
+    waiting would make a queue later than `slo_ms` has for it. Elsewhere each takes what waits as soon as it is free,
     which is quicker where requests come by chance."""
     count = Counter(alike(route.gpulet) for route in routes)
     return [
@@ -66,16 +66,16 @@ def in_turn(routes: Sequence[Route], slo_ms: Mapping[str, float]) -> list[Route]
     ]
 
 
-def _needs_turns(route: Route, slo_ms: Mapping[str, float]) -> bool:
+def _needs_turns(route: Route, slo_ms: Mapping[QueueId, float]) -> bool:
     duty_ms, busy_ms = route.gpulet.duty_cycle_ms, sum(route.batch_ms.values())
     if not busy_ms:
         return False  # nothing is known of its times
-    least_ms = min(slo_ms.get(part.model, math.inf) for part in route.gpulet.models)
+    least_ms = min(slo_ms.get(part.queue_id, math.inf) for part in route.gpulet.models)
     return busy_ms + max(duty_ms, busy_ms) > least_ms + _EPS
 
 
 def _group_name(gpulet: Gpulet) -> str:
-    parts = ", ".join(sorted(f"{part.model} by {part.batch}" for part in gpulet.models))
+    parts = ", ".join(sorted(f"{part.model}, queue {part.queue}, by {part.batch}" for part in gpulet.models))
     return f"{parts} at {gpulet.percent} % every {gpulet.duty_cycle_ms:.6f} ms"
 
 

@@ -21,7 +21,7 @@ from edge.core.serving import Gpulet
 
 def alike(gpulet: Gpulet) -> Hashable:
     """The properties that the gpu-lets of a group share."""
-    parts = sorted((part.model, part.batch) for part in gpulet.models)
+    parts = sorted((part.model, part.queue, part.batch) for part in gpulet.models)
     return (*parts, gpulet.percent, round(gpulet.duty_cycle_ms, 6))
 
 

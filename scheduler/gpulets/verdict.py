@@ -72,7 +72,7 @@ def verdict(
     the number of gpu-lets are never forgiven. A plan that says it is not schedulable is timed like any other.
     """
     faults: list[str] = []
-    asked = {m.name: m for m in problem.models}
+    asked = {m.queue_id: m for m in problem.models}
     known = []
     for gpulet in plan.gpulets:
         unknown = _unknown(problem, table, gpulet)
@@ -86,7 +86,7 @@ def verdict(
         faults += _device_faults(problem, table, device, [g for g in known if g.device == device])
     timings = times(table, known, interference)
     worst: dict[str, float] = {}
-    got: dict[str, float] = {m.name: 0.0 for m in problem.models}
+    got = {m.queue_id: 0.0 for m in problem.models}
     for timing in timings:
         gpulet = timing.gpulet
         duty, busy = gpulet.duty_cycle_ms, timing.busy_ms
@@ -94,15 +94,17 @@ def verdict(
         if busy > duty * (1 + slack) + _EPS:
             faults.append(f"{where}: {busy:.2f} ms of work in a duty cycle of {duty:.2f} ms")
         for part in gpulet.models:
-            slo = asked[part.model].slo_ms
+            slo = asked[part.queue_id].slo_ms
             if timing.worst_ms > slo * (1 + slack) + _EPS:
                 faults.append(f"{where}: {part.model} takes up to {timing.worst_ms:.2f} ms, its SLO is {slo:g} ms")
             worst[part.model] = max(worst.get(part.model, 0.0), timing.worst_ms)
-            got[part.model] += timing.rate(part.batch)
+            got[part.queue_id] += timing.rate(part.batch)
     for model in problem.models:
-        if got[model.name] < (1 - slack) * model.rate - _EPS * max(1.0, model.rate):
-            faults.append(f"{model.name}: {got[model.name]:.1f} of {model.rate:g} requests/s")
-    return Verdict(tuple(faults), worst, got, len(devices), timings)
+        if got[model.queue_id] < (1 - slack) * model.rate - _EPS * max(1.0, model.rate):
+            queue = f", queue {model.queue}" if model.queue else ""
+            faults.append(f"{model.name}{queue}: {got[model.queue_id]:.1f} of {model.rate:g} requests/s")
+    together = {m.name: sum(rate for queue, rate in got.items() if queue.model == m.name) for m in problem.models}
+    return Verdict(tuple(faults), worst, together, len(devices), timings)
 
 
 def times(table: DeviceTable, gpulets: Sequence[Gpulet], interference: bool = True) -> tuple[GpuletTiming, ...]:
@@ -166,10 +168,10 @@ def _unknown(problem: ServingProblem, table: DeviceTable, gpulet: Gpulet) -> lis
     """The models of `gpulet` that problem or table do not know."""
     where = f"device {gpulet.device}, share {gpulet.share:g}"
     faults = []
-    asked = {m.name for m in problem.models}
+    asked = {m.queue_id for m in problem.models}
     for part in gpulet.models:
         rows = table.latency_ms.get(part.model)
-        if part.model not in asked:
+        if part.queue_id not in asked:
             faults.append(f"{where}: {part.model} is not asked for")
         elif rows is None:
             faults.append(f"{where}: {part.model} was not measured on {table.name or 'this device'}")

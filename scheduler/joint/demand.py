@@ -17,6 +17,8 @@ from edge.core.serving import DeviceTable, ServedModel, ServingProblem
 from scheduler.gpulets.applications import for_groups, groups, merge
 
 MOST_STAGES = 64
+#: The rate of a model that clients do not ask themselves: its own objective bounds what pipelines may take of it.
+NOBODY = 1e-3
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,8 @@ class StageLoad:
 
 @dataclass(frozen=True)
 class PipelineLoad:
-    """A graph of stages that gets `rate` requests per second, each to be answered within `slo_ms`.
+    """A graph of stages that gets `rate` requests per second, each to be answered within `slo_ms`. `own`: it is a model
+    with its own objective, which every queue of the model keeps.
 
     Raises InvalidValue for no stages, a name given twice, a stage that waits for an unknown one, and a circle.
     """
@@ -43,6 +46,7 @@ class PipelineLoad:
     slo_ms: float
     stages: tuple[StageLoad, ...]
     priority: int = 0
+    own: bool = False
 
     def __post_init__(self) -> None:
         at = f"pipelines.{self.name}"
@@ -115,18 +119,20 @@ def pipeline_load(application: Application, rate: float) -> PipelineLoad:
 
 def direct_load(model: ServedModel) -> PipelineLoad:
     """A model that clients ask directly."""
-    return PipelineLoad(model.name, model.rate, model.slo_ms, (StageLoad(model.name, model.name),), model.priority)
+    stages = (StageLoad(model.name, model.name),)
+    return PipelineLoad(model.name, model.rate, model.slo_ms, stages, model.priority, own=True)
 
 
 @dataclass(frozen=True)
 class JointProblem:
     """Pipelines on `devices` alike devices, of each of which `capacity` (0-1] may be used; at most `max_gpulets` on
-    each, where given."""
+    each, where given. No gpu-let has two models of one of the sets `apart`."""
 
     pipelines: tuple[PipelineLoad, ...]
     devices: int = 1
     capacity: float = 1.0
     max_gpulets: int | None = None
+    apart: tuple[frozenset[str], ...] = ()
 
     def __post_init__(self) -> None:
         checks.unique("pipelines", [p.name for p in self.pipelines])

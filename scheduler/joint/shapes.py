@@ -64,13 +64,17 @@ class ShapeBench:
         self._part = [share / 100 for share in load.shares]
         self._rate = load.rate.tolist()
         self._most_memory = load.device_memory_mb
+        self._apart = [{n for n, name in enumerate(self.names) if name in some} for some in problem.apart]
 
     def total(self, shape: Shape) -> int:
         """Percent of devices together."""
         return sum(self.load.shares[g.share] * g.count for g in shape)
 
     def fits(self, shape: Shape) -> bool:
-        """No device has more than its capacity, its memory and its number of gpu-lets."""
+        """No device has more than its capacity, its memory and its number of gpu-lets, and no gpu-let has models that
+        are to be apart."""
+        if any(len(some.intersection(g.models)) > 1 for some in self._apart for g in shape):
+            return False
         used: dict[int, int] = {}
         number: dict[int, int] = {}
         memory: dict[int, float] = {}

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from reorganiser_world import demand, table, version
 
-from edge.core.serving import Gpulet, ModelBatch
+from edge.core.serving import Gpulet, ModelBatch, QueueId
 from scheduler.gpulets.demand import Demands, ModelView
 from scheduler.gpulets.partitions import ExecutorView
 from scheduler.gpulets.routes import ServingRoutes
@@ -60,10 +60,10 @@ def test_alike_gpulets_are_a_group_where_the_plan_counts_on_turns() -> None:
     # Two rows of 2 ms on a fifth: 20 ms every 100. On its own each answers within 120, in turn both within 70.
     three = [executor("e1", "a"), executor("e2", "a"), executor("e3", "a", batch=1)]
     for slo_ms, groups in ((119.0, True), (120.0, False)):
-        made = ServingRoutes().update(three, models("a"), {}, (), table(), {"a": slo_ms})
+        made = ServingRoutes().update(three, models("a"), {}, (), table(), {QueueId("a"): slo_ms})
         assert made is not None
         one, two, other = made.routes
         assert (one.group, bool(one.group), other.group) == (two.group, groups, "")
-    unknown = ServingRoutes().update(three, models("a"), {}, (), None, {"a": 10.0})
+    unknown = ServingRoutes().update(three, models("a"), {}, (), None, {QueueId("a"): 10.0})
     assert unknown is not None
     assert {r.group for r in unknown.routes} == {""}

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edge.core.applications import Application, ApplicationOutput, Feed, Stage
 from edge.core.errors import MagpieError
 from edge.core.layout import ExecutorConnected, Layout, RepositoryCommand, Route, ServedVersion
 from edge.core.oip import InferRequest, Tensor, TensorSpec
@@ -43,9 +44,22 @@ def version(
     return ServedVersion(model, number, "", "identity", tuple(inputs), tuple(outputs), slo_ms, **more)
 
 
-def route(executor: str, *models: tuple[ServedVersion, int], batch_ms: float = 1.0, share: float = 0.5) -> Route:
-    gpulet = Gpulet(0, share, 10.0, tuple(ModelBatch(v.model, batch) for v, batch in models))
+def route(
+    executor: str, *models: tuple[ServedVersion, int], batch_ms: float = 1.0, share: float = 0.5, queue: int = 0
+) -> Route:
+    """`queue`: of the first model."""
+    parts = tuple(ModelBatch(v.model, batch, 0 if n else queue) for n, (v, batch) in enumerate(models))
+    gpulet = Gpulet(0, share, 10.0, parts)
     return Route(executor, gpulet, {v.model: v.version for v, _ in models}, {v.model: batch_ms for v, _ in models})
+
+
+def asking(queue: int, name: str = "app", model: str = "m") -> Application:
+    """An application of one stage, "ask", which asks this queue of the model."""
+    x, y = TensorSpec("x", "FP32", (-1, 4)), TensorSpec("y", "FP32", (-1, 4))
+    stage = Stage("ask", model, {"x": Feed("x")})
+    return Application(
+        name, 10_000.0, (x,), (ApplicationOutput(y, "ask.y"),), (stage,), queues={"ask": queue} if queue else {}
+    )  # fmt: skip
 
 
 def request(value: float = 0.0, rows: int = 1, model: str = "m", width: int = 4, **more: Any) -> InferRequest:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from front_kit import HeldExecutor, doubled, request, route, site, until, version
+from front_kit import HeldExecutor, asking, doubled, request, route, site, until, version
 
 from edge.core.errors import DeadlineMissed, Overloaded, Unavailable
 from edge.core.oip import InferResponse
@@ -34,6 +34,7 @@ async def ask_at_random(front: Any, rng: random.Random, counted: Counter[str]) -
         priority=rng.choice((0, 0, 1, 200)),
         timeout_us=rng.choice((0, 0, 0, 3_000, 100_000)),
         version=rng.choice((None, None, "1")) if model == "w" else None,
+        asked_by=rng.choice((None, ("app", "ask"))),
     )
     task = asyncio.create_task(front.infer(asked))
     if rng.random() < 0.2:
@@ -66,12 +67,13 @@ async def test_every_request_ends_once(tmp_path: Path, seed: int) -> None:
             clients += [asyncio.create_task(ask_at_random(s.front, rng, counted)) for _ in range(rng.randint(0, 25))]
             await asyncio.sleep(0.001)
             if step % 10 == 5:
-                routes = [
-                    route(e, (rng.choice((one, newer)), rng.randint(1, 8)), (two, rng.randint(1, 8)))
-                    for e in rng.sample(("e0", "e1", "e2"), rng.randint(1, 3))
-                ]
+                routes = []
+                for e in rng.sample(("e0", "e1", "e2"), rng.randint(1, 3)):
+                    parts = (rng.choice((one, newer)), rng.randint(1, 8)), (two, rng.randint(1, 8))
+                    routes.append(route(e, *parts, queue=rng.choice((0, 0, 1))))
                 number = {r.versions["m"] for r in routes}
-                s.layout(*routes, models=[v for v in (one, newer) if v.version in number] + [two])
+                models = [v for v in (one, newer) if v.version in number] + [two]
+                s.layout(*routes, models=models, applications=(asking(rng.choice((0, 1))),))
             if step % 25 == 24:
                 name = rng.choice(sorted(alive))
                 alive[name].die()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from benchmarks.pipeline_box_replay import Begun, SimulatedBox
 from benchmarks.virtual_time import run_virtual
 from edge.core.errors import MagpieError
-from edge.core.serving import DeviceTable, Gpulet, ModelBatch
+from edge.core.serving import DeviceTable, Gpulet, ModelBatch, QueueId
 
 LAX_MS = 1e6
 #: A batch is handed over so long before the one that runs has ended: who comes after that is not in it.
@@ -44,7 +44,7 @@ def run(
     gpu-let dies at `dies_at_s`."""
     table = DeviceTable("by hand", {m: {10: ms} for m, ms in times_ms.items()}, {})
     parts = tuple(ModelBatch(m, len(ms)) for m, ms in times_ms.items())
-    planned = dict.fromkeys(times_ms, 1e-3) if turns else {}
+    planned = dict.fromkeys(map(QueueId, times_ms), 1e-3) if turns else {}
 
     async def work() -> Ran:
         loop = asyncio.get_running_loop()

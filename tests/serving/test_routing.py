@@ -84,7 +84,7 @@ async def test_a_version_that_leaves_is_kept_until_nothing_of_it_is_open() -> No
     assert [lane.served for lane in t.seats["e"].lanes] == [old], "it answers what waits"
     old.queue.end(request, "answered")
     assert t.settle() == ([old], ["e"])
-    assert list(t.served) == ["m/2"]
+    assert list(t.served) == [("m/2", 0)]
     assert t.seats == {}, "no link, no route, nothing running"
     assert t.settle() == ([], [])
 
@@ -96,11 +96,13 @@ def test_an_executor_that_is_routed_to_again_is_not_drained() -> None:
     assert t.settle() == ([], [])
 
 
-def test_a_successor_has_the_same_tensors_and_a_live_executor() -> None:
+async def test_requests_of_a_version_that_leaves_stay_while_no_executor_of_the_next_is_live() -> None:
     t = table(route("e", (ONE, 4)), models=(ONE,))
     old = t.find("m", None)
+    request = pending(old)
+    old.queue.admit(request)
     t.apply(layout(2, route("e", (TWO, 4)), models=(TWO,)))
-    assert t.successor(old) is None, "no executor is connected"
+    assert t.home(old, request) is old, "no executor is connected"
 
 
 async def test_traffic_is_of_the_period_and_of_models_that_are_served() -> None:

@@ -60,6 +60,7 @@ SERVING: Final[Example] = {
             },
             "queued": 0,
             "running": 1,
+            "two_queues": None,
         }
     ],
     "applications": [
@@ -74,6 +75,7 @@ SERVING: Final[Example] = {
                 {
                     "name": "find",
                     "model": "vehicles",
+                    "queue": 0,
                     "accuracy": None,
                     "options": [],
                     "after": [],
@@ -91,6 +93,7 @@ SERVING: Final[Example] = {
                 {
                     "name": "read",
                     "model": "plates",
+                    "queue": 0,
                     "accuracy": 0.89,
                     "options": [{"model": "plates-large", "accuracy": 0.94}, {"model": "plates", "accuracy": 0.89}],
                     "after": ["find"],
@@ -123,7 +126,7 @@ SERVING: Final[Example] = {
                 "device": 0,
                 "share": 0.2,
                 "duty_cycle_ms": 41.0,
-                "models": [{"name": "plates", "batch": 1, "batch_ms": 32.5}],
+                "models": [{"name": "plates", "batch": 1, "batch_ms": 32.5, "queue": 0}],
             },
             "connected": True,
             "batches": 19,
@@ -142,7 +145,9 @@ SERVING: Final[Example] = {
         "format": "gpulet-plan/1",
         "policy": "mosaic",
         "schedulable": True,
-        "gpulets": [{"device": 0, "share": 0.2, "duty_cycle_ms": 41.0, "models": [{"name": "plates", "batch": 1}]}],
+        "gpulets": [
+            {"device": 0, "share": 0.2, "duty_cycle_ms": 41.0, "models": [{"name": "plates", "batch": 1, "queue": 0}]}
+        ],
         "reasons": ["plates: 20 % of device 0; up to 73.5 of 80 ms, room for 24.39 of 24.2 requests/s"],
         "unplaced": [],
         "decision_seconds": None,
@@ -151,7 +156,7 @@ SERVING: Final[Example] = {
         "format": "gpulet-problem/1",
         "devices": 1,
         "capacity": 0.6,
-        "models": [{"name": "plates", "rate": 24.2, "slo_ms": 80.0, "priority": 1}],
+        "models": [{"name": "plates", "rate": 24.2, "slo_ms": 80.0, "priority": 1, "queue": 0}],
         "max_gpulets": None,
     },
 }

@@ -55,9 +55,42 @@ class RequestTotals:
 
 
 @answer
+class QueueStageAnswer:
+    """A stage of an application."""
+
+    application: Shown[str]
+    stage: Shown[str]
+
+
+@answer
+class QueueAnswer:
+    """One of a model's two queues as planned: its budget, its rate in rows per second, the share of its gpu-lets
+    together, and the stages that ask it. Queue 0 is also that of clients' own requests."""
+
+    number: Shown[int]
+    budget_ms: Shown[float]
+    rate: Shown[float]
+    share: Shown[float]
+    stages: Shown[tuple[QueueStageAnswer, ...]]
+
+
+@answer
+class TwoQueuesAnswer:
+    """A model whose requests wait in two queues, and why: the plan takes less share than with one ("less_share"), or
+    with one queue not all is served ("fits"; `one_share` is null then)."""
+
+    model: Shown[str]
+    reason: Shown[Literal["less_share", "fits"]]
+    share: Shown[float]
+    one_share: Shown[float | None]
+    queues: Shown[tuple[QueueAnswer, ...]]
+
+
+@answer
 class ServedModelAnswer:
     """A model or application: its demand, its work, and why it does not do more. `latency_ms`: p50, p90, p99 of the
-    last second with answers, empty before; `served_part` and `violations_recent` are 0-1."""
+    last second with answers, empty before; `served_part` and `violations_recent` are 0-1. `two_queues` null: its
+    requests wait in one queue."""
 
     name: Shown[str]
     kind: Shown[Literal["model", "application"]]
@@ -75,6 +108,7 @@ class ServedModelAnswer:
     total: Shown[RequestTotals]
     queued: Shown[int]
     running: Shown[int]
+    two_queues: Shown[TwoQueuesAnswer | None] = None
 
 
 @answer
@@ -92,10 +126,11 @@ class ApplicationStageAnswer:
     reached it, those that its model answered, those answered later than its budget's part of the time left, and rows;
     `fan_out`: rows per row of a request in the last second (mean, p99), beside the expected one. `model` answers now,
     with `accuracy` if its file says one; `options` are the models that may, the most accurate first (none: no
-    other)."""
+    other). `queue`: the number of the model's queue that it asks."""
 
     name: Shown[str]
     model: Shown[str]
+    queue: Shown[int]
     accuracy: Shown[float | None]
     options: Shown[tuple[StageOptionAnswer, ...]]
     after: Shown[tuple[str, ...]]
@@ -129,11 +164,12 @@ class ApplicationAnswer:
 
 @answer
 class BatchAnswer:
-    """One model's part of a gpu-let's cycle: at most `batch` requests, which take `batch_ms`."""
+    """One model's part of a gpu-let's cycle: at most `batch` requests of its `queue`, which take `batch_ms`."""
 
     name: Shown[str]
     batch: Shown[int]
     batch_ms: Shown[float | None]
+    queue: Shown[int] = 0
 
 
 @answer
@@ -182,10 +218,11 @@ class InterferenceAnswer:
 
 @answer
 class PlannedBatch:
-    """At most `batch` requests of a model in each cycle."""
+    """At most `batch` requests of a model's `queue` in each cycle."""
 
     name: Shown[str]
     batch: Shown[int]
+    queue: Shown[int] = 0
 
 
 @answer
@@ -213,12 +250,13 @@ class ServingPlanAnswer:
 
 @answer
 class ServingDemand:
-    """A model's demand as it is planned for."""
+    """A model's demand as it is planned for, or that of one `queue` of it."""
 
     name: Shown[str]
     rate: Shown[float]
     slo_ms: Shown[float]
     priority: Shown[int]
+    queue: Shown[int] = 0
 
 
 @answer

@@ -96,10 +96,11 @@ export type ApplicationAnswer = {
  * reached it, those that its model answered, those answered later than its budget's part of the time left, and rows;
  * `fan_out`: rows per row of a request in the last second (mean, p99), beside the expected one. `model` answers now,
  * with `accuracy` if its file says one; `options` are the models that may, the most accurate first (none: no
- * other). */
+ * other). `queue`: the number of the model's queue that it asks. */
 export type ApplicationStageAnswer = {
   name: string;
   model: string;
+  queue: number;
   accuracy: number | null;
   options: StageOptionAnswer[];
   after: string[];
@@ -130,11 +131,12 @@ export type AuditAnswer = {
 /** What was kept of a change: settings, a camera or a rule as they were then, in whatever version. */
 export type AuditValue = unknown;
 
-/** One model's part of a gpu-let's cycle: at most `batch` requests, which take `batch_ms`. */
+/** One model's part of a gpu-let's cycle: at most `batch` requests of its `queue`, which take `batch_ms`. */
 export type BatchAnswer = {
   name: string;
   batch: number;
   batch_ms: number | null;
+  queue: number;
 };
 
 /** Whether the appliance does its work. */
@@ -1196,10 +1198,11 @@ export type PlanNow = {
   reasons: Record<string, string>;
 };
 
-/** At most `batch` requests of a model in each cycle. */
+/** At most `batch` requests of a model's `queue` in each cycle. */
 export type PlannedBatch = {
   name: string;
   batch: number;
+  queue: number;
 };
 
 /** A partition as planned. */
@@ -1258,6 +1261,16 @@ export type QuestionsAnswer = {
   questions: QuestionAnswer[];
 };
 
+/** One of a model's two queues as planned: its budget, its rate in rows per second, the share of its gpu-lets
+ * together, and the stages that ask it. Queue 0 is also that of clients' own requests. */
+export type QueueAnswer = {
+  number: number;
+  budget_ms: number;
+  rate: number;
+  share: number;
+  stages: QueueStageAnswer[];
+};
+
 /** How much may wait for an output that cannot be reached; beyond, the oldest is lost, and counted. */
 export type QueueSettings = {
   /** messages */
@@ -1266,6 +1279,12 @@ export type QueueSettings = {
   max_mb: number;
   /** hours since they were made */
   max_age_h: number;
+};
+
+/** A stage of an application. */
+export type QueueStageAnswer = {
+  application: string;
+  stage: string;
 };
 
 /** Why the box is not ready, or what is wrong with it all the same. */
@@ -1477,7 +1496,8 @@ export type ServedDetails = {
 };
 
 /** A model or application: its demand, its work, and why it does not do more. `latency_ms`: p50, p90, p99 of the
- * last second with answers, empty before; `served_part` and `violations_recent` are 0-1. */
+ * last second with answers, empty before; `served_part` and `violations_recent` are 0-1. `two_queues` null: its
+ * requests wait in one queue. */
 export type ServedModelAnswer = {
   name: string;
   kind: "model" | "application";
@@ -1495,6 +1515,7 @@ export type ServedModelAnswer = {
   total: RequestTotals;
   queued: number;
   running: number;
+  two_queues: TwoQueuesAnswer | null;
 };
 
 /** A served model, small: fields as in `ServedModelAnswer`. */
@@ -1526,12 +1547,13 @@ export type Serving = {
   problem: ServingProblemAnswer | null;
 };
 
-/** A model's demand as it is planned for. */
+/** A model's demand as it is planned for, or that of one `queue` of it. */
 export type ServingDemand = {
   name: string;
   rate: number;
   slo_ms: number;
   priority: number;
+  queue: number;
 };
 
 /** Served models, small. `front_share`: the front's share. */
@@ -1908,6 +1930,16 @@ export type TruthOfCamera = {
 export type TruthOfWindow = {
   window: number;
   estimate: TruthEstimate;
+};
+
+/** A model whose requests wait in two queues, and why: the plan takes less share than with one ("less_share"), or
+ * with one queue not all is served ("fits"; `one_share` is null then). */
+export type TwoQueuesAnswer = {
+  model: string;
+  reason: "less_share" | "fits";
+  share: number;
+  one_share: number | null;
+  queues: QueueAnswer[];
 };
 
 /** Shares of a worker since the window began: asked, granted and used; `device_seconds` of device time in `wall_s`

@@ -261,6 +261,7 @@ function Models({ serving, allowed, onChanged }: ModelsProps) {
                 {m.name}
                 {m.version !== null && <span class="quiet small"> version {m.version}</span>}
                 {m.kind === "application" && <span class="quiet small"> application</span>}
+                <Queues two={m.two_queues} />
               </span>
             ),
           },
@@ -307,6 +308,29 @@ function State({ model }: { model: ServedModel }) {
       {model.state === "capped" && <p class="small">{percent(model.served_part)} of the rate that is asked for is served; the rest is turned away at once.</p>}
       {model.reason && <p class="small quiet">{model.reason}</p>}
     </div>
+  );
+}
+
+/** A model whose requests wait in two queues: each queue as planned, and why there are two. */
+function Queues({ two }: { two: ServedModel["two_queues"] }) {
+  if (two === null) return null;
+  return (
+    <details class="small">
+      <summary>Two queues</summary>
+      <ul class="reasons">
+        {two.queues.map((q) => (
+          <li key={q.number}>
+            {[...(q.number === 0 ? ["clients"] : []), ...q.stages.map((s) => `${s.application}, ${s.stage}`)].join("; ")}: within{" "}
+            {milliseconds(q.budget_ms)}, {rate(q.rate)} rows a second, on {percent(q.share)} of the device.
+          </li>
+        ))}
+      </ul>
+      <p class="quiet">
+        {two.reason === "fits"
+          ? "With one queue not all requests could be served."
+          : `All models together take ${percent(two.share)}; with one queue they would take ${percent(two.one_share)}.`}
+      </p>
+    </details>
   );
 }
 

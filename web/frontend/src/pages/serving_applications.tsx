@@ -108,7 +108,7 @@ export function Applications({ applications }: { applications: ApplicationAnswer
                 title: "Stage",
                 cell: (s) => (
                   <span>
-                    {s.name} <span class="quiet small">{s.model}</span>
+                    {s.name} <span class="quiet small">{s.queue > 0 ? `${s.model}, queue ${s.queue}` : s.model}</span>
                     <Options stage={s} />
                   </span>
                 ),
