@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from edge.appliance.answers.serving import AdmissionAnswer, Serving
 from edge.appliance.metrics import front_statistics
 from edge.appliance.service import Json
 from edge.core.access import Requester
+from edge.core.application_sources import ObjectsDescribed
 from edge.core.clock import Clock
 from edge.core.errors import NotFound
 from edge.core.journal_kinds import JournalNote
@@ -36,7 +37,8 @@ _OVERVIEW = (
 
 class ServedModels:
     """Implements `ServedModelsService`. `runtime` is None where the site serves no models. `front` is the main of the
-    process that takes clients' requests, `note` journals."""
+    process that takes clients' requests, `note` journals, `described` gets what applications say of the objects of the
+    camera that feeds them."""
 
     def __init__(
         self,
@@ -47,10 +49,12 @@ class ServedModels:
         access_control: AccessControl,
         front: WorkerMain,
         note: JournalNote,
+        described: Callable[[ObjectsDescribed], None],
     ) -> None:
         self.runtime: ServingRuntime | None = None
         self._site, self._store, self._clock = site, store, clock
         self._cameras, self._access_control, self._front, self._note = cameras, access_control, front, note
+        self._described = described
         self._handing_over: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
@@ -81,6 +85,8 @@ class ServedModels:
             keys,
             self._repository_changed,
             self._site.web,
+            lambda: cameras.cameras,
+            self._described,
         )
         await self.runtime.open()
 

@@ -128,6 +128,8 @@ class CameraRuntime:
     judging: asyncio.Lock = field(default_factory=asyncio.Lock)
     #: The least score that was chosen last, and the version that it is for.
     score: tuple[str, float] | None = None
+    #: The applications that its answers ask, and the way to the front.
+    feed: m.FeedApplications | None = None
 
     @property
     def id(self) -> str:
@@ -209,4 +211,5 @@ class CameraRuntime:
             "samples_lost": r.samples_lost,
             "frames_lost_in_swaps": self.swaps.frames_lost,
             "answers_not_tracked": r.answers_not_sent,
+            "answers_not_fed": r.answers_not_fed,
         }

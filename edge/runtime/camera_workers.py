@@ -207,6 +207,7 @@ class CameraWorkers:
             watch_fps=self._watching.get(camera, 0.0),
             secrets=self._data / SECRETS_FILE,
             score=c.score_of(c.version.id),
+            feed=c.feed,
         )
 
     def _received(self, name: str, message: Any) -> None:

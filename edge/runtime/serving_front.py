@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from edge.core.application_sources import ExpectCamera, ObjectsDescribed
 from edge.core.clock import Clock
 from edge.core.errors import Unavailable
 from edge.core.journal_kinds import JournalNote
@@ -39,9 +40,10 @@ FRONT_S_PER_REQUEST = 0.0006
 class ServingFront:
     """Clients' requests come to this process, which hands them to the executors that connect to it at `path`.
 
-    `main` is the process's main, `expected` are the executors that it lets in, `keys` is the file of the API tokens
-    that clients need (None: they need none, and ask by address, by the machine's name or one of `web.hosts`). The
-    certificate for TLS is that of `web`. `send(event)` is for the reorganiser, `note(kind, data)` journals."""
+    `main` is the process's main, `expected` are the executors that it lets in, `cameras` the workers of cameras; `keys`
+    is the file of the API tokens that clients need (None: they need none, and ask by address, by the machine's name or
+    one of `web.hosts`). The certificate for TLS is that of `web`. `send(event)` is for the reorganiser,
+    `note(kind, data)` journals."""
 
     def __init__(
         self,
@@ -55,6 +57,7 @@ class ServingFront:
         send: Callable[[r.Event], None],
         note: JournalNote,
         web: WebSettings | None = None,
+        cameras: Mapping[str, ExpectCamera] | None = None,
     ) -> None:
         #: Where clients are answered; None until the front has reported it once.
         self.listening: FrontListening | None = None
@@ -67,19 +70,30 @@ class ServingFront:
         self._settings, self._path, self._keys, self._main = settings, path, keys, main
         self._supervisor, self._clock, self._expected = supervisor, clock, expected
         self._send, self._note, self._web = send, note, web or WebSettings()
+        self._cameras = {} if cameras is None else cameras
         self._listens = False
 
     def start(
-        self, reported: Callable[[float, TrafficReport], None], command: Callable[[RepositoryCommand], None]
+        self,
+        reported: Callable[[float, TrafficReport], None],
+        command: Callable[[RepositoryCommand], None],
+        described: Callable[[ObjectsDescribed], None] = lambda _: None,
     ) -> None:
         """Start the process. `reported(now, report)` is called once a second, `command(command)` when a client asks
-        something of the model repository."""
+        something of the model repository, `described(objects)` when an application says something of a camera's."""
+
+        def received(message: Any) -> None:
+            if isinstance(message, ObjectsDescribed):
+                described(message)
+            else:
+                self._received(message, reported, command)
+
         self._supervisor.start(
             FRONT,
             self._settings.front_share,
             self._main,
             self._spec,
-            lambda message: self._received(message, reported, command),
+            received,
             on_lost=self._lost,
             # It answers for all models: if it is late, they all are. So it holds no share of its own.
             shared=False,
@@ -117,6 +131,7 @@ class ServingFront:
             hosts=self._web.hosts if self._keys is None else None,
             certificate="" if tls is None else str(Path(tls.certificate).absolute()),
             key="" if tls is None else str(Path(tls.key).absolute()),
+            cameras=tuple(self._cameras.values()),
         )
 
     def _received(
