@@ -63,6 +63,7 @@ class ServedModels:
         if settings is None:
             return
         from edge.runtime.serving import ServingRuntime
+        from edge.runtime.serving_sources import SourceCameras
 
         caps = cameras.shares.partitioner.caps
         # On a GPU the front takes nothing of the device.
@@ -85,7 +86,7 @@ class ServedModels:
             keys,
             self._repository_changed,
             self._site.web,
-            lambda: cameras.cameras,
+            SourceCameras(lambda: cameras.cameras, cameras.camera_workers.feeds),
             self._described,
         )
         await self.runtime.open()
@@ -135,8 +136,9 @@ class ServedModels:
         served = ServedLoad()
         if serving is not None:
             served = ServedLoad(
-                *serving.box(), serving.planning, serving.warm_share, cameras.shares.front, serving.front_share_per_rate
-            )
+                *serving.box(), serving.planning, serving.warm_share, cameras.shares.front,
+                serving.front_share_per_rate, serving.sources.cameras.now(),
+            )  # fmt: skip
         planning = asked.planning(served.planning)
         if asked.model is not None:
             return read(AdmissionAnswer, await asyncio.to_thread(admit_model, asked.model, served, now, planning))

@@ -117,7 +117,7 @@ class DescribedObject:
 
 @dataclass(frozen=True)
 class ObjectsDescribed:
-    """From the front: what an application says of the objects of the camera's answer to the frame `number`."""
+    """From the front: an application describes objects of the camera's answer to the frame `number`."""
 
     application: str
     camera: str

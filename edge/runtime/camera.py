@@ -128,8 +128,6 @@ class CameraRuntime:
     judging: asyncio.Lock = field(default_factory=asyncio.Lock)
     #: The least score that was chosen last, and the version that it is for.
     score: tuple[str, float] | None = None
-    #: The applications that its answers ask, and the way to the front.
-    feed: m.FeedApplications | None = None
 
     @property
     def id(self) -> str:

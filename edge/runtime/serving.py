@@ -7,7 +7,7 @@ control process's event loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,6 @@ from edge.core.serving import DeviceTable, ServedModel
 from edge.core.shares import ShareCaps
 from edge.core.workers import FRONT
 from edge.runtime.application_status import applications_status
-from edge.runtime.camera import CameraRuntime
 from edge.runtime.process import WorkerMain
 from edge.runtime.serving_cameras import CamerasNow, CameraWatch
 from edge.runtime.serving_check import check_version
@@ -58,8 +57,8 @@ class ServingRuntime:
     what cameras need; `reserve(share)` is called before executors take a share and after they gave it back: from then
     on cameras have the rest. `note(kind, data)` journals, `complain(code, message)` tells the operator. `keys`
     is the file of the API tokens that clients need; None: they need none. `changed` receives each model that a client
-    loaded or unloaded. `web`: names and certificate (ServingFront). `running` are the cameras by id, which may be the
-    sources of applications; `described` gets what these say of a camera's objects."""
+    loaded or unloaded. `web`: names and certificate (ServingFront). `sources` are the cameras that may feed
+    applications; `described` gets what these say of a camera's objects."""
 
     def __init__(
         self,
@@ -76,12 +75,12 @@ class ServingRuntime:
         keys: Path | None = None,
         changed: Callable[[RepositoryCommand], None] = lambda _: None,
         web: WebSettings | None = None,
-        running: Callable[[], Mapping[str, CameraRuntime]] = dict,
+        sources: SourceCameras | None = None,
         described: Callable[[ObjectsDescribed], None] = lambda _: None,
     ) -> None:
         self.settings, self.planning = settings, settings.planning
         self._data, self._supervisor, self._caps, self._clock = data / "serving", supervisor, caps, clock
-        self._socket = self._data.absolute() / "front.sock"
+        socket = self._data.absolute() / "front.sock"
         most = int(settings.max_upload_mb * 2**20) if settings.uploads else 0
         self._repository = Repository(Path(settings.folder), most)
         self._tasks = BackgroundTasks(complain)
@@ -91,12 +90,11 @@ class ServingRuntime:
         self.models = OfferedModels(self.tables, lambda: self.planning, clock, send)
         self.shares = ServingShares(clock, send, reserve)
         self.cameras = CameraWatch(cameras, self.shares, lambda: self.planning, self._front_more)
-        self.sources = ServingSources(SourceCameras(running), self.models, supervisor.send, self._socket, note)
-        self._described = described
-        self.executors = Executors(supervisor, self._socket, clock, send, note, spawn)
+        self.sources = ServingSources(sources or SourceCameras(), self.models, supervisor.send, socket, note)
+        self.executors = Executors(supervisor, socket, clock, send, note, spawn)
         self.front = ServingFront(
-            settings, self._socket, keys, front, supervisor, clock, self.executors.expected, send, note, web,
-            self.sources.expected,
+            settings, socket, keys, front, supervisor, clock, self.executors.expected, send, note, web,
+            self.sources.expected, described,
         )  # fmt: skip
         measuring = Measuring(
             settings, self.models, self.tables, self.shares, cameras,
@@ -145,7 +143,7 @@ class ServingRuntime:
             check_port(listen.host, listen.port)
         self._data.mkdir(parents=True, exist_ok=True)
         await self.cameras.look()
-        self.front.start(self.drift.report, self._command, self._described)
+        self.front.start(self.drift.report, self._command)
         self._tasks.spawn(self.planner.run(self._instructions.do), "reorganise")
         self._tasks.spawn(self.cameras.watch(), "cameras' need")
         self._tasks.spawn(self.sources.watch(), "cameras as sources")
@@ -160,7 +158,7 @@ class ServingRuntime:
         await self._tasks.end()
         await self.front.stop()
         await self.executors.close()
-        self._socket.unlink(missing_ok=True)
+        (self._data / "front.sock").unlink(missing_ok=True)
 
     def _command(self, command: RepositoryCommand) -> None:
         self._tasks.spawn(self.commands.carry_out(command), f"{command.action} {command.model}")

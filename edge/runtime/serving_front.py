@@ -43,7 +43,7 @@ class ServingFront:
     `main` is the process's main, `expected` are the executors that it lets in, `cameras` the workers of cameras; `keys`
     is the file of the API tokens that clients need (None: they need none, and ask by address, by the machine's name or
     one of `web.hosts`). The certificate for TLS is that of `web`. `send(event)` is for the reorganiser,
-    `note(kind, data)` journals."""
+    `note(kind, data)` journals, `described` gets what applications say of a camera's objects."""
 
     def __init__(
         self,
@@ -58,6 +58,7 @@ class ServingFront:
         note: JournalNote,
         web: WebSettings | None = None,
         cameras: Mapping[str, ExpectCamera] | None = None,
+        described: Callable[[ObjectsDescribed], None] = lambda _: None,
     ) -> None:
         #: Where clients are answered; None until the front has reported it once.
         self.listening: FrontListening | None = None
@@ -70,30 +71,20 @@ class ServingFront:
         self._settings, self._path, self._keys, self._main = settings, path, keys, main
         self._supervisor, self._clock, self._expected = supervisor, clock, expected
         self._send, self._note, self._web = send, note, web or WebSettings()
-        self._cameras = {} if cameras is None else cameras
+        self._cameras, self._described = {} if cameras is None else cameras, described
         self._listens = False
 
     def start(
-        self,
-        reported: Callable[[float, TrafficReport], None],
-        command: Callable[[RepositoryCommand], None],
-        described: Callable[[ObjectsDescribed], None] = lambda _: None,
+        self, reported: Callable[[float, TrafficReport], None], command: Callable[[RepositoryCommand], None]
     ) -> None:
         """Start the process. `reported(now, report)` is called once a second, `command(command)` when a client asks
-        something of the model repository, `described(objects)` when an application says something of a camera's."""
-
-        def received(message: Any) -> None:
-            if isinstance(message, ObjectsDescribed):
-                described(message)
-            else:
-                self._received(message, reported, command)
-
+        something of the model repository."""
         self._supervisor.start(
             FRONT,
             self._settings.front_share,
             self._main,
             self._spec,
-            received,
+            lambda message: self._received(message, reported, command),
             on_lost=self._lost,
             # It answers for all models: if it is late, they all are. So it holds no share of its own.
             shared=False,
@@ -162,6 +153,8 @@ class ServingFront:
                 self._supervisor.send(FRONT.name, self.layout)
         elif isinstance(message, RepositoryCommand):
             command(message)
+        elif isinstance(message, ObjectsDescribed):
+            self._described(message)
 
     def _lost(self, reason: str) -> None:
         """Requests that were open at its last report died with it: they failed, as clients see it. Those that came

@@ -35,16 +35,15 @@ class OfferedModels:
         """The demand on each model that has a version, and the applications, with the operator's settings."""
         return demands(self.offers.values(), self._planning().models, self._sources)
 
-    def take_sources(self, cameras: Mapping[str, SourceState]) -> bool:
-        """Reckon with these cameras from now on, by id. Returns whether an application is fed otherwise than before."""
+    def take_sources(self, cameras: Mapping[str, SourceState]) -> None:
+        """Reckon with these cameras from now on, by id."""
         before = self.demands()[1]
         self._sources = cameras
         now = self.demands()[1]
         if [(a.rate, a.unfed) for a in before] == [(a.rate, a.unfed) for a in now]:
-            return False
+            return
         only_rates = [a.unfed for a in before] == [a.unfed for a in now]
         self.changed(change_of(before, now) if only_rates else "")
-        return True
 
     def changed(self, other_rates: str = "") -> None:
         """Tell the reorganiser what shall be served from now on, and the latencies of it. `other_rates`: cameras answer

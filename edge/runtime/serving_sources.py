@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +27,11 @@ _SAME_FPS = 0.1
 
 @dataclass
 class SourceCameras:
-    """The cameras of the box as sources of applications. `running()` are they by id."""
+    """The cameras of the box as sources of applications. `running()` are they by id, `feeds` what each of them feeds:
+    a worker that is started again goes by it."""
 
-    running: Callable[[], Mapping[str, CameraRuntime]]
+    running: Callable[[], Mapping[str, CameraRuntime]] = dict
+    feeds: dict[str, m.FeedApplications] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._fps: dict[str, float] = {}
@@ -68,7 +70,7 @@ class ServingSources:
         socket: Path,
         note: JournalNote,
     ) -> None:
-        self._cameras, self._models, self._send, self._socket, self._note = cameras, models, send, socket, note
+        self.cameras, self._models, self._send, self._socket, self._note = cameras, models, send, socket, note
         #: The workers of cameras that the front lets in, by camera.
         self.expected: dict[str, ExpectCamera] = {}
         self._told: dict[str, tuple[str, str]] = {}
@@ -81,8 +83,8 @@ class ServingSources:
 
     def look(self) -> None:
         """Take in what cameras are there, how often they answer, and which applications they feed."""
-        if self._models.take_sources(self._cameras.now()):
-            self._journal()
+        self._models.take_sources(self.cameras.now())
+        self._journal()
         wanted: dict[str, list[m.FedApplication]] = {}
         for application in self._fed():
             assert application.source is not None
@@ -92,26 +94,27 @@ class ServingSources:
         for name in [n for n in self.expected if n not in wanted]:
             del self.expected[name]
             self._send(FRONT.name, ExpectCamera(name, ""))
-        cameras = self._cameras.running()
+        cameras = self.cameras.running()
         for name, applications in wanted.items():
             self._expect(name)
             feed = m.FeedApplications(self._socket, self.expected[name].token, tuple(applications))
             self._feed(cameras[name], feed)
         for name, camera in cameras.items():
-            if name not in wanted and camera.feed is not None and camera.feed.applications:
-                self._feed(camera, m.FeedApplications(self._socket, camera.feed.token))
+            known = self.cameras.feeds.get(name)
+            if name not in wanted and known is not None and known.applications:
+                self._feed(camera, m.FeedApplications(self._socket, known.token))
 
     def check(self, source: ApplicationSource | None) -> None:
         """Raises InvalidValue for a camera that is not there, and for classes that it does not have."""
-        check_source(source, {name: s.classes for name, s in self._cameras.now().items()})
+        check_source(source, {name: s.classes for name, s in self.cameras.now().items()})
 
     def status(self, application: Application) -> dict[str, Any] | None:
         """For REST, as `edge.appliance.answers.serving.SourceAnswer`; None: clients ask it."""
         source = application.source
         if source is None:
             return None
-        camera = self._cameras.running().get(source.camera)
-        states = self._cameras.now()
+        camera = self.cameras.running().get(source.camera)
+        states = self.cameras.now()
         return {
             "fault": fault_of(source, states),
             "rate": round(application.rate, 3),
@@ -131,8 +134,8 @@ class ServingSources:
             self._send(FRONT.name, self.expected[camera])
 
     def _feed(self, camera: CameraRuntime, feed: m.FeedApplications) -> None:
-        if camera.feed != feed:
-            camera.feed = feed
+        if self.cameras.feeds.get(camera.id) != feed:
+            self.cameras.feeds[camera.id] = feed
             self._send(camera.worker, feed)
 
     def _journal(self) -> None:

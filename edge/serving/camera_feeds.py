@@ -1,7 +1,7 @@
 """Cameras as clients of applications: each answer that a camera's worker hands over asks those that it feeds.
 
-The requests go through the applications' ordinary path, with its queues, deadlines and counts. What an application
-says of the camera's objects is handed on.
+The requests go through the applications' ordinary path, with its queues, deadlines and counts. The attributes that an
+application gives the camera's objects are handed on.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from edge.core.errors import MagpieError
 from edge.core.oip import Tensor
 from edge.serving.applications import ApplicationService, Description
 from edge.serving.camera_link import CameraLink
-from edge.serving.link_messages import CameraAnswer
+from edge.serving.link_messages import OfferedAnswer
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class CameraFeeds:
         self._service, self._described = service, described
         self._asking: set[asyncio.Task[None]] = set()
 
-    def answered(self, link: CameraLink, answer: CameraAnswer) -> None:
+    def answered(self, link: CameraLink, answer: OfferedAnswer) -> None:
         """Ask each application that the camera feeds, and free the answer's slot when all of them are done with it.
 
         Raises InvalidValue for tensors that are none of a camera's."""
@@ -58,7 +58,7 @@ class CameraFeeds:
         await asyncio.gather(*self._asking, return_exceptions=True)
 
     async def _ask(
-        self, link: CameraLink, answer: CameraAnswer, tensors: dict[str, NDArray[Any]], fed: Sequence[Application]
+        self, link: CameraLink, answer: OfferedAnswer, tensors: dict[str, NDArray[Any]], fed: Sequence[Application]
     ) -> None:
         try:
             await asyncio.gather(*(self._describe(link, answer.frame, tensors, a) for a in fed))

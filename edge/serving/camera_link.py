@@ -25,9 +25,9 @@ from edge.serving.arena import Arena, Mapped, aligned
 from edge.serving.executor_link import shake_hands
 from edge.serving.link_messages import (
     HELLO_S,
-    CameraAnswer,
     Frames,
     Hello,
+    OfferedAnswer,
     Placed,
     SlotFree,
     decode,
@@ -47,7 +47,7 @@ _RETRY_S = 1.0
 class CameraLink(asyncio.Protocol):
     """The front's end: `on_answer(link, answer)` gets what comes; `free(slot)` is called when it is done with."""
 
-    def __init__(self, hello: Hello, arena: Arena, on_answer: Callable[[CameraLink, CameraAnswer], None]) -> None:
+    def __init__(self, hello: Hello, arena: Arena, on_answer: Callable[[CameraLink, OfferedAnswer], None]) -> None:
         self.executor = hello.executor
         self.camera = hello.executor.removeprefix(CAMERA_PREFIX)
         self.classes = hello.models
@@ -62,18 +62,18 @@ class CameraLink(asyncio.Protocol):
         """True until the link is lost or closed."""
         return self._transport is not None and not self._lost
 
-    def tensors(self, answer: CameraAnswer) -> dict[str, NDArray[Any]]:
+    def tensors(self, answer: OfferedAnswer) -> dict[str, NDArray[Any]]:
         """The answer's picture, boxes, scores and labels, each with one row: views of the arena. Raises InvalidValue
         for others than SOURCE_INPUTS."""
         specs = {spec.name: spec for spec in SOURCE_INPUTS}
         if {p.name for p in answer.tensors} != specs.keys():
-            raise InvalidValue("camera_answer.tensors", [p.name for p in answer.tensors], ", ".join(specs))
+            raise InvalidValue("offered_answer.tensors", [p.name for p in answer.tensors], ", ".join(specs))
         for p in answer.tensors:
             wanted = specs[p.name]
             fits = len(p.shape) == len(wanted.shape) and p.shape[0] == 1 and p.datatype == wanted.datatype
             if not fits or any(w not in (-1, g) for w, g in zip(wanted.shape, p.shape, strict=True)):
                 raise InvalidValue(
-                    f"camera_answer.{p.name}", [p.datatype, *p.shape], f"{wanted.datatype} {wanted.shape}"
+                    f"offered_answer.{p.name}", [p.datatype, *p.shape], f"{wanted.datatype} {wanted.shape}"
                 )
         return {p.name: self.arena.read(p.datatype, p.shape, p.offset, p.nbytes) for p in answer.tensors}
 
@@ -97,8 +97,8 @@ class CameraLink(asyncio.Protocol):
         try:
             for body in self._frames.feed(data):
                 message = decode(body)
-                if not isinstance(message, CameraAnswer):
-                    raise InvalidValue("frame.is", type(message).__name__.lower(), "camera_answer")
+                if not isinstance(message, OfferedAnswer):
+                    raise InvalidValue("frame.is", type(message).__name__.lower(), "offered_answer")
                 self._on_answer(self, message)
         except InvalidValue as error:
             log.error("%s broke the protocol: %s", self.executor, error)
@@ -151,7 +151,7 @@ class CameraSender:
             connection.close()
             arena.close()
         self._socket = self._arena = None
-        self._slots = self._slot_bytes = 0
+        self._slots, self._slot_bytes, self._free = 0, 0, []
 
     def _connected(self, now_s: float) -> bool:
         """Whether the front can be written to. It is connected to in a thread: it may be slow to let the worker in."""
@@ -200,7 +200,7 @@ class CameraSender:
             size = self._arena.write(spec.datatype, array, at, array.nbytes)
             placed.append(Placed(spec.name, spec.datatype, tuple(array.shape), at, size))
             at += aligned(size)
-        data = encode(CameraAnswer(slot, frame, applications, tuple(placed)))
+        data = encode(OfferedAnswer(slot, frame, applications, tuple(placed)))
         try:
             whole = self._socket.send(data) == len(data)
         except BlockingIOError:

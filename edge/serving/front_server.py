@@ -18,10 +18,10 @@ from edge.serving.front_link import FrontLink
 from edge.serving.link_messages import (
     HELLO_S,
     MAX_TEXT,
-    CameraAnswer,
     Frames,
     Hello,
     LinkLost,
+    OfferedAnswer,
     Refused,
     Welcome,
     decode,
@@ -49,7 +49,7 @@ class FrontServer:
         on_executor: Callable[[FrontLink], None],
         arena_bytes: int = ARENA_BYTES,
         hello_s: float = HELLO_S,
-        on_camera: Callable[[CameraLink, CameraAnswer], None] | None = None,
+        on_camera: Callable[[CameraLink, OfferedAnswer], None] | None = None,
     ) -> None:
         self.path = Path(path)
         self.refused = 0

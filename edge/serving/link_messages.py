@@ -14,7 +14,7 @@ The front answers in any order that it likes; an executor runs batches in the or
 A camera's worker connects in the same way, with `camera:NAME` as its name and its classes as models. It writes into the
 arena, and the front gives the places back:
 
-    CameraAnswer(slot, frame, applications, tensors) ->
+    OfferedAnswer(slot, frame, applications, tensors) ->
                                                      <- SlotFree(slot)
 """
 
@@ -146,7 +146,7 @@ class Loaded:
 
 
 @dataclass(frozen=True)
-class CameraAnswer:
+class OfferedAnswer:
     """A camera's answer to its frame `frame`, for these applications: the picture and the objects. The front may read
     them until it has freed `slot`."""
 
@@ -163,7 +163,7 @@ class SlotFree:
     slot: int
 
 
-Message = Hello | Welcome | Refused | Batch | Done | Failed | Loaded | CameraAnswer | SlotFree
+Message = Hello | Welcome | Refused | Batch | Done | Failed | Loaded | OfferedAnswer | SlotFree
 
 
 def encode(message: Message) -> bytes:
@@ -308,8 +308,8 @@ _WRITERS: Mapping[type, Callable[[Any], dict[str, Any]]] = {
         "needed_bytes": m.needed_bytes, "times": _seconds(m.times),
     },
     Loaded: lambda m: {"is": "loaded", "models": list(m.models)},
-    CameraAnswer: lambda m: {
-        "is": "camera_answer", "slot": m.slot, "frame": m.frame, "applications": list(m.applications),
+    OfferedAnswer: lambda m: {
+        "is": "offered_answer", "slot": m.slot, "frame": m.frame, "applications": list(m.applications),
         "tensors": _places(m.tensors),
     },
     SlotFree: lambda m: {"is": "slot_free", "slot": m.slot},
@@ -328,7 +328,7 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any]], Message]] = {
         _whole(v, "number"), _text(v, "code"), _text(v, "reason", MAX_TEXT), _whole(v, "needed_bytes"), _times(v)
     ),
     "loaded": lambda v: Loaded(_names(v, "models")),
-    "camera_answer": lambda v: CameraAnswer(
+    "offered_answer": lambda v: OfferedAnswer(
         _whole(v, "slot"), _whole(v, "frame"), _names(v, "applications"), _placed(v, "tensors")
     ),
     "slot_free": lambda v: SlotFree(_whole(v, "slot")),

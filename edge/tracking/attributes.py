@@ -24,7 +24,7 @@ _SAME_NUMBER = 0.05
 
 @dataclass(frozen=True)
 class AttributeVotes:
-    """What answers said of one attribute: scores by label, or the mean of numbers; and how many they were."""
+    """The votes of `answers` answers on one attribute: scores by label, or the mean of numbers."""
 
     labels: Mapping[str, float] = field(default_factory=dict)
     weight: float = 0.0

@@ -114,5 +114,8 @@ async def test_a_cameras_objects_get_attributes_and_the_camera_may_go(
         assert any(r.code == "model_source" for r in box.services.state.health().reasons)
         box.services.events.buffer.flush()
         told = box.services.events.recent(20, None, None, "serving.source")
-        assert {(e.camera, e.data["reason"]) for e in told} >= {("junction", ""), ("junction", "source: there is no such camera")}
+        assert {(e.camera, e.data["reason"]) for e in told} >= {
+            ("junction", ""),
+            ("junction", "source: there is no such camera"),
+        }
         assert not [c for c in box.runtime.complaints.recent if c["code"] == "internal"]

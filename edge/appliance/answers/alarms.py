@@ -88,7 +88,7 @@ class AttributeAnswer:
 @answer
 class ObjectAnswer:
     """An object that was followed; `ended_utc_s` null: it is there. `dwell_s`: longest stay in a zone or in view.
-    `attributes`: what applications that its camera feeds say of it, by name."""
+    `attributes` by name, from applications that its camera feeds."""
 
     id: Shown[int]
     camera: OfCamera[str]

@@ -1,4 +1,4 @@
-"""Objects have attributes: what applications that their camera feeds say of them."""
+"""Objects have attributes, which applications give them that their camera feeds."""
 
 from __future__ import annotations
 
