@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from edge.runtime.serving import ServingRuntime
 
 _OVERVIEW = (
-    "name", "kind", "state", "reason", "version", "slo_ms", "rate", "planned_rate", "served_part", "latency_ms",
-    "violations_recent",
+    "camera", "name", "kind", "state", "reason", "version", "slo_ms", "rate", "planned_rate", "served_part",
+    "latency_ms", "violations_recent",
 )  # fmt: skip
 
 

@@ -96,8 +96,12 @@ async def test_a_cameras_objects_get_attributes_and_the_camera_may_go(
         assert not [o for o in objects(50, None, "overpass", None, None, None) if o.attributes], "it feeds nothing"
         gone = model(box, "lost")
         assert (gone.state, gone.reason) == ("waiting", "source: there is no such camera")
-        with pytest.raises(InvalidValue, match=r"pipeline\.name"):
-            await box.services.served.admission({"pipeline": {"name": "ghost"}})
+        answer = await box.services.served.admission({"pipeline": {"name": "names", "slo_ms": 700}})
+        assert answer.admitted, answer.reasons
+        assert answer.rate == fed.source.rate
+        assert "junction" in {c.camera for c in answer.cameras}, "its own share counts beside the stages"
+        with pytest.raises(InvalidValue, match="a camera is the source"):
+            await box.services.served.change({"models": {"names": {"rate": 3}}}, "test")
 
         # The front ends: the camera's worker comes back to the next one by itself.
         front = box.runtime.supervisor.pid("front")
@@ -114,8 +118,7 @@ async def test_a_cameras_objects_get_attributes_and_the_camera_may_go(
         assert any(r.code == "model_source" for r in box.services.state.health().reasons)
         box.services.events.buffer.flush()
         told = box.services.events.recent(20, None, None, "serving.source")
-        assert {(e.camera, e.data["reason"]) for e in told} >= {
-            ("junction", ""),
-            ("junction", "source: there is no such camera"),
-        }
+        reasons = {(e.data["application"], e.camera, e.data["reason"]) for e in told}
+        absent = "source: there is no such camera"
+        assert reasons == {("names", "junction", ""), ("names", "junction", absent), ("lost", "nowhere", absent)}
         assert not [c for c in box.runtime.complaints.recent if c["code"] == "internal"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from dataclasses import replace
 from typing import Any
 
@@ -148,7 +149,7 @@ def test_taken_are_the_likeliest_known_objects_of_the_classes(
     good = [n for n in names if scores[n] >= least and (not classes or names[n] in classes)]
     assert len(taken) == min(most, len(good))
     assert set(taken) <= set(good)
-    assert all(scores[a] >= scores[b] for a, b in zip(taken, taken[1:], strict=False))
+    assert all(scores[a] >= scores[b] for a, b in itertools.pairwise(taken))
     assert all(scores[left] <= min(scores[taken], default=1.0) for left in set(good) - set(taken.tolist()))
 
 
@@ -165,4 +166,3 @@ def test_scores_logits_places_and_numbers() -> None:
     assert attribute_value(placed, np.array(2)) is None
     assert attribute_value(AttributeOutput(), np.array([2.5], np.float32)) == AttributeValue(2.5)
     assert attribute_value(AttributeOutput(), np.array(np.inf)) is None
-

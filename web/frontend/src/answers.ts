@@ -1514,6 +1514,7 @@ export type ServedModelAnswer = {
 
 /** A served model, small: fields as in `ServedModelAnswer`. */
 export type ServedModelNow = {
+  camera: string | null;
   name: string;
   kind: string;
   state: string;
