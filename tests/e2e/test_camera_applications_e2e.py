@@ -77,12 +77,7 @@ async def test_a_cameras_objects_get_attributes_and_the_camera_may_go(
     made = site(window_s=60.0).model_copy(update={"serving": serving})
     async with running(made) as box:
         await until(lambda: model(box, "names").total.answered > 5, 40, "answers of the camera are asked about")
-        fed = row(box, "names")
-        assert (fed.camera, fed.source.fault) == ("junction", None)
-        in_force = box.runtime.cameras["junction"].inference
-        assert in_force is not None
-        assert 0 < fed.source.rate <= in_force.frame_rate, "the rate of the lambda in force"
-        assert fed.planned_rate > fed.source.rate, "planned with head-room"
+        await it_is_planned_at_the_cameras_rate(box)
         objects = box.services.alarms.objects
 
         def described() -> list[Any]:
@@ -96,29 +91,43 @@ async def test_a_cameras_objects_get_attributes_and_the_camera_may_go(
         assert not [o for o in objects(50, None, "overpass", None, None, None) if o.attributes], "it feeds nothing"
         gone = model(box, "lost")
         assert (gone.state, gone.reason) == ("waiting", "source: there is no such camera")
-        answer = await box.services.served.admission({"pipeline": {"name": "names", "slo_ms": 700}})
-        assert answer.admitted, answer.reasons
-        assert answer.rate == fed.source.rate
-        assert "junction" in {c.camera for c in answer.cameras}, "its own share counts beside the stages"
-        with pytest.raises(InvalidValue, match="a camera is the source"):
-            await box.services.served.change({"models": {"names": {"rate": 3}}}, "test")
-
-        # The front ends: the camera's worker comes back to the next one by itself.
-        front = box.runtime.supervisor.pid("front")
-        box.runtime.supervisor.kill("front", "a test")
-        await until(lambda: box.runtime.supervisor.pid("front") not in (None, front), 20, "another front")
-        before = model(box, "names").total.answered
-        await until(lambda: model(box, "names").total.answered > before, 30, "it goes on")
-        assert box.services.cameras.one("junction").state.losses["answers_not_fed"] > 0, "what was lost is counted"
-
-        await box.services.cameras.remove("junction", "test")
-        await until(lambda: model(box, "names").state == "waiting", 10, "it waits for its camera")
-        assert row(box, "names").source.fault == "unknown_camera"
-        assert row(box, "names").planned_rate == 0
-        assert any(r.code == "model_source" for r in box.services.state.health().reasons)
-        box.services.events.buffer.flush()
-        told = box.services.events.recent(20, None, None, "serving.source")
-        reasons = {(e.data["application"], e.camera, e.data["reason"]) for e in told}
-        absent = "source: there is no such camera"
-        assert reasons == {("names", "junction", ""), ("names", "junction", absent), ("lost", "nowhere", absent)}
+        await it_goes_on_after_the_front_ended(box)
+        await the_camera_goes(box)
         assert not [c for c in box.runtime.complaints.recent if c["code"] == "internal"]
+
+
+async def it_is_planned_at_the_cameras_rate(box: Appliance) -> None:
+    fed = row(box, "names")
+    assert (fed.camera, fed.source.fault) == ("junction", None)
+    in_force = box.runtime.cameras["junction"].inference
+    assert in_force is not None
+    assert 0 < fed.source.rate <= in_force.frame_rate, "the rate of the lambda in force"
+    assert fed.planned_rate > fed.source.rate, "planned with head-room"
+    answer = await box.services.served.admission({"pipeline": {"name": "names", "slo_ms": 700}})
+    assert answer.admitted, answer.reasons
+    assert answer.rate == row(box, "names").source.rate
+    assert "junction" in {c.camera for c in answer.cameras}, "its own share counts beside the stages"
+    with pytest.raises(InvalidValue, match="a camera is the source"):
+        await box.services.served.change({"models": {"names": {"rate": 3}}}, "test")
+
+
+async def it_goes_on_after_the_front_ended(box: Appliance) -> None:
+    front = box.runtime.supervisor.pid("front")
+    box.runtime.supervisor.kill("front", "a test")
+    await until(lambda: box.runtime.supervisor.pid("front") not in (None, front), 20, "another front")
+    before = model(box, "names").total.answered
+    await until(lambda: model(box, "names").total.answered > before, 30, "the camera's worker came back to it")
+    assert box.services.cameras.one("junction").state.losses["answers_not_fed"] > 0, "what was lost is counted"
+
+
+async def the_camera_goes(box: Appliance) -> None:
+    await box.services.cameras.remove("junction", "test")
+    await until(lambda: model(box, "names").state == "waiting", 10, "it waits for its camera")
+    assert row(box, "names").source.fault == "unknown_camera"
+    assert row(box, "names").planned_rate == 0
+    assert any(r.code == "model_source" for r in box.services.state.health().reasons)
+    box.services.events.buffer.flush()
+    told = box.services.events.recent(20, None, None, "serving.source")
+    reasons = {(e.data["application"], e.camera, e.data["reason"]) for e in told}
+    absent = "source: there is no such camera"
+    assert reasons == {("names", "junction", ""), ("names", "junction", absent), ("lost", "nowhere", absent)}
