@@ -105,8 +105,13 @@ class ServingSources:
                 self._feed(camera, m.FeedApplications(self._socket, known.token))
 
     def check(self, source: ApplicationSource | None) -> None:
-        """Raises InvalidValue for a camera that is not there, and for classes that it does not have."""
-        check_source(source, {name: s.classes for name, s in self.cameras.now().items()})
+        """Raises InvalidValue for a camera that is not there, and for classes that it does not have. The error names no
+        other camera, as clients of the front get it."""
+        fault = None if source is None else fault_of(source, self.cameras.now())
+        if source is not None and fault == "unknown_camera":
+            raise InvalidValue("source.camera", source.camera, "a camera that this box has")
+        if source is not None and fault == "unknown_class":
+            raise InvalidValue("source.classes", list(source.classes), "classes that this camera has")
 
     def status(self, application: Application) -> dict[str, Any] | None:
         """For REST, as `edge.appliance.answers.serving.SourceAnswer`; None: clients ask it."""

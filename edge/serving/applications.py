@@ -114,8 +114,9 @@ class ApplicationService:
         return self._inner.live()
 
     def ready(self) -> bool:
-        """Every model is ready, and every application."""
-        return self._inner.ready() and not any(self.problems(a) for a in self._applications.values())
+        """Every model is ready, and every application that clients ask: a camera that is off keeps no client away."""
+        asked = (a for a in self._applications.values() if a.source is None)
+        return self._inner.ready() and not any(self.problems(a) for a in asked)
 
     def model_ready(self, model: str, version: str | None) -> bool:
         """An application is ready when all its models are and fit it. Raises NotFound."""

@@ -154,4 +154,20 @@ def test_a_source_that_is_none_is_refused_with_the_field() -> None:
     with pytest.raises(InvalidValue, match=r"source\.classes\[1\]: got 'ship'.*car"):
         check_source(ApplicationSource("gate", ("car", "ship")), cameras)
     with pytest.raises(InvalidValue, match="there is none"):
-        World().sources.check(ApplicationSource("gate"))
+        check_source(ApplicationSource("gate"), {})
+
+
+def test_clients_that_load_one_learn_of_no_other_camera() -> None:
+    world = World()
+    world.add()
+    world.sources.check(None)
+    world.sources.check(ApplicationSource("gate", ("car",)))
+    for source, path in (
+        (ApplicationSource("yard"), "source.camera"),
+        (ApplicationSource("gate", ("ship",)), "source.classes"),
+    ):
+        with pytest.raises(InvalidValue) as caught:
+            world.sources.check(source)
+        assert caught.value.path == path
+        assert "gate" not in caught.value.allowed
+        assert "car" not in caught.value.allowed.split()
