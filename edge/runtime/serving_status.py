@@ -258,7 +258,11 @@ def reasons(offers: Mapping[str, Offer], view: View, front_up: bool) -> list[dic
                 reason = f"{offer.name} is served at {100 * part:.0f} % of the rate that is asked"
             out.append({"code": f"model_{state}", "message": reason or f"{offer.name} is not served"})
         elif offer.name in view.unfed:
-            out.append({"code": "model_source", "message": f"{offer.name}: {view.unfed[offer.name]}"})
+            source = None if offer.application is None else offer.application.source
+            words = f"{offer.name}: {view.unfed[offer.name]}"
+            out.append(
+                {"code": "model_source", "message": words} | ({} if source is None else {"camera": source.camera})
+            )
         elif state != "serving":
             out.append({"code": "model_loading", "message": f"{offer.name}: {state}"})
     return out

@@ -125,7 +125,8 @@ async def the_camera_goes(box: Appliance) -> None:
     await until(lambda: model(box, "names").state == "waiting", 10, "it waits for its camera")
     assert row(box, "names").source.fault == "unknown_camera"
     assert row(box, "names").planned_rate == 0
-    assert any(r.code == "model_source" for r in box.services.state.health().reasons)
+    waiting = [r for r in box.services.state.health().reasons if r.code == "model_source"]
+    assert {r.camera for r in waiting} == {"junction", "nowhere"}
     box.services.events.buffer.flush()
     told = box.services.events.recent(20, None, None, "serving.source")
     reasons = {(e.data["application"], e.camera, e.data["reason"]) for e in told}
