@@ -87,11 +87,13 @@ class Box:
 @dataclass(frozen=True)
 class CameraCandidate:
     """A camera to be added, with what is known or assumed of its accuracy and cost (`camera_like`). Length of the
-    window in seconds and floor are those of the box's cameras; those given here hold for its first camera."""
+    window in seconds and floor are those of the box's cameras; those given here hold for its first camera. `feeds` are
+    the applications that it is the source of, with its rate: they are served whole, or it is not admitted."""
 
     stream: StreamProblem
     window_s: float = 200.0
     a_min: float | None = None
+    feeds: tuple[PipelineCandidate, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -376,8 +378,8 @@ def _models_of(candidate: Candidate, choices: Mapping[str, Mapping[str, str]] | 
     """The models that a candidate asks, with these choices of its stages."""
     if isinstance(candidate, ServedModel):
         return frozenset((candidate.name,))
-    if not isinstance(candidate, PipelineCandidate):
-        return frozenset()
+    if isinstance(candidate, CameraCandidate):
+        return frozenset[str]().union(*(_models_of(fed, choices) for fed in candidate.feeds))
     application = candidate.application
     return frozenset(with_choice(application, (choices or {}).get(application.name, {})).models)
 
@@ -395,6 +397,8 @@ def _with(box: Box, candidate: Candidate) -> Box:
         return replace(box, models=(*others, candidate))
     if isinstance(candidate, PipelineCandidate):
         return _with_pipeline(box, candidate)
+    for fed in candidate.feeds:
+        box = _with_pipeline(box, fed)
     stream = candidate.stream
     if box.window is None:
         first = WindowProblem("", box.capacity, candidate.window_s, (stream,), a_min=candidate.a_min)

@@ -427,6 +427,16 @@ def _applications(s: Json) -> Iterator[Metric]:
         "magpie_serving_stage_requests", "Requests that reached the stage; answered; answered late; rows asked for",
         (*labels, "of"), [((*where, key), e[key]) for where, e in stages for key in ("requests", "answered", "over",
         "rows")], )  # fmt: skip
+    fed = [((a["name"], a["camera"]), a["source"]) for a in s["serving"].get("applications") or () if a["source"]]
+    of = ("application", "camera")
+    yield _gauge(
+        "magpie_serving_source_rate", "Answers per second with which the camera asks the application", of,
+        [(key, source["rate"]) for key, source in fed],
+    )  # fmt: skip
+    yield _counter(
+        "magpie_serving_source_lost", "Answers of the camera that reached no application, since its worker started", of,
+        [(key, source["lost"]) for key, source in fed],
+    )  # fmt: skip
 
 
 def _serving(s: Json) -> Iterator[Metric]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from edge.core.application_sources import ApplicationSource
 from edge.core.errors import InvalidValue
 from edge.core.profiles import InferenceProfile
 from edge.core.serving import DeviceTable, ServedModel
@@ -26,14 +28,15 @@ from scheduler.admission import (
 from scheduler.gpulets.pipelines import PipelineDemand
 from scheduler.gpulets.policies import serving_policy
 from scheduler.gpulets.rates import RateSettings, planned_rate
+from scheduler.gpulets.source_rates import FAULTS, SourceState, fault_of
 from scheduler.joint.split_policies import split_policy
 
 
 @dataclass(frozen=True)
 class ServedLoad:
     """The served load: models at the rates that are planned for now, their latencies, the applications that ask them,
-    the settings, the share that is kept free to warm new partitions; and of the front its share, and the part of the
-    device that a request per second costs."""
+    the settings, the share that is kept free to warm new partitions; of the front its share, and the part of the device
+    that a request per second costs; and the cameras that may be the sources of applications."""
 
     models: tuple[ServedModel, ...] = ()
     table: DeviceTable | None = None
@@ -42,6 +45,7 @@ class ServedLoad:
     warm_share: float = 0.0
     front_share: float = 0.0
     front_share_per_rate: float = 0.0
+    cameras: Mapping[str, SourceState] = field(default_factory=dict)
 
     def front_more(self, rate: float) -> float:
         """The share that the front takes beyond its own at so many requests per second of all models."""
@@ -93,11 +97,28 @@ def _pipeline(asked: PipelineAdmission, served: ServedLoad) -> tuple[PipelineCan
         raise InvalidValue("pipeline.name", asked.name, f"an application that is served ({names}), or a description")
     if asked.slo_ms is not None:
         application = replace(application, slo_ms=asked.slo_ms)
+    if application.source is not None:
+        if asked.rate is not None:
+            raise InvalidValue("pipeline.rate", asked.rate, "no rate: a camera is the source, which has its own")
+        at = "pipeline.name" if asked.description is None else "pipeline.description"
+        rate = _source_rate(f"{at}.source", application.source, served.cameras)
     if rate is None and there is not None:
         return PipelineCandidate(application, there.rate), None
     if not rate:
         raise InvalidValue("pipeline.rate", asked.rate, "a rate above 0: the description has none")
     return PipelineCandidate(application, planned_rate(rate, RateSettings(headroom=served.planning.headroom))), rate
+
+
+def _source_rate(path: str, source: ApplicationSource, cameras: Mapping[str, SourceState]) -> float:
+    """The rate at which a source asks. Raises InvalidValue for a camera that is not there, and for one that gives
+    nothing."""
+    fault = fault_of(source, cameras)
+    if fault == "unknown_camera":
+        known = ", ".join(sorted(cameras)) or "there is none"
+        raise InvalidValue(f"{path}.camera", source.camera, f"a camera: {known}")
+    if fault is not None:
+        raise InvalidValue(path, source.camera, f"a camera that feeds it ({FAULTS[fault]})")
+    return source.rate(cameras[source.camera].answers_per_s)
 
 
 def _table(given: dict[str, Any] | None, served: ServedLoad) -> DeviceTable | None:
@@ -125,15 +146,32 @@ def admit_camera(
     planning: ServingPlanning | None = None,
 ) -> dict[str, Any]:
     """As `admit_model`. `assumed` is the inference profile of a camera that is not like another. Raises InvalidValue
-    for a camera that is there, or that shall be like one that is not."""
+    for a camera that is there, or that shall be like one that is not. Applications that wait for a camera of this name
+    are counted: with the most that it may answer."""
     if asked.like is not None or (now.window is not None and "inference" not in asked.model_fields_set):
         if now.window is None:
             raise InvalidValue("camera.like", asked.like, "a camera that is there; there is none")
         candidate = camera_like(now.window, asked.id, asked.like)
     else:
         candidate = CameraCandidate(StreamProblem(asked.id, asked.accuracy, assumed, ()))
-    rate = sum(m.rate for m in served.models)
+    feeds = _fed_by(asked, assumed, served)
+    candidate = replace(candidate, feeds=feeds)
+    more = sum(f.rate * s.per_request for f in feeds for s in f.application.stages)
+    rate = more + sum(m.rate for m in served.models)
     return _admit(_box(served, now, served.table, rate), candidate, served, now, planning).to_json()
+
+
+def _fed_by(asked: AdmissionCamera, assumed: InferenceProfile, served: ServedLoad) -> tuple[PipelineCandidate, ...]:
+    """The applications that wait for this camera, at the rate that it may bring."""
+    like = None if asked.like is None else served.cameras.get(asked.like)
+    most = like.answers_per_s if like is not None else max(p.config.frame_rate for p in assumed.points)
+    rates = RateSettings(headroom=served.planning.headroom)
+    waiting = [p.application for p in served.pipelines]
+    return tuple(
+        PipelineCandidate(replace(a, budgets={}, unfed=""), planned_rate(a.source.rate(most), rates))
+        for a in waiting
+        if a.source is not None and a.source.camera == asked.id
+    )
 
 
 def _box(served: ServedLoad, now: CamerasNow, table: DeviceTable | None, rate: float) -> Box:

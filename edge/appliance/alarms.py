@@ -25,6 +25,7 @@ from edge.appliance.picture_requests import PictureRequests
 from edge.appliance.service import Json
 from edge.core import alarms as al
 from edge.core.alarms import Alarm
+from edge.core.application_sources import ObjectsDescribed
 from edge.core.clock import Clock
 from edge.core.errors import NotFound
 from edge.core.journal_kinds import JournalNote, ToldKind
@@ -172,6 +173,11 @@ class Alarms:
         if found is not None and self._objects.answered(found.settings, message):
             self._objects_now(camera, message.number)
             self._pictures.ask_for_objects(camera, message.number, message.utc_s, self._objects.on(camera))
+
+    def described(self, news: ObjectsDescribed) -> None:
+        """From an application that a camera feeds: attributes of its objects."""
+        if self._open and news.camera in self._cameras():
+            self._objects.described(news)
 
     def _objects_now(self, camera: str, frame: int | None = None) -> None:
         if any(r.kind == "object" for r in self._rules.in_force):

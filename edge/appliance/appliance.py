@@ -206,7 +206,7 @@ class Appliance:
 
         live = Live(clock, runtime)
         truth = Truth(store, data, clock, runtime.camera, found_by_people)
-        served = ServedModels(site, store, clock, runtime, self.access_control, self._front, note)
+        served = ServedModels(site, store, clock, runtime, self.access_control, self._front, note, alarms.described)
         self.housekeeping = Housekeeping(
             site, store, alarms, truth, journal.tally, note, runtime.complaints.add, Silences(clock)
         )

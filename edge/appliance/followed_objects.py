@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,13 +12,27 @@ from edge.appliance.alarm_records import AlarmRecords
 from edge.appliance.deliver import Deliver
 from edge.appliance.picture_requests import PictureRequests
 from edge.appliance.service import Json
+from edge.core.application_sources import ObjectsDescribed
 from edge.core.clock import Clock
 from edge.core.journal_kinds import ToldKind
 from edge.core.tracks import ObjectChange, ObjectNews, Seen, TrackedObject
-from edge.core.zones import Zone
+from edge.core.zones import Box, Zone
 from edge.runtime import messages as m
 from edge.settings import CameraSettings
-from edge.tracking import TrackerState, expire, finish, live, step
+from edge.tracking import (
+    Attributes,
+    TrackerState,
+    are_news,
+    expire,
+    finish,
+    live,
+    matched,
+    step,
+    with_description,
+)
+
+#: Places of objects that are remembered of each camera: some seconds of a busy one.
+_REMEMBERED = 1000
 
 
 class FollowedObjects:
@@ -36,6 +51,10 @@ class FollowedObjects:
         self._tell, self._deliver = tell, deliver
         self._trackers: dict[str, TrackerState] = {}
         self._zones: dict[str, tuple[CameraSettings, tuple[Zone, ...]]] = {}
+        #: What applications said of the objects that are there, by id.
+        self._said: dict[int, Attributes] = {}
+        #: Where the objects of a camera were at its last answers: (frame, id, box).
+        self._seen: dict[str, deque[tuple[int, int, Box]]] = {}
         self.next_id = 1
         self.counts: Counter[str] = Counter()
         self.not_followed = 0
@@ -47,7 +66,8 @@ class FollowedObjects:
 
     def on(self, camera: str) -> tuple[TrackedObject, ...]:
         """Objects on a camera now."""
-        return live(self._trackers[camera]) if camera in self._trackers else ()
+        known = live(self._trackers[camera]) if camera in self._trackers else ()
+        return tuple(self._with_attributes(tracked) for tracked in known)
 
     def answered(self, settings: CameraSettings, message: m.Answered) -> bool:
         """Follow the objects of an answer. Returns False for one of a worker that has other classes than the camera has
@@ -64,7 +84,28 @@ class FollowedObjects:
         self._trackers[camera], self.next_id = done.state, done.next_id
         self.not_followed += done.state.refused - state.refused
         self._changed(done.changes)
+        seen_now = self._seen.setdefault(camera, deque(maxlen=_REMEMBERED))
+        there = live(done.state)
+        seen_now.extend((message.number, o.id, o.box) for o in there if o.seen_utc_s == message.utc_s)
         return True
+
+    def described(self, news: ObjectsDescribed) -> None:
+        """An application says something of the objects of an answer: those that are followed get it as attributes. An
+        answer that was not followed is taken for the one before it."""
+        seen = self._seen.get(news.camera, ())
+        frame = max((number for number, _, _ in seen if number <= news.number), default=None)
+        there = [(one, box) for number, one, box in seen if number == frame]
+        known = {tracked.id: tracked for tracked in self.on(news.camera)}
+        changes = []
+        for place, said in matched([box for _, box in there], news.objects).items():
+            number = there[place][0]
+            if number in known:
+                before = known[number]
+                self._said[number] = with_description(self._said.get(number, {}), said)
+                now = self._with_attributes(before)
+                if are_news(before.attributes, now.attributes):
+                    changes.append(ObjectChange("update", now))
+        self._changed(tuple(changes))
 
     def expire(self) -> Iterator[str]:
         """End objects that were not seen for too long; the cameras on which some have ended, one after another."""
@@ -85,8 +126,13 @@ class FollowedObjects:
         return True
 
     def camera_gone(self, camera: str) -> None:
-        """Forget the zones of a camera."""
+        """Forget the zones of a camera, and where its objects were."""
         self._zones.pop(camera, None)
+        self._seen.pop(camera, None)
+
+    def _with_attributes(self, tracked: TrackedObject) -> TrackedObject:
+        said = self._said.get(tracked.id)
+        return tracked if not said else replace(tracked, attributes={n: votes.value for n, votes in said.items()})
 
     def _zones_of(self, settings: CameraSettings) -> tuple[Zone, ...]:
         known = self._zones.get(settings.id)
@@ -96,7 +142,7 @@ class FollowedObjects:
 
     def _changed(self, changes: tuple[ObjectChange, ...]) -> None:
         for change in changes:
-            tracked = change.object
+            tracked = self._with_attributes(change.object)
             self._records.put_object(tracked)
             news = ObjectNews(tracked, change.phase, self._pictures.kept(tracked.id))
             if change.phase == "new":
@@ -104,6 +150,7 @@ class FollowedObjects:
                 self._pictures.follow(tracked.id)
             elif change.phase == "end":
                 self._pictures.ended(tracked.id)
+                self._said.pop(tracked.id, None)
             if change.phase != "update":
                 self._tell("object.new" if change.phase == "new" else "object.end", tracked.camera, news.to_json())
             self._deliver(news)

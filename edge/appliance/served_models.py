@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from edge.appliance.answers.serving import AdmissionAnswer, Serving
 from edge.appliance.metrics import front_statistics
 from edge.appliance.service import Json
 from edge.core.access import Requester
+from edge.core.application_sources import ObjectsDescribed
 from edge.core.clock import Clock
 from edge.core.errors import NotFound
 from edge.core.journal_kinds import JournalNote
@@ -29,14 +30,15 @@ if TYPE_CHECKING:
     from edge.runtime.serving import ServingRuntime
 
 _OVERVIEW = (
-    "name", "kind", "state", "reason", "version", "slo_ms", "rate", "planned_rate", "served_part", "latency_ms",
-    "violations_recent",
+    "camera", "name", "kind", "state", "reason", "version", "slo_ms", "rate", "planned_rate", "served_part",
+    "latency_ms", "violations_recent",
 )  # fmt: skip
 
 
 class ServedModels:
     """Implements `ServedModelsService`. `runtime` is None where the site serves no models. `front` is the main of the
-    process that takes clients' requests, `note` journals."""
+    process that takes clients' requests, `note` journals, `described` gets what applications say of the objects of the
+    camera that feeds them."""
 
     def __init__(
         self,
@@ -47,10 +49,12 @@ class ServedModels:
         access_control: AccessControl,
         front: WorkerMain,
         note: JournalNote,
+        described: Callable[[ObjectsDescribed], None],
     ) -> None:
         self.runtime: ServingRuntime | None = None
         self._site, self._store, self._clock = site, store, clock
         self._cameras, self._access_control, self._front, self._note = cameras, access_control, front, note
+        self._described = described
         self._handing_over: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
@@ -59,6 +63,7 @@ class ServedModels:
         if settings is None:
             return
         from edge.runtime.serving import ServingRuntime
+        from edge.runtime.serving_sources import SourceCameras
 
         caps = cameras.shares.partitioner.caps
         # On a GPU the front takes nothing of the device.
@@ -81,6 +86,8 @@ class ServedModels:
             keys,
             self._repository_changed,
             self._site.web,
+            SourceCameras(lambda: cameras.cameras, cameras.camera_workers.feeds),
+            self._described,
         )
         await self.runtime.open()
 
@@ -129,8 +136,9 @@ class ServedModels:
         served = ServedLoad()
         if serving is not None:
             served = ServedLoad(
-                *serving.box(), serving.planning, serving.warm_share, cameras.shares.front, serving.front_share_per_rate
-            )
+                *serving.box(), serving.planning, serving.warm_share, cameras.shares.front,
+                serving.front_share_per_rate, serving.sources.cameras.now(),
+            )  # fmt: skip
         planning = asked.planning(served.planning)
         if asked.model is not None:
             return read(AdmissionAnswer, await asyncio.to_thread(admit_model, asked.model, served, now, planning))

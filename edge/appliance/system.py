@@ -37,6 +37,7 @@ _OF_CAMERA: Final[Mapping[str, str]] = MappingProxyType(
         "samples_lost": "pictures drawn for the sample could not be kept",
         "frames_lost_in_swaps": "pictures got no answer while a new model took over",
         "answers_not_tracked": "answers were not followed as objects, so rules did not see them",
+        "answers_not_fed": "answers did not reach the applications that the camera feeds",
     }
 )
 _OF_LABELS: Final[Mapping[str, str]] = MappingProxyType(

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edge.access.front_keys import FrontKeys
+from edge.core.application_sources import ExpectCamera
 from edge.core.clock import SystemClock
 from edge.core.layout import (
     ExpectExecutor,
@@ -29,6 +30,8 @@ from edge.core.layout import (
 )
 from edge.runtime.process import Channel, Retire, Stop, TakeOver
 from edge.serving.applications import ApplicationService
+from edge.serving.camera_feeds import CameraFeeds
+from edge.serving.camera_link import CAMERA_ARENA_BYTES, CAMERA_PREFIX
 from edge.serving.front import Front
 from edge.serving.front_server import FrontServer
 from edge.settings import TlsSettings
@@ -89,6 +92,7 @@ class _FrontProcess:
         self._stop = asyncio.Event()
         self._front: Front
         self._applications: ApplicationService
+        self._feeds: CameraFeeds
         self._server: FrontServer
 
     async def run(self) -> None:
@@ -98,8 +102,11 @@ class _FrontProcess:
         sender.start()
         self._front = Front(DeadlineBatching(), self._send, self._command, spec.max_queued_bytes)
         self._applications = ApplicationService(self._front)
-        self._server = FrontServer(Path(spec.socket), self._front.joined, spec.arena_bytes)
-        for expected in spec.expect:
+        self._feeds = CameraFeeds(self._applications, self._send)
+        self._server = FrontServer(
+            Path(spec.socket), self._front.joined, spec.arena_bytes, on_camera=self._feeds.answered
+        )
+        for expected in (*spec.expect, *spec.cameras):
             self._handle(expected)
         http, grpc, tls = self._transports()
         ticking: asyncio.Task[None] | None = None
@@ -126,6 +133,7 @@ class _FrontProcess:
             if self._front.open:
                 log.warning("%d requests are not answered: the front ends", self._front.open)
             self._front.close()
+            await self._feeds.close()
             self._applications.close()
             await self._server.stop()
             self._outbox.put(None)
@@ -214,8 +222,17 @@ class _FrontProcess:
             self._front.answer(order)
         elif isinstance(order, ExpectExecutor):
             self._server.expect(order.executor, order.token, order.arena_bytes)
+        elif isinstance(order, ExpectCamera):
+            self._expect_camera(order)
         elif isinstance(order, ForgetExecutor):
             self._server.forget(order.executor)
         elif isinstance(order, (Stop, Retire)):
             self.retiring = self.retiring or isinstance(order, Retire)
             self._stop.set()
+
+    def _expect_camera(self, order: ExpectCamera) -> None:
+        name = CAMERA_PREFIX + order.camera
+        if order.token:
+            self._server.expect(name, order.token, CAMERA_ARENA_BYTES)
+        else:
+            self._server.forget(name)

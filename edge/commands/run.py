@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from edge.commands.running import check_models, run_appliance
+from edge.commands.source_check import check_sources
 from edge.logs import log_to_stderr
 from edge.settings import SiteSettings, read_site
 
@@ -30,6 +31,7 @@ def run(args: argparse.Namespace) -> int:
     site = read_site(args.config)
     if args.check:
         check_models(site)
+        check_sources(site)
         if site.web.tls is not None:
             from web.tls import Tls
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from edge.core import checks
+from edge.core.application_sources import ApplicationSource, AttributeOutput
 from edge.core.errors import InvalidValue
 from edge.core.oip import ModelMetadata, TensorSpec
 from edge.core.serving import MOST_QUEUES
@@ -212,16 +213,19 @@ class Stage:
 
 @dataclass(frozen=True)
 class ApplicationOutput:
-    """An output of the application: the value `source`, given out as `spec`."""
+    """An output of the application: the value `source`, given out as `spec`; with `attribute` it also describes the
+    objects of the camera that feeds the application."""
 
     spec: TensorSpec
     source: str
+    attribute: AttributeOutput | None = None
 
 
 @dataclass(frozen=True)
 class Application:
     """Stages behind one name, answered within `slo_ms` from end to end. `budgets`: milliseconds of each stage in the
-    plan in force; empty: nothing is planned yet. `queues`: the number of the queue of its model that a stage asks;
+    plan in force; empty: nothing is planned yet. `source` is the camera that asks it (None: clients do), `unfed` why
+    that camera gives it nothing, in words that name no camera (empty: it does). `queues`: the number of the queue of its model that a stage asks;
     0 for a stage that is not there. Raises InvalidValue where a value is read that no input or stage gives, for cycles,
     for budgets that are not of all stages or that add up to more than `slo_ms` on some way, and for a queue of no
     stage."""
@@ -237,6 +241,8 @@ class Application:
     digest: str = field(default="", compare=False)
     budgets: Mapping[str, float] = field(default_factory=dict)
     queues: Mapping[str, int] = field(default_factory=dict)
+    source: ApplicationSource | None = None
+    unfed: str = ""
 
     def __post_init__(self) -> None:
         checks.positive("slo_ms", self.slo_ms)
@@ -265,12 +271,25 @@ class Application:
                 raise InvalidValue(
                     f"outputs[{output.spec.name}].shape", shape, f"(-1, {cut.most}, ...), one per cut-out"
                 )
+            if output.attribute is not None:
+                self._check_attribute(output, stages)
         self._check_order()
         if self.budgets:
             self._check_budgets()
         for name, number in self.queues.items():
             checks.one_of("queues", name, stages)
             checks.in_range(f"queues[{name}]", number, 0, MOST_QUEUES - 1)
+
+    def _check_attribute(self, output: ApplicationOutput, stages: Mapping[str, Stage]) -> None:
+        at = f"outputs[{output.spec.name}]"
+        if self.source is None:
+            raise InvalidValue(f"{at}.attribute", output.spec.name, "none, as no camera is the source")
+        stage, _, tensor = output.source.partition(".")
+        cut = stages[stage].cut if stage in stages else None
+        if cut is None or cut.boxes != "boxes" or tensor == COUNT:
+            raise InvalidValue(f"{at}.from", output.source, "an output of a stage that cuts out the camera's `boxes`")
+        assert output.attribute is not None
+        output.attribute.check(at, output.spec, cut.most)
 
     def _check_budgets(self) -> None:
         names = sorted(s.name for s in self.stages)

@@ -39,7 +39,7 @@ _ALARM: Final = _keys(
 )  # fmt: skip
 _OBJECT: Final = _keys(
     "id", "camera", "class", "began_utc_s", "ended_utc_s", "score", "box", "zones", "zone_dwell_s", "dwell_s",
-    "picture", "phase",
+    "attributes", "picture", "phase",
 )  # fmt: skip
 _STREAM: Final = _keys("fault", "message")
 _GATE: Final = _keys(
@@ -134,6 +134,7 @@ ENTRY_KEYS: Final[Mapping[JournalKind | ToldKind, EntryKeys]] = {
     "serving.plan": _of_the_box("cause", "policy", "share", "problem", "plan", "two_queues"),
     "serving.requests_failed": _of_the_box("executor", "requests"),
     "serving.settings": _of_the_box("by", "fields"),
+    "serving.source": _keys("application", "reason"),
     "serving.unloaded": _of_the_box("model", "by"),
     "serving.version": _of_the_box("model", "version"),
     "sibling.none": _keys("cameras"),

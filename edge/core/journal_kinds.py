@@ -107,6 +107,7 @@ JournalKind = (
         "serving.plan",
         "serving.requests_failed",
         "serving.settings",
+        "serving.source",
         "serving.unloaded",
         "serving.version",
         "sibling.none",

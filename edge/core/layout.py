@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from edge.core.application_sources import ExpectCamera
 from edge.core.applications import Application
 from edge.core.oip import TensorSpec
 from edge.core.serving import Gpulet
@@ -223,8 +224,8 @@ class FrontListening:
 
 @dataclass(frozen=True)
 class FrontSpec:
-    """The settings that the front process starts with. `expect` are the executors that may come; port 0 takes any free
-    one.
+    """The settings that the front process starts with. `expect` are the executors that may come, `cameras` the workers
+    of cameras; port 0 takes any free one.
 
     `max_queued_bytes` bounds the tensors of all requests that wait or run, and what each transport holds of requests
     that come in; `max_body_bytes` one request. `keys` is the file of the API tokens that clients need; empty: they need
@@ -246,3 +247,4 @@ class FrontSpec:
     hosts: tuple[str, ...] | None = None
     certificate: str = ""
     key: str = ""
+    cameras: tuple[ExpectCamera, ...] = ()

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge.core import checks
+from edge.core.application_sources import AttributeValue
 from edge.core.errors import InvalidValue
 from edge.core.zones import Box
 
@@ -77,7 +78,8 @@ class Seen:
 @dataclass(frozen=True)
 class TrackedObject:
     """One object as it is now. `box` xyxy in fractions of the picture, where it was seen last; `score` its best answer;
-    `zones` it is in now, `zone_s` seconds of its present (or last) stay in each zone that it was in."""
+    `zones` it is in now, `zone_s` seconds of its present (or last) stay in each zone that it was in; `attributes` are
+    what applications that the camera feeds say of it."""
 
     id: int
     camera: str
@@ -92,6 +94,7 @@ class TrackedObject:
     zone_s: Mapping[str, float] = field(default_factory=dict)
     still: bool = False
     ended_utc_s: float | None = None
+    attributes: Mapping[str, AttributeValue] = field(default_factory=dict)
 
     @property
     def dwell_s(self) -> float:
@@ -105,12 +108,14 @@ class TrackedObject:
             "ended_utc_s": self.ended_utc_s, "score": round(self.score, 4), "box": [round(v, 4) for v in self.box],
             "zones": sorted(self.zone_s), "zone_dwell_s": {z: round(s, 2) for z, s in sorted(self.zone_s.items())},
             "dwell_s": round(self.dwell_s, 2),
+            "attributes": {name: value.to_json() for name, value in sorted(self.attributes.items())},
         }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class ObjectChange:
-    """`new`: confirmed; `update`: its class or the zones that it was in are others; `end`: gone (`ended_utc_s` set)."""
+    """`new`: confirmed; `update`: its class, its attributes or the zones that it was in are others; `end`: gone
+    (`ended_utc_s` set)."""
 
     phase: ObjectPhase
     object: TrackedObject

@@ -13,6 +13,7 @@ from edge.core.vision import Frame, Observation
 from edge.detectors.pictures import jpeg_bytes
 from edge.inference.looks import looks
 from edge.runtime import messages as m
+from edge.runtime.application_feed import ApplicationFeed
 from edge.runtime.live_preview import JPEG_QUALITY
 
 #: Answers sent to those that follow objects: at most so many a second. Answered frames kept for their pictures.
@@ -22,9 +23,10 @@ _PICTURE_WIDTH, _CROP_WIDTH, _CROP_AROUND = 640, 320, 0.5
 
 
 class AnswerFeed:
-    """Tells some of the answers; the others are counted."""
+    """Tells some of the answers; the others are counted. `applications` get theirs beside."""
 
-    def __init__(self) -> None:
+    def __init__(self, applications: ApplicationFeed) -> None:
+        self.applications = applications
         self.not_sent = 0
         self._sent_at_s = 0.0
         self._frames: deque[Frame] = deque(maxlen=_KEPT_FRAMES)

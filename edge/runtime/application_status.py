@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from edge.core.applications import Application
 from edge.core.layout import StageTraffic, TrafficReport
 from edge.runtime.serving_status import View
 from scheduler.gpulets.applications import even_budgets
@@ -37,8 +39,10 @@ class StageTotals:
         return self._totals.get((application, stage), StageTraffic(application, stage, ""))
 
 
-def applications_status(view: View, totals: StageTotals) -> list[dict[str, Any]]:
-    """Each application with its stages, as `edge.appliance.answers.serving.ApplicationAnswer`."""
+def applications_status(
+    view: View, totals: StageTotals, source: Callable[[Application], dict[str, Any] | None] = lambda _: None
+) -> list[dict[str, Any]]:
+    """Each application with its stages and its source, as `edge.appliance.answers.serving.ApplicationAnswer`."""
     out = []
     for a in view.applications:
         even = even_budgets(a)
@@ -69,6 +73,8 @@ def applications_status(view: View, totals: StageTotals) -> list[dict[str, Any]]
         out.append(
             {
                 "name": a.name,
+                "camera": None if a.source is None else a.source.camera,
+                "source": source(a),
                 "slo_ms": a.slo_ms,
                 "accuracy": None if a.accuracy is None else round(a.accuracy, 4),
                 "rate": round(rate, 3),

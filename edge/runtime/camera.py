@@ -209,4 +209,5 @@ class CameraRuntime:
             "samples_lost": r.samples_lost,
             "frames_lost_in_swaps": self.swaps.frames_lost,
             "answers_not_tracked": r.answers_not_sent,
+            "answers_not_fed": r.answers_not_fed,
         }

@@ -19,6 +19,7 @@ from edge.recording.recorder import Recorder
 from edge.runtime import messages as m
 from edge.runtime.answer_counts import AnswerCounts
 from edge.runtime.answer_feed import AnswerFeed
+from edge.runtime.application_feed import ApplicationFeed
 from edge.runtime.device import open_bucket
 from edge.runtime.hot_swap import HotSwap
 from edge.runtime.live_preview import LivePreview
@@ -70,7 +71,7 @@ class _CameraWorker:
         self._counts = AnswerCounts()
         self._meter = ProfileMeter(s.inference.space(spec.inference.region), spec.cores, self._profile_clock())
         self._swap = HotSwap(self._live, channel.send, lambda: self._reader.status().state == "live")
-        self._feed = AnswerFeed()
+        self._feed = AnswerFeed(ApplicationFeed(s.id, s.classes, spec.feed))
         self._preview = LivePreview(spec.watch_fps)
         self._recorded = 0
         self._last_number = 0
@@ -79,6 +80,7 @@ class _CameraWorker:
         self._measured_at: float | None = None
 
     def close(self) -> None:
+        self._feed.applications.close()
         self._reader.close()
         self._share.close()
 
@@ -143,6 +145,7 @@ class _CameraWorker:
         self._pacer = Pacer(spec.inference.frame_rate)
         self._preview.fps = spec.watch_fps
         self._take_score(spec)
+        self._feed.applications.change(spec.feed)
         self._recorder = self._open_recorder(spec)
         self._tell_kept(spec.window)
         if spec.student.version != self._live.version:
@@ -172,6 +175,7 @@ class _CameraWorker:
                 # Objects are followed in the control process; a worker that stands by follows none.
                 if self._recorder is not None:
                     self._send_if(self._feed.offer(frame, observation))
+                    self._feed.applications.offer(frame, observation)
             else:
                 observation = self._live.skip(frame)
                 self._counts.stale += 1
@@ -232,6 +236,8 @@ class _CameraWorker:
                 self._live.choose_score(order.version, order.score)
             elif isinstance(order, m.Watch):
                 self._preview.fps, self._preview.width = order.fps, order.width
+            elif isinstance(order, m.FeedApplications):
+                self._feed.applications.change(order)
             elif isinstance(order, m.TakePictures):
                 for picture in self._feed.pictures(order):
                     self._channel.send(picture)
@@ -272,6 +278,7 @@ class _CameraWorker:
                 recorder_message=recorder.message,
                 last_answer_utc_s=self._counts.last_utc_s,
                 answers_not_sent=self._feed.not_sent,
+                answers_not_fed=self._feed.applications.lost,
             )
         )
         due = self._measured_at is None or now - self._measured_at > _MEASURE_EVERY_S

@@ -57,6 +57,8 @@ class CameraWorkers:
         self._on_preview, self._on_answer = on_preview, on_answer
         self._data = Path(runtime.site.data_dir)
         self._watching: dict[str, float] = {}
+        #: The applications that a camera's answers ask, by camera, and the way to the front.
+        self.feeds: dict[str, m.FeedApplications] = {}
         #: How many cameras a start is about to take in: each is first given its part of the device by it.
         self.expected = 0
 
@@ -96,6 +98,7 @@ class CameraWorkers:
         r = self._r
         found = r.camera(camera)
         del r.cameras[camera]
+        self.feeds.pop(camera, None)
         r.dispatch(ev.CameraLeft(r.clock.monotonic(), camera))
         r.golden.labels.forget_camera(camera)
         r.learning.forget(camera)
@@ -207,6 +210,7 @@ class CameraWorkers:
             watch_fps=self._watching.get(camera, 0.0),
             secrets=self._data / SECRETS_FILE,
             score=c.score_of(c.version.id),
+            feed=self.feeds.get(camera),
         )
 
     def _received(self, name: str, message: Any) -> None:

@@ -88,6 +88,24 @@ class NextWindow:
     target_frames: int
 
 
+@dataclass(frozen=True)
+class FedApplication:
+    """An application that the camera feeds, at most `max_rate` times a second (None: with every answer)."""
+
+    name: str
+    max_rate: float | None = None
+
+
+@dataclass(frozen=True)
+class FeedApplications:
+    """Hand each answer over to the serving front at the Unix socket `front` for these applications (none: to nobody);
+    `token` proves that it is this camera's worker."""
+
+    front: Path
+    token: str
+    applications: tuple[FedApplication, ...] = ()
+
+
 # camera worker: messages
 
 
@@ -108,6 +126,7 @@ class CameraReport:
     recorder_message: str
     last_answer_utc_s: float
     answers_not_sent: int = 0
+    answers_not_fed: int = 0
 
 
 @dataclass(frozen=True)
@@ -481,3 +500,4 @@ class CameraWorkerSpec:
     watch_fps: float
     secrets: Path | None = None
     score: float | None = None
+    feed: FeedApplications | None = None

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from edge.core.application_sources import ObjectsDescribed
 from edge.core.clock import Clock
 from edge.core.errors import InvalidValue, NotFound
 from edge.core.journal_kinds import JournalNote
@@ -35,6 +36,7 @@ from edge.runtime.serving_models import OfferedModels
 from edge.runtime.serving_planning import PlanningThread
 from edge.runtime.serving_profiler import ServingProfiler
 from edge.runtime.serving_shares import ServingShares, front_more
+from edge.runtime.serving_sources import ServingSources, SourceCameras
 from edge.runtime.serving_status import executors_status, interference, model_status, reasons, state_of
 from edge.runtime.serving_tables import DeviceTables
 from edge.runtime.supervisor import Supervisor
@@ -55,7 +57,8 @@ class ServingRuntime:
     what cameras need; `reserve(share)` is called before executors take a share and after they gave it back: from then
     on cameras have the rest. `note(kind, data)` journals, `complain(code, message)` tells the operator. `keys`
     is the file of the API tokens that clients need; None: they need none. `changed` receives each model that a client
-    loaded or unloaded. `web`: names and certificate (ServingFront)."""
+    loaded or unloaded. `web`: names and certificate (ServingFront). `sources` are the cameras that may feed
+    applications; `described` gets what these say of a camera's objects."""
 
     def __init__(
         self,
@@ -72,10 +75,12 @@ class ServingRuntime:
         keys: Path | None = None,
         changed: Callable[[RepositoryCommand], None] = lambda _: None,
         web: WebSettings | None = None,
+        sources: SourceCameras | None = None,
+        described: Callable[[ObjectsDescribed], None] = lambda _: None,
     ) -> None:
         self.settings, self.planning = settings, settings.planning
         self._data, self._supervisor, self._caps, self._clock = data / "serving", supervisor, caps, clock
-        self._socket = self._data.absolute() / "front.sock"
+        socket = self._data.absolute() / "front.sock"
         most = int(settings.max_upload_mb * 2**20) if settings.uploads else 0
         self._repository = Repository(Path(settings.folder), most)
         self._tasks = BackgroundTasks(complain)
@@ -85,10 +90,12 @@ class ServingRuntime:
         self.models = OfferedModels(self.tables, lambda: self.planning, clock, send)
         self.shares = ServingShares(clock, send, reserve)
         self.cameras = CameraWatch(cameras, self.shares, lambda: self.planning, self._front_more)
-        self.executors = Executors(supervisor, self._socket, clock, send, note, spawn)
+        self.sources = ServingSources(sources or SourceCameras(), self.models, supervisor.send, socket, note)
+        self.executors = Executors(supervisor, socket, clock, send, note, spawn)
         self.front = ServingFront(
-            settings, self._socket, keys, front, supervisor, clock, self.executors.expected, send, note, web
-        )
+            settings, socket, keys, front, supervisor, clock, self.executors.expected, send, note, web,
+            self.sources.expected, described,
+        )  # fmt: skip
         measuring = Measuring(
             settings, self.models, self.tables, self.shares, cameras,
             partial(ServingProfiler, supervisor, caps, clock), note, complain, spawn,
@@ -99,6 +106,7 @@ class ServingRuntime:
         self.loader = ModelLoader(
             self._repository, self.models, self.tables, measuring, self.planner, lambda: self.front.layout, clock,
             complain, settings.measure, partial(check_version, limit_bytes=supervisor.memory_limit_bytes),
+            self.sources.check,
         )  # fmt: skip
         self.commands = RepositoryCommands(
             self._repository, self.models, self.loader, lambda: self.planner.view, lambda: self.front.layout,
@@ -138,6 +146,7 @@ class ServingRuntime:
         self.front.start(self.drift.report, self._command)
         self._tasks.spawn(self.planner.run(self._instructions.do), "reorganise")
         self._tasks.spawn(self.cameras.watch(), "cameras' need")
+        self._tasks.spawn(self.sources.watch(), "cameras as sources")
         wanted = [n for n in names if self.settings.load is None or n in self.settings.load]
         for name in wanted:
             self.models.offers[name] = Offer(name)
@@ -149,7 +158,7 @@ class ServingRuntime:
         await self._tasks.end()
         await self.front.stop()
         await self.executors.close()
-        self._socket.unlink(missing_ok=True)
+        (self._data / "front.sock").unlink(missing_ok=True)
 
     def _command(self, command: RepositoryCommand) -> None:
         self._tasks.spawn(self.commands.carry_out(command), f"{command.action} {command.model}")
@@ -168,6 +177,10 @@ class ServingRuntime:
             if name not in offers and name not in self.planning.models:
                 known = ", ".join(sorted(offers)) or "none"
                 raise InvalidValue(f"models.{name}", name, f"a model that is there: {known}")
+            application = offers[name].application if name in offers else None
+            if application is not None and application.source is not None and planning.models[name].rate is not None:
+                given = planning.models[name].rate
+                raise InvalidValue(f"models.{name}.rate", given, "no rate: a camera is the source, which has its own")
         plan, split = plan_function(planning.policy), split_policy(planning.split)
         before, self.planning = self.planning, planning
         rules = reorganiser_settings(planning)
@@ -201,7 +214,7 @@ class ServingRuntime:
             },
             "reorganising": view.in_flight,
             "models": [model_status(o, offers, view, front.counts) for _, o in sorted(offers.items())],
-            "applications": applications_status(view, front.stages),
+            "applications": applications_status(view, front.stages, self.sources.status),
             "executors": executors_status(view, front.layout, front.traffic, self._supervisor.pid),
             "interference": interference(self.tables.table, front.layout),
             "plan": view.plan.to_json() if view.plan else None,

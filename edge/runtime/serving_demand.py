@@ -10,6 +10,7 @@ from edge.core.layout import ServedVersion
 from edge.settings import ModelDemand
 from scheduler.gpulets.applications import expand, groups, merge
 from scheduler.gpulets.demand import Demand
+from scheduler.gpulets.source_rates import SourceState, fed
 
 
 @dataclass
@@ -24,9 +25,10 @@ class Offer:
 
 
 def demands(
-    offers: Iterable[Offer], asked: Mapping[str, ModelDemand]
+    offers: Iterable[Offer], asked: Mapping[str, ModelDemand], cameras: Mapping[str, SourceState] | None = None
 ) -> tuple[tuple[Demand, ...], tuple[Application, ...]]:
-    """The demand on each model that has a version, and the applications, both with the operator's settings.
+    """The demand on each model that has a version, and the applications, both with the operator's settings; those that
+    `cameras` feed have the rates of these.
 
     A model that applications ask counts their rates on top of its own, the strictest objective and the highest
     priority; so no application is held up by one of its models.
@@ -34,7 +36,7 @@ def demands(
     offers = tuple(offers)
     versions = {o.name: o.version for o in offers if o.version is not None}
     applications = tuple(
-        _application(fitting(o.application, versions)[0], asked.get(o.name, ModelDemand()))
+        fed(_application(fitting(o.application, versions)[0], asked.get(o.name, ModelDemand())), cameras or {})
         for o in offers
         if o.application is not None
     )

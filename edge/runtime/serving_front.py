@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from edge.core.application_sources import ExpectCamera, ObjectsDescribed
 from edge.core.clock import Clock
 from edge.core.errors import Unavailable
 from edge.core.journal_kinds import JournalNote
@@ -39,9 +40,10 @@ FRONT_S_PER_REQUEST = 0.0006
 class ServingFront:
     """Clients' requests come to this process, which hands them to the executors that connect to it at `path`.
 
-    `main` is the process's main, `expected` are the executors that it lets in, `keys` is the file of the API tokens
-    that clients need (None: they need none, and ask by address, by the machine's name or one of `web.hosts`). The
-    certificate for TLS is that of `web`. `send(event)` is for the reorganiser, `note(kind, data)` journals."""
+    `main` is the process's main, `expected` are the executors that it lets in, `cameras` the workers of cameras; `keys`
+    is the file of the API tokens that clients need (None: they need none, and ask by address, by the machine's name or
+    one of `web.hosts`). The certificate for TLS is that of `web`. `send(event)` is for the reorganiser,
+    `note(kind, data)` journals, `described` gets what applications say of a camera's objects."""
 
     def __init__(
         self,
@@ -55,6 +57,8 @@ class ServingFront:
         send: Callable[[r.Event], None],
         note: JournalNote,
         web: WebSettings | None = None,
+        cameras: Mapping[str, ExpectCamera] | None = None,
+        described: Callable[[ObjectsDescribed], None] = lambda _: None,
     ) -> None:
         #: Where clients are answered; None until the front has reported it once.
         self.listening: FrontListening | None = None
@@ -67,6 +71,7 @@ class ServingFront:
         self._settings, self._path, self._keys, self._main = settings, path, keys, main
         self._supervisor, self._clock, self._expected = supervisor, clock, expected
         self._send, self._note, self._web = send, note, web or WebSettings()
+        self._cameras, self._described = {} if cameras is None else cameras, described
         self._listens = False
 
     def start(
@@ -117,6 +122,7 @@ class ServingFront:
             hosts=self._web.hosts if self._keys is None else None,
             certificate="" if tls is None else str(Path(tls.certificate).absolute()),
             key="" if tls is None else str(Path(tls.key).absolute()),
+            cameras=tuple(self._cameras.values()),
         )
 
     def _received(
@@ -147,6 +153,8 @@ class ServingFront:
                 self._supervisor.send(FRONT.name, self.layout)
         elif isinstance(message, RepositoryCommand):
             command(message)
+        elif isinstance(message, ObjectsDescribed):
+            self._described(message)
 
     def _lost(self, reason: str) -> None:
         """Requests that were open at its last report died with it: they failed, as clients see it. Those that came

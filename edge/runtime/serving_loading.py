@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
+from edge.core.application_sources import ApplicationSource
 from edge.core.clock import Clock
 from edge.core.errors import Conflict, InvalidValue, MagpieError, NotFound, Unavailable, WorkerFailed
 from edge.core.layout import Layout, ServedVersion
@@ -27,7 +28,8 @@ _TOGETHER_S = 10.0
 class ModelLoader:
     """Offers to `models` what the repository has and clients ask for. With `measure`, models whose latencies are not
     known are measured first. `layout()` is what is in force; `complain(code, message)` tells the operator; `check`
-    loads and runs a version once, in a thread, and raises MagpieError with the reason why it cannot be."""
+    loads and runs a version once, in a thread, and raises MagpieError with the reason why it cannot be; `check_source`
+    raises InvalidValue for an application's camera that is not there."""
 
     def __init__(
         self,
@@ -41,10 +43,11 @@ class ModelLoader:
         complain: Callable[[str, str], None],
         measure: bool,
         check: Callable[[ServedVersion], None] = check_version,
+        check_source: Callable[[ApplicationSource | None], None] = lambda _: None,
     ) -> None:
         self._repository, self._models, self._tables, self._measuring = repository, models, tables, measuring
         self._planner, self._layout, self._clock, self._complain = planner, layout, clock, complain
-        self._measure, self._try = measure, check
+        self._measure, self._try, self._check_source = measure, check, check_source
         self._checked: set[tuple[str, str]] = set()
         self._locks: dict[str, asyncio.Lock] = {}
         #: Loads that wait until their version is placed, by model.
@@ -121,6 +124,8 @@ class ModelLoader:
             try:
                 if staged.application is None:
                     await self._check(offer, staged.versions[-1])
+                else:
+                    self._check_source(staged.application.source)
                 committed = await asyncio.to_thread(staged.commit)
             except BaseException as error:
                 await asyncio.to_thread(staged.discard)

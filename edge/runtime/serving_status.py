@@ -50,6 +50,11 @@ class View:
     pipelines: tuple[PipelineDemand, ...] = ()
     two_queues: tuple[TwoQueues, ...] = ()
 
+    @property
+    def unfed(self) -> Mapping[str, str]:
+        """Application -> why its camera gives it nothing, of those whose camera does not."""
+        return {a.name: a.unfed for a in self.applications if a.unfed}
+
 
 def look(reorganiser: Reorganiser) -> View:
     """The reorganiser's state now."""
@@ -136,6 +141,8 @@ def repository_index(
         offer, state, reason = offers.get(name), "UNAVAILABLE", entry["reason"]
         if offer is None:
             reason = reason or "unloaded"
+        elif offer.name in view.unfed:
+            reason = view.unfed[offer.name]
         elif offer.application is not None:
             state = "READY"
         elif name in view.refused:
@@ -154,6 +161,8 @@ def state_of(offer: Offer, offers: Mapping[str, Offer], view: View) -> str:
     """waiting (an application: for its models) | checking | measuring | starting | serving | capped | refused |
     failed."""
     if offer.application is not None:
+        if offer.name in view.unfed:
+            return "waiting"
         # An application asks models only, no further application. One of a stage's models is enough.
         asked = [[s.model, *(a.model for a in s.alternatives)] for s in offer.application.stages]
         up = {
@@ -177,11 +186,12 @@ def model_status(offer: Offer, offers: Mapping[str, Offer], view: View, counts: 
     ended = sum(m.answered + m.dropped + m.rejected + m.failed for m in recent)
     missed = sum(m.violations for m in recent)
     last = next((m for m in reversed(recent) if m.latency_ms), None)
-    reason = view.refused.get(offer.name) or offer.reason
+    reason = view.refused.get(offer.name) or view.unfed.get(offer.name) or offer.reason
     app = offer.application
     return {
         "name": offer.name,
         "kind": "model" if app is None else "application",
+        "camera": app.source.camera if app and app.source else None,
         "state": state_of(offer, offers, view),
         "reason": reason,
         "version": app.version if app else known.get("version"),
@@ -252,6 +262,12 @@ def reasons(offers: Mapping[str, Offer], view: View, front_up: bool) -> list[dic
             if state == "capped" and part is not None:
                 reason = f"{offer.name} is served at {100 * part:.0f} % of the rate that is asked"
             out.append({"code": f"model_{state}", "message": reason or f"{offer.name} is not served"})
+        elif offer.name in view.unfed:
+            source = None if offer.application is None else offer.application.source
+            words = f"{offer.name}: {view.unfed[offer.name]}"
+            out.append(
+                {"code": "model_source", "message": words} | ({} if source is None else {"camera": source.camera})
+            )
         elif state != "serving":
             out.append({"code": "model_loading", "message": f"{offer.name}: {state}"})
     return out

@@ -33,6 +33,15 @@ _RECENT = 4096
 Values = dict[str, NDArray[Any]]
 
 
+@dataclass(frozen=True, eq=False)
+class Description:
+    """The outputs of one request by name, and of each stage that cuts boxes out which box of its input is at which of
+    its places: (rows, `most`), int32; -1: unused."""
+
+    outputs: Mapping[str, NDArray[Any]]
+    boxes: Mapping[str, NDArray[np.int32]]
+
+
 @dataclass
 class _Counts:
     """Every request that arrived ends as answered, dropped, rejected, failed or cancelled; the rest is running."""
@@ -105,8 +114,9 @@ class ApplicationService:
         return self._inner.live()
 
     def ready(self) -> bool:
-        """Every model is ready, and every application."""
-        return self._inner.ready() and not any(self.problems(a) for a in self._applications.values())
+        """Every model is ready, and every application that clients ask: a camera that is off keeps no client away."""
+        asked = (a for a in self._applications.values() if a.source is None)
+        return self._inner.ready() and not any(self.problems(a) for a in asked)
 
     def model_ready(self, model: str, version: str | None) -> bool:
         """An application is ready when all its models are and fit it. Raises NotFound."""
@@ -115,7 +125,7 @@ class ApplicationService:
 
     def problems(self, application: Application) -> list[str]:
         """Why it cannot be answered now, in words; empty if it can."""
-        found = []
+        found = [application.unfed] if application.unfed else []
         specs = {t.name: t for t in application.inputs}
         known: dict[str, Mapping[str, TensorSpec]] = {}
         for stage in application.stages:
@@ -281,12 +291,36 @@ class ApplicationService:
     # one request
 
     async def infer(self, request: InferRequest) -> InferResponse:
-        """One request. Raises what InferenceService.infer does; errors of a stage name it."""
+        """One request of a client. Raises what InferenceService.infer does; errors of a stage name it. An application
+        that a camera feeds is no model that clients may ask (InvalidValue)."""
         application = self._find(request.model, request.version)
         if application is None:
             return await self._inner.infer(request)
+        if application.source is not None:
+            raise InvalidValue("model", request.model, "a model that clients ask; a camera is the source of this one")
+        outputs, _ = await self._answer(application, request)
+        return InferResponse(application.name, application.version, outputs, request.id)
+
+    def fed_by(self, camera: str, name: str) -> Application | None:
+        """The application `name` if `camera` is its source now."""
+        application = self._applications.get(name)
+        source = None if application is None else application.source
+        return application if source is not None and source.camera == camera else None
+
+    async def describe(self, application: Application, inputs: tuple[Tensor, ...]) -> Description:
+        """One request of the camera that feeds `application`, counted as those of clients are. Raises what
+        InferenceService.infer does, but NotFound."""
+        asked = InferRequest(application.name, inputs)
+        outputs, boxes = await self._answer(application, asked)
+        return Description({o.name: o.array for o in outputs}, boxes)
+
+    async def _answer(
+        self, application: Application, request: InferRequest
+    ) -> tuple[tuple[Tensor, ...], dict[str, NDArray[np.int32]]]:
+        """The outputs, and of each stage that cuts boxes out which box is at which place (glue.Prepared)."""
         counts = self._counts[application.name]
         values = _checked(application, request)
+        boxes: dict[str, NDArray[np.int32]] = {}
         begin = self._clock()
         counts.arrived += 1
         counts.rows += len(values[application.inputs[0].name])
@@ -296,11 +330,11 @@ class ApplicationService:
             objective_s = application.slo_ms / 1000
             if request.timeout_us > 0:
                 objective_s = min(objective_s, request.timeout_us / 1e6)
-            await self._run(application, request, values, begin + objective_s)
+            await self._run(application, request, values, begin + objective_s, boxes)
             outputs = _outputs(application, request, values)
             outcome = "answered"
             counts.late += self._clock() - begin > objective_s
-            return InferResponse(application.name, application.version, outputs, request.id)
+            return outputs, boxes
         except asyncio.CancelledError:
             outcome = "cancelled"
             raise
@@ -320,14 +354,24 @@ class ApplicationService:
             elif outcome != "cancelled":
                 counts.failed_ns += int(took_s * 1e9)
 
-    async def _run(self, application: Application, request: InferRequest, values: Values, deadline: float) -> None:
-        """All stages, each as soon as its inputs are there; `values` gets their answers. The first error ends it."""
+    async def _run(
+        self,
+        application: Application,
+        request: InferRequest,
+        values: Values,
+        deadline: float,
+        boxes: dict[str, NDArray[np.int32]],
+    ) -> None:
+        """All stages, each as soon as its inputs are there; `values` gets their answers, `boxes` the boxes that were
+        cut out. The first error ends it."""
         tasks: dict[str, asyncio.Task[None]] = {}
 
         async def one(stage: Stage) -> None:
             for before in stage.after:
                 await tasks[before]
-            await self._ask(application, stage, request, values, deadline)
+            places = await self._ask(application, stage, request, values, deadline)
+            if places is not None:
+                boxes[stage.name] = places
 
         try:
             async with asyncio.TaskGroup() as group:
@@ -339,7 +383,8 @@ class ApplicationService:
 
     async def _ask(
         self, application: Application, stage: Stage, request: InferRequest, values: Values, deadline: float
-    ) -> None:
+    ) -> NDArray[np.int32] | None:
+        """Put the stage's answers into `values`; returns the boxes that were cut out for it, if it cuts."""
         at = f"{application.name}, stage {stage.name}"
         from_client = not stage.after
         try:
@@ -386,6 +431,7 @@ class ApplicationService:
             values[f"{stage.name}.{name}"] = array
         if counts is not None:
             values[f"{stage.name}.{COUNT}"] = counts
+        return next((p.boxes for p in prepared.values() if p.boxes is not None), None)
 
     async def _prepare(self, stage: Stage, values: Values) -> dict[str, glue.Prepared]:
         missing = [s for s in stage.sources if s not in values]

@@ -51,39 +51,18 @@ class ExecutorLink:
         """Connect and show the token. Raises Unavailable: no front listens, it refuses (the message says why), or does
         not answer in time.
         """
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-        connection.settimeout(timeout_s)
-        fds: list[int] = []
+        connection, arena, frames, bodies = shake_hands(
+            path, Hello(executor, token, tuple(models), os.getpid()), timeout_s
+        )
         try:
-            with short_address(Path(path)) as address:
-                connection.connect(address)
-            connection.sendall(encode(Hello(executor, token, tuple(models), os.getpid())))
-            frames = Frames()
-            bodies: list[bytes] = []
-            while not bodies:
-                data, new, _, _ = socket.recv_fds(connection, 65536, 1)
-                fds += new
-                if not data:
-                    raise LinkLost("the front closed the connection")
-                bodies = frames.feed(data)
-            answer = decode(bodies[0])
-            if isinstance(answer, Refused):
-                raise Unavailable(f"the front refuses executor {executor}: {answer.reason}")
-            if not isinstance(answer, Welcome) or len(fds) != 1:
-                raise LinkLost("the front did not hand over an arena")
-            link = ExecutorLink(connection, Mapped(fds.pop(), answer.arena_bytes))
+            link = ExecutorLink(connection, arena)
             link._frames = frames
-            link._waiting = [link._batch(body) for body in bodies[1:]]
+            link._waiting = [link._batch(body) for body in bodies]
             return link
-        except (OSError, InvalidValue) as error:
+        except InvalidValue as error:
             connection.close()
+            arena.close()
             raise Unavailable(f"no serving front answers at {Path(path).name}: {error}") from error
-        except MagpieError:
-            connection.close()
-            raise
-        finally:
-            for fd in fds:
-                os.close(fd)
 
     def receive(self, timeout_s: float) -> Batch | None:
         """The next batch, or None after `timeout_s`. Raises LinkLost when the front is gone."""
@@ -143,6 +122,43 @@ class ExecutorLink:
         if not isinstance(message, Batch):
             raise InvalidValue("frame.is", type(message).__name__.lower(), "batch")
         return message
+
+
+def shake_hands(path: Path, hello: Hello, timeout_s: float) -> tuple[socket.socket, Mapped, Frames, list[bytes]]:
+    """Connect to the front and show the token: the connection, the arena, and what came after the welcome already.
+
+    Raises Unavailable: no front listens, it refuses (the message says why), or does not answer in time.
+    """
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    connection.settimeout(timeout_s)
+    fds: list[int] = []
+    try:
+        with short_address(Path(path)) as address:
+            connection.connect(address)
+        connection.sendall(encode(hello))
+        frames = Frames()
+        bodies: list[bytes] = []
+        while not bodies:
+            data, new, _, _ = socket.recv_fds(connection, 65536, 1)
+            fds += new
+            if not data:
+                raise LinkLost("the front closed the connection")
+            bodies = frames.feed(data)
+        answer = decode(bodies[0])
+        if isinstance(answer, Refused):
+            raise Unavailable(f"the front refuses executor {hello.executor}: {answer.reason}")
+        if not isinstance(answer, Welcome) or len(fds) != 1:
+            raise LinkLost("the front did not hand over an arena")
+        return connection, Mapped(fds.pop(), answer.arena_bytes), frames, bodies[1:]
+    except (OSError, InvalidValue) as error:
+        connection.close()
+        raise Unavailable(f"no serving front answers at {Path(path).name}: {error}") from error
+    except MagpieError:
+        connection.close()
+        raise
+    finally:
+        for fd in fds:
+            os.close(fd)
 
 
 def needed_room(outputs: Sequence[Tensor]) -> int:

@@ -13,8 +13,20 @@ from pathlib import Path
 
 from edge.core.errors import InvalidValue, MagpieError, Unavailable
 from edge.serving.arena import ARENA_BYTES, Arena
+from edge.serving.camera_link import CAMERA_PREFIX, CameraLink
 from edge.serving.front_link import FrontLink
-from edge.serving.link_messages import HELLO_S, MAX_TEXT, Frames, Hello, LinkLost, Refused, Welcome, decode, encode
+from edge.serving.link_messages import (
+    HELLO_S,
+    MAX_TEXT,
+    Frames,
+    Hello,
+    LinkLost,
+    OfferedAnswer,
+    Refused,
+    Welcome,
+    decode,
+    encode,
+)
 from edge.serving.unix_address import short_address
 
 log = logging.getLogger(__name__)
@@ -24,10 +36,11 @@ _MAX_STRANGERS = 64
 
 
 class FrontServer:
-    """Listens on a Unix socket (mode 0600); each executor that proves its token becomes a FrontLink.
+    """Listens on a Unix socket (mode 0600); each executor that proves its token becomes a FrontLink, each worker of a
+    camera that does a CameraLink.
 
-    `on_executor(link)` is called on the event loop and must set `link.handler`. Only executors that were announced by
-    `expect` are let in, and one at a time under each name.
+    `on_executor(link)` is called on the event loop and must set `link.handler`; `on_camera` takes the answers of
+    cameras. Only executors and cameras that were announced by `expect` are let in, and one at a time under each name.
     """
 
     def __init__(
@@ -36,13 +49,14 @@ class FrontServer:
         on_executor: Callable[[FrontLink], None],
         arena_bytes: int = ARENA_BYTES,
         hello_s: float = HELLO_S,
+        on_camera: Callable[[CameraLink, OfferedAnswer], None] | None = None,
     ) -> None:
         self.path = Path(path)
         self.refused = 0
-        self._on_executor = on_executor
+        self._on_executor, self._on_camera = on_executor, on_camera
         self._arena_bytes, self._hello_s = arena_bytes, hello_s
         self._expected: dict[str, tuple[str, int]] = {}
-        self._links: dict[str, FrontLink] = {}
+        self._links: dict[str, FrontLink | CameraLink] = {}
         self._socket: socket.socket | None = None
         self._accepting: asyncio.Task[None] | None = None
         self._strangers: set[asyncio.Task[None]] = set()
@@ -133,9 +147,10 @@ class FrontServer:
         else:
             if link.connected:
                 self._links[link.executor] = link
-                self._on_executor(link)
+                if isinstance(link, FrontLink):
+                    self._on_executor(link)
 
-    def _admit(self, hello: Hello) -> FrontLink:
+    def _admit(self, hello: Hello) -> FrontLink | CameraLink:
         token, size = self._expected.get(hello.executor, ("", 0))
         shown = hello.token.encode("utf-8", "replace")  # JSON may hold half a surrogate pair
         if not token or not hmac.compare_digest(token.encode(), shown):
@@ -143,6 +158,8 @@ class FrontServer:
         self._links = {name: link for name, link in self._links.items() if link.connected}
         if hello.executor in self._links:
             raise Unavailable(f"executor {hello.executor} is connected already")
+        if self._on_camera is not None and hello.executor.startswith(CAMERA_PREFIX):
+            return CameraLink(hello, Arena(size), self._on_camera)
         return FrontLink(hello, Arena(size))
 
 

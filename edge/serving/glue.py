@@ -24,24 +24,26 @@ MOST_BYTES = 64 * 2**20
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A stage's input: `array`, and for cut-outs how many of them each row has (`counts`: (rows,), int32)."""
+    """A stage's input: `array`, and for cut-outs how many of them each row has (`counts`: (rows,), int32) and of which
+    box each is (`boxes`: (rows, `most`), int32; -1: unused)."""
 
     array: NDArray[Any]
     counts: NDArray[np.int32] | None = None
+    boxes: NDArray[np.int32] | None = None
 
 
 def prepare(feed: Feed, values: Mapping[str, NDArray[Any]]) -> Prepared:
     """The input that `feed` describes, C-contiguous. Raises InvalidValue where a value does not fit an operation."""
-    array, counts = values[feed.source], None
+    array, counts, boxes = values[feed.source], None, None
     for operation in feed.operations:
         try:
             if isinstance(operation, CropBoxes):
-                array, counts = cut_boxes(operation, array, values)
+                array, counts, boxes = cut_boxes(operation, array, values)
             else:
                 array = apply(operation, array)
         except InvalidValue as error:
             raise InvalidValue(f"{feed.source}: {error.path}", error.given, error.allowed) from None
-    return Prepared(np.ascontiguousarray(array), counts)
+    return Prepared(np.ascontiguousarray(array), counts, boxes)
 
 
 def apply(operation: Operation, pictures: NDArray[Any]) -> NDArray[Any]:
@@ -73,11 +75,12 @@ def apply(operation: Operation, pictures: NDArray[Any]) -> NDArray[Any]:
 
 def cut_boxes(
     cut: CropBoxes, pictures: NDArray[Any], values: Mapping[str, NDArray[Any]]
-) -> tuple[NDArray[Any], NDArray[np.int32]]:
-    """Cut-outs of all rows, one after the other, and their number per row. Raises InvalidValue.
+) -> tuple[NDArray[Any], NDArray[np.int32], NDArray[np.int32]]:
+    """Cut-outs of all rows, one after the other, their number per row, and the box of each. Raises InvalidValue.
 
-    Returns (cut-outs, `height`, `width`, channels) and (rows,). A box that reaches out of the picture is cut off at
-    its edge; one without any area, or with a number that is not finite, is left out.
+    Returns (cut-outs, `height`, `width`, channels), (rows,), and (rows, `most`) with -1 where none is used. A box that
+    reaches out of the picture is cut off at its edge; one without any area, or with a number that is not finite, is
+    left out.
     """
     height, width, channels = _size(cut, pictures)
     rows = len(pictures)
@@ -105,6 +108,7 @@ def cut_boxes(
         taken &= np.isin(labels, cut.classes)
     cuts: list[NDArray[Any]] = []
     counts = np.zeros(rows, np.int32)
+    places = np.full((rows, cut.most), -1, np.int32)
     for row in range(rows):
         which = np.flatnonzero(taken[row])
         if scores is not None:
@@ -114,8 +118,9 @@ def cut_boxes(
             right, bottom = far[row, box].astype(int)
             cuts.append(pictures[row, top:bottom, left:right])
         counts[row] = min(len(which), cut.most)
+        places[row, : counts[row]] = which[: cut.most]
         _bounded("crop_boxes", len(cuts), (cut.height, cut.width, channels), pictures.dtype)
-    return _resized(cuts, cut.height, cut.width, channels, pictures.dtype), counts
+    return _resized(cuts, cut.height, cut.width, channels, pictures.dtype), counts, places
 
 
 def spread(array: NDArray[Any], counts: NDArray[np.int32], most: int) -> NDArray[Any]:

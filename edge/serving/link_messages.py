@@ -10,6 +10,12 @@ because an executor runs untrusted models: its messages can end its own link, an
     Loaded(models)                 ->    whenever the set of loaded versions has changed
 
 The front answers in any order that it likes; an executor runs batches in the order of their coming.
+
+A camera's worker connects in the same way, with `camera:NAME` as its name and its classes as models. It writes into the
+arena, and the front gives the places back:
+
+    OfferedAnswer(slot, frame, applications, tensors) ->
+                                                     <- SlotFree(slot)
 """
 
 from __future__ import annotations
@@ -55,7 +61,8 @@ class Placed:
 
 @dataclass(frozen=True)
 class Hello:
-    """The executor's first frame: its name, the secret that it was started with, `model/version` of all it serves."""
+    """The executor's first frame: its name, the secret that it was started with, `model/version` of all it serves; or
+    that of a camera's worker, with the camera's classes."""
 
     executor: str
     token: str
@@ -138,7 +145,25 @@ class Loaded:
     models: tuple[str, ...]
 
 
-Message = Hello | Welcome | Refused | Batch | Done | Failed | Loaded
+@dataclass(frozen=True)
+class OfferedAnswer:
+    """A camera's answer to its frame `frame`, for these applications: the picture and the objects. The front may read
+    them until it has freed `slot`."""
+
+    slot: int
+    frame: int
+    applications: tuple[str, ...]
+    tensors: tuple[Placed, ...]
+
+
+@dataclass(frozen=True)
+class SlotFree:
+    """The front needs what is in `slot` no more."""
+
+    slot: int
+
+
+Message = Hello | Welcome | Refused | Batch | Done | Failed | Loaded | OfferedAnswer | SlotFree
 
 
 def encode(message: Message) -> bytes:
@@ -283,6 +308,11 @@ _WRITERS: Mapping[type, Callable[[Any], dict[str, Any]]] = {
         "needed_bytes": m.needed_bytes, "times": _seconds(m.times),
     },
     Loaded: lambda m: {"is": "loaded", "models": list(m.models)},
+    OfferedAnswer: lambda m: {
+        "is": "offered_answer", "slot": m.slot, "frame": m.frame, "applications": list(m.applications),
+        "tensors": _places(m.tensors),
+    },
+    SlotFree: lambda m: {"is": "slot_free", "slot": m.slot},
 }  # fmt: skip
 
 _READERS: Mapping[str, Callable[[Mapping[str, Any]], Message]] = {
@@ -298,4 +328,8 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any]], Message]] = {
         _whole(v, "number"), _text(v, "code"), _text(v, "reason", MAX_TEXT), _whole(v, "needed_bytes"), _times(v)
     ),
     "loaded": lambda v: Loaded(_names(v, "models")),
+    "offered_answer": lambda v: OfferedAnswer(
+        _whole(v, "slot"), _whole(v, "frame"), _names(v, "applications"), _placed(v, "tensors")
+    ),
+    "slot_free": lambda v: SlotFree(_whole(v, "slot")),
 }  # fmt: skip

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from edge.core.application_sources import SOURCE_INPUTS, ApplicationSource, AttributeOutput
 from edge.core.applications import (
     Alternative,
     Application,
@@ -45,6 +46,26 @@ class PipelineTensor(_PipelineFilePart):
     shape: tuple[int, ...] = Field(min_length=1, max_length=8)
 
 
+class AttributeFile(_PipelineFilePart):
+    """See edge.core.application_sources.AttributeOutput."""
+
+    labels: tuple[Annotated[str, Field(min_length=1, max_length=64)], ...] = Field((), max_length=1024)
+    min_score: float = Field(0.0, ge=0, le=1)
+    softmax: bool = Field(False, description="the output has logits, not scores")
+
+
+class SourceFile(_PipelineFilePart):
+    """The camera that asks the application, with each of its answers."""
+
+    camera: _Name
+    classes: tuple[Annotated[str, Field(min_length=1, max_length=100)], ...] = Field(
+        (), max_length=1024, description="the camera's classes whose objects are taken; absent: all"
+    )
+    min_score: float = Field(0.0, ge=0, le=1, description="objects with less are left out")
+    most: int = Field(32, ge=1, le=1024, description="the likeliest so many objects of an answer")
+    max_rate: float | None = Field(None, gt=0, le=240, description="requests per second at most; absent: no limit")
+
+
 class PipelineOutput(_PipelineFilePart):
     """An output of the application, and where it comes from."""
 
@@ -54,6 +75,7 @@ class PipelineOutput(_PipelineFilePart):
     datatype: str
     shape: tuple[int, ...] = Field(min_length=1, max_length=8)
     source: _Source = Field(alias="from", description="STAGE.OUTPUT, or an input's name")
+    attribute: AttributeFile | None = Field(None, description="an attribute of the camera's objects, too")
 
 
 class NormaliseFile(_PipelineFilePart):
@@ -176,7 +198,8 @@ class PipelineFile(_PipelineFilePart):
     slo_ms: float = Field(gt=0, le=3_600_000, description="from the application's request to its answer")
     rate: float = Field(0.0, ge=0, le=1e9, description="expected requests per second to start with")
     priority: int = Field(0, ge=-1000, le=1000)
-    inputs: tuple[PipelineTensor, ...] = Field(min_length=1, max_length=64)
+    source: SourceFile | None = Field(None, description="the camera that asks it; absent: clients do")
+    inputs: tuple[PipelineTensor, ...] = Field((), max_length=64, description="with a source: those of the camera")
     outputs: tuple[PipelineOutput, ...] = Field(min_length=1, max_length=256)
     stages: tuple[StageFile, ...] = Field(min_length=1, max_length=256)
 
@@ -197,14 +220,45 @@ class PipelineFile(_PipelineFilePart):
         return Application(
             name,
             self.slo_ms,
-            tuple(TensorSpec(i.name, i.datatype, i.shape) for i in self.inputs),
-            tuple(ApplicationOutput(TensorSpec(o.name, o.datatype, o.shape), o.source) for o in self.outputs),
+            self._inputs(),
+            tuple(
+                ApplicationOutput(TensorSpec(o.name, o.datatype, o.shape), o.source, _attribute(o.attribute))
+                for o in self.outputs
+            ),
             stages,
             version,
             self.priority,
             self.rate,
             digest,
+            source=self._source(),
         )
+
+    def _source(self) -> ApplicationSource | None:
+        s = self.source
+        if s is None:
+            return None
+        if self.rate:
+            raise InvalidValue("rate", self.rate, "no rate: the source's camera answers at its own")
+        return ApplicationSource(s.camera, s.classes, s.min_score, s.most, s.max_rate)
+
+    def _inputs(self) -> tuple[TensorSpec, ...]:
+        given = tuple(TensorSpec(i.name, i.datatype, i.shape) for i in self.inputs)
+        if self.source is None:
+            return given
+        known = {spec.name: spec for spec in SOURCE_INPUTS}
+        for n, spec in enumerate(given):
+            if spec.name not in known:
+                raise InvalidValue(f"inputs[{n}].name", spec.name, f"an input of a camera: {', '.join(known)}")
+            own = known[spec.name]
+            if spec.datatype != own.datatype:
+                raise InvalidValue(f"inputs[{n}].datatype", spec.datatype, f"{own.datatype}, as a camera gives it")
+            if tuple(spec.shape) != own.shape:
+                raise InvalidValue(f"inputs[{n}].shape", list(spec.shape), f"{list(own.shape)}, as a camera gives it")
+        return SOURCE_INPUTS
+
+
+def _attribute(given: AttributeFile | None) -> AttributeOutput | None:
+    return None if given is None else AttributeOutput(given.labels, given.min_score, given.softmax)
 
 
 def parse_application(name: str, value: Any, version: str = "1", digest: str = "") -> Application:

@@ -11,6 +11,7 @@ from sqlalchemy.engine import Connection
 
 from edge.core import checks
 from edge.core.alarms import Alarm
+from edge.core.application_sources import AttributeValue
 from edge.core.errors import NotFound, StoreError
 from edge.core.tracks import TrackedObject
 from edge.store import tables as t
@@ -42,6 +43,7 @@ class ObjectRecord:
     zone_s: dict[str, float]
     dwell_s: float
     picture: bool
+    attributes: dict[str, AttributeValue]
 
     def to_json(self) -> dict[str, Any]:
         """As TrackedObject gives it, with `picture`."""
@@ -49,6 +51,7 @@ class ObjectRecord:
             "id": self.id, "camera": self.camera, "class": self.class_name, "began_utc_s": self.began_utc_s,
             "ended_utc_s": self.ended_utc_s, "score": round(self.score, 4), "box": [round(v, 4) for v in self.box],
             "zones": sorted(self.zone_s), "zone_dwell_s": self.zone_s, "dwell_s": round(self.dwell_s, 2),
+            "attributes": {name: value.to_json() for name, value in sorted(self.attributes.items())},
             "picture": self.picture,
         }  # fmt: skip
 
@@ -117,6 +120,7 @@ class AlarmsPart(Part):
                 "class_name": text("object.class", tracked.class_name), "ended_utc_s": tracked.ended_utc_s,
                 "score": tracked.score, "box": [round(v, 4) for v in tracked.box],
                 "zone_s": {z: round(s, 2) for z, s in tracked.zone_s.items()}, "dwell_s": tracked.dwell_s,
+                "attributes": {text("object.attribute", n): v.to_json() for n, v in tracked.attributes.items()},
             }  # fmt: skip
             fixed = {
                 "id": tracked.id, "camera": text("object.camera", tracked.camera), "began_utc_s": tracked.began_utc_s,
@@ -371,4 +375,7 @@ def _read_alarm(row: Any) -> Alarm:
 
 def _read_object(row: Any) -> ObjectRecord:
     given = dict(row)
-    return ObjectRecord(box=tuple(given.pop("box")), picture=given.pop("picture_bytes") > 0, **given)
+    attributes = {name: AttributeValue.from_json(value) for name, value in given.pop("attributes").items()}
+    return ObjectRecord(
+        box=tuple(given.pop("box")), picture=given.pop("picture_bytes") > 0, attributes=attributes, **given
+    )

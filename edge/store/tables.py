@@ -373,6 +373,7 @@ objects = sa.Table(
     sa.Column("zone_s", sa.JSON, nullable=False),
     sa.Column("dwell_s", sa.Double, nullable=False),
     sa.Column("picture_bytes", sa.Integer, nullable=False),
+    sa.Column("attributes", sa.JSON, nullable=False, server_default="{}"),
     sa.Index("ix_objects_camera_id", "camera", "id"),
     sa.Index("ix_objects_began_utc_s", "began_utc_s"),
     sa.Index("ix_objects_ended_utc_s", "ended_utc_s"),

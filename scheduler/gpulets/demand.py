@@ -70,8 +70,8 @@ class ModelView:
     violation: float = 0.0
     failing: str = ""
     retry_s: float = 0.0
-    #: What stages with alternatives and clients ask now, as it is planned for: on a change of models the traffic that
-    #: was seen comes too late. None: the estimate counts.
+    #: What stages and clients ask now, as it is planned for, where a stage has alternatives or a camera is the source:
+    #: on a change of models or of that camera's rate the traffic seen comes too late. None: the estimate counts.
     known_rate: float | None = None
 
     @property

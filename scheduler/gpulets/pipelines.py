@@ -183,11 +183,13 @@ class PipelineRates:
                 kept = 0.5 ** (report.period_s / rates.half_life_s)
                 self.fan_out[key] = kept * self.fan_out.get(key, stage.fan_out) + (1.0 - kept) * stage.fan_out
 
-    def asked_of_choosable(self, pipelines: Sequence[PipelineDemand], rates: RateSettings) -> dict[str, float]:
-        """Rows per second to plan for, of each model that a stage with alternatives may ask: requests of the stages in
-        force, and of clients."""
+    def known_rates(self, pipelines: Sequence[PipelineDemand], rates: RateSettings) -> dict[str, float]:
+        """Rows per second to plan for, of each model whose demand is known before its traffic is seen: those that a
+        stage with alternatives may ask, and those that an application asks whose source is a camera. Requests of the
+        stages in force and of clients count."""
         asked = asked_rows(pipelines)
         names = {o.model for p in pipelines for s in p.application.stages for o in s.options}
+        names |= {m for p in pipelines if p.application.source is not None for m in p.application.models}
         nothing = RateEstimate.starting(0.0)
         return {
             name: round(asked.get(name, 0.0) + planned_rate(self.direct.get(name, nothing).rate, rates), 3)
@@ -195,11 +197,12 @@ class PipelineRates:
         }
 
     def demands(self, applications: Iterable[Application], rates: RateSettings) -> tuple[PipelineDemand, ...]:
-        """The demands to plan for now."""
+        """The demands to plan for now. A camera asks as often as it answers, which is known; the rate of others is
+        measured."""
         return tuple(
             PipelineDemand(
                 a,
-                round(planned_rate(self.estimates[a.name].rate, rates), 3),
+                round(planned_rate(self.estimates[a.name].rate if a.source is None else a.rate, rates), 3),
                 {s.name: self.fan_out[a.name, s.name] for s in a.stages if (a.name, s.name) in self.fan_out},
             )
             for a in applications

@@ -123,6 +123,8 @@ class Reorganiser:
         s.applications = tuple(with_choice(a, known.get(a.name, {})) for a in event.applications)
         s.table = event.table or s.table
         self.demands.change(event.models)
+        if event.other_rates:
+            return self._replan(event.at_s, f"cameras answer at other rates: {event.other_rates}")
         return self._replan(event.at_s, "the models to serve changed")
 
     @_handle.register
@@ -159,7 +161,7 @@ class Reorganiser:
         s, rules, demands = self.state, self.settings, self.demands
         layout = self.routes.layout
         self.pipelines.count(event.report, rules.rates)
-        self._count_choosable()
+        self._count_known()
         demands.count(event.report, rules.rates, layout is not None and event.report.layout == layout.number)
         since = event.at_s - s.planned_s
         if any(m.failing and event.at_s >= m.retry_s for m in demands.models.values()):
@@ -253,20 +255,20 @@ class Reorganiser:
     def _room(self) -> Capacity:
         return self.state.capacity.less(self._warm)
 
-    def _count_choosable(self) -> None:
-        """Models of stages with alternatives are planned for what these stages and clients ask of them."""
+    def _count_known(self) -> None:
+        """Models whose demand is known before it is seen are planned for it (PipelineRates.known_rates)."""
         rates = self.settings.rates
         known: dict[str, float] = {}
-        if any(a.choice for a in self.state.applications):
+        if any(a.choice or a.source is not None for a in self.state.applications):
             pipelines = self.pipelines.demands(self.state.applications, rates)
-            known = self.pipelines.asked_of_choosable(pipelines, rates)
+            known = self.pipelines.known_rates(pipelines, rates)
         for model in self.demands.models.values():
             model.known_rate = known.get(model.name)
 
     def _replan(self, at_s: float, cause: str, only_if_saves: float | None = None) -> list[Instruction]:
         s, rules = self.state, self.settings
         s.looked_s = at_s
-        self._count_choosable()
+        self._count_known()
         held: dict[str, float] = {}
         models: list[ServedModel] = []
         own: list[ServedModel] = []
@@ -303,7 +305,7 @@ class Reorganiser:
         s.split_reasons, s.two_queues = split.reasons, split.two_queues
         for model in self.demands.models.values():
             model.held = max(split.rates.get(model.name, held[model.name]), model.demand.min_rate)
-        self._count_choosable()
+        self._count_known()
         self.demands.recount(at_s)
         out = self._accept(found, cause)
         versions = {m.name: m.demand.version for m in self.demands.models.values()}

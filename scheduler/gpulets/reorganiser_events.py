@@ -28,12 +28,14 @@ class TrafficMeasured:
 @dataclass(frozen=True)
 class ModelsChanged:
     """All models that shall be served from now on, and applications of them. A changed `rate` is taken for the rate
-    that is expected now. `table` replaces the one that is known, if given."""
+    that is expected now. `table` replaces the one that is known, if given. `other_rates`: only cameras answer at other
+    rates, in these words; empty: more has changed."""
 
     at_s: float
     models: tuple[Demand, ...]
     applications: tuple[Application, ...] = ()
     table: DeviceTable | None = None
+    other_rates: str = ""
 
 
 @dataclass(frozen=True)

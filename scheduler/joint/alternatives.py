@@ -1,9 +1,9 @@
 """Stages that several models may answer: the choice with the best total accuracy that holds every objective.
 
 The total accuracy of a choice is the mean of the applications' accuracies (the product over their stages), weighted by
-their rates. A choice that is more accurate than the one in force is taken only if it also holds at higher rates, and one
-that some application loses by only if it gains clearly: neither a rate at the limit nor rates that cross change the
-models to and fro.
+their rates. A choice that is more accurate than the one in force is taken only if it also holds at higher rates, and
+one that some application loses by only if it gains clearly: neither a rate at the limit nor rates that cross change
+the models to and fro.
 """
 
 from __future__ import annotations

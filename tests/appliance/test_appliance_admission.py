@@ -18,6 +18,7 @@ from edge.runtime.serving_cameras import CamerasNow
 from edge.serving.pipeline_files import parse_application
 from edge.settings import AdmissionCamera, AdmissionRequest, ModelCandidate, PipelineAdmission, ServingPlanning
 from scheduler.gpulets.pipelines import PipelineDemand
+from scheduler.gpulets.source_rates import SourceState
 
 ROWS = {p: (200.0 / p, 400.0 / p) for p in range(5, 101, 5)}
 SERVED = ServedLoad((ServedModel("plates", 20.0, 100.0),), DeviceTable("toy", {"plates": ROWS, "faces": ROWS}, {}))
@@ -194,3 +195,64 @@ def test_an_application_of_models_that_were_not_measured_names_the_stage() -> No
         admit_pipeline(ALARM, replace(SERVED, table=table), CamerasNow(0.9))
     asked = ALARM.model_copy(update={"table": DeviceTable("toy", {"faces": ROWS}, {}).to_json()})
     assert admit_pipeline(asked, replace(SERVED, table=table), CamerasNow(0.9))["admitted"]
+
+
+def from_camera(camera: str = "gate", **source: Any) -> dict[str, Any]:
+    """`described` with a camera as its source."""
+    cut = {"from": "picture", "do": [{"crop_boxes": {"boxes": "boxes", "scores": "scores", "most": 4, "size": [4, 4]}}]}
+    return {
+        "platform": "pipeline",
+        "slo_ms": 100.0,
+        "source": {"camera": camera} | source,
+        "outputs": [{"name": "names", "datatype": "FP32", "shape": [-1, 4, 3], "from": "look.names"}],
+        "stages": [{"name": "look", "model": "faces", "per_request": 2.0, "inputs": {"picture": cut}}],
+    }
+
+
+CAMERAS = {"gate": SourceState(("car",), True, 5.0, 10.0), "off": SourceState(("car",), False)}
+FED = replace(SERVED, cameras=CAMERAS)
+
+
+def test_an_application_of_a_camera_is_asked_about_at_the_cameras_rate() -> None:
+    asked = PipelineAdmission(name="alarm", description=from_camera())
+    answer = admit_pipeline(asked, FED, CamerasNow(0.9, WINDOW))
+    assert answer["admitted"], answer["reasons"]
+    assert answer["rate"] == 5.0, "that of the lambda in force"
+    assert answer["planned_rate"] > 6.0
+    rates = {m["model"]: m["rate"] for m in answer["models"]}
+    assert rates["faces"] == pytest.approx(2 * answer["planned_rate"], rel=1e-3)
+    assert [c["camera"] for c in answer["cameras"]] == ["gate"], "its own share counts, too"
+    slower = PipelineAdmission(name="alarm", description=from_camera(max_rate=1.5))
+    assert admit_pipeline(slower, FED, CamerasNow(0.9, WINDOW))["rate"] == 1.5
+
+
+@pytest.mark.parametrize(
+    ("source", "rate", "path"),
+    [({"camera": "yard"}, None, "pipeline.description.source.camera"),
+     ({"camera": "off"}, None, "pipeline.description.source"),
+     ({"camera": "gate", "classes": ["ship"]}, None, "pipeline.description.source"),
+     ({"camera": "gate"}, 4.0, "pipeline.rate")],
+)  # fmt: skip
+def test_bad_sources_name_the_field(source: dict[str, Any], rate: float | None, path: str) -> None:
+    asked = PipelineAdmission(name="alarm", description=from_camera(**source), rate=rate)
+    with pytest.raises(InvalidValue) as caught:
+        admit_pipeline(asked, FED, CamerasNow(0.9, WINDOW))
+    assert caught.value.path == path
+
+
+def test_a_camera_brings_the_applications_that_wait_for_it() -> None:
+    waiting = replace(parse_application("alarm", from_camera("yard")), unfed="source: there is no such camera")
+    served = replace(FED, pipelines=(PipelineDemand(waiting, 0.0),))
+    asked = AdmissionCamera(id="yard", like="gate")
+    alone = admit_camera(asked, PROFILE, FED, CamerasNow(0.9, WINDOW))
+    both = admit_camera(asked, PROFILE, served, CamerasNow(0.9, WINDOW))
+    assert alone["admitted"]
+    assert both["admitted"], both["reasons"]
+    assert both["serving_share_after"] > alone["serving_share_after"], "the stages count"
+    assert {c["camera"] for c in both["cameras"]} == {"gate", "yard"}, "and the camera's own share"
+    rates = {m["model"]: m["rate"] for m in both["models"]}
+    assert rates["faces"] > 2 * 5.0
+    slow = replace(waiting, slo_ms=100.0, stages=tuple(replace(s, per_request=900.0) for s in waiting.stages))
+    much = admit_camera(asked, PROFILE, replace(FED, pipelines=(PipelineDemand(slow, 0.0),)), CamerasNow(0.9, WINDOW))
+    assert not much["admitted"], "what it feeds does not fit"
+    assert any("faces" in reason for reason in much["reasons"])

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from edge.appliance.followed_objects import FollowedObjects
 from edge.appliance.picture_requests import PictureRequests
+from edge.core.application_sources import AttributeValue, DescribedObject, ObjectsDescribed
 from edge.core.clock import ManualClock
 from edge.core.tracks import TrackedObject
 from edge.core.vision import Detections
@@ -86,3 +87,31 @@ def test_zones_are_those_of_the_settings_in_force() -> None:
     box.settings = parse(CameraSettings, SETTINGS | {"zones": [ZONE]})
     box.see()
     assert box.objects.on("gate")[0].zones == ("drive",)
+
+
+def said(number: int, value: str = "red", camera: str = "gate") -> ObjectsDescribed:
+    colour = {"colour": AttributeValue(value, 0.9)}
+    return ObjectsDescribed("names", camera, number, (DescribedObject((0.2, 0.2, 0.3, 0.3), colour),))
+
+
+def test_what_an_application_says_is_an_attribute_of_the_object_to_its_end() -> None:
+    box = Box()
+    box.objects.described(said(1))
+    assert box.delivered == [], "nothing is followed yet"
+    box.see()
+    box.objects.described(said(1))
+    (thing,) = box.objects.on("gate")
+    assert thing.attributes == {"colour": AttributeValue("red", 0.9, 1)}
+    assert [d.phase for d in box.delivered] == ["new", "update"]
+    assert box.delivered[-1].to_json()["attributes"] == {"colour": {"value": "red", "score": 0.9, "answers": 1}}
+    box.objects.described(said(1))
+    box.objects.described(said(9))
+    assert len(box.delivered) == 2, "the same again is no news; a later answer is taken for the one that was followed"
+    box.objects.described(said(1, camera="yard"))
+    box.objects.described(said(0))
+    assert box.objects.on("gate")[0].attributes["colour"].answers == 3, "one of before it was seen is of nobody"
+    box.clock.advance(60.0)
+    assert list(box.objects.expire()) == ["gate"]
+    assert box.delivered[-1].to_json()["attributes"]["colour"]["value"] == "red"
+    box.objects.described(said(1))
+    assert [d.phase for d in box.delivered] == ["new", "update", "end"], "it is over"

@@ -97,7 +97,7 @@ def test_a_message_says_what_was_told() -> None:
     assert json.dumps(news(2, "south", "end").to_json()) == (
         '{"id": 2, "camera": "south", "class": "car", "began_utc_s": 1790000000.0, "ended_utc_s": null, '
         '"score": 0.9124, "box": [0.1, 0.2, 0.3, 0.4], "zones": ["gate"], "zone_dwell_s": {"gate": 1.24}, '
-        '"dwell_s": 1.24, "picture": false, "phase": "end"}'
+        '"dwell_s": 1.24, "attributes": {}, "picture": false, "phase": "end"}'
     )
 
 

@@ -10,6 +10,7 @@ from edge.core.vision import Detections, Frame, Observation, ResolutionProbe
 from edge.runtime import messages as m
 from edge.runtime.answer_counts import AnswerCounts
 from edge.runtime.answer_feed import AnswerFeed
+from edge.runtime.application_feed import ApplicationFeed
 from edge.runtime.live_preview import LivePreview
 
 FOUND = Detections(np.array([[0.25, 0.25, 0.5, 0.5]], np.float32), np.array([0.9], np.float32), np.array([0]))
@@ -61,7 +62,7 @@ def test_answers_that_clearly_go_missing_are_counted() -> None:
 
 
 def test_ten_answers_a_second_are_told_and_the_others_counted() -> None:
-    feed = AnswerFeed()
+    feed = AnswerFeed(ApplicationFeed("gate", (), None))
     told = [feed.offer(frame(n, 100.0 + n * 0.05), answer(n, 100.0 + n * 0.05)) for n in range(6)]
     assert [t.number for t in told if t is not None] == [0, 2, 4]
     assert feed.not_sent == 3
@@ -70,7 +71,7 @@ def test_ten_answers_a_second_are_told_and_the_others_counted() -> None:
 
 
 def test_pictures_are_those_of_frames_told_lately() -> None:
-    feed = AnswerFeed()
+    feed = AnswerFeed(ApplicationFeed("gate", (), None))
     for n in range(4):
         feed.offer(frame(n, 100.0 + n), answer(n, 100.0 + n))
     whole, part = (

@@ -107,7 +107,7 @@ def test_a_rate_at_the_limit_does_not_change_the_models_to_and_fro() -> None:
 
 
 def test_rates_that_cross_do_not_change_the_models_to_and_fro() -> None:
-    """Two applications of which either may have its large model, but not both: who asks a little more does not take it."""
+    """Two applications of which either may have its large model, but not both: a little more rate does not move it."""
     options = [(LARGE, 0.95), (SMALL, 0.85)]
     one, two = (application(options, name=name) for name in ("one", "two"))
 

@@ -146,6 +146,8 @@ def models() -> Models:
 
     outputs = [spec("boxes", 20, 4), spec("scores", 20), spec("labels", 20, datatype="INT64")]
     found.add("ssd", [spec("pictures", 3, 320, 320)], outputs, find)
+    found.add("colours", [spec("pictures", 3, 64, 64)], [spec("logits", 4)], find)
+    found.add("sharpness", [spec("pictures", 1, 32, 32)], [spec("value", 1)], find)
     return found
 
 

@@ -68,7 +68,7 @@ def cut(x: NDArray[Any], boxes: Any, most: int = 3, **more: Any) -> tuple[NDArra
         if name in more:
             values[f"f.{name}"] = np.asarray(more[name])
             more[name] = f"f.{name}"
-    cuts, counts = cut_boxes(CropBoxes("f.boxes", 4, 4, most, **more), x, values)
+    cuts, counts, _ = cut_boxes(CropBoxes("f.boxes", 4, 4, most, **more), x, values)
     assert counts.dtype == np.int32
     return cuts, counts.tolist()
 

@@ -8,6 +8,7 @@ import pytest
 from store_helpers import JumpClock
 
 from edge.core.alarms import Alarm
+from edge.core.application_sources import AttributeValue
 from edge.core.errors import NotFound
 from edge.core.tracks import TrackedObject
 from edge.store.store import Store
@@ -45,11 +46,17 @@ def test_an_alarm_lives_and_keeps_its_acknowledgement(store: Store) -> None:
 
 def test_an_object_is_brought_up_to_date_and_read_back(store: Store) -> None:
     store.put_objects([thing(7), thing(8, "yard")])
-    store.put_objects([replace(thing(7), class_name="bus", ended_utc_s=1009.0, zone_s={"drive": 4.0, "road": 1.0})])
+    said = {"colour": AttributeValue("red", 0.75, 3), "speed": AttributeValue(7.5, None, 2)}
+    store.put_objects(
+        [replace(thing(7), class_name="bus", ended_utc_s=1009.0, zone_s={"drive": 4.0, "road": 1.0}, attributes=said)]
+    )
     kept = store.tracked_object(7)
     assert (kept.class_name, kept.ended_utc_s, kept.zone_s) == ("bus", 1009.0, {"drive": 4.0, "road": 1.0})
     assert kept.box == (0.1, 0.2, 0.3, 0.4)
     assert kept.to_json()["zones"] == ["drive", "road"]
+    assert kept.attributes == said
+    assert kept.to_json()["attributes"]["colour"] == {"value": "red", "score": 0.75, "answers": 3}
+    assert store.tracked_object(8).attributes == {}
     assert [o.id for o in store.tracked_objects(class_name="car")] == [8]
     assert [o.id for o in store.tracked_objects(cameras=["gate"])] == [7]
     assert store.last_numbers() == (0, 8)

@@ -353,3 +353,23 @@ def test_a_database_file_that_cannot_be_closed_is_refused_with_the_reason(
     with pytest.raises(StoreError, match="can be read by other accounts") as refused:
         db.upgrade(database)
     assert "chmod 600" in str(refused.value)
+
+
+def test_objects_of_before_have_no_attributes(empty_url: str, tmp_path: Path) -> None:
+    """Schema 0008: what applications say of objects is kept with them."""
+    database = Database(empty_url)
+    with database.write() as connection:
+        config = db.migrations()
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0007")
+        old = sa.MetaData()
+        old.reflect(connection)
+        row = {
+            "id": 5, "camera": "gate", "class_name": "car", "began_utc_s": 1.0, "score": 0.8, "dwell_s": 2.0,
+            "box": [0.1, 0.2, 0.3, 0.4], "zone_s": {}, "picture_bytes": 0,
+        }  # fmt: skip
+        connection.execute(old.tables["objects"].insert().values(**row))
+    assert db.upgrade(database)[0] == "0007"
+    database.close()
+    with Store(empty_url, tmp_path / "data") as store:
+        assert store.tracked_object(5).attributes == {}

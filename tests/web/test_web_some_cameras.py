@@ -11,11 +11,14 @@ from appliance_double import DictAppliance
 from fastapi import FastAPI
 
 from edge.appliance.answers.read import read
+from edge.appliance.answers.serving import Serving
 from edge.appliance.answers.state import Reason
 from edge.appliance.answers.windows import WindowStory
 from edge.core.access import Principal
 from edge.core.plan_causes import PlanCause
+from edge.settings import ServingPlanning
 from web import limits
+from web.examples.serving import SERVING
 from web.examples.windows import WINDOW, WINDOW_DETAIL
 
 
@@ -92,6 +95,27 @@ def test_why_a_plan_was_made_names_no_hidden_camera() -> None:
     assert [p.cause for p in shown] == ["another camera", causes[1].words, "another camera", causes[3].words]
     assert "south" not in repr(shown)
     assert all(p.problem is p.plan is p.basis is None for p in shown), "they are of all cameras together"
+
+
+def test_an_application_is_shown_to_those_who_may_see_its_camera() -> None:
+    model, application = SERVING["models"][0], SERVING["applications"][0]
+    ours = {"name": "ours", "camera": "north"}
+    serving = read(
+        Serving,
+        SERVING
+        | {
+            "settings": ServingPlanning(),
+            "models": [model, model | {"kind": "application"} | ours, model | {"name": "theirs", "camera": "south"}],
+            "applications": [application | ours, application | {"name": "theirs", "camera": "south"}],
+        },
+    )
+    shown = limits.whole(Principal("ann", "viewer", frozenset({"north"})), serving)
+    assert [m.name for m in shown.models] == ["plates", "ours"], "a model of no camera is everybody's"
+    assert [(a.name, a.camera) for a in shown.applications] == [("ours", "north")]
+    assert shown.applications[0].source is not None
+    assert "south" not in repr(shown)
+    assert "theirs" not in repr(shown)
+    assert limits.whole(Principal("bob", "viewer", None), serving) == serving
 
 
 @pytest.mark.parametrize(

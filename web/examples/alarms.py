@@ -50,5 +50,6 @@ OBJECT: Final[Example] = {
     "zones": ["drive"],
     "zone_dwell_s": {"drive": 20.1},
     "dwell_s": 20.1,
+    "attributes": {"colour": {"value": "red", "score": 0.91, "answers": 14}},
     "picture": True,
 }

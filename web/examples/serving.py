@@ -38,6 +38,7 @@ SERVING: Final[Example] = {
         {
             "name": "plates",
             "kind": "model",
+            "camera": None,
             "state": "serving",
             "reason": "",
             "version": "3",
@@ -66,6 +67,16 @@ SERVING: Final[Example] = {
     "applications": [
         {
             "name": "gate",
+            "camera": "junction-north",
+            "source": {
+                "fault": None,
+                "rate": 5.0,
+                "max_rate": None,
+                "classes": ["car"],
+                "min_score": 0.4,
+                "most": 8,
+                "lost": 3,
+            },
             "slo_ms": 120.0,
             "accuracy": 0.89,
             "rate": 6.1,

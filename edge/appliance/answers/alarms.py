@@ -76,8 +76,19 @@ class AlarmAnswer:
 
 
 @answer
+class AttributeAnswer:
+    """The value of an object's attribute: a label with its `score` (0-1), or a number (`score` null); from so many
+    `answers` of the application."""
+
+    value: Shown[str | float]
+    score: Shown[float | None]
+    answers: Shown[int]
+
+
+@answer
 class ObjectAnswer:
-    """An object that was followed; `ended_utc_s` null: it is there. `dwell_s`: longest stay in a zone or in view."""
+    """An object that was followed; `ended_utc_s` null: it is there. `dwell_s`: longest stay in a zone or in view.
+    `attributes` by name, from applications that its camera feeds."""
 
     id: Shown[int]
     camera: OfCamera[str]
@@ -89,4 +100,5 @@ class ObjectAnswer:
     zones: Shown[tuple[str, ...]]
     zone_dwell_s: Shown[Mapping[str, float]]
     dwell_s: Shown[float]
+    attributes: Shown[Mapping[str, AttributeAnswer]]
     picture: Shown[bool]

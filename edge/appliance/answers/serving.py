@@ -65,13 +65,14 @@ class QueueStageAnswer:
 @answer
 class QueueAnswer:
     """One of a model's two queues as planned: its budget, its rate in rows per second, the share of its gpu-lets
-    together, and the stages that ask it. Queue 0 is also that of clients' own requests."""
+    together, and the stages that ask it (users of some cameras are not shown them). Queue 0 is also that of clients'
+    own requests."""
 
     number: Shown[int]
     budget_ms: Shown[float]
     rate: Shown[float]
     share: Shown[float]
-    stages: Shown[tuple[QueueStageAnswer, ...]]
+    stages: tuple[QueueStageAnswer, ...]
 
 
 @answer
@@ -88,9 +89,11 @@ class TwoQueuesAnswer:
 
 @answer
 class ServedModelAnswer:
-    """A model or application: its demand, its work, and why it does not do more. `latency_ms`: p50, p90, p99 of the
-    last second with answers, empty before; `served_part` and `violations_recent` are 0-1. `two_queues` null: its
-    requests wait in one queue."""
+    """A model or application: its demand, its work, and why it does not do more. `camera` asks the application (null:
+    clients do). `latency_ms`: p50, p90, p99 of the last second with answers, empty before; `served_part` and
+    `violations_recent` are 0-1. `two_queues` null: its requests wait in one queue."""
+
+    camera: OfCamera[str | None]
 
     name: Shown[str]
     kind: Shown[Literal["model", "application"]]
@@ -147,12 +150,30 @@ class ApplicationStageAnswer:
 
 
 @answer
+class SourceAnswer:
+    """A camera as the source of an application: the answers per second that it asks with, at most `max_rate` (null: no
+    limit); objects of these `classes` (empty: all) with at least `min_score`, the likeliest `most` of each answer.
+    `lost`: answers of the camera that no application got, since its worker started. `fault`: why it gives nothing."""
+
+    fault: Shown[Literal["unknown_camera", "camera_off", "unknown_class"] | None]
+    rate: Shown[float]
+    max_rate: Shown[float | None]
+    classes: Shown[tuple[str, ...]]
+    min_score: Shown[float]
+    most: Shown[int]
+    lost: Shown[int]
+
+
+@answer
 class ApplicationAnswer:
     """An application: its objective, its rates in rows per second, and its stages. `longest_ms`: the largest sum of
     budgets on a way through it; `reasons` say why the objectives are split so (empty: evenly) and which stages a less
-    accurate model answers; `accuracy`: the part of requests that all stages answer right, as far as their files say."""
+    accurate model answers; `accuracy`: the part of requests that all stages answer right, as far as their files say.
+    `camera` asks it as `source` says (null: clients do)."""
 
     name: Shown[str]
+    camera: OfCamera[str | None]
+    source: Shown[SourceAnswer | None]
     slo_ms: Shown[float]
     accuracy: Shown[float | None]
     rate: Shown[float]

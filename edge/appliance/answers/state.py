@@ -188,6 +188,8 @@ class BoxLosses:
 class ServedModelNow:
     """A served model, small: fields as in `ServedModelAnswer`."""
 
+    camera: OfCamera[str | None]
+
     name: Shown[str]
     kind: Shown[str]
     state: Shown[str]

@@ -79,9 +79,12 @@ export type Alive = {
 
 /** An application: its objective, its rates in rows per second, and its stages. `longest_ms`: the largest sum of
  * budgets on a way through it; `reasons` say why the objectives are split so (empty: evenly) and which stages a less
- * accurate model answers; `accuracy`: the part of requests that all stages answer right, as far as their files say. */
+ * accurate model answers; `accuracy`: the part of requests that all stages answer right, as far as their files say.
+ * `camera` asks it as `source` says (null: clients do). */
 export type ApplicationAnswer = {
   name: string;
+  camera: string | null;
+  source: SourceAnswer | null;
   slo_ms: number;
   accuracy: number | null;
   rate: number;
@@ -114,6 +117,14 @@ export type ApplicationStageAnswer = {
   fan_out: number;
   fan_out_p99: number;
   expected_fan_out: number;
+};
+
+/** The value of an object's attribute: a label with its `score` (0-1), or a number (`score` null); from so many
+ * `answers` of the application. */
+export type AttributeAnswer = {
+  value: string | number;
+  score: number | null;
+  answers: number;
 };
 
 /** A change: by whom and from where (null: a command on the machine, or the appliance itself); `value`: the
@@ -994,7 +1005,8 @@ export type NewTokenAnswer = {
 /** Of a "camera_lost" or "disk" alarm. */
 export type NoDetails = Record<string, never>;
 
-/** An object that was followed; `ended_utc_s` null: it is there. `dwell_s`: longest stay in a zone or in view. */
+/** An object that was followed; `ended_utc_s` null: it is there. `dwell_s`: longest stay in a zone or in view.
+ * `attributes` by name, from applications that its camera feeds. */
 export type ObjectAnswer = {
   id: number;
   camera: string;
@@ -1006,6 +1018,7 @@ export type ObjectAnswer = {
   zones: string[];
   zone_dwell_s: Record<string, number>;
   dwell_s: number;
+  attributes: Record<string, AttributeAnswer>;
   picture: boolean;
 };
 
@@ -1262,7 +1275,8 @@ export type QuestionsAnswer = {
 };
 
 /** One of a model's two queues as planned: its budget, its rate in rows per second, the share of its gpu-lets
- * together, and the stages that ask it. Queue 0 is also that of clients' own requests. */
+ * together, and the stages that ask it (users of some cameras are not shown them). Queue 0 is also that of clients'
+ * own requests. */
 export type QueueAnswer = {
   number: number;
   budget_ms: number;
@@ -1495,10 +1509,11 @@ export type ServedDetails = {
   model: string;
 };
 
-/** A model or application: its demand, its work, and why it does not do more. `latency_ms`: p50, p90, p99 of the
- * last second with answers, empty before; `served_part` and `violations_recent` are 0-1. `two_queues` null: its
- * requests wait in one queue. */
+/** A model or application: its demand, its work, and why it does not do more. `camera` asks the application (null:
+ * clients do). `latency_ms`: p50, p90, p99 of the last second with answers, empty before; `served_part` and
+ * `violations_recent` are 0-1. `two_queues` null: its requests wait in one queue. */
 export type ServedModelAnswer = {
+  camera: string | null;
   name: string;
   kind: "model" | "application";
   state: "waiting" | "checking" | "measuring" | "starting" | "serving" | "capped" | "refused" | "failed";
@@ -1520,6 +1535,7 @@ export type ServedModelAnswer = {
 
 /** A served model, small: fields as in `ServedModelAnswer`. */
 export type ServedModelNow = {
+  camera: string | null;
   name: string;
   kind: string;
   state: string;
@@ -1675,6 +1691,19 @@ export type SilenceAnswer = {
   longest_in_hour_s: number;
   count: number;
   seconds: number;
+};
+
+/** A camera as the source of an application: the answers per second that it asks with, at most `max_rate` (null: no
+ * limit); objects of these `classes` (empty: all) with at least `min_score`, the likeliest `most` of each answer.
+ * `lost`: answers of the camera that no application got, since its worker started. `fault`: why it gives nothing. */
+export type SourceAnswer = {
+  fault: "unknown_camera" | "camera_off" | "unknown_class" | null;
+  rate: number;
+  max_rate: number | null;
+  classes: string[];
+  min_score: number;
+  most: number;
+  lost: number;
 };
 
 /** The time of a stage in the plan that would be, beside that of the even split. */

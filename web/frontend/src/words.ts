@@ -103,6 +103,8 @@ const KNOWN: Record<string, (d: Data, e: JournalEntry) => string | Told> = {
   "camera.refused": (d) => ({ text: `the camera refuses the connection${because(d)}`, tone: "bad" }),
   "camera.stopped": () => "stopped",
   "retraining.settings": (d) => `Settings of the retraining windows changed${by(d)} (${names(d["fields"])})`,
+  "serving.source": (d) =>
+    d["reason"] ? `Application ${d["application"]} gets nothing: ${d["reason"]}` : `Application ${d["application"]} gets the camera's answers`,
   "serving.settings": (d) => `Settings of the served models changed${by(d)} (${names(d["fields"])})`,
   "outputs.settings": (d) => `Outputs changed${by(d)}`,
   "rule.added": (d) => `The rule ${text(d["rule"])} was added${by(d)}`,

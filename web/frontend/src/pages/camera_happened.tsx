@@ -117,6 +117,24 @@ function AlarmList({ camera, known, me, now_s, onPicture }: Props & { onPicture:
   );
 }
 
+/** What applications say of an object; nothing where none says anything. */
+function Attributes({ of }: { of: ObjectAnswer }) {
+  const said = Object.entries(of.attributes);
+  if (said.length === 0) return null;
+  const value = (given: string | number) => (typeof given === "number" ? given.toLocaleString(undefined, { maximumSignificantDigits: 4 }) : given);
+  return (
+    <p>
+      {said.map(([name, a], n) => (
+        <span key={name}>
+          {n > 0 && ", "}
+          {name}: <strong>{value(a.value)}</strong>
+          {a.score !== null && <span class="quiet small"> ({percent(a.score)})</span>}
+        </span>
+      ))}
+    </p>
+  );
+}
+
 function ObjectList({ camera, now_s, onPicture }: { camera: Camera; now_s: number; onPicture: (shown: Shown) => void }) {
   const found = usePaged<ObjectAnswer>(`/objects?camera=${encodeURIComponent(camera.id)}`, PAGE, null, 10);
   return (
@@ -140,6 +158,7 @@ function ObjectList({ camera, now_s, onPicture }: { camera: Camera; now_s: numbe
                 <strong>{seen.class}</strong> <span class="quiet">({percent(seen.score)} sure)</span>
                 {seen.zones.length > 0 && ` in ${seen.zones.join(", ")}`}
               </p>
+              <Attributes of={seen} />
               <p class="quiet small">
                 {moment(seen.began_utc_s)},{" "}
                 {seen.ended_utc_s === null ? `in the picture, came ${ago(now_s - seen.began_utc_s)}` : `for ${duration(seen.ended_utc_s - seen.began_utc_s)}`}

@@ -3,6 +3,7 @@
 import type { ApplicationAnswer, ApplicationStageAnswer } from "../answers";
 import { percent } from "../format";
 import { Table } from "../parts/table";
+import { href } from "../router";
 import { milliseconds, rate } from "./serving";
 
 /** Stages by how many stand before them on the longest way: a column each. */
@@ -78,6 +79,29 @@ function Late({ stage }: { stage: ApplicationStageAnswer }) {
   return <span class={part > 0.01 ? "lost" : ""}>{stage.answered > 0 ? percent(part, 1) : "–"}</span>;
 }
 
+const FAULTS = {
+  unknown_camera: "there is no such camera",
+  camera_off: "it is switched off",
+  unknown_class: "it does not have all of these classes",
+} as const;
+
+/** The camera that asks the application; nothing where clients do. */
+function Source({ application }: { application: ApplicationAnswer }) {
+  const { camera, source } = application;
+  if (camera === null || source === null) return null;
+  return (
+    <p>
+      Camera <a href={href("camera", camera)}>{camera}</a> asks with its answers
+      {source.fault === null ? `, ${rate(source.rate)} a second` : <strong class="lost">: {FAULTS[source.fault]}</strong>}
+      <span class="quiet small">
+        {" "}
+        ({source.classes.length > 0 ? source.classes.join(", ") : "all classes"}, at least {percent(source.min_score)} sure, {source.most} of an answer at most;{" "}
+        <span class={source.lost > 0 ? "lost" : ""}>{source.lost.toLocaleString()} answers lost</span>)
+      </span>
+    </p>
+  );
+}
+
 export function Applications({ applications }: { applications: ApplicationAnswer[] }) {
   if (applications.length === 0) return null;
   return (
@@ -97,6 +121,7 @@ export function Applications({ applications }: { applications: ApplicationAnswer
               {a.accuracy !== null && `; ${percent(a.accuracy)} right at every stage`}
             </span>
           </h3>
+          <Source application={a} />
           <Graph application={a} />
           <Table
             caption={`Stages of ${a.name}`}
