@@ -132,3 +132,15 @@ async def test_what_breaks_the_protocol_ends_the_link_only(front: Front) -> None
     front.came.clear()
     await connected(front, made)
     made.close()
+
+
+async def test_the_next_worker_of_a_camera_comes_in_when_the_one_before_is_gone(front: Front) -> None:
+    before, after = sender(front), sender(front)
+    await connected(front, before)
+    assert not after.send(1, PICTURE, FOUND, ["app"], 0.0)
+    await until(lambda: front.server.refused)
+    before.close()
+    front.came.clear()
+    await connected(front, after)
+    assert front.came[0][0].camera == "gate"
+    after.close()

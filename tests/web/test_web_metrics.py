@@ -170,6 +170,9 @@ async def test_serving_has_tritons_names(client: httpx.AsyncClient) -> None:
     assert value(text, "magpie_serving_latency_seconds", model="plates", quantile="0.99") == pytest.approx(0.0612)
     assert value(text, "magpie_serving_requests_total", model="plates", outcome="late") == 9
     assert value(text, "magpie_serving_slo_seconds", model="plates") == pytest.approx(0.08)
+    fed = {"application": "gate", "camera": "junction-north"}
+    assert value(text, "magpie_serving_source_rate", **fed) == 5.0
+    assert value(text, "magpie_serving_source_lost_total", **fed) == 3
 
 
 async def test_a_front_that_is_silent_is_told_and_the_rest_is_there(
