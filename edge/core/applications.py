@@ -225,10 +225,10 @@ class ApplicationOutput:
 class Application:
     """Stages behind one name, answered within `slo_ms` from end to end. `budgets`: milliseconds of each stage in the
     plan in force; empty: nothing is planned yet. `source` is the camera that asks it (None: clients do), `unfed` why
-    that camera gives it nothing, in words that name no camera (empty: it does). `queues`: the number of the queue of its model that a stage asks;
-    0 for a stage that is not there. Raises InvalidValue where a value is read that no input or stage gives, for cycles,
-    for budgets that are not of all stages or that add up to more than `slo_ms` on some way, and for a queue of no
-    stage."""
+    that camera gives it nothing, in words that name no camera (empty: it does). `queues`: the number of the queue of
+    its model that a stage asks; 0 for a stage that is not there. Raises InvalidValue where a value is read that no
+    input or stage gives, for cycles, for budgets that are not of all stages or that add up to more than `slo_ms` on
+    some way, and for a queue of no stage."""
 
     name: str
     slo_ms: float

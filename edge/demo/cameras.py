@@ -2,7 +2,8 @@
 
 The specification is {"port": 0, "user", "password_env", "cameras": [{"name", "kind": "scene"|"clips"|"stills", ...}]}.
 It prints `ready PORT` when they can be watched, and ends when its standard input is closed (so it never outlives the
-demo). It has a process group of its own: an interrupt of the terminal reaches the demo only, which ends the cameras last.
+demo). It has a process group of its own: an interrupt of the terminal reaches the demo only, which ends the cameras
+last.
 """
 
 from __future__ import annotations
