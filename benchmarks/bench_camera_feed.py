@@ -24,7 +24,7 @@ from edge.core.oip import InferRequest, InferResponse, ModelMetadata, Tensor, Te
 from edge.core.vision import Detections
 from edge.serving.applications import ApplicationService
 from edge.serving.camera_feeds import CameraFeeds
-from edge.serving.camera_link import CAMERA_ARENA_BYTES, CAMERA_PREFIX, CameraSender
+from edge.serving.camera_link import CAMERA_ARENA_BYTES, CameraSender
 from edge.serving.front_server import FrontServer
 from edge.serving.pipeline_files import parse_application
 
@@ -91,7 +91,7 @@ async def measured(height: int, width: int, answers: int) -> Mapping[str, Sequen
     feeds = CameraFeeds(service, lambda _: None)
     with tempfile.TemporaryDirectory() as folder:
         server = FrontServer(Path(folder) / "front.sock", lambda _: None, on_camera=feeds.answered)
-        server.expect(f"{CAMERA_PREFIX}gate", "token", CAMERA_ARENA_BYTES)
+        server.expect("gate", "token", CAMERA_ARENA_BYTES, "camera")
         await server.start()
         ours, theirs = multiprocessing.Pipe()
         process = multiprocessing.get_context("spawn").Process(

@@ -31,7 +31,7 @@ from edge.core.layout import (
 from edge.runtime.process import Channel, Retire, Stop, TakeOver
 from edge.serving.applications import ApplicationService
 from edge.serving.camera_feeds import CameraFeeds
-from edge.serving.camera_link import CAMERA_ARENA_BYTES, CAMERA_PREFIX
+from edge.serving.camera_link import CAMERA_ARENA_BYTES
 from edge.serving.front import Front
 from edge.serving.front_server import FrontServer
 from edge.settings import TlsSettings
@@ -231,8 +231,7 @@ class _FrontProcess:
             self._stop.set()
 
     def _expect_camera(self, order: ExpectCamera) -> None:
-        name = CAMERA_PREFIX + order.camera
         if order.token:
-            self._server.expect(name, order.token, CAMERA_ARENA_BYTES)
+            self._server.expect(order.camera, order.token, CAMERA_ARENA_BYTES, "camera")
         else:
-            self._server.forget(name)
+            self._server.forget(order.camera, "camera")

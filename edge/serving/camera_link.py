@@ -36,8 +36,6 @@ from edge.serving.link_messages import (
 
 log = logging.getLogger(__name__)
 
-#: A camera's name at the front: this, and its id.
-CAMERA_PREFIX = "camera:"
 #: Shared memory of one camera; only the used part is taken from the machine. At most so many answers are in it.
 CAMERA_ARENA_BYTES, MOST_SLOTS = 64 * 2**20, 16
 #: After a connection that failed the next one is tried so many seconds later.
@@ -48,8 +46,7 @@ class CameraLink(asyncio.Protocol):
     """The front's end: `on_answer(link, answer)` gets what comes; `free(slot)` is called when it is done with."""
 
     def __init__(self, hello: Hello, arena: Arena, on_answer: Callable[[CameraLink, OfferedAnswer], None]) -> None:
-        self.executor = hello.executor
-        self.camera = hello.executor.removeprefix(CAMERA_PREFIX)
+        self.camera = hello.name
         self.classes = hello.models
         self.arena = arena
         self._on_answer = on_answer
@@ -85,7 +82,7 @@ class CameraLink(asyncio.Protocol):
     def close(self, reason: str = "closed by the front") -> None:
         """End the connection."""
         if self._transport is not None and not self._lost:
-            log.info("%s: %s", self.executor, reason)
+            log.info("camera %s: %s", self.camera, reason)
             self._transport.abort()
 
     # -- asyncio.Protocol
@@ -101,7 +98,7 @@ class CameraLink(asyncio.Protocol):
                     raise InvalidValue("frame.is", type(message).__name__.lower(), "offered_answer")
                 self._on_answer(self, message)
         except InvalidValue as error:
-            log.error("%s broke the protocol: %s", self.executor, error)
+            log.error("camera %s broke the protocol: %s", self.camera, error)
             self.close("it broke the protocol")
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -115,7 +112,7 @@ class CameraSender:
 
     def __init__(self, path: Path, camera: str, token: str, classes: Sequence[str]) -> None:
         self.lost = 0
-        self._path, self._hello = path, Hello(CAMERA_PREFIX + camera, token, tuple(classes), os.getpid())
+        self._path, self._hello = path, Hello(camera, token, tuple(classes), os.getpid(), "camera")
         self._socket: socket.socket | None = None
         self._arena: Mapped | None = None
         self._frames = Frames()
@@ -134,7 +131,7 @@ class CameraSender:
         try:
             sent = self._connected(now_s) and self._sent(frame, picture, found, tuple(applications))
         except (OSError, InvalidValue) as error:
-            log.info("%s: the serving front is gone: %s", self._hello.executor, error)
+            log.info("camera %s: the serving front is gone: %s", self._hello.name, error)
             self.close()
             sent = False
         self.lost += not sent
@@ -172,7 +169,7 @@ class CameraSender:
         try:
             self._made.put(shake_hands(self._path, self._hello, HELLO_S))
         except Unavailable as error:
-            log.debug("%s: %s", self._hello.executor, error)
+            log.debug("camera %s: %s", self._hello.name, error)
 
     def _sent(self, frame: int, picture: NDArray[np.uint8], found: Detections, applications: tuple[str, ...]) -> bool:
         assert self._socket is not None

@@ -146,7 +146,7 @@ def shake_hands(path: Path, hello: Hello, timeout_s: float) -> tuple[socket.sock
             bodies = frames.feed(data)
         answer = decode(bodies[0])
         if isinstance(answer, Refused):
-            raise Unavailable(f"the front refuses executor {hello.executor}: {answer.reason}")
+            raise Unavailable(f"the front refuses {hello.kind} {hello.name}: {answer.reason}")
         if not isinstance(answer, Welcome) or len(fds) != 1:
             raise LinkLost("the front did not hand over an arena")
         return connection, Mapped(fds.pop(), answer.arena_bytes), frames, bodies[1:]

@@ -83,7 +83,7 @@ class FrontLink(asyncio.Protocol):
     """The front's end of one executor's link. Made by FrontServer; set `handler` when it is handed over."""
 
     def __init__(self, hello: Hello, arena: Arena, handler: LinkHandler | None = None) -> None:
-        self.executor = hello.executor
+        self.executor = hello.name
         self.pid = hello.pid
         self.models: frozenset[str] = frozenset(hello.models)
         self.arena = arena

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from edge.core.errors import InvalidValue, MagpieError, Unavailable
 from edge.serving.arena import ARENA_BYTES, Arena
-from edge.serving.camera_link import CAMERA_PREFIX, CameraLink
+from edge.serving.camera_link import CameraLink
 from edge.serving.front_link import FrontLink
 from edge.serving.link_messages import (
     HELLO_S,
@@ -22,6 +22,7 @@ from edge.serving.link_messages import (
     Hello,
     LinkLost,
     OfferedAnswer,
+    PeerKind,
     Refused,
     Welcome,
     decode,
@@ -55,21 +56,21 @@ class FrontServer:
         self.refused = 0
         self._on_executor, self._on_camera = on_executor, on_camera
         self._arena_bytes, self._hello_s = arena_bytes, hello_s
-        self._expected: dict[str, tuple[str, int]] = {}
-        self._links: dict[str, FrontLink | CameraLink] = {}
+        self._expected: dict[tuple[PeerKind, str], tuple[str, int]] = {}
+        self._links: dict[tuple[PeerKind, str], FrontLink | CameraLink] = {}
         self._socket: socket.socket | None = None
         self._accepting: asyncio.Task[None] | None = None
         self._strangers: set[asyncio.Task[None]] = set()
 
-    def expect(self, executor: str, token: str, arena_bytes: int | None = None) -> None:
-        """Let this executor in when it shows `token` (not empty); with an arena of that size."""
+    def expect(self, name: str, token: str, arena_bytes: int | None = None, kind: PeerKind = "executor") -> None:
+        """Let this executor or camera in when it shows `token` (not empty); with an arena of that size."""
         if not token:
             raise InvalidValue("token", token, "a secret")
-        self._expected[executor] = (token, self._arena_bytes if arena_bytes is None else arena_bytes)
+        self._expected[kind, name] = (token, self._arena_bytes if arena_bytes is None else arena_bytes)
 
-    def forget(self, executor: str) -> None:
-        """Let this executor in no more; a link that it has goes on."""
-        self._expected.pop(executor, None)
+    def forget(self, name: str, kind: PeerKind = "executor") -> None:
+        """Let this executor or camera in no more; a link that it has goes on."""
+        self._expected.pop((kind, name), None)
 
     async def start(self) -> None:
         """Listen. Raises Unavailable if the socket cannot be made."""
@@ -146,19 +147,20 @@ class FrontServer:
             raise
         else:
             if link.connected:
-                self._links[link.executor] = link
+                self._links[hello.kind, hello.name] = link
                 if isinstance(link, FrontLink):
                     self._on_executor(link)
 
     def _admit(self, hello: Hello) -> FrontLink | CameraLink:
-        token, size = self._expected.get(hello.executor, ("", 0))
+        peer = hello.kind, hello.name
+        token, size = self._expected.get(peer, ("", 0))
         shown = hello.token.encode("utf-8", "replace")  # JSON may hold half a surrogate pair
         if not token or not hmac.compare_digest(token.encode(), shown):
-            raise Unavailable("unknown executor or wrong token")
-        self._links = {name: link for name, link in self._links.items() if link.connected}
-        if hello.executor in self._links:
-            raise Unavailable(f"executor {hello.executor} is connected already")
-        if self._on_camera is not None and hello.executor.startswith(CAMERA_PREFIX):
+            raise Unavailable(f"unknown {hello.kind} or wrong token")
+        self._links = {known: link for known, link in self._links.items() if link.connected}
+        if peer in self._links:
+            raise Unavailable(f"{hello.kind} {hello.name} is connected already")
+        if self._on_camera is not None and hello.kind == "camera":
             return CameraLink(hello, Arena(size), self._on_camera)
         return FrontLink(hello, Arena(size))
 

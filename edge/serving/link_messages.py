@@ -4,7 +4,7 @@ A frame is a length (4 bytes, little-endian) and a JSON object. Nothing is ever 
 because an executor runs untrusted models: its messages can end its own link, and nothing else.
 
     executor                          front
-    Hello(executor, token, models) -> Welcome(arena) with the arena's descriptor, or Refused(reason)
+    Hello(name, token, models, kind) -> Welcome(arena) with the arena's descriptor, or Refused(reason)
                                    <- Batch(number, model, version, rows, inputs, room for outputs)
     Done(number, outputs, times)   ->    or Failed(number, code, reason)
     Loaded(models)                 ->    whenever the set of loaded versions has changed
@@ -24,7 +24,7 @@ import json
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn, cast, get_args
 
 from edge.core.errors import InvalidValue, Unavailable
 from edge.core.oip import DATATYPES
@@ -59,15 +59,20 @@ class Placed:
     nbytes: int
 
 
+#: The processes that join the front.
+PeerKind = Literal["executor", "camera"]
+
+
 @dataclass(frozen=True)
 class Hello:
-    """The executor's first frame: its name, the secret that it was started with, `model/version` of all it serves; or
-    that of a camera's worker, with the camera's classes."""
+    """A process's first frame: the name of the executor or of the camera, and the secret that it was started with.
+    `models` are `model/version` of all that an executor serves; of a camera its classes."""
 
-    executor: str
+    name: str
     token: str
     models: tuple[str, ...]
     pid: int = 0
+    kind: PeerKind = "executor"
 
 
 @dataclass(frozen=True)
@@ -239,6 +244,13 @@ def _whole(value: Mapping[str, Any], key: str) -> int:
     return given
 
 
+def _peer_kind(value: Mapping[str, Any], key: str) -> PeerKind:
+    given = value.get(key)
+    if given not in get_args(PeerKind):
+        raise InvalidValue(f"frame.{key}", given, ", ".join(get_args(PeerKind)))
+    return cast(PeerKind, given)
+
+
 def _list(value: Mapping[str, Any], key: str, most: int) -> list[Any]:
     given = value.get(key)
     if not isinstance(given, list) or len(given) > most:
@@ -294,7 +306,7 @@ _DECODER = json.JSONDecoder(parse_constant=_no_constant)
 
 _WRITERS: Mapping[type, Callable[[Any], dict[str, Any]]] = {
     Hello: lambda m: {
-        "is": "hello", "executor": m.executor, "token": m.token, "models": list(m.models), "pid": m.pid,
+        "is": "hello", "name": m.name, "token": m.token, "models": list(m.models), "pid": m.pid, "kind": m.kind,
     },
     Welcome: lambda m: {"is": "welcome", "arena_bytes": m.arena_bytes},
     Refused: lambda m: {"is": "refused", "reason": m.reason},
@@ -316,7 +328,9 @@ _WRITERS: Mapping[type, Callable[[Any], dict[str, Any]]] = {
 }  # fmt: skip
 
 _READERS: Mapping[str, Callable[[Mapping[str, Any]], Message]] = {
-    "hello": lambda v: Hello(_text(v, "executor"), _text(v, "token"), _names(v, "models"), _whole(v, "pid")),
+    "hello": lambda v: Hello(
+        _text(v, "name"), _text(v, "token"), _names(v, "models"), _whole(v, "pid"), _peer_kind(v, "kind")
+    ),
     "welcome": lambda v: Welcome(_whole(v, "arena_bytes")),
     "refused": lambda v: Refused(_text(v, "reason", MAX_TEXT)),
     "batch": lambda v: Batch(

@@ -12,7 +12,7 @@ import pytest
 
 from edge.core.errors import InvalidValue
 from edge.core.vision import Detections
-from edge.serving.camera_link import CAMERA_PREFIX, MOST_SLOTS, CameraLink, CameraSender
+from edge.serving.camera_link import MOST_SLOTS, CameraLink, CameraSender
 from edge.serving.front_server import FrontServer
 from edge.serving.link_messages import Done, OfferedAnswer, Placed, encode
 
@@ -27,7 +27,7 @@ class Front:
         self.came: list[tuple[CameraLink, OfferedAnswer]] = []
         self.seen: list[dict[str, Any]] = []
         self.server = FrontServer(path, pytest.fail, on_camera=self._answered)
-        self.server.expect(f"{CAMERA_PREFIX}gate", "secret", 1 << 20)
+        self.server.expect("gate", "secret", 1 << 20, "camera")
 
     def _answered(self, link: CameraLink, answer: OfferedAnswer) -> None:
         self.seen.append({name: array.copy() for name, array in link.tensors(answer).items()})
