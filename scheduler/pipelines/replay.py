@@ -155,11 +155,13 @@ def _run(t: Allotted, times: FloatArray, which: IntArray, opened: IntArray, done
     if not len(full):
         return taken
     free = [0.0] * math.ceil(t.machines - SLACK)
+    last = len(free) - 1
     ends, turn = [], 0
     for closed in times[full + batch - 1].tolist():
-        free[turn] = max(closed, free[turn]) + duration
-        ends.append(free[turn])
-        turn = (turn + 1) % len(free)
+        begin = free[turn]
+        free[turn] = end = (closed if closed > begin else begin) + duration
+        ends.append(end)
+        turn = turn + 1 if turn < last else 0
     places = (full[:, None] + np.arange(batch)).ravel()
     taken[places] = True
     done[which[places]] = np.repeat(ends, batch)

@@ -7,6 +7,7 @@ most of them early. A plan that is in time in a short replay is replayed at leng
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -22,6 +23,8 @@ from scheduler.pipelines.whole_ways import Way, ways
 #: Requests of a short replay, and of the one that decides.
 SHORT: Final = 400
 REQUESTS: Final = 4000
+#: Beginnings of plans of one cost that are tried.
+_TRIES: Final = 40
 #: Lateness is counted above this part of the objective.
 _TOLERANCE = 1e-6
 
@@ -48,9 +51,13 @@ def cheapest_in_time(modules: Modules, most: float, steps: CountedSteps) -> list
     behind = _behind(modules.graph, [min(_duration(way) for way in some) for some in found])
     short, long = (PipelineReplay(modules.graph, modules.rates, n, steps) for n in (SHORT, REQUESTS))
     waiting: list[tuple[float, int, float, int, tuple[Way, ...]]] = [(0.0, 0, 0.0, 0, ())]
+    tried: Counter[float] = Counter()
     pushed = 0
     while waiting and not steps.spent:
-        chosen = heapq.heappop(waiting)[-1]
+        cost, *_, chosen = heapq.heappop(waiting)
+        tried[cost] += 1
+        if tried[cost] > _TRIES:
+            continue
         fed = [way.fed for way in chosen]
         done = len(chosen)
         if done and short.last(fed) + behind[order[done - 1]] > limit:

@@ -7,8 +7,9 @@ the longest time that a short replay of the module alone shows.
 
 from __future__ import annotations
 
-import math
+from bisect import bisect_right, insort
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +26,7 @@ _MOST_CONFIGURATIONS = 3
 #: seen in the replay only.
 _BEATEN = 3
 #: Requests in the replay of a module alone.
-_ALONE = 400
+_ALONE = 300
 #: Batches of the first tuple to batches of the second one: batches that come to whole numbers wait least.
 _BATCHES = ((1, 1), (2, 1), (3, 1), (4, 1), (6, 1), (8, 1), (1, 2), (1, 3), (1, 4), (1, 6), (1, 8), (2, 3), (3, 2))
 #: Parts of the second tuple's room that it takes, and of all spare places that dummies take.
@@ -50,20 +51,33 @@ def ways(configs: Sequence[Configuration], rate: float, allowed: Allowance, step
             latency = worst_case(fed.tuples, fed.dispatch)
             if latency <= allowed.longest and steps.take():
                 drawn.append(Way(cost, latency, fed))
-    kept: list[Way] = []
+    kept = _FewBeaten()
+    found = []
     for way in sorted(drawn, key=lambda way: (way.cost, way.latency)):
-        if _beaten(kept, way.latency):
+        if kept.beaten(way.latency):
             continue
         if len(way.fed.tuples) > 1 or way.fed.tuples[0].dummy:
             way = way._replace(latency=max(way.latency, _alone(way.fed, rate)))
-            if _beaten(kept, way.latency) or way.latency > allowed.longest:
+            if kept.beaten(way.latency) or way.latency > allowed.longest:
                 continue
-        kept.append(way)
-    return kept
+        kept.add(way.latency)
+        found.append(way)
+    return found
 
 
-def _beaten(kept: Sequence[Way], latency: float) -> bool:
-    return sum(other.latency <= latency + CLOSE for other in kept) >= _BEATEN
+class _FewBeaten:
+    """Latencies of what was taken so far, in the order of cost."""
+
+    def __init__(self) -> None:
+        self._latencies: list[float] = []
+
+    def beaten(self, latency: float) -> bool:
+        """Whether many take no longer."""
+        return bisect_right(self._latencies, latency + CLOSE) >= _BEATEN
+
+    def add(self, latency: float) -> None:
+        """Take one in."""
+        insort(self._latencies, latency)
 
 
 def _alone(fed: FedModule, rate: float) -> float:
@@ -77,11 +91,13 @@ _Set = tuple[float, float, tuple[Machines, ...]]
 
 def _few(sets: list[_Set]) -> list[_Set]:
     """The sets (cost, least worst case, machines) that few others beat."""
-    kept: list[_Set] = []
-    for one in sorted(sets, key=lambda one: one[:2]):
-        if sum(other[1] <= one[1] + CLOSE for other in kept) < _BEATEN:
-            kept.append(one)
-    return kept
+    kept = _FewBeaten()
+    found = []
+    for one in sorted(sets, key=itemgetter(0, 1)):
+        if not kept.beaten(one[1]):
+            kept.add(one[1])
+            found.append(one)
+    return found
 
 
 def _sets(
@@ -92,34 +108,30 @@ def _sets(
     before: tuple[Machines, ...] = (),
     cost: float = 0.0,
 ) -> Iterator[_Set]:
-    """Every set of machines that can do `rate`, begins with `before` and may be paid. Its least worst case is that
-    with all places filled."""
-    done = sum(m.capacity for m in before)
+    """Every set of machines that can do `rate` besides those `before`, which cost `cost`, and may be paid with them.
+    Its least worst case is that with all places filled."""
     least = max((m.configuration.duration for m in before), default=0.0)
     for n, c in enumerate(configs):
-        if c.duration > allowed.longest:
-            continue
         most = allowed.at(max(least, c.duration))
+        after = configs[n + 1 :] if len(before) + 1 < _MOST_CONFIGURATIONS else ()
         for count in range(1, int((most - cost) / c.price + CLOSE) + 1):
             if not steps.take():
                 return
             machines, spent = (*before, Machines(c, count)), cost + count * c.price
-            if done + machines[-1].capacity >= rate * (1 - SLACK):
+            missing = max(0.0, rate - count * c.throughput)
+            if missing <= rate * SLACK:
                 latency = _filled(machines)
                 if spent < allowed.at(latency):
                     yield spent, latency, machines
-            if len(machines) < _MOST_CONFIGURATIONS:
-                missing = max(0.0, rate - done - machines[-1].capacity)
-                after = configs[n + 1 :]
-                if after and spent + missing * after[0].unit_cost <= most:
-                    yield from _sets(after, rate, allowed, steps, machines, spent)
+            if after and spent + max(after[0].price, missing * after[0].unit_cost) <= most:
+                yield from _sets(after, missing, allowed, steps, machines, spent)
 
 
 def _filled(machines: Sequence[Machines]) -> float:
-    worst, left = 0.0, sum(m.capacity for m in machines)
-    for m in machines:
-        worst = max(worst, m.configuration.duration + m.configuration.collected / left)
-        left -= m.capacity
+    worst = left = 0.0
+    for c, count in reversed(machines):
+        left += count * c.throughput
+        worst = max(worst, c.duration + c.collected / left)
     return worst
 
 
