@@ -25,6 +25,8 @@ SHORT: Final = 400
 REQUESTS: Final = 4000
 #: Beginnings of plans of one cost that are tried.
 _TRIES: Final = 40
+#: Beginning a plan takes as long as so many requests in a replay.
+_STEPS_OF_PLAN: Final = 20
 #: Lateness is counted above this part of the objective.
 _TOLERANCE = 1e-6
 
@@ -73,6 +75,7 @@ def cheapest_in_time(modules: Modules, most: float, steps: CountedSteps) -> list
         for way in found[order[done]]:
             if spent + way.cost > most + CLOSE:
                 break
+            steps.take(_STEPS_OF_PLAN)
             latencies[order[done]] = way.latency
             longest = modules.graph.longest(latencies)
             if longest <= modules.objective + CLOSE:

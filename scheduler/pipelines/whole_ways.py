@@ -17,6 +17,7 @@ import numpy as np
 from scheduler.pipelines.bounds import Allowance
 from scheduler.pipelines.dispatch import CLOSE, SLACK, Allotted, Configuration, worst_case
 from scheduler.pipelines.replay import FedModule, served
+from scheduler.pipelines.search import FoundPoints
 from scheduler.pipelines.steps import CountedSteps
 from scheduler.pipelines.whole_search import Machines, dealt_rates, least_dealt
 
@@ -25,8 +26,10 @@ _MOST_CONFIGURATIONS = 3
 #: A set, or a way, that so many others beat is left out. More than one stays: what a module does to the next one is
 #: seen in the replay only.
 _BEATEN = 3
+#: Looking at a set takes as long as so many requests in a replay.
+_STEPS_OF_SET = 12
 #: Requests in the replay of a module alone.
-_ALONE = 300
+_ALONE = 400
 #: Batches of the first tuple to batches of the second one: batches that come to whole numbers wait least.
 _BATCHES = ((1, 1), (2, 1), (3, 1), (4, 1), (6, 1), (8, 1), (1, 2), (1, 3), (1, 4), (1, 6), (1, 8), (2, 3), (3, 2))
 #: Parts of the second tuple's room that it takes, and of all spare places that dummies take.
@@ -45,7 +48,9 @@ class Way(NamedTuple):
 def ways(configs: Sequence[Configuration], rate: float, allowed: Allowance, steps: CountedSteps) -> list[Way]:
     """The module's ways, the least cost first."""
     drawn: list[Way] = []
-    for _, _, machines in _few(list(_sets(configs, rate, allowed, steps))):
+    sets = _Sets(allowed, steps)
+    sets.look([c for c in configs if c.duration <= allowed.longest], rate)
+    for _, _, machines in _few(sets.found):
         cost = sum(m.number * m.configuration.price for m in machines)
         for fed in _feedings(machines, rate, allowed.longest):
             latency = worst_case(fed.tuples, fed.dispatch)
@@ -57,6 +62,7 @@ def ways(configs: Sequence[Configuration], rate: float, allowed: Allowance, step
         if kept.beaten(way.latency):
             continue
         if len(way.fed.tuples) > 1 or way.fed.tuples[0].dummy:
+            steps.take(_ALONE)
             way = way._replace(latency=max(way.latency, _alone(way.fed, rate)))
             if kept.beaten(way.latency) or way.latency > allowed.longest:
                 continue
@@ -100,31 +106,45 @@ def _few(sets: list[_Set]) -> list[_Set]:
     return found
 
 
-def _sets(
-    configs: Sequence[Configuration],
-    rate: float,
-    allowed: Allowance,
-    steps: CountedSteps,
-    before: tuple[Machines, ...] = (),
-    cost: float = 0.0,
-) -> Iterator[_Set]:
-    """Every set of machines that can do `rate` besides those `before`, which cost `cost`, and may be paid with them.
-    Its least worst case is that with all places filled."""
-    least = max((m.configuration.duration for m in before), default=0.0)
-    for n, c in enumerate(configs):
-        most = allowed.at(max(least, c.duration))
-        after = configs[n + 1 :] if len(before) + 1 < _MOST_CONFIGURATIONS else ()
-        for count in range(1, int((most - cost) / c.price + CLOSE) + 1):
-            if not steps.take():
-                return
-            machines, spent = (*before, Machines(c, count)), cost + count * c.price
-            missing = max(0.0, rate - count * c.throughput)
-            if missing <= rate * SLACK:
-                latency = _filled(machines)
-                if spent < allowed.at(latency):
-                    yield spent, latency, machines
-            if after and spent + max(after[0].price, missing * after[0].unit_cost) <= most:
-                yield from _sets(after, missing, allowed, steps, machines, spent)
+class _Sets:
+    """Every set of machines that can do the module's rate and may be paid, less most of those that many others beat."""
+
+    def __init__(self, allowed: Allowance, steps: CountedSteps) -> None:
+        self._allowed, self._steps = allowed, steps
+        self._layers = [FoundPoints() for _ in range(_BEATEN)]
+        self.found: list[_Set] = []
+
+    def look(
+        self, configs: Sequence[Configuration], rate: float, before: tuple[Machines, ...] = (), cost: float = 0.0
+    ) -> None:
+        """Sets that do `rate` besides the machines `before`, which cost `cost`. The least worst case of a set is that
+        with all places filled."""
+        least = max((m.configuration.duration for m in before), default=0.0)
+        for n, c in enumerate(configs):
+            shortest = max(least, c.duration)
+            most = self._allowed.at(shortest)
+            after = configs[n + 1 :] if len(before) + 1 < _MOST_CONFIGURATIONS else ()
+            for count in range(1, int((most - cost) / c.price + CLOSE) + 1):
+                if not self._steps.take(_STEPS_OF_SET):
+                    return
+                machines, spent = (*before, Machines(c, count)), cost + count * c.price
+                if self._beaten(shortest, spent):
+                    break
+                missing = max(0.0, rate - count * c.throughput)
+                if missing <= rate * SLACK:
+                    self._take(_filled(machines), spent, machines)
+                if after:
+                    rest = spent + max(after[0].price, missing * after[0].unit_cost)
+                    if rest < most and not self._beaten(shortest, rest):
+                        self.look(after, missing, machines, spent)
+
+    def _beaten(self, latency: float, cost: float) -> bool:
+        return all(layer.beats(latency, cost) for layer in self._layers)
+
+    def _take(self, latency: float, cost: float, machines: tuple[Machines, ...]) -> None:
+        if cost < self._allowed.at(latency) and not self._beaten(latency, cost):
+            self.found.append((cost, latency, machines))
+            next(layer for layer in self._layers if not layer.beats(latency, cost)).add(latency, cost, None)
 
 
 def _filled(machines: Sequence[Machines]) -> float:
