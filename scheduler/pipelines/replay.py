@@ -117,7 +117,7 @@ def served(fed: FedModule, times: FloatArray) -> FloatArray:
 def _opened(t: Allotted, times: list[float]) -> IntArray:
     """TC and POOL: the positions at which the tuple opens a batch; it takes the next requests until it is full."""
     batch, rate = t.configuration.batch, t.rate
-    opened = []
+    opened: list[int] = []
     due, first, count = 0.0, 0, len(times)
     while True:
         first = bisect_left(times, due - _EARLY, first)

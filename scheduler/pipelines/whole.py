@@ -78,7 +78,9 @@ class WholePolicy:
             plan = module_plan(one.tuples, one.dispatch)
             plans[module.name] = replace(plan, budget_s=max(plan.budget_s, budget))
         complete = not (steps.spent or replayed.spent)
-        return PipelinePlan(problem.name, self.name, True, _paid(how), plans, (), steps.taken + replayed.taken, complete)
+        return PipelinePlan(
+            problem.name, self.name, True, _paid(how), plans, (), steps.taken + replayed.taken, complete
+        )
 
     def _in_time(
         self, problem: PipelineProblem, modules: Modules, least: float, steps: CountedSteps
