@@ -17,11 +17,14 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from scheduler.grid import FloatArray, IntArray
 from scheduler.pipelines.dispatch import SLACK, Allotted
 from scheduler.pipelines.graph import PipelineGraph
 from scheduler.pipelines.steps import CountedSteps
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
 
 #: A batch may open this many seconds before it is due: sums of times are not exact.
 _EARLY: Final = 1e-9
