@@ -30,6 +30,7 @@ from benchmarks.pipeline_replay import late_share
 from benchmarks.pipeline_workloads import workloads
 from benchmarks.scripts import load_script
 from edge.core.pipelines import PipelinePlan, PipelineProblem, problems_of
+from scheduler.pipelines.answer import rounded_up
 from scheduler.pipelines.policies import PIPELINE_POLICIES, PipelinePolicy, pipeline_policy
 from scheduler.pipelines.verdict import faults
 
@@ -122,7 +123,7 @@ def _row(
         if plan.cost is None or base.cost is None:
             continue
         ratios.append(plan.cost / base.cost)
-        whole.append(whole_cost(problem, plan) / whole_cost(problem, base))
+        whole.append(rounded_up(problem, plan) / rounded_up(problem, base))
         reference = stored.get(problem.name, {}).get(STORED.get(name, name.replace("harpagon-", "harp-")))
         if reference:
             against.append(plan.cost / reference)
@@ -145,16 +146,6 @@ def _row(
             "stored_max": round(max(against), 6),
         }
     return row
-
-
-def whole_cost(problem: PipelineProblem, plan: PipelinePlan) -> float:
-    """The plan's cost with each tuple's machines rounded up."""
-    total = 0.0
-    for module in problem.modules:
-        prices = {(row.batch, row.hardware): row.price for row in module.profile}
-        for part in plan.modules[module.name].tuples:
-            total += prices[part.batch, part.hardware] * math.ceil(part.machines - 1e-6)
-    return total
 
 
 def _replayed(
@@ -220,7 +211,7 @@ def _targets(
         if published:
             targets["whole: 0.93 of Harpagon's whole machines in the mean"] = rows["whole"]["whole_mean"] <= 0.93
         targets["whole: never above another policy's whole machines"] = all(
-            ours.cost is not None and ours.cost <= whole_cost(problem, plan) * (1 + 1e-6)
+            ours.cost is not None and ours.cost <= rounded_up(problem, plan) * (1 + 1e-6)
             for run in runs.values()
             for problem, ours, plan in zip(problems, runs["whole"].plans, run.plans, strict=True)
             if plan.feasible

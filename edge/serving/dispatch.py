@@ -302,6 +302,7 @@ class Dispatcher:
                 held_s = self._held_s(seat.group, seat, now_s)
                 if held_s > now_s + _EARLY_S:
                     break
+                held_s = math.inf  # it is its turn: the rules of the batch say when to look again
             served = lane.taken_from()
             if served is None or served.key not in link.models:
                 continue

@@ -54,6 +54,29 @@ class FirstThatHolds:
         return plan
 
 
+class NoDearerThan:
+    """The plan of `first`; where that of `other` takes less share on no more devices, that one under the name of
+    `first`."""
+
+    def __init__(self, first: ServingPolicy, other: ServingPolicy) -> None:
+        self._first, self._other = first, other
+
+    @property
+    def name(self) -> str:
+        """That of `first`."""
+        return self._first.name
+
+    def plan(self, problem: ServingProblem, table: DeviceTable) -> ServingPlan:
+        """See ServingPolicy."""
+        plan = self._first.plan(problem, table)
+        found = self._other.plan(problem, table) if plan.schedulable else plan
+        less = round(found.total_share, 6) < round(plan.total_share, 6)
+        if found.schedulable and less and len(_used(found)) <= len(_used(plan)):
+            words = f"{self._other.name} takes less share than {self.name} found"
+            return replace(found, policy=self.name, reasons=(words, *found.reasons))
+        return plan
+
+
 #: Steps of `ideal` when it is asked because `mosaic` found nothing.
 _SECOND_LOOK = 10_000
 
@@ -61,9 +84,13 @@ DEFAULT_SERVING_POLICY = "mosaic"
 
 SERVING_POLICIES: Mapping[str, Callable[[], ServingPolicy]] = MappingProxyType(
     {
-        # Its search does not prove that there is no plan; it can schedule all that the others can.
+        # Its search does not prove that there is no plan, or no smaller one; it can schedule all that the others can.
         "mosaic": lambda: FirstThatHolds(
-            Mosaic(), ElasticPolicy(), SquishyPolicy(), GuidedSelfTuningPolicy(), IdealPolicy(_SECOND_LOOK)
+            NoDearerThan(Mosaic(), ElasticPolicy()),
+            ElasticPolicy(),
+            SquishyPolicy(),
+            GuidedSelfTuningPolicy(),
+            IdealPolicy(_SECOND_LOOK),
         ),
         "elastic": ElasticPolicy,
         "elastic-no-interference": ElasticNoInterferencePolicy,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from edge.core.pipelines import PipelinePlan, PipelineProblem
@@ -42,3 +43,13 @@ def too_slow(problem: PipelineProblem, graph: PipelineGraph, latencies: Sequence
 def all_configurations(problem: PipelineProblem) -> list[tuple[Configuration, ...]]:
     """Each module's configurations, in the problem's order."""
     return [configurations(module) for module in problem.modules]
+
+
+def rounded_up(problem: PipelineProblem, plan: PipelinePlan) -> float:
+    """The cost of a feasible plan with each tuple's machines rounded up."""
+    total = 0.0
+    for module in problem.modules:
+        prices = {(row.batch, row.hardware): row.price for row in module.profile}
+        for part in plan.modules[module.name].tuples:
+            total += prices[part.batch, part.hardware] * math.ceil(part.machines - 1e-6)
+    return total

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Protocol
 
@@ -58,11 +58,16 @@ def _ablation(name: str) -> Callable[[], PipelinePolicy]:
     return lambda: HarpagonPolicy(f"harpagon-{name}", ABLATIONS[name])
 
 
+def _others(problem: PipelineProblem) -> Iterator[PipelinePlan]:
+    """The plans of all policies but `whole`."""
+    return (make().plan(problem) for name, make in PIPELINE_POLICIES.items() if name != "whole")
+
+
 PIPELINE_POLICIES: Mapping[str, Callable[[], PipelinePolicy]] = MappingProxyType(
     {
         "fronts": FrontsPolicy,
         "pool": PoolPolicy,
-        "whole": WholePolicy,
+        "whole": lambda: WholePolicy(_others),
         "harpagon": HarpagonPolicy,
         **{f"harpagon-{name}": _ablation(name) for name in ABLATIONS},
         "nexus": NexusPolicy,

@@ -1,30 +1,58 @@
 """Machines are paid whole, as gpu-lets are on a box: the cheapest set of whole machines for each module, with the
-objective split exactly. At equal cost, machines are fed in a way that keeps the worst case strictly."""
+objective split exactly. Even arrivals are replayed through the plan; where a request is late, the cheapest plan that is
+in time takes its place, if no other policy's plan is cheaper."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from itertools import islice
 
-from edge.core.pipelines import ModulePlan, PipelinePlan, PipelineProblem
-from scheduler.pipelines.answer import all_configurations, planned, too_slow
+from edge.core.pipelines import PipelinePlan, PipelineProblem
+from scheduler.pipelines.answer import all_configurations, planned, rounded_up, too_slow
 from scheduler.pipelines.bounds import Allowance, caps
-from scheduler.pipelines.dispatch import CLOSE, SLACK, Allotted, Configuration, module_plan, worst_case
+from scheduler.pipelines.dispatch import CLOSE, SLACK, Allotted, Configuration, module_plan, whole_cost, worst_case
 from scheduler.pipelines.graph import PipelineGraph
 from scheduler.pipelines.harpagon import fastest
-from scheduler.pipelines.pareto import ParetoFront, Point, cheapest_within, chosen, joined, pareto
+from scheduler.pipelines.pareto import ParetoFront, Point, cheapest_within, chosen, joined
+from scheduler.pipelines.replay import FedModule
 from scheduler.pipelines.search import FoundPoints
 from scheduler.pipelines.splitting import Modules
 from scheduler.pipelines.steps import CountedSteps
-from scheduler.pipelines.whole_search import Fed, Machines, WholeSearch, dealt_rates, pool_rates, strict_pool
+from scheduler.pipelines.whole_punctual import cheapest_in_time, in_time
+from scheduler.pipelines.whole_search import (
+    Fed,
+    Machines,
+    WholeSearch,
+    dealt_rates,
+    least_front,
+    pool_rates,
+    strict_pool,
+)
+from scheduler.pipelines.whole_ways import allotted
 
 #: Configurations looked at in all branches, for one plan (the hardest of 680 workloads takes some thousands).
 MOST_STEPS = 200_000
 
 
+#: The same for plans that are in time: sets of machines, ways to feed them, and requests replayed in modules.
+MOST_REPLAYED = 240_000
+
+#: So many rivals are asked before plans in time are looked for, the others only where one was found.
+_FIRST = 3
+
+#: The plans of the other policies, the cheapest first where that is known.
+Rivals = Callable[[PipelineProblem], Iterable[PipelinePlan]]
+
+
 class WholePolicy:
-    """The least cost of whole machines."""
+    """The least cost of whole machines that is in time with even arrivals; at most what the `rivals` cost once their
+    machines are rounded up. Where every plan that was found in time is dearer than that, the cheapest plan that keeps
+    the rules."""
+
+    def __init__(self, rivals: Rivals) -> None:
+        self._rivals = rivals
 
     @property
     def name(self) -> str:
@@ -39,9 +67,35 @@ class WholePolicy:
         found = cheapest_machines(modules, steps)
         if found is None:
             return planned(problem, self.name, "POOL", None, steps, too_slow(problem, graph, fastest(modules)))
-        plans = dict(zip([m.name for m in problem.modules], fed(modules, found), strict=True))
-        cost = sum(m.number * m.configuration.price for _, choice in found for m in choice.machines)
-        return PipelinePlan(problem.name, self.name, True, cost, plans, (), steps.taken, not steps.spent)
+        how, budgets = fed(modules, found)
+        replayed = CountedSteps(MOST_REPLAYED)
+        if not in_time(modules, how, replayed):
+            better = self._in_time(problem, modules, _paid(how), replayed)
+            if better is not None:
+                how, budgets = better, [0.0] * len(better)
+        plans = {}
+        for module, one, budget in zip(problem.modules, how, budgets, strict=True):
+            plan = module_plan(one.tuples, one.dispatch)
+            plans[module.name] = replace(plan, budget_s=max(plan.budget_s, budget))
+        complete = not (steps.spent or replayed.spent)
+        return PipelinePlan(
+            problem.name, self.name, True, _paid(how), plans, (), steps.taken + replayed.taken, complete
+        )
+
+    def _in_time(
+        self, problem: PipelineProblem, modules: Modules, least: float, steps: CountedSteps
+    ) -> list[FedModule] | None:
+        """The cheapest plan in time, if no rival is cheaper; `least` is the least cost of any plan."""
+        rivals = (rounded_up(problem, plan) for plan in self._rivals(problem) if plan.feasible)
+        few = min(islice(rivals, _FIRST), default=least)
+        found = cheapest_in_time(modules, max(least, few), steps)
+        if found is None or _paid(found) <= least + CLOSE:
+            return found
+        return found if all(_paid(found) <= cost + CLOSE for cost in rivals) else None
+
+
+def _paid(how: Sequence[FedModule]) -> float:
+    return sum(whole_cost(one.tuples) for one in how)
 
 
 def cheapest_machines(modules: Modules, steps: CountedSteps) -> list[tuple[float, Fed]] | None:
@@ -49,7 +103,7 @@ def cheapest_machines(modules: Modules, steps: CountedSteps) -> list[tuple[float
     tree, objective = modules.graph.tree, modules.objective
     limit = objective + CLOSE
     count = len(modules.rates)
-    fronts: list[ParetoFront] = [_easier(modules.configs[m], modules.rates[m]) for m in range(count)]
+    fronts: list[ParetoFront] = [least_front(modules.configs[m], modules.rates[m]) for m in range(count)]
     known = [FoundPoints() for _ in range(count)]
     for m in range(count):
         _alone(modules.configs[m], modules.rates[m], known[m])
@@ -67,13 +121,6 @@ def cheapest_machines(modules: Modules, steps: CountedSteps) -> list[tuple[float
     return [(of[m][0], of[m][2]) for m in range(count)]
 
 
-def _easier(configs: Sequence[Configuration], rate: float) -> list[Point]:
-    """A lower bound of the module's front: parts of machines, at least the price of one."""
-    return pareto(
-        (c.duration + c.collected / (rate + c.throughput), max(rate * c.unit_cost, c.price), None) for c in configs
-    )
-
-
 def _alone(configs: Sequence[Configuration], rate: float, found: FoundPoints) -> None:
     """Each configuration alone, without dummies."""
     for c in configs:
@@ -81,17 +128,17 @@ def _alone(configs: Sequence[Configuration], rate: float, found: FoundPoints) ->
         found.add(c.duration + c.collected / rate, machines.number * c.price, Fed((machines,), "POOL", True))
 
 
-def fed(modules: Modules, found: Sequence[tuple[float, Fed]]) -> list[ModulePlan]:
-    """The modules' plans. A module may take the latency that the others leave it: more latency, fewer dummies."""
+def fed(modules: Modules, found: Sequence[tuple[float, Fed]]) -> tuple[list[FedModule], list[float]]:
+    """How each module is fed, and its budget in seconds. A module may take the latency that the others leave it: more
+    latency, fewer dummies."""
     latencies = [latency for latency, _ in found]
-    plans = []
+    how = []
     for m, (_, choice) in enumerate(found):
         left = modules.graph.limits(latencies, modules.objective)[m]
         limit = latencies[m] + (left - latencies[m]) / (len(found) - m)
         tuples, dispatch, latencies[m] = _feed(choice, modules.rates[m], limit)
-        plan = module_plan(tuples, dispatch)
-        plans.append(replace(plan, budget_s=max(plan.budget_s, latencies[m])))
-    return plans
+        how.append(FedModule(dispatch, tuples))
+    return how, latencies
 
 
 def _feed(choice: Fed, rate: float, limit: float) -> tuple[tuple[Allotted, ...], str, float]:
@@ -103,30 +150,19 @@ def _feed(choice: Fed, rate: float, limit: float) -> tuple[tuple[Allotted, ...],
     strict = strict_pool(machines, rates, False)
     dealt = dealt_rates(machines, rate, limit) if len(machines) > 1 else None
     if dealt is not None:
-        return _tuples(machines, dealt, rate), "DT", limit
+        return allotted(machines, dealt, rate), "DT", limit
     if strict <= close:
-        return _tuples(machines, rates, rate), "POOL", strict
+        return allotted(machines, rates, rate), "POOL", strict
     first = machines[0].configuration
     full = [m.capacity for m in machines]
     if len(machines) == 1 and first.collected and limit > first.duration:
         padded = (first.collected + 1) / (limit - first.duration)
         if rate <= padded <= full[0]:
-            return _tuples(machines, [padded], rate), "POOL", limit
+            return allotted(machines, [padded], rate), "POOL", limit
     if not choice.strict and len(machines) > 1 and rates[0] > 0:
-        tuples = _tuples(machines, rates, rate)
+        tuples = allotted(machines, rates, rate)
         worst = worst_case(tuples, "POOL")
         if worst <= close:
             return tuples, "POOL", worst
-    tuples = _tuples(machines, full, rate)
+    tuples = allotted(machines, full, rate)
     return tuples, "POOL", strict_pool(machines, full, True) if choice.strict else worst_case(tuples, "POOL")
-
-
-def _tuples(machines: Sequence[Machines], rates: Sequence[float], rate: float) -> tuple[Allotted, ...]:
-    """The machines with the requests they are sent; requests above `rate` are dummies, for the last ones first."""
-    dummies = max(0.0, sum(rates) - rate)
-    tuples: list[Allotted] = []
-    for m, sent in zip(reversed(machines), reversed(rates), strict=True):
-        of_it = min(dummies, sent)
-        dummies -= of_it
-        tuples.insert(0, Allotted(m.configuration, m.number, sent, of_it))
-    return tuple(tuples)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from scheduler.pipelines.bounds import Allowance
 from scheduler.pipelines.dispatch import SLACK, Configuration
+from scheduler.pipelines.pareto import Point, pareto
 from scheduler.pipelines.search import FoundPoints
 from scheduler.pipelines.steps import CountedSteps
 
@@ -85,7 +86,7 @@ def dealt_rates(machines: Sequence[Machines], rate: float, worst: float) -> list
     return [x + left * r / sum(room) for x, r in zip(least, room, strict=True)]
 
 
-def _dealt(machines: Sequence[Machines], rate: float) -> float:
+def least_dealt(machines: Sequence[Machines], rate: float) -> float:
     """The least worst case where requests are dealt one by one."""
     low = max(m.configuration.duration + m.configuration.collected / m.capacity for m in machines)
     if dealt_rates(machines, rate, low * (1 + SLACK)) is not None:
@@ -101,6 +102,13 @@ def _dealt(machines: Sequence[Machines], rate: float) -> float:
         else:
             high = middle
     return high
+
+
+def least_front(configs: Sequence[Configuration], rate: float) -> list[Point]:
+    """A lower bound of the module's front: parts of machines, at least the price of one."""
+    return pareto(
+        (c.duration + c.collected / (rate + c.throughput), max(rate * c.unit_cost, c.price), None) for c in configs
+    )
 
 
 class WholeSearch:
@@ -167,7 +175,7 @@ class WholeSearch:
         self._offer(strict_pool(machines, rates, False), cost, Fed(machines, "POOL", True))
         self._offer(strict_pool(machines, full, True), cost, Fed(machines, "POOL", True))
         if len(machines) > 1 and self._useful(formula, cost):
-            self._offer(_dealt(machines, self._rate), cost, Fed(machines, "DT", True))
+            self._offer(least_dealt(machines, self._rate), cost, Fed(machines, "DT", True))
         self._offer(formula, cost * (1 + LAX), Fed(machines, "POOL", False))
 
     def _offer(self, latency: float, cost: float, choice: Fed) -> None:

@@ -14,12 +14,21 @@ from serving_problems import problems, tables
 
 from benchmarks.scripts import load_script
 from edge.core.errors import InvalidValue
-from edge.core.serving import DeviceTable, ServedModel, ServingProblem, Utilisation
+from edge.core.serving import (
+    DeviceTable,
+    Gpulet,
+    ModelBatch,
+    ServedModel,
+    ServingPlan,
+    ServingProblem,
+    Utilisation,
+)
 from scheduler.gpulets.curves import Curves, Load, knee, least_share
 from scheduler.gpulets.policies import (
     DEFAULT_SERVING_POLICY,
     SERVING_POLICIES,
     FirstThatHolds,
+    NoDearerThan,
     least_percent,
     serving_policy,
     share_step,
@@ -76,6 +85,30 @@ def test_the_first_that_holds_answers_under_the_name_of_the_first() -> None:
     assert plan.reasons[0] == "squishy found no plan, elastic did"
     hopeless = problem(("a", 10.0, 1.0))
     assert FirstThatHolds(squishy, elastic).plan(hopeless, table) == squishy.plan(hopeless, table)
+
+
+class Always:
+    """A policy with one answer."""
+
+    def __init__(self, name: str, *gpulets: Gpulet) -> None:
+        self.name, self.answer = name, ServingPlan(bool(gpulets), gpulets, name)
+
+    def plan(self, problem: ServingProblem, table: DeviceTable) -> ServingPlan:
+        return self.answer
+
+
+def test_a_plan_with_less_share_on_no_more_devices_takes_the_place_of_a_dearer_one() -> None:
+    table, asked = linear(a=(1.0, 1.0)), problem(("a", 10.0, 100.0))
+    part = (ModelBatch("a", 1),)
+    large, small, apart = (
+        Always(name, *(Gpulet(device, share, 10.0, part) for device, share in given))
+        for name, given in (("large", [(0, 0.6)]), ("small", [(0, 0.5)]), ("apart", [(0, 0.2), (1, 0.2)]))
+    )
+    plan = NoDearerThan(large, small).plan(asked, table)
+    assert (plan.policy, plan.gpulets) == ("large", small.answer.gpulets)
+    assert plan.reasons == ("small takes less share than large found",)
+    for first, other in ((small, large), (small, apart), (large, Always("none")), (Always("none"), small)):
+        assert NoDearerThan(first, other).plan(asked, table) == first.answer
 
 
 @settings(max_examples=40)

@@ -1,0 +1,198 @@
+"""Ways to feed whole machines of one module, for plans that are replayed before they are given (whole_punctual).
+
+Every set of machines that the module may cost is looked at with every way of feeding it; of them stay those that few
+others beat in worst case and cost. The worst case of a way is that of the rules or, where batches wait for each other,
+the longest time that a short replay of the module alone shows.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections.abc import Iterator, Sequence
+from operator import itemgetter
+from typing import NamedTuple
+
+import numpy as np
+
+from scheduler.pipelines.bounds import Allowance
+from scheduler.pipelines.dispatch import CLOSE, SLACK, Allotted, Configuration, worst_case
+from scheduler.pipelines.replay import FedModule, served
+from scheduler.pipelines.search import FoundPoints
+from scheduler.pipelines.steps import CountedSteps
+from scheduler.pipelines.whole_search import Machines, dealt_rates, least_dealt
+
+#: Configurations in one set.
+_MOST_CONFIGURATIONS = 3
+#: A set, or a way, that so many others beat is left out. More than one stays: what a module does to the next one is
+#: seen in the replay only.
+_BEATEN = 3
+#: Looking at a set takes as long as so many requests in a replay.
+_STEPS_OF_SET = 12
+#: Requests in the replay of a module alone.
+_ALONE = 400
+#: Batches of the first tuple to batches of the second one: batches that come to whole numbers wait least.
+_BATCHES = ((1, 1), (2, 1), (3, 1), (4, 1), (6, 1), (8, 1), (1, 2), (1, 3), (1, 4), (1, 6), (1, 8), (2, 3), (3, 2))
+#: Parts of the second tuple's room that it takes, and of all spare places that dummies take.
+_PARTS = (0.05, 0.5, 0.95)
+_DUMMIES = (0.5, 1.0)
+
+
+class Way(NamedTuple):
+    """Machines that cost `cost` and answer within `latency` seconds when fed as `fed` tells."""
+
+    cost: float
+    latency: float
+    fed: FedModule
+
+
+def ways(configs: Sequence[Configuration], rate: float, allowed: Allowance, steps: CountedSteps) -> list[Way]:
+    """The module's ways, the least cost first."""
+    drawn: list[Way] = []
+    sets = _Sets(allowed, steps)
+    sets.look([c for c in configs if c.duration <= allowed.longest], rate)
+    for _, _, machines in _few(sets.found):
+        cost = sum(m.number * m.configuration.price for m in machines)
+        for fed in _feedings(machines, rate, allowed.longest):
+            latency = worst_case(fed.tuples, fed.dispatch)
+            if latency <= allowed.longest and steps.take():
+                drawn.append(Way(cost, latency, fed))
+    kept = _FewBeaten()
+    found = []
+    for way in sorted(drawn, key=lambda way: (way.cost, way.latency)):
+        if kept.beaten(way.latency):
+            continue
+        if len(way.fed.tuples) > 1 or way.fed.tuples[0].dummy:
+            steps.take(_ALONE)
+            way = way._replace(latency=max(way.latency, _alone(way.fed, rate)))
+            if kept.beaten(way.latency) or way.latency > allowed.longest:
+                continue
+        kept.add(way.latency)
+        found.append(way)
+    return found
+
+
+class _FewBeaten:
+    """Latencies of what was taken so far, in the order of cost."""
+
+    def __init__(self) -> None:
+        self._latencies: list[float] = []
+
+    def beaten(self, latency: float) -> bool:
+        """Whether many take no longer."""
+        return bisect_right(self._latencies, latency + CLOSE) >= _BEATEN
+
+    def add(self, latency: float) -> None:
+        """Take one in."""
+        insort(self._latencies, latency)
+
+
+def _alone(fed: FedModule, rate: float) -> float:
+    times = np.arange(_ALONE) / rate
+    took = served(fed, times) - times
+    return float(took[np.isfinite(took)].max(initial=0.0))
+
+
+_Set = tuple[float, float, tuple[Machines, ...]]
+
+
+def _few(sets: list[_Set]) -> list[_Set]:
+    """The sets (cost, least worst case, machines) that few others beat."""
+    kept = _FewBeaten()
+    found = []
+    for one in sorted(sets, key=itemgetter(0, 1)):
+        if not kept.beaten(one[1]):
+            kept.add(one[1])
+            found.append(one)
+    return found
+
+
+class _Sets:
+    """Every set of machines that can do the module's rate and may be paid, less most of those that many others beat."""
+
+    def __init__(self, allowed: Allowance, steps: CountedSteps) -> None:
+        self._allowed, self._steps = allowed, steps
+        self._layers = [FoundPoints() for _ in range(_BEATEN)]
+        self.found: list[_Set] = []
+
+    def look(
+        self, configs: Sequence[Configuration], rate: float, before: tuple[Machines, ...] = (), cost: float = 0.0
+    ) -> None:
+        """Sets that do `rate` besides the machines `before`, which cost `cost`. The least worst case of a set is that
+        with all places filled."""
+        least = max((m.configuration.duration for m in before), default=0.0)
+        for n, c in enumerate(configs):
+            shortest = max(least, c.duration)
+            most = self._allowed.at(shortest)
+            after = configs[n + 1 :] if len(before) + 1 < _MOST_CONFIGURATIONS else ()
+            for count in range(1, int((most - cost) / c.price + CLOSE) + 1):
+                if not self._steps.take(_STEPS_OF_SET):
+                    return
+                machines, spent = (*before, Machines(c, count)), cost + count * c.price
+                if self._beaten(shortest, spent):
+                    break
+                missing = max(0.0, rate - count * c.throughput)
+                if missing <= rate * SLACK:
+                    self._take(_filled(machines), spent, machines)
+                if after:
+                    rest = spent + max(after[0].price, missing * after[0].unit_cost)
+                    if rest < most and not self._beaten(shortest, rest):
+                        self.look(after, missing, machines, spent)
+
+    def _beaten(self, latency: float, cost: float) -> bool:
+        return all(layer.beats(latency, cost) for layer in self._layers)
+
+    def _take(self, latency: float, cost: float, machines: tuple[Machines, ...]) -> None:
+        if cost < self._allowed.at(latency) and not self._beaten(latency, cost):
+            self.found.append((cost, latency, machines))
+            next(layer for layer in self._layers if not layer.beats(latency, cost)).add(latency, cost, None)
+
+
+def _filled(machines: Sequence[Machines]) -> float:
+    worst = left = 0.0
+    for c, count in reversed(machines):
+        left += count * c.throughput
+        worst = max(worst, c.duration + c.collected / left)
+    return worst
+
+
+def _feedings(machines: Sequence[Machines], rate: float, longest: float) -> Iterator[FedModule]:
+    """The ways to feed one set."""
+    full = [m.capacity for m in machines]
+    spare = max(0.0, sum(full) - rate)
+    if len(machines) == 1:
+        yield FedModule("POOL", allotted(machines, [rate], rate))
+    else:
+        least = least_dealt(machines, rate)
+        dealt = dealt_rates(machines, rate, least) if least <= longest else None
+        if dealt is not None and min(dealt) > 0:
+            yield FedModule("DT", allotted(machines, dealt, rate))
+        if len(machines) == 2:
+            for second in _seconds(machines, rate):
+                yield FedModule("POOL", allotted(machines, [rate - second, second], rate))
+    for part in _DUMMIES if spare > SLACK * rate else ():
+        total = rate + part * spare
+        filled = [x * total / sum(full) for x in full]
+        for dispatch in ("POOL",) if len(machines) == 1 else ("POOL", "DT"):
+            yield FedModule(dispatch, allotted(machines, filled, rate))
+
+
+def _seconds(machines: Sequence[Machines], rate: float) -> list[float]:
+    """Rates of the second of two tuples."""
+    first, second = machines
+    low, high = max(0.0, rate - first.capacity), min(second.capacity, rate)
+    found = {low + (high - low) * part for part in _PARTS}
+    for p, q in _BATCHES:
+        one, other = p * first.configuration.batch, q * second.configuration.batch
+        found.add(rate * other / (one + other))
+    return sorted(x for x in found if max(low, SLACK * rate) <= x <= min(high, rate * (1 - SLACK)))
+
+
+def allotted(machines: Sequence[Machines], rates: Sequence[float], rate: float) -> tuple[Allotted, ...]:
+    """The machines with the requests they are sent; requests above `rate` are dummies, for the last ones first."""
+    dummies = max(0.0, sum(rates) - rate)
+    tuples: list[Allotted] = []
+    for m, sent in zip(reversed(machines), reversed(rates), strict=True):
+        of_it = min(dummies, sent)
+        dummies -= of_it
+        tuples.insert(0, Allotted(m.configuration, m.number, sent, of_it))
+    return tuple(tuples)

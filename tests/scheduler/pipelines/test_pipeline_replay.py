@@ -1,0 +1,101 @@
+"""Even arrivals replayed through pipeline plans: against the independent checker, the bound of one tuple, and plans of
+`whole` that are in time."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.pipeline_workloads import workloads
+from benchmarks.scripts import load_script
+from edge.core.pipelines import PipelinePlan, PipelineProblem, problems_of
+from scheduler.pipelines.answer import all_configurations, rounded_up
+from scheduler.pipelines.dispatch import Allotted, Configuration, configurations
+from scheduler.pipelines.graph import PipelineGraph
+from scheduler.pipelines.policies import PIPELINE_POLICIES, pipeline_policy
+from scheduler.pipelines.replay import FedModule, PipelineReplay, served
+from scheduler.pipelines.splitting import Modules
+from scheduler.pipelines.steps import CountedSteps
+from scheduler.pipelines.whole import cheapest_machines, fed
+from scheduler.pipelines.whole_punctual import in_time
+
+
+def how(problem: PipelineProblem, plan: PipelinePlan) -> list[FedModule]:
+    """The plan's modules in the order of the problem."""
+    found = []
+    for module in problem.modules:
+        known = {(c.batch, c.hardware): c for c in configurations(module)}
+        given = plan.modules[module.name]
+        tuples = (Allotted(known[t.batch, t.hardware], t.machines, t.rate, t.dummy_rate) for t in given.tuples)
+        found.append(FedModule(given.dispatch, tuple(tuples)))
+    return found
+
+
+def modules_of(problem: PipelineProblem) -> Modules:
+    rates = [m.rate for m in problem.modules]
+    return Modules(PipelineGraph.of(problem), rates, all_configurations(problem), "POOL", problem.slo_s)
+
+
+@pytest.mark.parametrize("name", ["harpagon", "harpagon-dt", "whole"])
+def test_the_replay_is_that_of_the_independent_checker(name: str, shared_dir: Path) -> None:
+    folder = shared_dir / "data" / "pipeline-problems"
+    if not folder.is_dir():
+        pytest.skip("the developers' shared data have no pipeline problems")
+    checker = load_script(shared_dir / "data" / "check_pipeline_plan.py")
+    for problem in problems_of(json.loads((folder / "workloads.json").read_text()))[::97]:
+        plan = pipeline_policy(name).plan(problem)
+        judged = checker.check(problem.to_json(), plan.to_json())[0]
+        even = [n / problem.modules[0].rate for n in range(1000)]
+        theirs = max(checker.through(problem.to_json(), judged["modules"], even, False)[0])
+        graph, steps = PipelineGraph.of(problem), CountedSteps(10**9)
+        replay = PipelineReplay(graph, [m.rate for m in problem.modules], 1000, steps)
+        modules = how(problem, plan)
+        assert replay.worst([modules[m] for m in graph.order]) == pytest.approx(theirs, rel=1e-9)
+        assert steps.taken == 1000 * len(modules)
+
+
+@given(batch=st.integers(1, 32), machines=st.integers(1, 6), load=st.floats(0.2, 1.0), duration=st.floats(0.01, 0.3))
+def test_one_tuple_keeps_its_worst_case(batch: int, machines: int, load: float, duration: float) -> None:
+    rate = load * machines * batch / duration
+    config = Configuration(batch, duration, "g", 1.0, batch / duration, duration / batch, batch if batch > 1 else 0)
+    times = np.arange(500) / rate
+    done = served(FedModule("POOL", (Allotted(config, machines, rate),)), times)
+    answered = np.isfinite(done)
+    assert answered.sum() == 500 // batch * batch
+    assert (done - times)[answered].max() <= duration + config.collected / rate + 1e-9
+
+
+def test_requests_to_two_tuples_are_dealt_one_by_one_and_full_batches_leave() -> None:
+    large, small = (Configuration(b, d, "g", 1.0, b / d, d / b, b if b > 1 else 0) for b, d in ((2, 1.0), (1, 0.5)))
+    tuples = (Allotted(large, 1, 2.0), Allotted(small, 1, 2.0))
+    assert served(FedModule("DT", tuples), np.arange(4) / 4).tolist() == [1.5, 0.75, 1.5, 1.25]
+    # In a pool the first takes two in a row, and the next two go to the second.
+    assert served(FedModule("POOL", tuples), np.arange(4) / 4).tolist() == [1.25, 1.25, 1.0, 1.5]
+    assert served(FedModule("POOL", tuples[:1]), np.arange(3) / 2).tolist() == [1.5, 1.5, math.inf]
+
+
+def test_whole_takes_a_plan_in_time_where_no_other_policy_is_cheaper() -> None:
+    replaced = 0
+    for problem in workloads(24, 77):
+        modules = modules_of(problem)
+        found = cheapest_machines(modules, CountedSteps(10**9))
+        assert found is not None
+        plan = pipeline_policy("whole").plan(problem)
+        assert plan.cost is not None
+        first = fed(modules, found)[0]
+        if in_time(modules, first, CountedSteps(10**9)):
+            assert how(problem, plan) == first
+            continue
+        now = in_time(modules, how(problem, plan), CountedSteps(10**9))
+        replaced += now
+        assert now or how(problem, plan) == first
+        for name in PIPELINE_POLICIES if now else ():
+            other = pipeline_policy(name).plan(problem)
+            assert not other.feasible or plan.cost <= rounded_up(problem, other) * (1 + 1e-6)
+    assert replaced > 0
