@@ -23,6 +23,7 @@ import numpy as np
 
 from benchmarks.virtual_time import run_virtual
 from edge.core.applications import LENT, Application, ApplicationOutput, Feed, Stage
+from edge.core.batching import Batching
 from edge.core.errors import MagpieError
 from edge.core.layout import Layout, Route, ServedVersion
 from edge.core.oip import InferRequest, Tensor, TensorSpec
@@ -96,7 +97,7 @@ class SimulatedExecutor:
 class SimulatedBox:
     """A front and simulated executors that hold a plan's gpu-lets; inside of an event loop. `slo_ms`: of each model;
     `planned_ms`: the latency within which each queue is planned to be answered, so alike gpu-lets begin in turn where
-    that needs it. Stages of `applications` ask the queues that these name."""
+    that needs it. Stages of `applications` ask the queues that these name; `batching` are the front's rules."""
 
     def __init__(
         self,
@@ -105,10 +106,11 @@ class SimulatedBox:
         slo_ms: Mapping[str, float],
         planned_ms: Mapping[QueueId, float],
         applications: tuple[Application, ...] = (),
+        batching: Batching | None = None,
     ) -> None:
         self._asking = [None, *((a.name, s.name) for a in applications for s in a.stages)]
         clock = asyncio.get_running_loop().time
-        self.front = Front(DeadlineBatching(), lambda _: None, lambda _: None, clock=clock, wall=clock)
+        self.front = Front(batching or DeadlineBatching(), lambda _: None, lambda _: None, clock=clock, wall=clock)
         versions = {m: ServedVersion(m, "1", "", "identity", (_X,), (_Y,), ms, depth=10**6) for m, ms in slo_ms.items()}
         self.executors = []
         routes = []

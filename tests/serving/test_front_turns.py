@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pytest
@@ -12,8 +13,10 @@ from hypothesis import strategies as st
 
 from benchmarks.pipeline_box_replay import Begun, SimulatedBox
 from benchmarks.virtual_time import run_virtual
+from edge.core.batching import Formed, Lane, WaitingRequest
 from edge.core.errors import MagpieError
 from edge.core.serving import DeviceTable, Gpulet, ModelBatch, QueueId
+from scheduler.gpulets.batching import DeadlineBatching
 
 LAX_MS = 1e6
 #: A batch is handed over so long before the one that runs has ended: who comes after that is not in it.
@@ -157,6 +160,37 @@ def test_nobody_waits_for_a_turn_that_would_make_it_late() -> None:
     strict = run(times, 2, 120.0, gaps, slo_ms=124.0, requests=2)
     assert strict.lost == 0
     assert strict.took_s["m"][1] <= 0.124
+
+
+def test_a_seat_whose_turn_it_is_looks_again_when_the_rules_of_the_batch_say() -> None:
+    """Not at once, again and again: the front would do nothing else."""
+    table = DeviceTable("by hand", {"m": {10: (100.0, 120.0)}}, {})
+
+    class Waiting(DeadlineBatching):
+        """Takes nothing for half a second from `begun_s` on."""
+
+        asked, begun_s = 0, math.inf
+
+        def form(self, waiting: Sequence[WaitingRequest], lane: Lane, others: Sequence[Lane], now_s: float) -> Formed:
+            due_s = self.begun_s + 0.5
+            if not self.begun_s <= now_s < due_s:
+                return super().form(waiting, lane, others, now_s)
+            self.asked += 1
+            assert self.asked < 20
+            return Formed(again_s=due_s)
+
+    async def work() -> float:
+        rules = Waiting()
+        gpulets = [Gpulet(0, 0.1, 120.0, (ModelBatch("m", 2),))] * 2
+        box = SimulatedBox(table, gpulets, {"m": LAX_MS}, {QueueId("m"): 1e-3}, batching=rules)
+        await box.taught()
+        await asyncio.sleep(1.0)
+        rules.begun_s = asyncio.get_running_loop().time()
+        await box.ask("m")
+        box.front.close()
+        return asyncio.get_running_loop().time() - rules.begun_s
+
+    assert run_virtual(work()) == pytest.approx(0.6, abs=0.01)
 
 
 def test_one_request_alone_is_begun_at_once() -> None:
