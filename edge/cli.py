@@ -33,6 +33,25 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 
+def command() -> int:
+    """The `magpie` command, in a process of its own."""
+    answers_apart()
+    return main()
+
+
+def answers_apart() -> None:
+    """Send text that native libraries print (the HiGHS solver has a line that no option silences) to standard error:
+    standard output carries the command's answer alone."""
+    try:
+        answers = os.dup(1)
+    except OSError:  # standard output is closed
+        return
+    sys.stdout.flush()
+    os.dup2(2, 1)
+    lines = 1 if os.isatty(answers) else -1
+    sys.stdout = os.fdopen(answers, "w", lines, encoding=sys.stdout.encoding, errors=sys.stdout.errors)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code (0 done, 1 refused or failed, 2 wrong usage)."""
     arguments = list(sys.argv[1:] if argv is None else argv)
@@ -64,4 +83,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command())

@@ -5,11 +5,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -108,8 +106,7 @@ def _serving(args: argparse.Namespace) -> int:
     problem = ServingProblem.from_json(value)
     table = DeviceTable.from_json(read_json(_table_file(args, value)))
     begin = time.perf_counter()
-    with noise_to_stderr():
-        plan = plan_queues_apart(policy.plan, problem, table)
+    plan = plan_queues_apart(policy.plan, problem, table)
     plan = replace(plan, decision_seconds=round(time.perf_counter() - begin, 6))
     _put(plan.to_json(), args.out)
     if plan.schedulable:
@@ -154,20 +151,6 @@ def _replay(args: argparse.Namespace) -> int:
     same = sum(not plan.differs for plan in known)
     sys.stdout.write(f"{same} of {len(known)} plans are made again as they were\n")
     return 0 if same == len(known) else 3
-
-
-@contextmanager
-def noise_to_stderr() -> Iterator[None]:
-    """Send native code's prints to standard error: the solver has a line that nothing turns off, and
-    standard output is the plan."""
-    sys.stdout.flush()
-    kept = os.dup(1)
-    try:
-        os.dup2(2, 1)
-        yield
-    finally:
-        os.dup2(kept, 1)
-        os.close(kept)
 
 
 def _table_file(args: argparse.Namespace, problem: Any) -> str:
