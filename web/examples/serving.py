@@ -61,7 +61,28 @@ SERVING: Final[Example] = {
             },
             "queued": 0,
             "running": 1,
-            "two_queues": None,
+            "two_queues": {
+                "model": "plates",
+                "reason": "less_share",
+                "share": 0.2,
+                "one_share": 0.25,
+                "queues": [
+                    {
+                        "number": 0,
+                        "budget_ms": 44.1,
+                        "rate": 12.6,
+                        "share": 0.1,
+                        "stages": [{"application": "gate", "stage": "read"}],
+                    },
+                    {
+                        "number": 1,
+                        "budget_ms": 600.0,
+                        "rate": 5.8,
+                        "share": 0.05,
+                        "stages": [{"application": "archive", "stage": "read"}],
+                    },
+                ],
+            },
         }
     ],
     "applications": [

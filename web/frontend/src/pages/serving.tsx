@@ -320,7 +320,7 @@ function Queues({ two }: { two: ServedModel["two_queues"] }) {
       <ul class="reasons">
         {two.queues.map((q) => (
           <li key={q.number}>
-            {[...(q.number === 0 ? ["clients"] : []), ...q.stages.map((s) => `${s.application}, ${s.stage}`)].join("; ")}: within{" "}
+            {askers(q).join("; ")}: within{" "}
             {milliseconds(q.budget_ms)}, {rate(q.rate)} rows a second, on {percent(q.share)} of the device.
           </li>
         ))}
@@ -332,6 +332,13 @@ function Queues({ two }: { two: ServedModel["two_queues"] }) {
       </p>
     </details>
   );
+}
+
+/** Those that wait in a queue; a user of some cameras is not shown the stages. */
+function askers(queue: { number: number; stages: readonly { application: string; stage: string }[] }): string[] {
+  const stages = queue.stages.map((s) => `${s.application}, ${s.stage}`);
+  if (queue.number === 0) return ["clients", ...stages];
+  return stages.length > 0 ? stages : ["applications"];
 }
 
 /** How far from the objective: the mark is the objective, the bar the slowest of a hundred requests. */
