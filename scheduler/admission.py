@@ -240,7 +240,7 @@ def admit(
         refusals.append(f"{name}: {fits} beside what is there")
     reasons = refusals or _acceptances(box, wanted, before, after, name)
     if isinstance(candidate, PipelineCandidate) and not refusals:
-        reasons += less_accurate(of_choice([candidate.demand], after.split.choices))
+        reasons += [r.words() for r in less_accurate(of_choice([candidate.demand], after.split.choices))]
     return Admission(
         candidate=name,
         kind=kind,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from edge.core.application_sources import ApplicationSource
+from edge.core.application_sources import SOURCE_FAULTS, ApplicationSource
 from edge.core.errors import InvalidValue
 from edge.core.profiles import InferenceProfile
 from edge.core.serving import DeviceTable, ServedModel
@@ -28,7 +28,7 @@ from scheduler.admission import (
 from scheduler.gpulets.pipelines import PipelineDemand
 from scheduler.gpulets.policies import serving_policy
 from scheduler.gpulets.rates import RateSettings, planned_rate
-from scheduler.gpulets.source_rates import FAULTS, SourceState, fault_of
+from scheduler.gpulets.source_rates import SourceState, fault_of
 from scheduler.joint.split_policies import split_policy
 
 
@@ -117,7 +117,7 @@ def _source_rate(path: str, source: ApplicationSource, cameras: Mapping[str, Sou
         known = ", ".join(sorted(cameras)) or "there is none"
         raise InvalidValue(f"{path}.camera", source.camera, f"a camera: {known}")
     if fault is not None:
-        raise InvalidValue(path, source.camera, f"a camera that feeds it ({FAULTS[fault]})")
+        raise InvalidValue(path, source.camera, f"a camera that feeds it ({SOURCE_FAULTS[fault]})")
     return source.rate(cameras[source.camera].answers_per_s)
 
 
@@ -168,7 +168,7 @@ def _fed_by(asked: AdmissionCamera, assumed: InferenceProfile, served: ServedLoa
     rates = RateSettings(headroom=served.planning.headroom)
     waiting = [p.application for p in served.pipelines]
     return tuple(
-        PipelineCandidate(replace(a, budgets={}, unfed=""), planned_rate(a.source.rate(most), rates))
+        PipelineCandidate(replace(a, budgets={}, unfed=None), planned_rate(a.source.rate(most), rates))
         for a in waiting
         if a.source is not None and a.source.camera == asked.id
     )

@@ -6,6 +6,7 @@ labels (the places of their names in the camera's list of classes). An output ma
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -25,6 +26,12 @@ _WHOLE = tuple(name for name in _NUMBERS if "INT" in name)
 
 #: Why a camera feeds an application nothing.
 SourceFault = Literal["unknown_camera", "camera_off", "unknown_class"]
+#: In words, which name no camera: not everybody who reads them may see it.
+SOURCE_FAULTS: Mapping[SourceFault, str] = {
+    "unknown_camera": "source: there is no such camera",
+    "camera_off": "source: the camera is switched off",
+    "unknown_class": "source: the camera does not have all of these classes",
+}
 
 
 @dataclass(frozen=True)

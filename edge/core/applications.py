@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from edge.core import checks
-from edge.core.application_sources import ApplicationSource, AttributeOutput
+from edge.core.application_sources import ApplicationSource, AttributeOutput, SourceFault
 from edge.core.errors import InvalidValue
 from edge.core.oip import ModelMetadata, TensorSpec
 from edge.core.serving import MOST_QUEUES
@@ -225,7 +225,7 @@ class ApplicationOutput:
 class Application:
     """Stages behind one name, answered within `slo_ms` from end to end. `budgets`: milliseconds of each stage in the
     plan in force; empty: nothing is planned yet. `source` is the camera that asks it (None: clients do), `unfed` why
-    that camera gives it nothing, in words that name no camera (empty: it does). `queues`: the number of the queue of
+    that camera gives it nothing (None: it does). `queues`: the number of the queue of
     its model that a stage asks; 0 for a stage that is not there. Raises InvalidValue where a value is read that no
     input or stage gives, for cycles, for budgets that are not of all stages or that add up to more than `slo_ms` on
     some way, and for a queue of no stage."""
@@ -242,7 +242,7 @@ class Application:
     budgets: Mapping[str, float] = field(default_factory=dict)
     queues: Mapping[str, int] = field(default_factory=dict)
     source: ApplicationSource | None = None
-    unfed: str = ""
+    unfed: SourceFault | None = None
 
     def __post_init__(self) -> None:
         checks.positive("slo_ms", self.slo_ms)

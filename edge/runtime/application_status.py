@@ -81,7 +81,7 @@ def applications_status(
                 "planned_rate": round(planned, 3),
                 "longest_ms": round(max(a.rest_ms.values()), 3) if a.budgets else None,
                 "stages": stages,
-                "reasons": list(view.split_reasons),
+                "reasons": [reason.words() for reason in view.split_reasons],
             }
         )
     return out

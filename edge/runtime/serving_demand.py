@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from edge.core.applications import Application
 from edge.core.layout import ServedVersion
+from edge.core.serving_reasons import ServingReason
 from edge.settings import ModelDemand
 from scheduler.gpulets.applications import expand, groups, merge
 from scheduler.gpulets.demand import Demand
@@ -66,9 +67,11 @@ def demands(
     return tuple(out), applications
 
 
-def fitting(application: Application, versions: Mapping[str, ServedVersion]) -> tuple[Application, tuple[str, ...]]:
+def fitting(
+    application: Application, versions: Mapping[str, ServedVersion]
+) -> tuple[Application, tuple[ServingReason, ...]]:
     """The application without the alternatives that take or give other tensors than their stage's model, and the
-    reasons in words. One that is not there yet stays: it answers nothing before it is."""
+    reasons. One that is not there yet stays: it answers nothing before it is."""
     stages, reasons = [], []
     for stage in application.stages:
         own = versions.get(stage.model)
@@ -78,8 +81,8 @@ def fitting(application: Application, versions: Mapping[str, ServedVersion]) -> 
             if own is None or other is None or _tensors(own) == _tensors(other):
                 kept.append(alternative)
             else:
-                unlike = f"{alternative.model} has other inputs or outputs than {stage.model}"
-                reasons.append(f"stage {stage.name}: {unlike}")
+                unlike = ServingReason("unlike", stage.model, application.name, stage.name, alternative.model)
+                reasons.append(unlike)
         stages.append(replace(stage, alternatives=tuple(kept)))
     return replace(application, stages=tuple(stages)), tuple(reasons)
 

@@ -60,6 +60,6 @@ class DriftWatch:
         known, excused = self._stages.without(scaled), {*view.capped, *view.refused}
         self._stages, reasons = stage_drift.step(StageRule(), known, now, report.stages, excused)
         for reason in reasons:
-            self._note("serving.drift", data={"message": reason})
+            self._note("serving.drift", data={"message": reason.words()})
         if self._stages.factors != before:
             self._send(StagesDrifted(now, self._stages.factors, reasons))

@@ -7,6 +7,7 @@ from functools import singledispatchmethod
 
 from edge.core.journal_kinds import JournalKind, JournalNote
 from edge.core.serving import DeviceTable
+from edge.core.serving_reasons import in_words
 from edge.runtime.executor_worker import SetVersions
 from edge.runtime.serving_executors import Executors
 from edge.runtime.serving_front import ServingFront
@@ -79,7 +80,8 @@ class ServingInstructions:
     @do.register
     def _record(self, order: r.RecordServingPlan) -> None:
         data = {
-            "cause": order.cause,
+            "cause": in_words(order.cause),
+            "reasons": [reason.to_json() for reason in order.cause],
             "policy": order.plan.policy,
             "share": order.plan.total_share,
             "problem": order.problem.to_json() | {"device_file": self._tables.record(self._planned_with())},

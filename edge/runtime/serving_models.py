@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from edge.core.applications import Application
 from edge.core.clock import Clock
 from edge.core.serving import DeviceTable
+from edge.core.serving_reasons import ServingReason, in_words
 from edge.runtime.serving_demand import Offer, demands, fitting
 from edge.runtime.serving_tables import DeviceTables, cut
 from edge.settings import ServingPlanning
@@ -43,15 +44,15 @@ class OfferedModels:
         if [(a.rate, a.unfed) for a in before] == [(a.rate, a.unfed) for a in now]:
             return
         only_rates = [a.unfed for a in before] == [a.unfed for a in now]
-        self.changed(change_of(before, now) if only_rates else "")
+        self.changed(change_of(before, now) if only_rates else ())
 
-    def changed(self, other_rates: str = "") -> None:
+    def changed(self, other_rates: tuple[ServingReason, ...] = ()) -> None:
         """Tell the reorganiser what shall be served from now on, and the latencies of it. `other_rates`: cameras answer
         at other rates, in words, and nothing else has changed."""
         versions = {o.name: o.version for o in self.offers.values() if o.version is not None}
         for offer in self.offers.values():
             if offer.application is not None and offer.state == "offered":
-                offer.reason = "; ".join(fitting(offer.application, versions)[1])
+                offer.reason = in_words(fitting(offer.application, versions)[1])
         wanted, applications = self.demands()
         table = self._latencies()
         self._sent = self._sent if table is None else table

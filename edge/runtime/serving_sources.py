@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from edge.core.application_sources import ApplicationSource, ExpectCamera
+from edge.core.application_sources import SOURCE_FAULTS, ApplicationSource, ExpectCamera
 from edge.core.applications import Application
 from edge.core.errors import InvalidValue
 from edge.core.journal_kinds import JournalNote
@@ -88,7 +88,7 @@ class ServingSources:
         wanted: dict[str, list[m.FedApplication]] = {}
         for application in self._fed():
             assert application.source is not None
-            if not application.unfed:
+            if application.unfed is None:
                 fed = m.FedApplication(application.name, application.source.max_rate)
                 wanted.setdefault(application.source.camera, []).append(fed)
         for name in [n for n in self.expected if n not in wanted]:
@@ -148,7 +148,7 @@ class ServingSources:
         now = {}
         for a in self._fed():
             assert a.source is not None
-            now[a.name] = (a.source.camera, a.unfed)
+            now[a.name] = (a.source.camera, "" if a.unfed is None else SOURCE_FAULTS[a.unfed])
         for name, (camera, reason) in now.items():
             if self._told.get(name) != (camera, reason):
                 self._note("serving.source", camera=camera, data={"application": name, "reason": reason})

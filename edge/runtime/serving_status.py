@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from edge.core.application_sources import SOURCE_FAULTS
 from edge.core.applications import Application
 from edge.core.layout import Layout, ModelTraffic, TrafficReport
 from edge.core.serving import DeviceTable, ServingPlan, ServingProblem
+from edge.core.serving_reasons import ServingReason
 from edge.runtime.serving_demand import Offer
 from scheduler.gpulets.fitting import Capacity
 from scheduler.gpulets.pipelines import PipelineDemand, TwoQueues
@@ -46,14 +48,14 @@ class View:
     table: DeviceTable | None = None
     applications: tuple[Application, ...] = ()
     application_rates: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    split_reasons: tuple[str, ...] = ()
+    split_reasons: tuple[ServingReason, ...] = ()
     pipelines: tuple[PipelineDemand, ...] = ()
     two_queues: tuple[TwoQueues, ...] = ()
 
     @property
     def unfed(self) -> Mapping[str, str]:
-        """Application -> why its camera gives it nothing, of those whose camera does not."""
-        return {a.name: a.unfed for a in self.applications if a.unfed}
+        """Application -> why its camera gives it nothing, in words, of those whose camera does not."""
+        return {a.name: SOURCE_FAULTS[a.unfed] for a in self.applications if a.unfed is not None}
 
 
 def look(reorganiser: Reorganiser) -> View:

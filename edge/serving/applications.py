@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edge.core.application_sources import SOURCE_FAULTS
 from edge.core.applications import COUNT, PLATFORM, Application, Normalise, Stage
 from edge.core.errors import DeadlineMissed, InvalidValue, MagpieError, NotFound, Overloaded, Unavailable
 from edge.core.layout import ModelTraffic, StageTraffic
@@ -125,7 +126,7 @@ class ApplicationService:
 
     def problems(self, application: Application) -> list[str]:
         """Why it cannot be answered now, in words; empty if it can."""
-        found = [application.unfed] if application.unfed else []
+        found = [] if application.unfed is None else [SOURCE_FAULTS[application.unfed]]
         specs = {t.name: t for t in application.inputs}
         known: dict[str, Mapping[str, TensorSpec]] = {}
         for stage in application.stages:

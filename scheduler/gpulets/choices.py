@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from edge.core.applications import Application, Stage
+from edge.core.serving_reasons import ServingReason
 from scheduler.gpulets.partitions import Partitions
 from scheduler.gpulets.pipelines import TwoQueues
 
@@ -29,23 +30,21 @@ def _changes(last: Sequence[Application], wanted: Sequence[Application]) -> dict
     return out
 
 
-def other_models(before: Mapping[str, Mapping[str, str]], now: Sequence[Application]) -> str:
-    """The changes of the choices, in words that follow a cause; empty if there are none."""
-    words = [
-        f"; {a.name}, {stage}: {model} answers from now on"
+def other_models(before: Mapping[str, Mapping[str, str]], now: Sequence[Application]) -> tuple[ServingReason, ...]:
+    """The changes of the choices."""
+    return tuple(
+        ServingReason("answers", model, a.name, stage)
         for a in now
         for stage, model in a.choice.items()
         if before.get(a.name, {}).get(stage, model) != model
-    ]
-    return "".join(words)
+    )
 
 
-def other_queues(before: Sequence[TwoQueues], now: Sequence[TwoQueues]) -> str:
-    """The models that have two queues and had one, or the other way round, in words that follow a cause."""
+def other_queues(before: Sequence[TwoQueues], now: Sequence[TwoQueues]) -> tuple[ServingReason, ...]:
+    """The models that have two queues and had one, or the other way round."""
     had, has = {q.model for q in before}, {q.model: q for q in now}
-    words = [f"; {two.words}" for model, two in has.items() if model not in had]
-    words += [f"; {model} has one queue from now on" for model in sorted(had - has.keys())]
-    return "".join(words)
+    more = (two.why for model, two in has.items() if model not in had)
+    return (*more, *(ServingReason("one_queue", model) for model in sorted(had - has.keys())))
 
 
 def linked(last: Sequence[Application], wanted: Sequence[Application]) -> tuple[frozenset[str], ...]:

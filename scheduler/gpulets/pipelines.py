@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol
 from edge.core.applications import Application
 from edge.core.layout import TrafficReport
 from edge.core.serving import DeviceTable, ServedModel
+from edge.core.serving_reasons import ServingReason
 from scheduler.gpulets.applications import even_budgets, for_groups, groups
 from scheduler.gpulets.fitting import Capacity, Fitted, PlanFunction, fit
 from scheduler.gpulets.rates import RateEstimate, RateSettings, planned_rate
@@ -63,10 +64,10 @@ class TwoQueues:
         return {**told, "queues": queues}
 
     @property
-    def words(self) -> str:
-        """The reason as a sentence."""
-        one = "more than fits" if self.one_share is None else f"{100 * self.one_share:.0f} %"
-        return f"{self.model} has two queues: the plan takes {100 * self.share:.0f} % of the device, with one {one}"
+    def why(self) -> ServingReason:
+        """The reason as a value."""
+        one = {} if self.one_share is None else {"other_share": self.one_share}
+        return ServingReason("two_queues", self.model, numbers={"share": self.share} | one)
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class FittedPipelines:
 
     fitted: Fitted
     budgets: Mapping[str, Mapping[str, float]]
-    reasons: tuple[str, ...] = ()
+    reasons: tuple[ServingReason, ...] = ()
     choices: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     rates: Mapping[str, float] = field(default_factory=dict)
     queues: Mapping[str, Mapping[str, int]] = field(default_factory=dict)

@@ -12,10 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import singledispatchmethod
+from typing import Literal
 
 from edge.core.applications import Application
 from edge.core.layout import ServedVersion
 from edge.core.serving import DeviceTable, ServedModel, ServingPlan, ServingProblem
+from edge.core.serving_reasons import ServingReason
 from scheduler.gpulets.choices import linked, other_models, other_queues, taken_over, with_choice
 from scheduler.gpulets.demand import Demands, ModelView
 from scheduler.gpulets.fitting import Capacity, Fitted, PlanFunction
@@ -70,7 +72,7 @@ class ReorganiserState:
     capacity: Capacity
     table: DeviceTable | None
     applications: tuple[Application, ...] = ()
-    split_reasons: tuple[str, ...] = ()
+    split_reasons: tuple[ServingReason, ...] = ()
     two_queues: tuple[TwoQueues, ...] = ()
     problem: ServingProblem | None = None
     plan: ServingPlan | None = None
@@ -123,27 +125,25 @@ class Reorganiser:
         s.applications = tuple(with_choice(a, known.get(a.name, {})) for a in event.applications)
         s.table = event.table or s.table
         self.demands.change(event.models)
-        if event.other_rates:
-            return self._replan(event.at_s, f"cameras answer at other rates: {event.other_rates}")
-        return self._replan(event.at_s, "the models to serve changed")
+        return self._replan(event.at_s, *event.other_rates or (ServingReason("models_changed"),))
 
     @_handle.register
     def _(self, event: TableChanged) -> list[Instruction]:
         self.state.table = event.table
-        return self._replan(event.at_s, "latencies were measured")
+        return self._replan(event.at_s, ServingReason("measured"))
 
     @_handle.register
     def _(self, event: StagesDrifted) -> list[Instruction]:
         if self.state.slower == event.factors:
             return []
         self.state.slower = dict(event.factors)
-        return self._replan(event.at_s, "; ".join(event.reasons) or "stages keep their budgets again")
+        return self._replan(event.at_s, *event.reasons or (ServingReason("stage_in_time"),))
 
     @_handle.register
     def _(self, event: ServingRulesChanged) -> list[Instruction]:
         self.settings, self._plan = event.settings, event.plan
         self._fit_all = event.fit_all or self._fit_all
-        return self._replan(event.at_s, "the settings changed")
+        return self._replan(event.at_s, ServingReason("settings"))
 
     @_handle.register
     def _(self, event: ServingCapacityChanged) -> list[Instruction]:
@@ -154,7 +154,7 @@ class Reorganiser:
         planned = 0.0 if s.plan is None else s.plan.total_share
         short = planned > self._room().most + _EPS or planned > self._room().beside + _EPS
         wanting = bool(s.capped or s.refused)
-        return self._replan(event.at_s, "the share left to models changed") if short or wanting else []
+        return self._replan(event.at_s, ServingReason("capacity")) if short or wanting else []
 
     @_handle.register
     def _(self, event: TrafficMeasured) -> list[Instruction]:
@@ -165,28 +165,28 @@ class Reorganiser:
         demands.count(event.report, rules.rates, layout is not None and event.report.layout == layout.number)
         since = event.at_s - s.planned_s
         if any(m.failing and event.at_s >= m.retry_s for m in demands.models.values()):
-            return self._replan(event.at_s, "a model that failed is tried again")
+            return self._replan(event.at_s, ServingReason("retried"))
         over = demands.over(event.at_s, rules)
         if over and since >= rules.grow_dwell_s:
-            return self._replan(event.at_s, "more requests: " + self._words(over, event.at_s))
+            return self._replan(event.at_s, *self._asked("more", over, event.at_s))
         missing = demands.missing(event.at_s, rules, {*s.capped, *s.refused})
         # While partitions are on their way there is nothing to add.
         if missing and not self.partitions.in_flight and since >= rules.grow_dwell_s:
-            words = ", ".join(f"{m.name} {100 * m.violation:.1f} %" for m in missing)
+            missed = [ServingReason("missed", m.name, numbers={"part": m.violation}) for m in missing]
             for m in missing:
                 m.raise_boost(event.at_s)
-            return self._replan(event.at_s, f"objectives missed: {words}")
+            return self._replan(event.at_s, *missed)
         if since >= rules.shrink_dwell_s:
             under = demands.under(event.at_s, rules)
             if under:
-                return self._replan(event.at_s, "fewer requests: " + self._words(under, event.at_s))
+                return self._replan(event.at_s, *self._asked("fewer", under, event.at_s))
             if event.at_s - s.looked_s >= rules.shrink_dwell_s:
-                return self._replan(event.at_s, "shares are wasted", only_if_saves=rules.waste)
+                return self._replan(event.at_s, ServingReason("wasted"), only_if_saves=rules.waste)
         return []
 
-    def _words(self, models: Iterable[ModelView], at_s: float) -> str:
+    def _asked(self, code: Literal["more", "fewer"], models: Iterable[ModelView], at_s: float) -> list[ServingReason]:
         rates = self.settings.rates
-        return ", ".join(f"{m.name} {m.held:.4g} -> {m.need(at_s, rates):.4g}/s" for m in models)
+        return [ServingReason(code, m.name, numbers={"before": m.held, "now": m.need(at_s, rates)}) for m in models]
 
     # -- executors
 
@@ -229,7 +229,7 @@ class Reorganiser:
                 out += self._version_failed(name, version, event)
         message = f"{event.executor} ({', '.join(executor.versions)}) was given up: {event.reason}"
         out.append(Note("executor_failed", message, {"executor": event.executor, "reason": event.reason}))
-        return out + self._replan(event.at_s, f"{event.executor} was given up")
+        return out + self._replan(event.at_s, ServingReason("given_up", executor=event.executor))
 
     def _version_failed(self, name: str, version: ServedVersion, event: ExecutorFailed) -> list[Instruction]:
         """A model's version was in an executor that is given up: the version before it goes on, if there is one."""
@@ -265,7 +265,7 @@ class Reorganiser:
         for model in self.demands.models.values():
             model.known_rate = known.get(model.name)
 
-    def _replan(self, at_s: float, cause: str, only_if_saves: float | None = None) -> list[Instruction]:
+    def _replan(self, at_s: float, *cause: ServingReason, only_if_saves: float | None = None) -> list[Instruction]:
         s, rules = self.state, self.settings
         s.looked_s = at_s
         self._count_known()
@@ -301,7 +301,7 @@ class Reorganiser:
             )
             for a in s.applications
         )
-        cause += other_models(before, s.applications) + other_queues(s.two_queues, split.two_queues)
+        cause += (*other_models(before, s.applications), *other_queues(s.two_queues, split.two_queues))
         s.split_reasons, s.two_queues = split.reasons, split.two_queues
         for model in self.demands.models.values():
             model.held = max(split.rates.get(model.name, held[model.name]), model.demand.min_rate)
@@ -323,7 +323,7 @@ class Reorganiser:
                 return split
         return self._fit_all(models, own, pipelines, s.table, room, self._plan, most)
 
-    def _accept(self, found: Fitted, cause: str) -> list[Instruction]:
+    def _accept(self, found: Fitted, cause: tuple[ServingReason, ...]) -> list[Instruction]:
         """The plan is the one to carry out; record what it changes."""
         s = self.state
         refused = dict(found.refused)

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from edge.core.applications import Application
 from edge.core.layout import Layout, ServedVersion, TrafficReport
 from edge.core.serving import DeviceTable, ServingPlan, ServingProblem
+from edge.core.serving_reasons import ServingReason
 from scheduler.gpulets.demand import Demand
 from scheduler.gpulets.fitting import Capacity, PlanFunction
 from scheduler.gpulets.pipelines import FitFunction, TwoQueues
@@ -35,7 +36,7 @@ class ModelsChanged:
     models: tuple[Demand, ...]
     applications: tuple[Application, ...] = ()
     table: DeviceTable | None = None
-    other_rates: str = ""
+    other_rates: tuple[ServingReason, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -107,11 +108,11 @@ class TableChanged:
 @dataclass(frozen=True)
 class StagesDrifted:
     """Stages of applications left their budgets, or keep them again: reckon with these models as so many times slower
-    than measured, and with all others as measured. `reasons` in words."""
+    than measured, and with all others as measured. `reasons` say which."""
 
     at_s: float
     factors: Mapping[str, float]
-    reasons: tuple[str, ...] = ()
+    reasons: tuple[ServingReason, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -192,11 +193,11 @@ class TrimExecutor:
 
 @dataclass(frozen=True)
 class RecordServingPlan:
-    """Keep the problem, its plan, its purpose, and the models that have two queues."""
+    """Keep the problem, its plan, why it was made and what it changes, and the models that have two queues."""
 
     problem: ServingProblem
     plan: ServingPlan
-    cause: str
+    cause: tuple[ServingReason, ...]
     two_queues: tuple[TwoQueues, ...] = ()
 
 

@@ -8,13 +8,7 @@ from dataclasses import dataclass, replace
 from edge.core import checks
 from edge.core.application_sources import ApplicationSource, SourceFault
 from edge.core.applications import Application
-
-#: Words for each fault; they name no camera, as not everybody who reads them may see it.
-FAULTS: Mapping[SourceFault, str] = {
-    "unknown_camera": "source: there is no such camera",
-    "camera_off": "source: the camera is switched off",
-    "unknown_class": "source: the camera does not have all of these classes",
-}
+from edge.core.serving_reasons import ServingReason
 
 
 @dataclass(frozen=True)
@@ -57,16 +51,15 @@ def fed(application: Application, cameras: Mapping[str, SourceState]) -> Applica
         return application
     fault = fault_of(source, cameras)
     if fault is not None:
-        return replace(application, rate=0.0, unfed=FAULTS[fault])
-    return replace(application, rate=source.rate(cameras[source.camera].answers_per_s), unfed="")
+        return replace(application, rate=0.0, unfed=fault)
+    return replace(application, rate=source.rate(cameras[source.camera].answers_per_s), unfed=None)
 
 
-def change_of(before: Sequence[Application], wanted: Sequence[Application]) -> str:
-    """In words, the applications whose cameras ask at another rate than before; empty if there are none."""
+def change_of(before: Sequence[Application], wanted: Sequence[Application]) -> tuple[ServingReason, ...]:
+    """The applications whose cameras ask at another rate than before, each as a cause of a plan."""
     known = {a.name: a for a in before}
-    words = [
-        f"{a.name} {known[a.name].rate:.4g} -> {a.rate:.4g}/s"
+    return tuple(
+        ServingReason("source_rate", application=a.name, numbers={"before": known[a.name].rate, "now": a.rate})
         for a in wanted
         if a.source is not None and a.name in known and a.rate != known[a.name].rate
-    ]
-    return "; ".join(words)
+    )

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from edge.core import checks
 from edge.core.layout import StageTraffic
 from edge.core.serving import DeviceTable
+from edge.core.serving_reasons import ServingReason
 from scheduler.gpulets.drift import ScaleTable, scaled
 
 
@@ -79,9 +80,9 @@ class StageDriftState:
 
 def step(
     rule: StageRule, state: StageDriftState, at_s: float, stages: Iterable[StageTraffic], excused: Collection[str] = ()
-) -> tuple[StageDriftState, tuple[str, ...]]:
+) -> tuple[StageDriftState, tuple[ServingReason, ...]]:
     """Take in one report at monotonic time `at_s`; the state's `factors` are those to plan with from now on, and the
-    reasons in words say what changed. Models that are `excused` (capped, refused) cannot do better and are left out."""
+    reasons say what changed. Models that are `excused` (capped, refused) cannot do better and are left out."""
     watched = {key: w for key, w in state.watched.items() if at_s - w.seen_s <= rule.forget_s}
     for stage in stages:
         if stage.answered and stage.budget_ms > 0 and len(stage.took_ms) > 1 and stage.took_ms[1] > 0:
@@ -89,15 +90,15 @@ def step(
             seen = _blend(rule, watched.get(key), at_s, stage)
             watched[key] = _mark(rule, seen, at_s, stage.answered, state.factors.get(stage.model, 1.0))
     factors, changed = dict(state.factors), dict(state.changed_s)
-    reasons: list[str] = []
+    reasons: list[ServingReason] = []
     for model in sorted({w.model for w in watched.values()} - set(excused)):
         if at_s - changed.get(model, -math.inf) < rule.dwell_s:
             continue
         before = factors.get(model, 1.0)
-        factor, words = _factor(rule, model, {k: w for k, w in watched.items() if w.model == model}, at_s, before)
-        if factor == before:
+        factor, reason = _factor(rule, model, {k: w for k, w in watched.items() if w.model == model}, at_s, before)
+        if reason is None or factor == before:
             continue
-        reasons.append(words)
+        reasons.append(reason)
         factors[model], changed[model] = factor, at_s
         # Observations from here on belong to another plan.
         watched = {k: w for k, w in watched.items() if w.model != model}
@@ -119,7 +120,7 @@ def slowed(table: DeviceTable, factors: Mapping[str, float]) -> DeviceTable:
 
 def _factor(
     rule: StageRule, model: str, stages: Mapping[tuple[str, str], WatchedStage], at_s: float, before: float
-) -> tuple[float, str]:
+) -> tuple[float, ServingReason | None]:
     """How much slower to plan a model with these stages, and why."""
     late = {
         key: w
@@ -130,14 +131,13 @@ def _factor(
         (application, stage), worst = max(late.items(), key=lambda item: item[1].log_ratio)
         ratio = math.exp(worst.log_ratio)
         factor = min(rule.most, before * ratio)
-        return factor, (
-            f"{application}, {stage}: the slowest of a hundred answers take {ratio:.2f} times the budget;"
-            f" {model} is planned {factor:.2f} times as slow as measured"
+        return factor, ServingReason(
+            "stage_late", model, application, stage, numbers={"ratio": ratio, "factor": factor}
         )
     spare = all(not w.late and w.since_s is not None and at_s - w.since_s >= rule.release_s for w in stages.values())
     if before > 1.0 and spare:
-        return 1.0, f"{model} keeps its budgets again: it is planned as measured"
-    return before, ""
+        return 1.0, ServingReason("stage_in_time", model)
+    return before, None
 
 
 def _blend(rule: StageRule, before: WatchedStage | None, at_s: float, stage: StageTraffic) -> WatchedStage:

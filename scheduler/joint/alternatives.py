@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from edge.core.applications import Stage
 from edge.core.serving import DeviceTable, ServedModel
+from edge.core.serving_reasons import ServingReason
 from scheduler.gpulets.fitting import LEAST_RATE, Capacity, PlanFunction
 from scheduler.gpulets.pipelines import FitFunction, FittedPipelines, PipelineDemand, asked_rows, evenly_split
 
@@ -201,17 +202,16 @@ def _least_part(found: FittedPipelines, measured: set[str]) -> float:
     return min(found.fitted.capped.values(), default=1.0)
 
 
-def less_accurate(pipelines: Sequence[PipelineDemand], part: float = 1.0) -> tuple[str, ...]:
-    """The stages that a less accurate model answers, in words. `part`: the least part of its rate that some model is
-    served at."""
-    why = "with that not every objective holds" if part >= 1.0 else "not every objective holds with either"
-    words = []
+def less_accurate(pipelines: Sequence[PipelineDemand], part: float = 1.0) -> tuple[ServingReason, ...]:
+    """The stages that a less accurate model answers. `part`: the least part of its rate that some model is served
+    at."""
+    found = []
     for pipeline in pipelines:
+        name = pipeline.application.name
         for stage in pipeline.application.stages:
             best = next(iter(stage.options), None)
             if best is not None and best.model != stage.model:
-                words.append(
-                    f"{pipeline.application.name}, {stage.name}: {stage.model} answers (accuracy {stage.accuracy:g}) "
-                    f"instead of {best.model} ({best.accuracy:g}): {why}"
-                )
-    return tuple(words)
+                accuracies = {"accuracy": stage.accuracy or 0.0, "other_accuracy": best.accuracy}
+                numbers = {**accuracies, "holds": float(part >= 1.0)}
+                found.append(ServingReason("less_accurate", stage.model, name, stage.name, best.model, numbers=numbers))
+    return tuple(found)

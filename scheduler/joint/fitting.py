@@ -12,6 +12,7 @@ from typing import Literal
 
 from edge.core.errors import InvalidValue
 from edge.core.serving import DeviceTable, QueueId, ServedModel, ServingPlan, ServingProblem
+from edge.core.serving_reasons import ServingReason
 from scheduler.gpulets.applications import for_groups, groups
 from scheduler.gpulets.fitting import Capacity, Fitted, PlanFunction, fit
 from scheduler.gpulets.pipelines import FittedPipelines, PipelineDemand, PlannedQueue, TwoQueues, fit_evenly
@@ -128,8 +129,8 @@ def with_two_queues(
         one_share = round(one.fitted.plan.total_share, 6) if whole else None
         reason: Literal["less_share", "fits"] = "less_share" if whole else "fits"
         found.append(TwoQueues(cut.model, reason, round(plan.total_share, 6), one_share, tuple(planned)))
-    words = tuple(two_queues.words for two_queues in found)
-    return replace(two, queues=queues, two_queues=tuple(found), reasons=(*words, *two.reasons))
+    why = tuple(two_queues.why for two_queues in found)
+    return replace(two, queues=queues, two_queues=tuple(found), reasons=(*why, *two.reasons))
 
 
 def _queue_demands(answer: QueuedPlan, own: Sequence[ServedModel]) -> list[ServedModel]:
@@ -152,14 +153,13 @@ def _less(one: ServingPlan, other: ServingPlan) -> bool:
     return one.total_share < other.total_share - _EPS
 
 
-def _reasons(answer: JointPlan, found: Fitted, even: Fitted | None) -> tuple[str, ...]:
-    """Why this split, in words."""
-    against = "more than fits" if even is None else f"{100 * even.plan.total_share:.0f} %"
-    words = [f"{100 * found.plan.total_share:.0f} % of the device; the even split takes {against}"]
+def _reasons(answer: JointPlan, found: Fitted, even: Fitted | None) -> tuple[ServingReason, ...]:
+    """Why this split."""
+    against = {} if even is None else {"other_share": even.plan.total_share}
     return (
-        *words,
+        ServingReason("split", numbers={"share": found.plan.total_share} | against),
         *(
-            f"{b.pipeline}, {b.stage}: {b.budget_ms:.1f} ms for {b.model}, {b.even_ms:.1f} ms in the even split"
+            ServingReason("budget", b.model, b.pipeline, b.stage, numbers={"ms": b.budget_ms, "even_ms": b.even_ms})
             for b in answer.budgets
             if b.stage != b.pipeline
         ),

@@ -241,7 +241,7 @@ def test_bad_sources_name_the_field(source: dict[str, Any], rate: float | None, 
 
 
 def test_a_camera_brings_the_applications_that_wait_for_it() -> None:
-    waiting = replace(parse_application("alarm", from_camera("yard")), unfed="source: there is no such camera")
+    waiting = replace(parse_application("alarm", from_camera("yard")), unfed="unknown_camera")
     served = replace(FED, pipelines=(PipelineDemand(waiting, 0.0),))
     asked = AdmissionCamera(id="yard", like="gate")
     alone = admit_camera(asked, PROFILE, FED, CamerasNow(0.9, WINDOW))

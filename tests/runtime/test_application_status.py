@@ -7,6 +7,7 @@ from dataclasses import replace
 from serving_parts import chained
 
 from edge.core.layout import StageTraffic, TrafficReport
+from edge.core.serving_reasons import ServingReason
 from edge.runtime.application_status import StageTotals, applications_status
 from edge.runtime.serving_status import View
 
@@ -28,13 +29,17 @@ def test_counts_add_up_and_the_latest_times_stay() -> None:
 
 def test_budgets_stand_beside_the_even_split() -> None:
     application = replace(chained("a", "b", slo_ms=100.0), budgets={"s0": 30.0, "s1": 65.0})
-    view = View(applications=(application,), application_rates={"app": (5.0, 7.5)}, split_reasons=("because",))
+    view = View(
+        applications=(application,),
+        application_rates={"app": (5.0, 7.5)},
+        split_reasons=(ServingReason("one_queue", "a"),),
+    )
     (found,) = applications_status(view, StageTotals())
     assert (found["name"], found["rate"], found["planned_rate"], found["longest_ms"]) == ("app", 5.0, 7.5, 95.0)
     assert [(s["name"], s["budget_ms"], s["even_ms"], s["after"]) for s in found["stages"]] == [
         ("s0", 30.0, 50.0, []), ("s1", 65.0, 50.0, ["s0"])
     ]  # fmt: skip
-    assert found["reasons"] == ["because"]
+    assert found["reasons"] == ["a has one queue from now on"]
     (unplanned,) = applications_status(View(applications=(chained("a", "b"),)), StageTotals())
     assert unplanned["longest_ms"] is None
     assert {s["budget_ms"] for s in unplanned["stages"]} == {None}

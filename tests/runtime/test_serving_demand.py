@@ -8,6 +8,7 @@ from pathlib import Path
 import configs
 from edge.core.layout import ServedVersion
 from edge.core.oip import TensorSpec
+from edge.core.serving_reasons import ServingReason
 from edge.runtime.serving_demand import Offer, demands, fitting
 from edge.serving.pipeline_files import parse_application, read_application
 from edge.settings import ModelDemand
@@ -63,4 +64,4 @@ def test_alternatives_with_other_tensors_are_left_out_and_named() -> None:
     _, (found,) = demands(offers, {})
     assert [o.model for o in found.stages[0].options] == ["large", "absent", "small"]
     versions = {o.name: o.version for o in offers if o.version is not None}
-    assert fitting(application, versions)[1] == ("stage read: other has other inputs or outputs than large",)
+    assert fitting(application, versions)[1] == (ServingReason("unlike", "large", "reader", "read", "other"),)

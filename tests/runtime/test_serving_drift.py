@@ -103,8 +103,8 @@ def test_a_stage_that_leaves_its_budget_is_planned_slower_and_the_journal_says_s
     (event,) = box.written.events
     assert isinstance(event, r.StagesDrifted)
     assert (round(event.factors["a"], 6), len(event.reasons)) == (1.5, 1)
-    assert box.written.notes == [("serving.drift", {"message": event.reasons[0]})]
-    assert "app, find" in event.reasons[0]
+    assert box.written.notes == [("serving.drift", {"message": event.reasons[0].words()})]
+    assert (event.reasons[0].application, event.reasons[0].stage) == ("app", "find")
 
 
 def test_stages_of_models_that_cannot_do_better_tell_nothing(tmp_path: Path) -> None:

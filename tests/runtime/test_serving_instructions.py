@@ -10,6 +10,7 @@ from serving_parts import CAPS, Supervised, Written, layout, table, version
 
 from edge.core.clock import ManualClock
 from edge.core.serving import Gpulet, ModelBatch, ServedModel, ServingPlan, ServingProblem
+from edge.core.serving_reasons import ServingReason
 from edge.runtime.executor_worker import SetVersions
 from edge.runtime.serving_instructions import ServingInstructions
 from edge.runtime.serving_shares import ServingShares
@@ -63,12 +64,22 @@ def test_shares_executors_and_routes(tmp_path: Path) -> None:
     assert box.supervisor.sent == [("executor-0", SetVersions((version("a"),)))]
 
 
+MORE = ServingReason("more", "a", numbers={"before": 1.0, "now": 2.0})
+
+
 def test_a_plan_is_recorded_with_the_table_that_it_was_made_from(tmp_path: Path) -> None:
     box = Box(tmp_path)
     plan = ServingPlan(True, (Gpulet(0, 0.2, 50.0, (ModelBatch("a", 1),)),), "toy")
-    box.instructions.do(r.RecordServingPlan(ServingProblem((ServedModel("a", 1.0, 100.0, 0),), 1, 1.0), plan, "more"))
+    box.instructions.do(r.RecordServingPlan(ServingProblem((ServedModel("a", 1.0, 100.0, 0),), 1, 1.0), plan, (MORE,)))
     ((kind, data),) = box.written.notes
-    assert (kind, data["cause"], data["policy"], data["share"]) == ("serving.plan", "more", "toy", 0.2)
+    assert (kind, data["cause"], data["policy"], data["share"]) == (
+        "serving.plan",
+        "more requests: a 1 -> 2/s",
+        "toy",
+        0.2,
+    )
+    numbers = {"before": 1.0, "now": 2.0}
+    assert data["reasons"] == [{"code": "more", "model": "a", "numbers": numbers}]
     assert read_table(Path(data["problem"]["device_file"])) == table("a")
 
 

@@ -11,6 +11,7 @@ from source_kit import described
 from edge.core.application_sources import ApplicationSource, ExpectCamera
 from edge.core.configs import InferenceConfig
 from edge.core.errors import InvalidValue
+from edge.core.serving_reasons import ServingReason
 from edge.runtime import messages as m
 from edge.runtime.camera import CameraRuntime
 from edge.runtime.serving_demand import Offer
@@ -92,7 +93,9 @@ def test_the_rate_is_that_of_the_lambda_in_force() -> None:
     camera.inference = InferenceConfig(2.0, 1.0)
     world.sources.look()
     assert world.rates() == [2.0]
-    assert world.events[-1].other_rates == "app0 8 -> 2/s"
+    assert world.events[-1].other_rates == (
+        ServingReason("source_rate", application="app0", numbers={"before": 8.0, "now": 2.0}),
+    )
     count = len(world.events)
     world.sources.look()
     assert len(world.events) == count
@@ -114,7 +117,7 @@ def test_a_camera_that_goes_is_let_in_no_more_and_one_that_is_off_feeds_nobody()
         ("camera-gate", m.FeedApplications(Path("/run/front.sock"), token)),
     ]
     assert world.rates() == [0.0]
-    assert world.events[-1].applications[0].unfed == "source: the camera is switched off"
+    assert world.events[-1].applications[0].unfed == "camera_off"
     del world.running["gate"]
     world.sources.look()
     assert world.sources.expected == {}

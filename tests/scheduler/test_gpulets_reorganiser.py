@@ -11,6 +11,7 @@ from reorganiser_world import World, by_load, demand, one_each, table, together,
 
 from edge.core.layout import Route
 from edge.core.serving import DeviceTable, Gpulet, ModelBatch, ServedModel, ServingPlan, ServingProblem
+from edge.core.serving_reasons import in_words
 from scheduler.gpulets import reorganiser_events as r
 from scheduler.gpulets.demand import Demand
 from scheduler.gpulets.fitting import Capacity, fit
@@ -60,7 +61,7 @@ def test_more_and_fewer_requests_move_the_share() -> None:
     w.traffic({"a": 10.0}, 120)
     assert share_of(w, "a") < grown / 2
     assert list(w.processes) == [first]
-    causes = [o.cause for o in w.said if isinstance(o, r.RecordServingPlan)]
+    causes = [in_words(o.cause) for o in w.said if isinstance(o, r.RecordServingPlan)]
     assert any("more requests: a" in c for c in causes)
     assert any("fewer requests: a" in c for c in causes)
 
@@ -93,7 +94,7 @@ def test_missed_objectives_are_planned_away_and_the_extra_is_given_back() -> Non
     w.settle()
     before = share_of(w, "a")
     w.traffic({"a": 60.0}, 7, violated={"a": 5})
-    assert any("objectives missed: a" in o.cause for o in w.said if isinstance(o, r.RecordServingPlan))
+    assert any("objectives missed: a" in in_words(o.cause) for o in w.said if isinstance(o, r.RecordServingPlan))
     w.traffic({"a": 60.0}, 40, violated={"a": 5})
     raised = share_of(w, "a")
     assert raised > before

@@ -11,6 +11,7 @@ from reorganiser_world import one_each, table, version, world
 
 from edge.core.errors import InvalidValue
 from edge.core.layout import StageTraffic
+from edge.core.serving_reasons import ServingReason
 from scheduler.gpulets import reorganiser_events as r
 from scheduler.gpulets.demand import Demand
 from scheduler.gpulets.stage_drift import StageDriftState, StageRule, slowed, step
@@ -30,7 +31,7 @@ def watch(
     state, said = state or StageDriftState(), []
     for n, ratio in enumerate(ratios):
         state, reasons = step(RULE, state, start_s + n, [traffic(ratio, answered)])
-        said += [(start_s + n, words) for words in reasons]
+        said += [(start_s + n, reason.words()) for reason in reasons]
     return state, said
 
 
@@ -109,18 +110,21 @@ def test_the_table_to_plan_with() -> None:
     assert slowed(table(), {}) == table()
 
 
+LATE = ServingReason("stage_late", "d", "app", "find", numbers={"ratio": 1.5, "factor": 1.5})
+
+
 def test_the_reorganiser_plans_with_it_but_serves_no_less_for_it() -> None:
     w = world(one_each)
     reorganiser = w.reorganiser
     reorganiser.handle(r.ModelsChanged(0.0, (Demand(version("d", slo_ms=50.0), 10.0),)))
     plan = reorganiser.state.plan
     assert plan is not None
-    orders = reorganiser.handle(r.StagesDrifted(1.0, {"d": 1.5}, ("late",)))
+    orders = reorganiser.handle(r.StagesDrifted(1.0, {"d": 1.5}, (LATE,)))
     slower = reorganiser.state.plan
     assert slower is not None
     assert slower.total_share > plan.total_share
-    assert [o.cause for o in orders if isinstance(o, r.RecordServingPlan)] == ["late"]
-    assert reorganiser.handle(r.StagesDrifted(2.0, {"d": 1.5}, ("late",))) == [], "told already"
+    assert [o.cause for o in orders if isinstance(o, r.RecordServingPlan)] == [(LATE,)]
+    assert reorganiser.handle(r.StagesDrifted(2.0, {"d": 1.5}, (LATE,))) == [], "told already"
     reorganiser.handle(r.StagesDrifted(3.0, {"d": 60.0}))
     assert (reorganiser.state.refused, reorganiser.state.capped) == ({}, {})
     reorganiser.handle(r.StagesDrifted(4.0, {}))

@@ -15,6 +15,7 @@ from edge.core.errors import InvalidValue
 from edge.core.layout import ModelTraffic, StageTraffic, TrafficReport
 from edge.core.oip import TensorSpec
 from edge.core.serving import ServedModel
+from edge.core.serving_reasons import ServingReason
 from scheduler.gpulets import reorganiser_events as r
 from scheduler.gpulets.demand import Demand
 from scheduler.gpulets.fitting import Capacity
@@ -73,13 +74,13 @@ def test_the_most_accurate_model_answers_while_it_holds_and_another_beyond() -> 
     choice, part = planned([PipelineDemand(READER, 150.0)])
     assert (choice, part) == ({"s1": SMALL}, 1.0)
     (words, *_) = fitted([PipelineDemand(READER, 150.0)]).reasons
-    assert words.startswith("app, s1: a answers (accuracy 0.85) instead of c (0.95)")
+    assert words.words().startswith("app, s1: a answers (accuracy 0.85) instead of c (0.95)")
 
 
 def test_where_none_holds_as_much_as_can_be_is_served() -> None:
     _, part = planned([PipelineDemand(READER, 900.0)])
     assert 0.0 < part < 1.0
-    assert "with either" in fitted([PipelineDemand(READER, 900.0)]).reasons[0]
+    assert "with either" in fitted([PipelineDemand(READER, 900.0)]).reasons[0].words()
 
 
 def test_without_alternatives_nothing_changes() -> None:
@@ -252,7 +253,8 @@ def test_under_pressure_the_smaller_model_answers_and_later_the_larger_again() -
     assert answers(w) == SMALL
     assert not w.reorganiser.state.capped
     assert any(
-        isinstance(said, r.RecordServingPlan) and "app, s1: a answers from now on" in said.cause for said in w.said
+        isinstance(said, r.RecordServingPlan) and ServingReason("answers", SMALL, "app", "s1") in said.cause
+        for said in w.said
     ), "the journal says it"
     held = {m.name: m.held for m in w.reorganiser.demands.models.values()}
     assert held[LARGE] < 20, "no plan for requests that it does not get any more"

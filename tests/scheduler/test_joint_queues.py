@@ -20,6 +20,7 @@ from edge.core.errors import InvalidValue
 from edge.core.layout import Layout
 from edge.core.oip import TensorSpec
 from edge.core.serving import DeviceTable, Gpulet, ModelBatch, QueueId, ServedModel, ServingPlan, ServingProblem
+from edge.core.serving_reasons import ServingReason, in_words
 from scheduler.gpulets import reorganiser_events as r
 from scheduler.gpulets.applications import with_applications
 from scheduler.gpulets.demand import Demand
@@ -234,7 +235,8 @@ def test_the_followed_plan_says_which_stage_asks_which_queue_and_why() -> None:
         (0, 5.0, 0.2, (("fast", "ask"),)), (1, 600.0, 0.4, (("slow", "ask"),))
     ]  # fmt: skip
     assert two.queues[0].budget_ms <= 81.0
-    assert found.reasons[0] == two.words == "m has two queues: the plan takes 60 % of the device, with one 80 %"
+    assert found.reasons[0] == two.why
+    assert two.why.words() == "m has two queues: the plan takes 60 % of the device, with one 80 %"
     assert [m.queue_id for m in found.fitted.problem.models] == [QueueId("m"), QueueId("m", 1)]
     assert verdict(
         replace(found.fitted.problem, models=tuple(replace(m, slo_ms=1e6) for m in found.fitted.problem.models)),
@@ -242,7 +244,7 @@ def test_the_followed_plan_says_which_stage_asks_which_queue_and_why() -> None:
     ).faults == ()  # fmt: skip
     (tight,) = followed([FAST, SLOW], room=0.7)[0].two_queues
     assert (tight.reason, tight.one_share) == ("fits", None)
-    assert "with one more than fits" in tight.words
+    assert "with one more than fits" in tight.why.words()
 
 
 def test_alike_objectives_are_followed_with_one_queue() -> None:
@@ -279,12 +281,12 @@ def test_a_stage_keeps_its_queue_until_the_other_has_gpulets_and_the_cause_says_
     before = len(world.layouts)
     said = serve(600.0)
     (record,) = [order for order in said if isinstance(order, r.RecordServingPlan)]
-    assert "; m has two queues: the plan takes 60 % of the device, with one 80 %" in record.cause
+    assert "; m has two queues: the plan takes 60 % of the device, with one 80 %" in in_words(record.cause)
     assert [two.model for two in record.two_queues] == ["m"]
     assert queues_of(world.layout) == ([0, 1, 1], {"fast": 0, "slow": 1})
     said = serve(100.0)
     (record,) = [order for order in said if isinstance(order, r.RecordServingPlan)]
-    assert "; m has one queue from now on" in record.cause
+    assert ServingReason("one_queue", "m") in record.cause
     assert record.two_queues == ()
     assert queues_of(world.layout) == ([0, 0], {"fast": 0, "slow": 0})
     for layout in world.layouts[before:]:

@@ -128,7 +128,7 @@ async def test_clients_cannot_ask_it_and_read_why_it_is_not_ready() -> None:
     with pytest.raises(InvalidValue, match="a camera is the source"):
         await service.infer(InferRequest("app", (Tensor("x", "FP32", np.zeros((1, 1), np.float32)),)))
     assert service.model_ready("app", None)
-    service.apply([replace(app, unfed="source: the camera is switched off")])
+    service.apply([replace(app, unfed="camera_off")])
     assert not service.model_ready("app", None)
     assert service.ready(), "no client waits for a camera"
     assert service.problems(service.fed_by("gate", "app") or app)[0] == "source: the camera is switched off"

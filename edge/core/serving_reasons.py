@@ -1,0 +1,148 @@
+"""Why a serving plan was made and is as it is, as values. No code parses their sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+#: Why a plan was made. Of all models: "models_changed", "measured" (latencies), "settings", "capacity", "retried" (one
+#: that failed), "wasted" (shares). "source_rate": a camera asks `application` at another rate; "more", "fewer":
+#: requests of `model`; "missed": its objective; "given_up": `executor`. "stage_late": `stage` left its budget, so
+#: `model` is planned as slower; "stage_in_time": as measured again (all models, where it names none).
+ServingCauseCode = Literal[
+    "models_changed",
+    "measured",
+    "settings",
+    "capacity",
+    "retried",
+    "wasted",
+    "source_rate",
+    "more",
+    "fewer",
+    "missed",
+    "given_up",
+    "stage_late",
+    "stage_in_time",
+]
+#: What the plan changes. "answers": `model` answers `stage` from now on; "two_queues", "one_queue": of `model`.
+#: Why objectives are split so: "split": the share beside the even split's; "budget": a stage's. "less_accurate":
+#: `model` answers `stage` instead of `other`. "unlike": `other` has other tensors than `model` and answers nothing.
+ServingReasonCode = Literal[
+    ServingCauseCode, "answers", "two_queues", "one_queue", "split", "budget", "less_accurate", "unlike"
+]
+
+_FIXED: Mapping[str, str] = {
+    "models_changed": "the models to serve changed",
+    "measured": "latencies were measured",
+    "settings": "the settings changed",
+    "capacity": "the share left to models changed",
+    "retried": "a model that failed is tried again",
+    "wasted": "shares are wasted",
+}
+
+
+@dataclass(frozen=True)
+class ServingReason:
+    """One reason. `numbers` by code: "source_rate", "more", "fewer": `before`, `now` per second; "missed": `part` of
+    the requests; "stage_late": `ratio` of its budget, `factor` of the measured time; "two_queues", "split": `share` and
+    `other_share` in devices (of one queue, of the even split; none where that does not fit); "budget": `ms`, `even_ms`;
+    "less_accurate": `accuracy`, `other_accuracy`, and `holds` (1: with the less accurate one every objective holds)."""
+
+    code: ServingReasonCode
+    model: str = ""
+    application: str = ""
+    stage: str = ""
+    other: str = ""
+    executor: str = ""
+    numbers: Mapping[str, float] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """As the journal keeps it."""
+        return {key: value for key, value in asdict(self).items() if value or key == "code"}
+
+    def words(self) -> str:
+        """The reason as a sentence without a full stop."""
+        if self.code in _FIXED:
+            return _FIXED[self.code]
+        return _CAUSES[self.code](self) if self.code in _CAUSES else _PLANNED[self.code](self)
+
+
+def _rates(reason: ServingReason, name: str) -> str:
+    return f"{name} {reason.numbers['before']:.4g} -> {reason.numbers['now']:.4g}/s"
+
+
+def _stage_late(reason: ServingReason) -> str:
+    n = reason.numbers
+    return (
+        f"{reason.application}, {reason.stage}: the slowest of a hundred answers take {n['ratio']:.2f} times the "
+        f"budget; {reason.model} is planned {n['factor']:.2f} times as slow as measured"
+    )
+
+
+def _less_accurate(reason: ServingReason) -> str:
+    n = reason.numbers
+    why = "with that not every objective holds" if n["holds"] else "not every objective holds with either"
+    return (
+        f"{reason.application}, {reason.stage}: {reason.model} answers (accuracy {n['accuracy']:g}) "
+        f"instead of {reason.other} ({n['other_accuracy']:g}): {why}"
+    )
+
+
+def _other_share(reason: ServingReason) -> str:
+    other = reason.numbers.get("other_share")
+    return "more than fits" if other is None else f"{100 * other:.0f} %"
+
+
+_Words = Callable[[ServingReason], str]
+_CAUSES: Mapping[str, _Words] = {
+    "source_rate": lambda r: _rates(r, r.application),
+    "more": lambda r: _rates(r, r.model),
+    "fewer": lambda r: _rates(r, r.model),
+    "missed": lambda r: f"{r.model} {100 * r.numbers['part']:.1f} %",
+    "given_up": lambda r: f"{r.executor} was given up",
+    "stage_late": _stage_late,
+    "stage_in_time": lambda r: (
+        f"{r.model} keeps its budgets again: it is planned as measured"
+        if r.model
+        else "stages keep their budgets again"
+    ),
+}
+_PLANNED: Mapping[str, _Words] = {
+    "answers": lambda r: f"{r.application}, {r.stage}: {r.model} answers from now on",
+    "two_queues": lambda r: (
+        f"{r.model} has two queues: the plan takes {100 * r.numbers['share']:.0f} % of the device, with one "
+        + _other_share(r)
+    ),
+    "one_queue": lambda r: f"{r.model} has one queue from now on",
+    "split": lambda r: f"{100 * r.numbers['share']:.0f} % of the device; the even split takes {_other_share(r)}",
+    "budget": lambda r: (
+        f"{r.application}, {r.stage}: {r.numbers['ms']:.1f} ms for {r.model}, {r.numbers['even_ms']:.1f} ms in the "
+        "even split"
+    ),
+    "less_accurate": _less_accurate,
+    "unlike": lambda r: f"stage {r.stage}: {r.other} has other inputs or outputs than {r.model}",
+}
+#: The words before several reasons of one code.
+_TOGETHER: Mapping[str, tuple[str, str]] = {
+    "source_rate": ("cameras answer at other rates: ", "; "),
+    "more": ("more requests: ", ", "),
+    "fewer": ("fewer requests: ", ", "),
+    "missed": ("objectives missed: ", ", "),
+}
+
+
+def in_words(reasons: Iterable[ServingReason]) -> str:
+    """Reasons as one sentence; those of one code that follow each other are told together."""
+    runs: list[list[ServingReason]] = []
+    for reason in reasons:
+        if runs and runs[-1][0].code == reason.code:
+            runs[-1].append(reason)
+        else:
+            runs.append([reason])
+    return "; ".join(_run(run) for run in runs)
+
+
+def _run(reasons: list[ServingReason]) -> str:
+    before, between = _TOGETHER.get(reasons[0].code, ("", "; "))
+    return before + between.join(r.words() for r in reasons)
