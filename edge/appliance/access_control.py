@@ -24,6 +24,7 @@ from edge.core.access import narrowed
 from edge.core.clock import Clock
 from edge.core.errors import Conflict, MagpieError
 from edge.ingest.secrets import check_named
+from edge.ingest.source import CameraSource
 from edge.settings import AccessSettings, ServingSettings
 from edge.store.store import Store
 from edge.store.values import AuditRecord
@@ -98,6 +99,10 @@ class AccessControl:
     def may_name(self, reference: str, before: str = "", path: str = "password_from") -> None:
         """Raises InvalidValue for a secret that may not be named by REST; `before` may be kept."""
         check_named(reference, before, self._settings.secret_references, path)
+
+    def may_show(self, source: CameraSource, before: str = "") -> None:
+        """Raises InvalidValue for files that a camera by REST may not show; those at the url `before` may be kept."""
+        source.check_folder(before, self._settings.media_folders)
 
     def audit(self, limit: int, before: int | None) -> list[AuditAnswer]:
         """Changes with their author and address, the newest first, without those that cannot be read."""

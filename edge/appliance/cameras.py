@@ -20,6 +20,7 @@ from edge.core.errors import Conflict, InvalidValue, MagpieError
 from edge.core.journal_kinds import JournalNote
 from edge.core.models import ModelVersion
 from edge.ingest.probe import probe_camera
+from edge.ingest.source import CameraSource
 from edge.runtime import messages as m
 from edge.runtime.golden_worker import TeacherOffer
 from edge.runtime.memory_limit import usable_bytes, worker_limit_bytes
@@ -70,6 +71,7 @@ class Cameras:
         """Raises InvalidValues, Conflict, LabelError, WeightsError."""
         camera = parse(CameraSettings, dict(settings))
         self._access_control.may_name(camera.password_from)
+        self._access_control.may_show(self._source(camera))
         self._check_classes(camera)
         async with self._changing:
             if camera.id in self._runtime.cameras:
@@ -100,8 +102,12 @@ class Cameras:
         self._access_control.may_name(
             camera.password_from, "" if known is None else _kept_reference(camera, known.settings)
         )
-        found = await asyncio.to_thread(probe_camera, m.camera_source(camera, self._access_control.secrets_file))
-        return read(CameraTest, found)
+        source = self._source(camera)
+        self._access_control.may_show(source, "" if known is None else known.settings.url)
+        return read(CameraTest, await asyncio.to_thread(probe_camera, source))
+
+    def _source(self, camera: CameraSettings) -> CameraSource:
+        return m.camera_source(camera, self._access_control.secrets_file)
 
     # -- taking in
 
@@ -178,6 +184,7 @@ class Cameras:
         if changed == found.settings:
             return self.one(camera)
         self._access_control.may_name(changed.password_from, _kept_reference(changed, found.settings))
+        self._access_control.may_show(self._source(changed), found.settings.url)
         self._check_classes(changed)
         await asyncio.to_thread(
             self._store.put_camera, camera, changed.model_dump(mode="json"), by, enabled=changed.enabled

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -100,6 +100,17 @@ class CameraSource:
     def path(self) -> Path:
         """The file or folder, for kinds other than "rtsp"."""
         return Path(unquote(urlsplit(self.url).path)) if self.url.startswith("file://") else Path(self.url)
+
+    def check_folder(self, before: str, allowed: Sequence[str]) -> None:
+        """Whether settings that came from outside may name these pictures: of a camera on the network, at the url
+        `before`, or in one of the folders `allowed`. Else a user that may change a camera could look at any picture of
+        this machine. Raises InvalidValue."""
+        if self.kind == "rtsp" or self.url == before:
+            return
+        real = self.path.resolve()
+        if not any(real.is_relative_to(Path(folder).resolve()) for folder in allowed):
+            folders = ", ".join(allowed) or "none is allowed"
+            raise InvalidValue("url", self.url, f"rtsp://, or files in web.access.media_folders ({folders})")
 
     @property
     def address(self) -> tuple[str, int]:

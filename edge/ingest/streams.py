@@ -216,7 +216,9 @@ class FileStream:
         path = self._source.path
         last_s, period_s, shown = 0.0, 0.04, 0
         try:
-            with av.open(str(path)) as container:
+            # A path, and nothing that FFmpeg would take for another protocol, in a playlist neither.
+            whole = f"file:{path.absolute()}"
+            with av.open(whole, options={"protocol_whitelist": "file"}) as container:
                 stream = video_stream(container)
                 # The coded stream's own rate first: of files without times FFmpeg's other one is a guess, 25.
                 if rate := stream.codec_context.framerate or stream.average_rate:

@@ -22,9 +22,9 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import aiohttp
+import yarl
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from edge.core.clock import Clock
@@ -127,6 +127,14 @@ class _OffLink(AbstractResolver):
 _REFUSED: Final = "its address is link-local, where clouds hand out credentials: the output's link_local allows it"
 
 
+def _host(url: str) -> str:
+    """The host as the client reads it, which writes some hosts anew; empty where it cannot."""
+    try:
+        return yarl.URL(url).host or ""
+    except ValueError:
+        return ""
+
+
 class Poster:
     """An HTTP client for one receiver. `secret()` is asked at each POST and may raise MagpieError. `resolver()` makes
     what finds the addresses of names."""
@@ -146,7 +154,7 @@ class Poster:
     ) -> DeliveryVerdict:
         """One try. Raises nothing but MagpieError of the secret."""
         r = self._receiver
-        if not r.link_local and link_local(urlsplit(r.url).hostname or ""):  # an address is not asked for
+        if not r.link_local and link_local(_host(r.url)):  # an address is not asked for
             return DeliveryVerdict("away", _REFUSED)
         secret = await self._secret()
         body = content(r.site, kind, camera, message, utc_s, data)

@@ -37,7 +37,7 @@ from edge.runtime.serving_planning import PlanningThread
 from edge.runtime.serving_profiler import ServingProfiler
 from edge.runtime.serving_shares import ServingShares, front_more
 from edge.runtime.serving_sources import ServingSources, SourceCameras
-from edge.runtime.serving_status import executors_status, interference, model_status, reasons, state_of
+from edge.runtime.serving_status import executors_status, interference, is_up, model_status, reasons
 from edge.runtime.serving_tables import DeviceTables
 from edge.runtime.supervisor import Supervisor
 from edge.runtime.tasks import BackgroundTasks
@@ -231,8 +231,7 @@ class ServingRuntime:
         if not self.front.up:
             return False
         offers = self.models.offers
-        states = [state_of(o, offers, self.planner.view) for o in offers.values()]
-        return not states or any(s in ("serving", "capped") for s in states)
+        return not offers or any(is_up(o, offers, self.planner.view) for o in offers.values())
 
     def box(self) -> tuple[tuple[ServedModel, ...], DeviceTable | None, tuple[PipelineDemand, ...]]:
         """For the admission answer: the models, with objectives of their own, and applications at the rates that are

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from edge.core.applications import Application
 from edge.core.layout import ServedVersion
@@ -13,13 +14,15 @@ from scheduler.gpulets.applications import expand, groups, merge
 from scheduler.gpulets.demand import Demand
 from scheduler.gpulets.source_rates import SourceState, fed
 
+OfferState = Literal["waiting", "checking", "measuring", "offered", "failed"]
+
 
 @dataclass
 class Offer:
     """A model, or an application, that shall be served, and how far it has come."""
 
     name: str
-    state: str = "waiting"  # waiting | checking | measuring | offered | failed
+    state: OfferState = "waiting"
     reason: str = ""
     version: ServedVersion | None = None
     application: Application | None = None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal
 
 from edge.core.application_sources import SOURCE_FAULTS
 from edge.core.applications import Application
@@ -24,19 +24,48 @@ _RECENT = 60
 _TOTALS = ("arrived", "answered", "late", "dropped", "rejected", "failed", "cancelled")
 
 
+#: An application waits for its models, or for its camera.
+ModelState = Literal["waiting", "checking", "measuring", "starting", "serving", "capped", "refused", "failed"]
+_UP: frozenset[ModelState] = frozenset(["serving", "capped"])
+
+
+@dataclass(frozen=True)
+class PlannedModel:
+    """A model as the reorganiser knows it: rates in requests per second (measured, planned for, held); `version` None:
+    no gpu-let has it yet."""
+
+    rate: float
+    planned_rate: float
+    held_rate: float
+    version: str | None
+    wanted_version: str
+    slo_ms: float
+    priority: int
+
+
+@dataclass(frozen=True)
+class KnownExecutor:
+    """An executor as the reorganiser knows it; `models`: the version of each that it has."""
+
+    id: str
+    state: str
+    share: float
+    models: Mapping[str, str]
+
+
 @dataclass(frozen=True)
 class View:
     """The reorganiser's state between two events, which may be read while the next event is decided on.
 
-    `models` and `executors` are for people (rounded numbers, by the names of REST). `held` is the rate that is planned
-    for by model, in requests per second, before it was capped; `table` the latencies that the plan reckons with.
+    `held` is the rate that is planned for by model, in requests per second, before it was capped; `table` the
+    latencies that the plan reckons with.
     `applications` have the budgets in force, `application_rates` their measured and planned rates in rows per second,
     `pipelines` are they as they are planned for, `split_reasons` say why the objectives are split so,
     `two_queues` which models have two queues.
     """
 
-    models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    executors: tuple[Mapping[str, Any], ...] = ()
+    models: Mapping[str, PlannedModel] = field(default_factory=dict)
+    executors: tuple[KnownExecutor, ...] = ()
     problem: ServingProblem | None = None
     plan: ServingPlan | None = None
     capped: Mapping[str, float] = field(default_factory=dict)
@@ -63,24 +92,19 @@ def look(reorganiser: Reorganiser) -> View:
     s, layout = reorganiser.state, reorganiser.routes.layout
     routed = {b.model for route in (layout.routes if layout else ()) for b in route.gpulet.models}
     models = {
-        m.name: {
-            "rate": round(m.estimate.rate, 3),
-            "planned_rate": round(planned_rate(m.estimate.rate, reorganiser.settings.rates), 3),
-            "held_rate": round(m.held, 3),
-            "version": m.serving.version if m.serving and m.name in routed else None,
-            "wanted_version": m.demand.version.version,
-            "slo_ms": m.demand.served.slo_ms,
-            "priority": m.demand.version.priority,
-        }
+        m.name: PlannedModel(
+            rate=m.estimate.rate,
+            planned_rate=planned_rate(m.estimate.rate, reorganiser.settings.rates),
+            held_rate=m.held,
+            version=m.serving.version if m.serving and m.name in routed else None,
+            wanted_version=m.demand.version.version,
+            slo_ms=m.demand.served.slo_ms,
+            priority=m.demand.version.priority,
+        )
         for m in reorganiser.demands.models.values()
     }
     executors = tuple(
-        {
-            "id": e.id,
-            "state": e.state,
-            "share": e.share,
-            "models": {n: v.version for n, v in sorted(e.versions.items())},
-        }
+        KnownExecutor(e.id, e.state, e.share, {n: v.version for n, v in sorted(e.versions.items())})
         for e in sorted(reorganiser.partitions.executors.values(), key=lambda e: e.id)
     )
     pipelines = reorganiser.pipelines.demands(s.applications, reorganiser.settings.rates)
@@ -159,49 +183,56 @@ def repository_index(
     return out
 
 
-def state_of(offer: Offer, offers: Mapping[str, Offer], view: View) -> str:
-    """waiting (an application: for its models) | checking | measuring | starting | serving | capped | refused |
-    failed."""
+def is_up(offer: Offer, offers: Mapping[str, Offer], view: View) -> bool:
+    """Its requests are answered, perhaps not all."""
+    return state_of(offer, offers, view) in _UP
+
+
+def state_of(offer: Offer, offers: Mapping[str, Offer], view: View) -> ModelState:
+    """How far the model or application is."""
     if offer.application is not None:
         if offer.name in view.unfed:
             return "waiting"
         # An application asks models only, no further application. One of a stage's models is enough.
         asked = [[s.model, *(a.model for a in s.alternatives)] for s in offer.application.stages]
         up = {
-            name: state_of(offers[name], offers, view) in ("serving", "capped")
+            name: is_up(offers[name], offers, view)
             for name in offer.application.every_model
             if name in offers and offers[name].application is None
         }
         return "serving" if all(any(up.get(name, False) for name in names) for names in asked) else "waiting"
     if offer.name in view.refused and offer.state == "offered":
         return "refused"
-    if view.models.get(offer.name, {}).get("version") is not None:
+    known = view.models.get(offer.name)
+    if known is not None and known.version is not None:
         return "capped" if offer.name in view.capped else "serving"
     return "starting" if offer.state == "offered" else offer.state
 
 
 def model_status(offer: Offer, offers: Mapping[str, Offer], view: View, counts: ServedCounts) -> dict[str, Any]:
     """One model or application: the requests for it, its answers, and why not more."""
-    known = view.models.get(offer.name, {})
+    known = view.models.get(offer.name)
     total = counts.total(offer.name)
     recent = counts.recent(offer.name)
     ended = sum(m.answered + m.dropped + m.rejected + m.failed for m in recent)
     missed = sum(m.violations for m in recent)
     last = next((m for m in reversed(recent) if m.latency_ms), None)
     reason = view.refused.get(offer.name) or view.unfed.get(offer.name) or offer.reason
-    app = offer.application
+    app, version = offer.application, offer.version
+    rates = (0.0, 0.0, 0.0) if known is None else (known.rate, known.planned_rate, known.held_rate)
+    slo_ms = known.slo_ms if known is not None else None if version is None else version.slo_ms
     return {
         "name": offer.name,
         "kind": "model" if app is None else "application",
         "camera": app.source.camera if app and app.source else None,
         "state": state_of(offer, offers, view),
         "reason": reason,
-        "version": app.version if app else known.get("version"),
-        "slo_ms": app.slo_ms if app else known.get("slo_ms", offer.version.slo_ms if offer.version else None),
-        "priority": app.priority if app else known.get("priority", 0),
-        "rate": known.get("rate", 0.0),
-        "planned_rate": known.get("planned_rate", 0.0),
-        "held_rate": known.get("held_rate", 0.0),
+        "version": app.version if app else None if known is None else known.version,
+        "slo_ms": app.slo_ms if app else slo_ms,
+        "priority": app.priority if app else 0 if known is None else known.priority,
+        "rate": round(rates[0], 3),
+        "planned_rate": round(rates[1], 3),
+        "held_rate": round(rates[2], 3),
         "served_part": 0.0 if offer.name in view.refused else view.capped.get(offer.name, 1.0),
         "latency_ms": list(last.latency_ms) if last else [],
         "violations_recent": missed / ended if ended else 0.0,
@@ -219,8 +250,8 @@ def executors_status(
     now = {e.executor: e for e in (traffic.executors if traffic else ())}
     executors = []
     for e in view.executors:
-        route = next((x for x in (layout.routes if layout else ()) if x.executor == e["id"]), None)
-        seen = now.get(e["id"])
+        route = next((x for x in (layout.routes if layout else ()) if x.executor == e.id), None)
+        seen = now.get(e.id)
         gpulet = None if route is None else {
             "device": route.gpulet.device, "share": route.gpulet.share,
             "duty_cycle_ms": round(route.gpulet.duty_cycle_ms, 3),
@@ -231,12 +262,12 @@ def executors_status(
         }  # fmt: skip
         executors.append(
             {
-                **e,
+                **asdict(e),
                 "gpulet": gpulet,
                 "connected": bool(seen and seen.connected),
                 "batches": seen.batches if seen else 0,
                 "busy_s": round(seen.busy_s, 4) if seen else 0.0,
-                "pid": pid(e["id"]),
+                "pid": pid(e.id),
             }
         )
     return executors

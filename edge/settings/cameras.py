@@ -147,6 +147,8 @@ class CameraSettings(Settings):
             raise ValueError("a password does not belong into the url: use username and password_from")
         if "://" in value and not re.match(r"^(rtsp|rtsps|file)://", value):
             raise ValueError("rtsp://, rtsps://, file:// or a path")
+        if "://" not in value and re.match(r"^[A-Za-z][A-Za-z0-9+.-]*[:,]", value):
+            raise ValueError("rtsp://, rtsps://, file:// or a path: this begins as another protocol")
         return value
 
     @model_validator(mode="after")

@@ -77,6 +77,8 @@ class WebhookSettings(Settings):
             raise ValueError("http://HOST/... or https://HOST/..., without #")
         if "@" in match[1]:
             raise ValueError("no user or password in the url: the receiver checks the signature (secret_from)")
+        if not match[1].isascii():  # clients write such hosts anew, perhaps as an address
+            raise ValueError("a host in ASCII (xn--... for other letters)")
         return value
 
     @model_validator(mode="after")

@@ -19,6 +19,10 @@ class AccessSettings(Settings):
         ("secret:", "file:/run/secrets/"),
         description="prefixes that a password reference by REST may have; this file may name any",
     )
+    media_folders: tuple[Annotated[str, Field(pattern=r"^/")], ...] = Field(
+        (),
+        description="folders whose video files and pictures a camera by REST may show; this file may name any",
+    )
 
 
 class TlsSettings(Settings):

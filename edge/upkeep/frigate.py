@@ -19,6 +19,8 @@ from edge.settings import CameraSettings, ZoneSettings, parse
 Json = dict[str, Any]
 _RESTREAM = re.compile(r"rtsps?://(?:[^/@]*@)?(?:127\.0\.0\.1|localhost|go2rtc|frigate):8554/([^?#]+)")
 _VARIABLE = re.compile(r"\{(FRIGATE_[A-Za-z0-9_]+)\}")
+#: Any other name in braces, as go2rtc writes variables, too. Frigate fills in none but those above.
+_OTHER = re.compile(r"\$?\{(?!FRIGATE_[A-Za-z0-9_]+\})[^{}]*\}")
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\[\]:@/]+)(:\d+)?")
 _DEFAULT_TRACK = ("person",)
 #: Sections of a camera (or of the whole file) that say what Magpie does otherwise or not at all.
@@ -100,7 +102,7 @@ def _camera(
         return None, left
     address = _address(source, identity, secrets_file, variables)
     if address.unknown:
-        names = ", ".join(address.unknown)
+        names = ", ".join(dict.fromkeys(address.unknown))
         return None, [*left, ("ffmpeg.inputs", f"{names} has no value here: set it and import again, or write it in")]
     if not re.match(r"^rtsps?://", address.url):
         scheme = source.partition(":")[0][:20]
@@ -181,6 +183,7 @@ def _address(source: str, identity: str, secrets_file: str, variables: Mapping[s
     """Credentials out of the address; a password becomes an entry of the secrets file, or the variable that it was."""
     given, credentials = _without_credentials(source)
     url, unknown = _filled_in(given, variables)
+    unknown = (*_OTHER.findall(source), *unknown)
     if not credentials:  # they may have been in a variable
         url, credentials = _without_credentials(url)
     elif _VARIABLE.fullmatch(credentials):
@@ -189,6 +192,8 @@ def _address(source: str, identity: str, secrets_file: str, variables: Mapping[s
     user, _, password = credentials.partition(":")
     name, unknown_user = _filled_in(unquote(user), variables)
     unknown += unknown_user
+    # A value may name a variable, which Frigate does not fill in either.
+    unknown += tuple(_VARIABLE.findall(url + name))
     if not password:
         return _Address(url, name, unknown=unknown)
     variable = _VARIABLE.fullmatch(password)
@@ -196,7 +201,8 @@ def _address(source: str, identity: str, secrets_file: str, variables: Mapping[s
         return _Address(url, name, f"env:{variable[1]}", unknown=unknown)
     # The value of a variable stands as it is; the parts of the address are percent-encoded.
     secret, unknown_part = _filled_in(unquote(password), variables)
-    return _Address(url, name, f"file:{secrets_file}#{identity}", (identity, secret), unknown + unknown_part)
+    unknown += (*unknown_part, *_VARIABLE.findall(secret))
+    return _Address(url, name, f"file:{secrets_file}#{identity}", (identity, secret), unknown)
 
 
 def _without_credentials(source: str) -> tuple[str, str]:

@@ -120,6 +120,13 @@ async def test_cameras_come_and_go_and_bad_ones_are_refused(site: Callable[..., 
                 await appliance.services.cameras.test(good | {"id": "third", "password_from": reference})
             with pytest.raises(InvalidValue, match="secret_references"):
                 await appliance.services.cameras.change("junction", {"password_from": reference}, "test")
+        for url in ("/etc/passwd", "file:///srv/yard.mp4"):
+            with pytest.raises(InvalidValue, match="media_folders"):
+                await appliance.services.cameras.add(good | {"id": "third", "url": url}, "test")
+            with pytest.raises(InvalidValue, match="media_folders"):
+                await appliance.services.cameras.test(good | {"id": "third", "url": url})
+            with pytest.raises(InvalidValue, match="media_folders"):
+                await appliance.services.cameras.change("junction", {"url": url}, "test")
         assert len(appliance.services.cameras.all()) == 2, "a refused camera leaves nothing behind"
         await appliance.services.cameras.add(good | {"id": "third"}, "test")
         await until(lambda: appliance.services.cameras.one("third").state.answers > 0, 30, "the new camera answers")

@@ -14,8 +14,29 @@ from edge.core.link_local import link_local
 from edge.outputs.webhooks import Poster, Receiver
 from edge.settings import WebhookSettings, parse
 
-LINK_LOCAL = ["169.254.169.254", "169.254.0.1", "fe80::1", "fe80::1%eth0", "febf::1", "::ffff:169.254.169.254"]
-OTHERS = ["169.253.255.255", "169.255.0.1", "127.0.0.1", "10.0.0.1", "::1", "fec0::1", "::ffff:10.0.0.1", "pager", ""]
+LINK_LOCAL = [
+    "169.254.169.254",
+    "169.254.0.1",
+    "fe80::1",
+    "fe80::1%eth0",
+    "febf::1",
+    "::ffff:169.254.169.254",
+    "::169.254.169.254",
+    "64:ff9b::a9fe:a9fe",
+    "2002:a9fe:a9fe::1",
+]
+OTHERS = [
+    "169.253.255.255",
+    "169.255.0.1",
+    "127.0.0.1",
+    "10.0.0.1",
+    "::1",
+    "fec0::1",
+    "::ffff:10.0.0.1",
+    "64:ff9b::a00:1",
+    "pager",
+    "",
+]
 
 
 class Names(AbstractResolver):
@@ -86,3 +107,15 @@ async def test_other_addresses_of_the_name_are_posted_to(link_local: bool) -> No
         await poster.post("alarm", None, "1", 0.0, {})
         await poster.close()
         assert len(receiver.posts) == 1
+
+
+@pytest.mark.parametrize("host", ["①⑥⑨.254.169.254", "１６９.254.169.254", "169。254。169。254"])
+async def test_hosts_that_the_client_writes_anew_are_judged_as_it_reads_them(host: str) -> None:
+    with pytest.raises(InvalidValues, match="a host in ASCII"):
+        parse(WebhookSettings, {"id": "hook", "url": f"http://{host}/"})
+    names = Names("127.0.0.1")
+    poster = Poster(Receiver("hook", f"http://{host}:9/", "depot"), SystemClock(), _none, lambda: names)
+    verdict = await poster.post("alarm", None, "m-1", 0.0, {})
+    assert "link-local" in verdict.reason
+    assert names.asked == 0
+    await poster.close()

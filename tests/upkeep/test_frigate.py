@@ -133,6 +133,24 @@ def test_a_camera_with_a_variable_of_no_value_is_not_carried_over_and_says_which
     assert "{FRIGATE" not in str(found.site)
 
 
+@pytest.mark.parametrize(
+    ("path", "missing"),
+    [
+        ("rtsp://{RTSP_USER}:x@192.0.2.11/live", "{RTSP_USER}"),
+        ("rtsp://u:{RTSP_PW}@192.0.2.11/live", "{RTSP_PW}"),
+        ("rtsp://u:x@{CAM_HOST}/live", "{CAM_HOST}"),
+        ("rtsp://u:${CAM_PW}@192.0.2.11/live", "${CAM_PW}"),
+        ("rtsp://{FRIGATE_A}@192.0.2.11/live", "FRIGATE_B"),
+        ("rtsp://u:x{FRIGATE_A}@192.0.2.11/live", "FRIGATE_B"),
+    ],
+)
+def test_what_frigate_would_not_fill_in_does_not_stay_in_an_address(path: str, missing: str) -> None:
+    found = one_of(path, FRIGATE_A="{FRIGATE_B}")
+    assert [c["id"] for c in found.site["cameras"]] == ["b"]
+    assert missing in dict(found.left)["cameras.a.ffmpeg.inputs"]
+    assert found.secrets == {}
+
+
 def test_what_is_not_carried_over_is_listed_with_its_reason() -> None:
     left = dict(imported().left)
     for where in (
