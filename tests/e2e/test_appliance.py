@@ -12,8 +12,10 @@ from running_kit import running, until
 from edge.appliance.answers.read import plain
 from edge.appliance.answers.windows import WindowStory
 from edge.appliance.appliance import Appliance
-from edge.core.errors import Conflict, InvalidValue, InvalidValues, LabelError, NotFound, WeightsError
+from edge.core.errors import Conflict, InvalidValue, InvalidValues, LabelError, MagpieError, NotFound, WeightsError
+from edge.core.labels import Accuracy
 from edge.core.models import ModelVersion
+from edge.runtime import messages as m
 from edge.settings import SiteSettings
 from edge.simulation.replay import replayed
 from edge.store.retention import RetentionLimits
@@ -147,12 +149,13 @@ def in_force(appliance: Appliance, camera: str) -> str:
     return str(appliance.services.cameras.one(camera).state.model_version)
 
 
-async def put_a_copy_in_force(appliance: Appliance, camera: str) -> str:
-    """A second version of the student in force, switched to by the camera's worker as the gate has it switched."""
+async def put_a_copy_in_force(appliance: Appliance, camera: str, name: str, content: bytes | None = None) -> str:
+    """Another version of the student in force, with other `content` if given, switched to by the camera's worker as the
+    gate has it switched."""
     runtime, store = appliance.runtime, appliance.store
     now = runtime.camera(camera).version
-    content = store.blobs.verify(now.blob).read_bytes()
-    made = ModelVersion(f"{camera}-second", camera, "", now.spec, now.created_utc_s + 1.0, parent=now.id, window=1)
+    content = content or store.blobs.verify(now.blob).read_bytes()
+    made = ModelVersion(f"{camera}-{name}", camera, "", now.spec, now.created_utc_s + 1.0, parent=now.id, window=1)
     added = await asyncio.to_thread(store.add_model, made, content)
     await runtime.students.versions.put_in_force(runtime.camera(camera), added, "gate", "a copy", {"held_out": 0.5})
     return added.id
@@ -186,12 +189,26 @@ async def test_an_operator_rolls_back_pins_and_looks(site: Callable[..., SiteSet
         assert appliance.runtime.controller.state.cameras["junction"].retraining is False
         await appliance.services.models.pin(first, False, "test")
         assert appliance.runtime.controller.state.cameras["junction"].retraining is True
-        second = await put_a_copy_in_force(appliance, "junction")
+        with pytest.raises(MagpieError):
+            await put_a_copy_in_force(appliance, "junction", "broken", b"no model")
+        assert in_force(appliance, "junction") == first, "one that cannot be switched to changes nothing"
+        worse = await put_a_copy_in_force(appliance, "junction", "worse")
+        await until(lambda: in_force(appliance, "junction") == worse, 10, "the worse version is told of")
+        live, parent = Accuracy(0.1, 100, 300), Accuracy(0.9, 100, 300)
+        appliance.runtime.boundary.evaluated(m.Evaluated("junction", 1, worse, None, None, live, parent))
+        await until(lambda: in_force(appliance, "junction") == first, 10, "it is rolled back by itself")
+        await until(lambda: not appliance.runtime.camera("junction").judging.locked(), 30, "the worker has switched")
+        second = await put_a_copy_in_force(appliance, "junction", "second")
         await until(lambda: in_force(appliance, "junction") == second, 10, "the second version is told of")
         back = await appliance.services.models.roll_back("junction", None, "test", "it misses buses")
         assert back.id == in_force(appliance, "junction") == first
         states = {v.id: v.state for v in appliance.services.models.versions("junction")}
-        assert states == {first: "promoted", second: "rolled_back"}
+        assert states == {
+            first: "promoted",
+            second: "rolled_back",
+            worse: "rolled_back",
+            "junction-broken": "rolled_back",
+        }
         with pytest.raises(Conflict, match="no earlier"):
             await appliance.services.models.roll_back("junction", None, "test", "once more")
         answers = appliance.services.cameras.one("junction").state.answers
