@@ -337,9 +337,9 @@ async def kill(box: Appliance, after_s: float, back: list[float]) -> None:
     os.kill(pid, signal.SIGKILL)
 
     def again() -> bool:
-        now = next((e for e in served(box).planner.view.executors if e["id"] == name), None)
+        now = next((e for e in served(box).planner.view.executors if e.id == name), None)
         fresh = box.runtime.supervisor.pid(name) not in (None, pid)
-        return fresh and now is not None and now["state"] == "connected"
+        return fresh and now is not None and now.state == "connected"
 
     await until(again, "the executor is back", 60.0)
     back.append(time.monotonic() - began)

@@ -23,6 +23,7 @@ from av.codec.context import Flags
 from numpy.typing import NDArray
 
 from edge.core.errors import CameraError, InvalidValue
+from edge.ingest.streams import read_still
 
 Codec = Literal["h264", "h265"]
 CLOCK_HZ = 90_000
@@ -364,7 +365,7 @@ class StillsSource(VideoSource):
         while not stop.is_set():
             before = number
             for path in self._paths():
-                picture = _read(path)
+                picture = read_still(path)
                 for _ in range(repeats if picture is not None else 0):
                     assert picture is not None
                     if stop.is_set():
@@ -381,22 +382,13 @@ class StillsSource(VideoSource):
             raise CameraError("not_found", f"the folder {self.folder} cannot be read: {error.strerror}") from None
 
     def _encoder(self) -> H264Encoder:
-        first = next((p for p in map(_read, self._paths()) if p is not None), None)
+        first = next((p for p in map(read_still, self._paths()) if p is not None), None)
         if first is None:
             raise CameraError("not_found", f"the folder {self.folder} holds no picture (jpg, png)")
         height, width = first.shape[:2]
         scale = min(1.0, self._max_width / width)
         rate = max(1, round(self.seconds_per_picture * self.fps)) / self.seconds_per_picture
         return H264Encoder(round(width * scale) // 2 * 2, round(height * scale) // 2 * 2, rate)
-
-
-def _read(path: Path) -> NDArray[np.uint8] | None:
-    try:
-        data = np.fromfile(path, np.uint8)
-        picture = cv2.imdecode(data, cv2.IMREAD_COLOR) if data.size else None
-    except (OSError, cv2.error):
-        return None
-    return None if picture is None else np.asarray(cv2.cvtColor(picture, cv2.COLOR_BGR2RGB), np.uint8)
 
 
 class RenderedSource(VideoSource):

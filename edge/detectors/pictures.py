@@ -1,4 +1,4 @@
-"""Pictures as JPEG: read back whole or not at all, and written."""
+"""Pictures as JPEG: read back whole or not at all, and written; pictures of others decoded."""
 
 from __future__ import annotations
 
@@ -26,7 +26,15 @@ def read_jpeg(data: bytes) -> NDArray[np.uint8] | None:
     # OpenCV fills the rest of a cut-off picture with grey and says nothing.
     if not data.startswith(_START) or not data.rstrip(b"\0").endswith(_END):
         return None
-    picture = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)
+    return decoded(data)
+
+
+def decoded(data: bytes) -> NDArray[np.uint8] | None:
+    """A JPEG or PNG as uint8 RGB (H, W, 3), a cut-off one as far as it goes; None if it cannot be decoded."""
+    try:
+        picture = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR) if data else None
+    except cv2.error:
+        return None
     return None if picture is None else np.asarray(cv2.cvtColor(picture, cv2.COLOR_BGR2RGB), np.uint8)
 
 

@@ -13,12 +13,12 @@ from typing import Protocol
 
 import av
 import av.error
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from edge.core.clock import Clock
 from edge.core.errors import CameraError, InvalidValue
+from edge.detectors.pictures import decoded
 from edge.ingest.secrets import redact
 from edge.ingest.source import CameraSource
 from edge.ingest.timing import CaptureClock, FrameTime, KeyFrameSkipper, LagMeter, PlayTimes
@@ -305,8 +305,6 @@ def stills(folder: Path) -> list[Path]:
 def read_still(path: Path) -> NDArray[np.uint8] | None:
     """uint8 RGB (H, W, 3), or None where the file cannot be read as a picture."""
     try:
-        data = np.fromfile(path, np.uint8)
-        picture = cv2.imdecode(data, cv2.IMREAD_COLOR) if data.size else None
-    except (OSError, cv2.error):
+        return decoded(path.read_bytes())
+    except OSError:
         return None
-    return None if picture is None else np.asarray(cv2.cvtColor(picture, cv2.COLOR_BGR2RGB), np.uint8)

@@ -28,6 +28,7 @@ from sqlalchemy import exc
 from sqlalchemy.engine import URL, Connection, Engine, make_url
 
 from edge.core.errors import Conflict, DiskFull, InvalidValue, MagpieError, NotFound, StoreError, Unavailable
+from edge.store.own_folder import make_own_folder
 from edge.store.unreadable import UnreadableRecords, document_of
 
 log = logging.getLogger(__name__)
@@ -335,7 +336,7 @@ def _own_file(path: Path) -> None:
     Raises StoreError, DiskFull.
     """
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_own_folder(path.parent)
         with contextlib.suppress(FileExistsError):
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         # By name: to open and close a file that SQLite has open would end its locks.

@@ -27,6 +27,7 @@ from edge.store.answers import AnswersPart
 from edge.store.blobs import BlobStore
 from edge.store.database import Database, from_os_error, retried
 from edge.store.journal import JournalPart
+from edge.store.own_folder import make_own_folder
 from edge.store.retention import RetentionPart
 from edge.store.settings import SettingsPart
 from edge.store.values import BlobCheck, Health, Recovery
@@ -192,7 +193,7 @@ def _narrow(folder: Path) -> None:
     however it was made. Raises StoreError where that cannot be had.
     """
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_own_folder(folder)
         found = folder.stat()
         if not found.st_mode & 0o077:
             return

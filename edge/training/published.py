@@ -16,7 +16,6 @@ import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import cv2
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -28,6 +27,7 @@ from edge.core.errors import InvalidValue, LabelError
 from edge.core.labels import Accuracy, LabelledFrame, LabelledWindow
 from edge.core.thresholds import LOWEST, best_score
 from edge.core.vision import Detections
+from edge.detectors.pictures import decoded
 from edge.students.detector_loss import Decoder, published_loss
 from edge.students.graph import GraphNet
 from edge.students.published import PublishedStudent, distance
@@ -103,7 +103,7 @@ class PublishedExamples:
                 content = frame.frame.path.read_bytes()
             except OSError:
                 content = b""
-            if _decoded(content) is not None:
+            if decoded(content) is not None:
                 self._files[frame.frame.path] = content
                 good.append(frame)
         self.unreadable += len(frames) - len(good)
@@ -119,7 +119,7 @@ class PublishedExamples:
             if path not in known:
                 self.breathe()
                 content = self._files.get(path)
-                picture = read_frame(frame) if content is None else _decoded(content)
+                picture = read_frame(frame) if content is None else decoded(content)
                 if picture is None:
                     continue
                 answer = student.detect([picture], score=LOWEST, region=self.region)[0]
@@ -138,12 +138,6 @@ class PublishedExamples:
         while len(self._answered) > REMEMBERED:
             del self._answered[next(iter(self._answered))]
         return known
-
-
-def _decoded(content: bytes) -> NDArray[np.uint8] | None:
-    """A JPEG or PNG as uint8 RGB (H, W, 3); None if it is damaged."""
-    picture = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR) if content else None
-    return None if picture is None else np.asarray(cv2.cvtColor(picture, cv2.COLOR_BGR2RGB), np.uint8)
 
 
 def with_best_score(student: PublishedStudent, examples: PublishedExamples) -> tuple[PublishedStudent, Accuracy]:
