@@ -37,7 +37,7 @@ MOST_STEPS = 200_000
 
 
 #: The same for plans that are in time: sets of machines, ways to feed them, and requests replayed in modules.
-MOST_REPLAYED = 240_000
+MOST_REPLAYED = 100_000
 
 #: So many rivals are asked before plans in time are looked for, the others only where one was found.
 _FIRST = 3

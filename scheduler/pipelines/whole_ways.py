@@ -28,8 +28,10 @@ _MOST_CONFIGURATIONS = 3
 _BEATEN = 3
 #: Looking at a set takes as long as so many requests in a replay.
 _STEPS_OF_SET = 12
+#: To work out the worst case of one way to feed a set takes as long as so many requests in a replay.
+_STEPS_OF_FEEDING = 25
 #: Requests in the replay of a module alone.
-_ALONE = 400
+_ALONE = 160
 #: Batches of the first tuple to batches of the second one: batches that come to whole numbers wait least.
 _BATCHES = ((1, 1), (2, 1), (3, 1), (4, 1), (6, 1), (8, 1), (1, 2), (1, 3), (1, 4), (1, 6), (1, 8), (2, 3), (3, 2))
 #: Parts of the second tuple's room that it takes, and of all spare places that dummies take.
@@ -52,9 +54,12 @@ def ways(configs: Sequence[Configuration], rate: float, allowed: Allowance, step
     sets.look([c for c in configs if c.duration <= allowed.longest], rate)
     for _, _, machines in _few(sets.found):
         cost = sum(m.number * m.configuration.price for m in machines)
+        if steps.spent:
+            break
         for fed in _feedings(machines, rate, allowed.longest):
+            steps.take(_STEPS_OF_FEEDING)
             latency = worst_case(fed.tuples, fed.dispatch)
-            if latency <= allowed.longest and steps.take():
+            if latency <= allowed.longest:
                 drawn.append(Way(cost, latency, fed))
     kept = _FewBeaten()
     found = []
