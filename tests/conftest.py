@@ -31,7 +31,7 @@ def pytest_sessionfinish() -> None:
 
 @pytest.fixture(autouse=True)
 def declared_keys(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What a test has the journal told has no key that edge.core.journal_keys does not declare: it would be hidden from
+    """Every key of an entry that a test makes is declared in edge.core.journal_keys: another one would be hidden from
     users of some cameras. A test that is of no appliance has not loaded the journal, and needs not."""
     journal = sys.modules.get("edge.appliance.journal")
     if journal is None:
@@ -39,13 +39,13 @@ def declared_keys(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         return
     from edge.core.journal_keys import entry_keys
 
-    tell, missing = journal.Journal.tell, []
+    send_live, missing = journal.Journal.send_live, []
 
     def watched(self: Any, kind: str, camera: str | None, data: Any, window: int | None = None) -> None:
         missing.extend((kind, key) for key in data if key not in entry_keys(kind).known)
-        tell(self, kind, camera, data, window)
+        send_live(self, kind, camera, data, window)
 
-    monkeypatch.setattr(journal.Journal, "tell", watched)
+    monkeypatch.setattr(journal.Journal, "send_live", watched)
     yield
     assert missing == [], "declare these keys in edge.core.journal_keys"
 

@@ -28,7 +28,7 @@ from edge.core.alarms import Alarm
 from edge.core.application_sources import ObjectsDescribed
 from edge.core.clock import Clock
 from edge.core.errors import NotFound
-from edge.core.journal_kinds import JournalNote, ToldKind
+from edge.core.journal_kinds import JournalNote, LiveOnlyKind
 from edge.runtime import messages as m
 from edge.runtime.camera import CameraRuntime
 from edge.settings import RetentionSettings, RuleSettings, SiteSettings
@@ -57,19 +57,19 @@ class Alarms:
         take_pictures: Callable[[str, m.TakePictures], bool],
         served: Callable[[], Mapping[str, float]],
         note: JournalNote,
-        tell: Callable[[ToldKind, str | None, Json], None],
+        send_live: Callable[[LiveOnlyKind, str | None, Json], None],
         deliver: Deliver,
         complain: Callable[[str, str], None],
     ) -> None:
         self._store, self._clock, self._cameras, self._served = store, clock, cameras, served
-        self._tell, self._complain = tell, complain
+        self._send_live, self._complain = send_live, complain
         self._data = Path(site.data_dir)
         self._files = PictureFiles(self._data)
         self.records = AlarmRecords(store, self._files, complain)
         self._pictures = PictureRequests(clock, take_pictures)
         self._rules = AlarmRules(site.rules, store, cameras, note, self._rules_changed)
         self._active = ActiveAlarms(clock, self._rules, self.records, self._pictures, note, deliver)
-        self._objects = FollowedObjects(clock, self.records, self._pictures, tell, deliver)
+        self._objects = FollowedObjects(clock, self.records, self._pictures, send_live, deliver)
         self._tasks: list[asyncio.Task[None]] = []
         self._open = False
 
@@ -276,7 +276,7 @@ class Alarms:
         alarm = await asyncio.to_thread(self._store.acknowledge_alarm, number, by)
         if alarm.acknowledged_by == by:
             self._active.look(al.Acknowledged(number, by))
-        self._tell("alarm.acknowledged", alarm.camera, alarm.to_json())
+        self._send_live("alarm.acknowledged", alarm.camera, alarm.to_json())
         return await asyncio.to_thread(self.alarm, number)
 
     def alarm_picture(self, number: int) -> bytes:

@@ -171,7 +171,7 @@ class Appliance:
             lambda camera, order: self.runtime.camera_workers.take_pictures(camera, order),
             lambda: self.services.served.within_objective(),
             journal.note,
-            journal.tell,
+            journal.send_live,
             outputs.deliver,
             lambda code, message: self.runtime.complaints.add(code, message),
         )

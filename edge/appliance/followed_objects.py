@@ -14,7 +14,7 @@ from edge.appliance.picture_requests import PictureRequests
 from edge.appliance.service import Json
 from edge.core.application_sources import ObjectsDescribed
 from edge.core.clock import Clock
-from edge.core.journal_kinds import ToldKind
+from edge.core.journal_kinds import LiveOnlyKind
 from edge.core.tracks import ObjectChange, ObjectNews, Seen, TrackedObject
 from edge.core.zones import Box, Zone
 from edge.runtime import messages as m
@@ -44,11 +44,11 @@ class FollowedObjects:
         clock: Clock,
         records: AlarmRecords,
         pictures: PictureRequests,
-        tell: Callable[[ToldKind, str | None, Json], None],
+        send_live: Callable[[LiveOnlyKind, str | None, Json], None],
         deliver: Deliver,
     ) -> None:
         self._clock, self._records, self._pictures = clock, records, pictures
-        self._tell, self._deliver = tell, deliver
+        self._send_live, self._deliver = send_live, deliver
         self._trackers: dict[str, TrackerState] = {}
         self._zones: dict[str, tuple[CameraSettings, tuple[Zone, ...]]] = {}
         #: What applications said of the objects that are there, by id.
@@ -152,5 +152,5 @@ class FollowedObjects:
                 self._pictures.ended(tracked.id)
                 self._said.pop(tracked.id, None)
             if change.phase != "update":
-                self._tell("object.new" if change.phase == "new" else "object.end", tracked.camera, news.to_json())
+                self._send_live("object.new" if change.phase == "new" else "object.end", tracked.camera, news.to_json())
             self._deliver(news)

@@ -13,7 +13,7 @@ from edge.appliance.metrics import Tally
 from edge.appliance.service import Json
 from edge.core.clock import Clock
 from edge.core.errors import InvalidValue
-from edge.core.journal_kinds import JOURNAL_KINDS, JournalKind, ToldKind
+from edge.core.journal_kinds import JOURNAL_KINDS, JournalKind, LiveOnlyKind
 from edge.logs import entry_fields
 from edge.store.journal import JournalBuffer
 from edge.store.store import Store
@@ -50,9 +50,11 @@ class Journal:
         given = dict(data or {})
         self.tally.written(kind)
         log.info("%s", kind, extra=entry_fields(kind, camera, window, given))
-        self.tell(kind, camera, given, window)
+        self.send_live(kind, camera, given, window)
 
-    def tell(self, kind: JournalKind | ToldKind, camera: str | None, data: Json, window: int | None = None) -> None:
+    def send_live(
+        self, kind: JournalKind | LiveOnlyKind, camera: str | None, data: Json, window: int | None = None
+    ) -> None:
         """Send to the present listeners; nothing is written."""
         self._sequence += 1
         self._live.put(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from edge.core.journal_kinds import JournalKind, ToldKind
+from edge.core.journal_kinds import JournalKind, LiveOnlyKind
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ _BY: Final = _keys("by")
 _LETTER: Final = _keys("by", "destination")
 
 #: By kind. A key that is not here is written and sent, but hidden from users of some cameras.
-ENTRY_KEYS: Final[Mapping[JournalKind | ToldKind, EntryKeys]] = {
+ENTRY_KEYS: Final[Mapping[JournalKind | LiveOnlyKind, EntryKeys]] = {
     "alarm.acknowledged": _ALARM,
     "alarm.end": _ALARM,
     "alarm.new": _ALARM,

@@ -116,7 +116,7 @@ JournalKind = (
 #: An object that was followed came or went.
 ObjectKind = Literal["object.end", "object.new"]
 #: Kinds that listeners get, and the journal does not keep.
-ToldKind = ObjectKind | Literal["alarm.acknowledged", "events.lost"]
+LiveOnlyKind = ObjectKind | Literal["alarm.acknowledged", "events.lost"]
 
 
 def _values(*literals: Any) -> frozenset[str]:
@@ -128,7 +128,7 @@ def _values(*literals: Any) -> frozenset[str]:
 
 
 JOURNAL_KINDS: Final = _values(JournalKind)
-TOLD_KINDS: Final = _values(ToldKind)
+LIVE_ONLY_KINDS: Final = _values(LiveOnlyKind)
 #: Kinds of one subject, for readers that follow it.
 KINDS_BY_SUBJECT: Final[Mapping[str, frozenset[str]]] = {
     "alarm": _values(AlarmEntryKind) | {"alarm.acknowledged"},

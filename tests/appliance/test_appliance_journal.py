@@ -54,7 +54,7 @@ async def test_an_entry_is_told_now_counted_and_written(journal: Journal) -> Non
 @pytest.mark.asyncio
 async def test_what_is_only_told_is_neither_written_nor_counted(journal: Journal) -> None:
     heard = await _next(journal)
-    journal.tell("object.new", "north", {"id": 1})
+    journal.send_live("object.new", "north", {"id": 1})
     assert (await heard).kind == "object.new"
     journal.buffer.flush()
     assert journal.recent(10, None, None, None) == []

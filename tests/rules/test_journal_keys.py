@@ -15,7 +15,7 @@ from parsed_code import REPO, parsed
 from edge.core.alarms import Alarm
 from edge.core.configs import StudentSpec
 from edge.core.journal_keys import ENTRY_KEYS, entry_keys
-from edge.core.journal_kinds import JOURNAL_KINDS, TOLD_KINDS
+from edge.core.journal_kinds import JOURNAL_KINDS, LIVE_ONLY_KINDS
 from edge.core.learning import LearningBudget
 from edge.core.models import ModelVersion
 from edge.core.tracks import ObjectNews, TrackedObject
@@ -26,10 +26,12 @@ from edge.runtime.versions import _named
 from edge.store.alarms import AlarmRetention
 from edge.store.retention import RetentionReport
 
-ALL: Final = JOURNAL_KINDS | TOLD_KINDS
+ALL: Final = JOURNAL_KINDS | LIVE_ONLY_KINDS
 ROOMS: Final = ("edge", "scheduler", "web")
-#: Functions that write or tell an entry, and the class of one that is made without them.
-WRITERS: Final = frozenset({"note", "_note", "_on_event", "tell", "_tell", "NewEvent", "JournalEntry"})
+#: Functions that write or send an entry, and the class of one that is made without them.
+WRITERS: Final = frozenset(
+    {"note", "_note", "_on_event", "send_live", "_send_live", "_tell", "NewEvent", "JournalEntry"}
+)
 
 _ALARM = Alarm(1, "r", "R", "object", "info", "north", "7", "new", 1.0, "words")
 _OBJECT = TrackedObject(7, "north", "car", 0.9, (0.0, 0.0, 1.0, 1.0), 1.0, 2.0, 1.0, 5)
@@ -59,7 +61,7 @@ HANDED_ON: Final = frozenset(
     {
         "edge/appliance/appliance.py: note",
         "edge/appliance/journal.py: note",
-        "edge/appliance/journal.py: tell",
+        "edge/appliance/journal.py: send_live",
         "edge/appliance/outputs.py: _note",
         "edge/runtime/runtime.py: _worker_event",
         "edge/store/journal.py: append",
@@ -90,7 +92,7 @@ class Module:
         return [node for node in self.function if isinstance(node, ast.Call) and called(node) == name]
 
     def writers(self) -> list[ast.Call]:
-        """Calls that may write or tell an entry."""
+        """Calls that may write or send an entry."""
         return [node for node in self.function if isinstance(node, ast.Call) and called(node) in WRITERS]
 
     def keys(self, node: ast.expr) -> frozenset[str]:

@@ -73,7 +73,7 @@ async def _access(request: Request) -> Access:
     return access
 
 
-Door = Annotated[Access, Depends(_access)]
+AccessInForce = Annotated[Access, Depends(_access)]
 Name = Annotated[str, Path(max_length=63, description="name of a user", examples=["ann"])]
 Id = Annotated[str, Path(max_length=64, pattern="^[0-9a-f]+$", examples=["6d1c0f6d3ad1c7b2"])]
 SecretName = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$", examples=["junction"])]
@@ -112,14 +112,14 @@ _PRIVATE = {"cache-control": "no-store"}
     responses=example(examples.LOGGED_IN),
     openapi_extra=takes("Login", {"name": "ann", "password": "…"}),
 )
-async def login(body: Body, request: Request, response: Response, access: Door) -> LoggedInAnswer:
+async def login(body: Body, request: Request, response: Response, access: AccessInForce) -> LoggedInAnswer:
     """Log in; the session is a cookie. Refused tries are limited by name and address: 429 says when to try again."""
     asked = parse_private(Login, body)
     return _entered(request, response, await access.logins.by_password(asked.name, asked.password, *_from(request)))
 
 
 @router.post("/login/link", responses=example(examples.LOGGED_IN), openapi_extra=takes("LoginLink", {"token": "…"}))
-async def login_link(body: Body, request: Request, response: Response, access: Door) -> LoggedInAnswer:
+async def login_link(body: Body, request: Request, response: Response, access: AccessInForce) -> LoggedInAnswer:
     """Log in by a one-time link."""
     asked = parse_private(LoginLink, body)
     return _entered(request, response, await access.logins.by_link(asked.token, *_from(request)))
@@ -138,7 +138,7 @@ async def setup_open(request: Request) -> SetupAnswer:
     responses=example(examples.LOGGED_IN),
     openapi_extra=takes("Setup", {"token": "…", "name": "ann", "password": "…"}),
 )
-async def setup(body: Body, request: Request, response: Response, access: Door) -> LoggedInAnswer:
+async def setup(body: Body, request: Request, response: Response, access: AccessInForce) -> LoggedInAnswer:
     """Make the first admin with the link that the first start printed, and log in."""
     asked = parse_private(Setup, body)
     return _entered(
@@ -147,7 +147,7 @@ async def setup(body: Body, request: Request, response: Response, access: Door) 
 
 
 @router.post("/logout", status_code=204, response_class=Response)
-async def logout(request: Request, access: Door, caller: Caller, by: Who) -> Response:
+async def logout(request: Request, access: AccessInForce, caller: Caller, by: Who) -> Response:
     """End this session."""
     await access.sessions.logout(caller, by)
     answer = Response(status_code=204)
@@ -179,14 +179,14 @@ async def me(request: Request, response: Response, caller: Caller) -> Me:
     response_class=Response,
     openapi_extra=takes("OwnPassword", {"current": "…", "new": "…"}),
 )
-async def own_password(body: Body, request: Request, access: Door, caller: Caller) -> None:
+async def own_password(body: Body, request: Request, access: AccessInForce, caller: Caller) -> None:
     """Change one's password; one's other sessions end."""
     asked = parse_private(OwnPassword, body)
     await access.users.change_own_password(caller, asked.current, asked.new, visit_of(request).address)
 
 
 @router.get("/users", responses=example([examples.USER]))
-async def users(access: Door) -> list[UserAnswer]:
+async def users(access: AccessInForce) -> list[UserAnswer]:
     """Every user."""
     return read(list[UserAnswer], await access.users.all())
 
@@ -197,7 +197,7 @@ async def users(access: Door) -> list[UserAnswer]:
     responses={201: example(examples.USER)[200]},
     openapi_extra=takes("NewUser", {"name": "ann", "role": "operator", "cameras": None, "password": "…"}),
 )
-async def add_user(body: Body, access: Door, by: Who) -> UserAnswer:
+async def add_user(body: Body, access: AccessInForce, by: Who) -> UserAnswer:
     """Add a user. They must choose a password of their own before anything else (`must_change`): until then all
     other requests get 403 `password_change_needed`."""
     asked = parse_private(NewUser, body)
@@ -205,7 +205,7 @@ async def add_user(body: Body, access: Door, by: Who) -> UserAnswer:
 
 
 @router.patch("/users/{name}", responses=example(examples.USER), openapi_extra=takes("UserPatch", {"role": "viewer"}))
-async def change_user(name: Name, body: Body, access: Door, by: Who) -> UserAnswer:
+async def change_user(name: Name, body: Body, access: AccessInForce, by: Who) -> UserAnswer:
     """Change role, cameras or password, or keep a user out. In force at once, for open streams too."""
     asked = parse_private(UserPatch, body)
     given = {field: getattr(asked, field) for field in asked.model_fields_set}
@@ -213,13 +213,13 @@ async def change_user(name: Name, body: Body, access: Door, by: Who) -> UserAnsw
 
 
 @router.delete("/users/{name}", status_code=204, response_class=Response)
-async def remove_user(name: Name, access: Door, by: Who) -> None:
+async def remove_user(name: Name, access: AccessInForce, by: Who) -> None:
     """Remove a user with sessions and tokens. The last admin stays."""
     await access.users.remove(name, by)
 
 
 @router.get("/tokens", responses=example([examples.TOKEN]))
-async def tokens(access: Door, caller: Caller) -> list[TokenAnswer]:
+async def tokens(access: AccessInForce, caller: Caller) -> list[TokenAnswer]:
     """One's API tokens; an admin's: everybody's."""
     return read(list[TokenAnswer], await access.tokens.of(caller))
 
@@ -230,7 +230,7 @@ async def tokens(access: Door, caller: Caller) -> list[TokenAnswer]:
     responses={201: example(examples.TOKEN | {"token": "mgp_…"}, "the token itself is told only here")[200]},
     openapi_extra=takes("NewToken", {"name": "home automation", "role": "viewer", "expires_days": 365}),
 )
-async def add_token(body: Body, response: Response, access: Door, caller: Caller, by: Who) -> NewTokenAnswer:
+async def add_token(body: Body, response: Response, access: AccessInForce, caller: Caller, by: Who) -> NewTokenAnswer:
     """Make an API token, to be sent as `Authorization: Bearer TOKEN`; never with more rights than who makes it."""
     asked = parse_private(NewToken, body)
     given = asked.model_dump(exclude_none=True)
@@ -239,19 +239,19 @@ async def add_token(body: Body, response: Response, access: Door, caller: Caller
 
 
 @router.delete("/tokens/{token}", status_code=204, response_class=Response)
-async def remove_token(token: Id, access: Door, caller: Caller, by: Who) -> None:
+async def remove_token(token: Id, access: AccessInForce, caller: Caller, by: Who) -> None:
     """Delete a token: its clients lose access at once."""
     await access.tokens.remove(caller, token, by)
 
 
 @router.get("/sessions", responses=example([examples.SESSION]))
-async def sessions(access: Door, caller: Caller) -> list[SessionAnswer]:
+async def sessions(access: AccessInForce, caller: Caller) -> list[SessionAnswer]:
     """One's logins in browsers; an admin's: everybody's."""
     return read(list[SessionAnswer], await access.sessions.of(caller))
 
 
 @router.delete("/sessions/{session}", status_code=204, response_class=Response)
-async def end_session(session: Id, access: Door, caller: Caller, by: Who) -> None:
+async def end_session(session: Id, access: AccessInForce, caller: Caller, by: Who) -> None:
     """End a session; its open streams end too."""
     await access.sessions.end(caller, session, by)
 
