@@ -1,0 +1,43 @@
+"""Policies that share a resource between tenants, behind one protocol, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Protocol
+
+from edge.core.errors import InvalidValue
+from scheduler.tenants.learned import EgalitarianWelfarePolicy, NoComplaintsPolicy, SocialWelfarePolicy
+from scheduler.tenants.values import SharingAnswer, SharingFeedback, SharingProblem, SharingState
+
+
+class SharingPolicy(Protocol):
+    """Shares a resource, interval by interval: pure functions, the same answer every time."""
+
+    @property
+    def name(self) -> str:
+        """The name that the state carries."""
+
+    def begin(self, problem: SharingProblem, seed: int = 0) -> SharingAnswer:
+        """The first allocation, before anything was measured."""
+
+    def step(self, problem: SharingProblem, state: SharingState, feedback: SharingFeedback) -> SharingAnswer:
+        """The next allocation, after the reports of an interval."""
+
+
+DEFAULT_SHARING_POLICY = "ew"
+
+SHARING_POLICIES: Mapping[str, Callable[[], SharingPolicy]] = MappingProxyType(
+    {
+        "sw": SocialWelfarePolicy,
+        "ew": EgalitarianWelfarePolicy,
+        "njc": NoComplaintsPolicy,
+    }
+)
+
+
+def sharing_policy(name: str) -> SharingPolicy:
+    """The policy called `name`. Raises InvalidValue for an unknown name."""
+    if name not in SHARING_POLICIES:
+        raise InvalidValue("policy", name, "one of " + ", ".join(SHARING_POLICIES))
+    return SHARING_POLICIES[name]()
