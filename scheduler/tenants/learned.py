@@ -22,7 +22,7 @@ from scheduler.tenants.values import (
     Tenant,
 )
 from scheduler.tenants.remembered import memory_from, memory_json
-from scheduler.tenants.welfare import best_insured_least, best_sum
+from scheduler.tenants.welfare import best_insured_least, best_sum, with_spare
 
 #: Loads that a share is judged under: this many standard deviations from the forecast, each with its part.
 SPREAD, PARTS = (0.3,), (1.0,)
@@ -34,6 +34,8 @@ OPTIMISM = 0.5
 #: Egalitarian welfare plans with the mean, and insures the least utility with this softness: about the error of one
 #: tenant's estimated utility after a few rounds.
 SOFTNESS = 0.02
+#: What welfare does not need goes where a bound so far below the mean gains most: nobody else loses by it.
+INSURANCE = 2.0
 #: Demands are where the curve, so many standard deviations below its mean, reaches the goal.
 CAUTION = 0.5
 
@@ -167,7 +169,8 @@ class SocialWelfarePolicy(LearnedPolicy):
 
     def choose(self, problem: SharingProblem, views: Sequence[View | None], held: tuple[int, ...]) -> tuple[int, ...]:
         """By dynamic programme, exact."""
-        return tuple(best_sum(tables(problem, views, held, OPTIMISM)))
+        steps = best_sum(tables(problem, views, held, OPTIMISM))
+        return tuple(with_spare(tables(problem, views, held, -INSURANCE), steps))
 
 
 class EgalitarianWelfarePolicy(LearnedPolicy):
@@ -177,7 +180,8 @@ class EgalitarianWelfarePolicy(LearnedPolicy):
 
     def choose(self, problem: SharingProblem, views: Sequence[View | None], held: tuple[int, ...]) -> tuple[int, ...]:
         """By bisection, then insured by a dynamic programme around it."""
-        return tuple(best_insured_least(tables(problem, views, held, 0.0), SOFTNESS))
+        steps = best_insured_least(tables(problem, views, held, 0.0), SOFTNESS)
+        return tuple(with_spare(tables(problem, views, held, -INSURANCE), steps))
 
 
 class NoComplaintsPolicy(LearnedPolicy):

@@ -55,10 +55,16 @@ def best_least(tables: Floats) -> list[int]:
         middle = (low + high) / 2
         low, high = (middle, high) if _least_for(tables, middle).sum() <= levels - 1 else (low, middle)
     base = _least_for(tables, low)
-    rest = levels - 1 - int(base.sum())
-    places = np.minimum(base[:, None] + np.arange(rest + 1)[None, :], levels - 1)
+    return with_spare(tables, [int(b) for b in base])
+
+
+def with_spare(tables: Floats, base: list[int]) -> list[int]:
+    """`base`, and what it leaves where that adds most to the sum of `tables`."""
+    levels = tables.shape[1]
+    rest = np.arange(levels - sum(base))
+    places = np.minimum(np.array(base)[:, None] + rest[None, :], levels - 1)
     more = best_sum(np.take_along_axis(tables, places, axis=1))
-    return [int(b) + m for b, m in zip(base, more, strict=True)]
+    return [b + m for b, m in zip(base, more, strict=True)]
 
 
 def best_insured_least(tables: Floats, softness: float) -> list[int]:
