@@ -7,7 +7,9 @@ from types import MappingProxyType
 from typing import Protocol
 
 from edge.core.errors import InvalidValue
+from scheduler.tenants.end_to_end import EndToEndPolicy
 from scheduler.tenants.learned import EgalitarianWelfarePolicy, NoComplaintsPolicy, SocialWelfarePolicy
+from scheduler.tenants.measured import FairPolicy, GreedyPolicy, MiadPolicy, MinervaPolicy, PartiesPolicy
 from scheduler.tenants.values import SharingAnswer, SharingFeedback, SharingProblem, SharingState
 
 
@@ -32,6 +34,12 @@ SHARING_POLICIES: Mapping[str, Callable[[], SharingPolicy]] = MappingProxyType(
         "sw": SocialWelfarePolicy,
         "ew": EgalitarianWelfarePolicy,
         "njc": NoComplaintsPolicy,
+        "e2e": EndToEndPolicy,
+        "fair": FairPolicy,
+        "greedy-ew": GreedyPolicy,
+        "minerva": MinervaPolicy,
+        "parties": PartiesPolicy,
+        "miad": MiadPolicy,
     }
 )
 
