@@ -15,8 +15,8 @@ import numpy as np
 
 from scheduler.tenants.shapes import GRID, LOWEST, POINTS, STEP, Floats, shapes, tops
 
-#: A report counts half after 70 rounds: load-dependent effects that the grid does not see move slowly.
-FORGET = 0.985
+#: A report counts half after 27 rounds: load-dependent effects that the grid does not see move slowly.
+FORGET = 0.975
 #: Curves outside the family: the residual's standard deviation and its length on the grid (ln share).
 RESIDUAL, LENGTH = 0.03, 0.6
 #: The noise of a report before any was seen, as if PRIOR_PAIRS pairs had shown it.
@@ -24,7 +24,7 @@ NOISE, PRIOR_PAIRS, LEAST_NOISE = 0.03, 4.0, 0.003
 #: A change: so many rounds in a row outside so many standard deviations, on the same side.
 OUTSIDE, ROUNDS_OUTSIDE = 2.5, 3
 #: Old reports keep this part of their weight after a change.
-KEPT = 0.05
+KEPT = 0.01
 #: Where reports are cut at 1, noise above this biases their mean enough to be undone.
 CENSORED_FROM = 0.05
 

@@ -26,13 +26,15 @@ from scheduler.tenants.welfare import best_sum
 HINGES: Floats = np.exp(np.arange(-2.4, 1.01, 0.2))
 #: Every hinge costs this part of the goal before anything is seen, so that spare units go where there are few.
 PRIOR = 0.002
-RIDGE, SWEEPS = 1e-4, 25
+RIDGE, SWEEPS = 1e-3, 60
 #: Reports kept; the oldest count least by age, as the services change.
 MOST_REPORTS, FORGET = 300, 0.995
 #: The bootstrap's weights have a spread of 1 at first, and of about 1 / sqrt(1 + reports / CALM) later.
-CALM = 8.0
+CALM = 3.0
 #: A service keeps at least this part of its share from one round to the next.
 KEEP = 0.6
+#: The load that is planned for: so many standard deviations above the forecast, as overload costs most.
+LOAD_BOUND = 1.2
 #: Latency below this part of the goal does not count for more, and above this multiple not for less, in the fit.
 LEAST_WEIGHT, MOST_WEIGHT = 0.3, 30.0
 
@@ -121,7 +123,7 @@ def _fitted(memory: EndToEndMemory, rng: np.random.Generator, services: int) -> 
 
 def _divided(problem: SharingProblem, memory: EndToEndMemory, held: tuple[int, ...]) -> tuple[int, ...]:
     """The steps with the least modelled latency."""
-    (load,) = nodes(memory.load.ahead(problem.reports_per_interval), (0.5,))
+    (load,) = nodes(memory.load.ahead(problem.reports_per_interval), (LOAD_BOUND,))
     parts = np.array(memory.coefficients[1:]).reshape(len(problem.tenants), -1)
     units = problem.granularity * np.arange(problem.steps + 1)
     tables = np.empty((len(parts), len(units)))

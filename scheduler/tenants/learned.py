@@ -29,6 +29,8 @@ SPREAD, PARTS = (0.3,), (1.0,)
 #: A tenant keeps at least this part of its share from one round to the next: a curve that was believed too good is then
 #: found out before much is lost.
 KEEP = 0.7
+#: The sum suffers less from one tenant's bad round than the least does, and may try more.
+KEEP_FOR_SUM = 0.5
 #: Social welfare plans with a bound so many standard deviations above the mean, as it must try what it does not know.
 OPTIMISM = 0.5
 #: Egalitarian welfare plans with the mean, and insures the least utility with this softness: about the error of one
@@ -153,12 +155,12 @@ class LearnedPolicy:
         raise NotImplementedError
 
 
-def tables(problem: SharingProblem, views: Sequence[View | None], held: tuple[int, ...], widths: float) -> Floats:
+def tables(problem: SharingProblem, views: Sequence[View | None], held: tuple[int, ...], widths: float, keep: float) -> Floats:
     """Utilities (tenants, steps); steps that take too much of a held share at once are negative."""
     rows = zip(problem.tenants, views, problem.entitlements.tolist(), strict=True)
     out = np.array([table(problem, tenant, view, entitled, widths) for tenant, view, entitled in rows])
     for row, steps in zip(out, held, strict=True):
-        row[: int(steps * KEEP)] = -1.0
+        row[: int(steps * keep)] = -1.0
     return out
 
 
@@ -169,8 +171,8 @@ class SocialWelfarePolicy(LearnedPolicy):
 
     def choose(self, problem: SharingProblem, views: Sequence[View | None], held: tuple[int, ...]) -> tuple[int, ...]:
         """By dynamic programme, exact."""
-        steps = best_sum(tables(problem, views, held, OPTIMISM))
-        return tuple(with_spare(tables(problem, views, held, -INSURANCE), steps))
+        steps = best_sum(tables(problem, views, held, OPTIMISM, KEEP_FOR_SUM))
+        return tuple(with_spare(tables(problem, views, held, -INSURANCE, KEEP_FOR_SUM), steps))
 
 
 class EgalitarianWelfarePolicy(LearnedPolicy):
@@ -180,8 +182,8 @@ class EgalitarianWelfarePolicy(LearnedPolicy):
 
     def choose(self, problem: SharingProblem, views: Sequence[View | None], held: tuple[int, ...]) -> tuple[int, ...]:
         """By bisection, then insured by a dynamic programme around it."""
-        steps = best_insured_least(tables(problem, views, held, 0.0), SOFTNESS)
-        return tuple(with_spare(tables(problem, views, held, -INSURANCE), steps))
+        steps = best_insured_least(tables(problem, views, held, 0.0, KEEP), SOFTNESS)
+        return tuple(with_spare(tables(problem, views, held, -INSURANCE, KEEP), steps))
 
 
 class NoComplaintsPolicy(LearnedPolicy):

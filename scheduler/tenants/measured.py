@@ -31,7 +31,8 @@ MINERVA_RATE = 0.5
 PARTIES_RISE, PARTIES_FALL = 20.0, 5.0
 #: Parties: performance this far above the goal (its part) is comfortable.
 COMFORT = 0.05
-#: MIAD: a demand grows by this factor below the goal, else falls by one unit per 1000.
+#: MIAD: a demand grows by this factor below the goal, else falls by one step, or a thousandth of the resource
+#: where that is more.
 MIAD_FACTOR = 1.5
 
 
@@ -164,7 +165,7 @@ class MiadPolicy(MeasuredPolicy):
         demands = targets.copy()
         for j, value in enumerate(seen):
             if value is not None:
-                demands[j] = demands[j] * MIAD_FACTOR if value < 1.0 else demands[j] - problem.units / 1000
+                demands[j] = demands[j] * MIAD_FACTOR if value < 1.0 else demands[j] - max(problem.granularity, problem.units / 1000)
         return _shared(problem, demands)
 
 

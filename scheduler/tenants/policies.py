@@ -8,8 +8,10 @@ from typing import Protocol
 
 from edge.core.errors import InvalidValue
 from scheduler.tenants.end_to_end import EndToEndPolicy
+from scheduler.tenants.evolution import EvolutionPolicy
 from scheduler.tenants.learned import EgalitarianWelfarePolicy, NoComplaintsPolicy, SocialWelfarePolicy
 from scheduler.tenants.measured import FairPolicy, GreedyPolicy, MiadPolicy, MinervaPolicy, PartiesPolicy
+from scheduler.tenants.profiled import ErnestPolicy, QuasarPolicy
 from scheduler.tenants.values import SharingAnswer, SharingFeedback, SharingProblem, SharingState
 
 
@@ -40,6 +42,11 @@ SHARING_POLICIES: Mapping[str, Callable[[], SharingPolicy]] = MappingProxyType(
         "minerva": MinervaPolicy,
         "parties": PartiesPolicy,
         "miad": MiadPolicy,
+        "evo-sw": lambda: EvolutionPolicy("sw"),
+        "evo-ew": lambda: EvolutionPolicy("ew"),
+        "evo-e2e": lambda: EvolutionPolicy("e2e"),
+        "ernest": ErnestPolicy,
+        "quasar": QuasarPolicy,
     }
 )
 

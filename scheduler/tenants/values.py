@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -168,7 +168,7 @@ class SharingFeedback:
     elapsed_s: float
     reports: Mapping[str, tuple[IntervalReport, ...]]
     services: tuple[Mapping[str, float], ...] = ()
-    dropped: Mapping[str, int] = ()  # type: ignore[assignment]
+    dropped: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
