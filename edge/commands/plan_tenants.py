@@ -1,8 +1,8 @@
 """`magpie plan tenants PROBLEM.json | -`: one decision from a file, or a conversation by lines.
 
 On standard input come JSON objects, one a line: the problem, then `feedback` after each interval, then `end`
-(docs/tenants.md). Each of the first two is answered by one line with the round and the allocation. A line that cannot be
-used changes nothing: the last allocation is given again, and standard error says why.
+(docs/tenants.md). Each of the first two is answered by one line with the round and the allocation.
+A line that cannot be used changes nothing: the last allocation is given again, and standard error says why.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _line(answer: SharingAnswer, full: bool) -> dict[str, Any]:
                 "demand": reason.demand,
                 "reports": reason.reports,
                 "changes": reason.changes,
-                "out_of_reach": reason.out_of_reach,
+                "best_utility": reason.best_utility,
             }
             for tenant, reason in answer.reasons.items()
         }

@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
+from statistics import NormalDist
 
 import numpy as np
 
@@ -93,7 +95,9 @@ def learned(memory: CurveMemory, capped: bool) -> LearnedCurve:
     return LearnedCurve(np.clip(_rising(mean, 1.0 / (rest + square + 1e-6)), 0.0, top), np.sqrt(square + rest))
 
 
-def with_round(memory: CurveMemory, curve: LearnedCurve, seen: Sequence[tuple[float, float]], capped: bool) -> CurveMemory:
+def with_round(
+    memory: CurveMemory, curve: LearnedCurve, seen: Sequence[tuple[float, float]], capped: bool
+) -> CurveMemory:
     """With the reports of one round, (place, performance) each. `curve` is what was believed before them."""
     if not seen:
         return memory
@@ -136,8 +140,6 @@ def cut_mean(mean: Floats, noise: float) -> Floats:
 
 
 def _normals() -> Floats:
-    from statistics import NormalDist
-
     return np.array([NormalDist().inv_cdf((k + 0.5) / 64) for k in range(64)])
 
 
@@ -168,7 +170,7 @@ def _rising(values: Floats, weights: Floats) -> Floats:
 
 def _noise_from(memory: CurveMemory, seen: Sequence[tuple[float, float]]) -> CurveMemory:
     """Half the square of the difference of two reports of one round estimates the noise."""
-    pairs = [(a[1] - b[1]) ** 2 / 2 for a, b in zip(seen, seen[1:], strict=False)]
+    pairs = [(a[1] - b[1]) ** 2 / 2 for a, b in pairwise(seen)]
     if not pairs:
         return memory
     return replace(memory, pairs=0.98 * memory.pairs + len(pairs), squares=0.98 * memory.squares + sum(pairs))

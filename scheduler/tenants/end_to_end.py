@@ -1,7 +1,7 @@
-"""One application of many services with one latency: a model that adds up, and an exact division of the resource.
+"""One application of many services with one latency: a model that adds up, and an exact division.
 
-Latency adds over services, and that of each falls with its share under load, steeply where it is overloaded and less and
-less beyond: a convex, falling function of units per load. Each is a sum of hinges with coefficients of at least 0,
+Latency adds over services, and that of each falls with its share under load, steeply where it is overloaded and
+less and less beyond: a convex, falling function of units per load. Each is a sum of hinges with coefficients of at least 0,
 fitted to all reports by least squares on the relative error. The model is separable, so the best division is found by
 the dynamic programme of `scheduler.tenants.welfare`. Reports are weighted anew at random in each round (a Bayesian
 bootstrap from the state's seed), less as more were seen: services of which little is known are thereby tried.
@@ -10,7 +10,7 @@ bootstrap from the state's seed), less as more were seen: services of which litt
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from scheduler.tenants.learned import allocated
 from scheduler.tenants.load import LoadForecast, nodes
 from scheduler.tenants.remembered import memory_from, memory_json
 from scheduler.tenants.shapes import Floats
-from scheduler.tenants.values import SharingAnswer, SharingFeedback, SharingProblem, SharingState, ShareReason
+from scheduler.tenants.values import ShareReason, SharingAnswer, SharingFeedback, SharingProblem, SharingState
 from scheduler.tenants.welfare import best_sum
 
 #: Where the hinges are: units per load, relative to the equal share under the first load.
@@ -46,7 +46,7 @@ class EndToEndMemory:
     rows: tuple[tuple[float, ...], ...] = ()
     latencies: tuple[float, ...] = ()
     coefficients: tuple[float, ...] = ()
-    load: LoadForecast = LoadForecast()
+    load: LoadForecast = field(default_factory=LoadForecast)
     origin: float | None = None
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduler.tenants.grid import to_steps
+from scheduler.tenants.grid import first_steps, to_steps, with_floors
 from scheduler.tenants.learned import allocated
 from scheduler.tenants.measured import measured, reasons
 from scheduler.tenants.remembered import memory_from, memory_json
@@ -37,7 +37,7 @@ class EvolutionPolicy:
 
     def begin(self, problem: SharingProblem, seed: int = 0) -> SharingAnswer:
         """Entitlements."""
-        held = to_steps(problem.entitlements, problem.granularity, problem.steps)
+        held = first_steps(problem.entitlements, problem.granularity, problem.steps, problem.floors)
         state = SharingState(self.name, 0, 0.0, held, seed, memory_json(EvolutionMemory()))
         return SharingAnswer(state, allocated(problem, held), reasons(problem, [None] * len(problem.tenants)))
 
@@ -58,13 +58,13 @@ class EvolutionPolicy:
             odds = np.arange(len(memory.tried), 0, -1.0)
             base = np.maximum(np.array(memory.tried[rng.choice(len(odds), p=odds / odds.sum())], dtype=float), 0.5)
         drawn = base * np.exp(rng.normal(0.0, MUTATION, len(base)))
-        held = to_steps(drawn * problem.units / drawn.sum(), problem.granularity, problem.steps)
+        held = with_floors(
+            to_steps(drawn * problem.units / drawn.sum(), problem.granularity, problem.steps), problem.floors
+        )
         state = SharingState(self.name, feedback.round + 1, feedback.elapsed_s, held, state.seed, memory_json(memory))
         return SharingAnswer(state, allocated(problem, held), reasons(problem, seen))
 
-    def _score(
-        self, problem: SharingProblem, seen: list[float | None], feedback: SharingFeedback
-    ) -> float | None:
+    def _score(self, problem: SharingProblem, seen: list[float | None], feedback: SharingFeedback) -> float | None:
         if problem.kind == "pipeline":
             values = [report.performance for report in feedback.reports.get("", ())]
             return -math.log(sum(values) / len(values)) if values else None

@@ -41,3 +41,20 @@ def no_complaints(demands: Sequence[float], weights: Sequence[float], units: flo
             left -= demands[j]
             open_.remove(j)
     return out
+
+
+def with_floors(steps: Sequence[int], floors: Sequence[int]) -> tuple[int, ...]:
+    """`steps`, with every floor kept: the lack is taken where most is above a floor. The floors' sum is at most that
+    of the steps that there are; the sum of the steps grows only where they leave room for it."""
+    out = [max(step, floor) for step, floor in zip(steps, floors, strict=True)]
+    lack = sum(out) - sum(steps)
+    for j in sorted(range(len(out)), key=lambda k: floors[k] - out[k]):
+        given = min(lack, out[j] - floors[j])
+        out[j] -= given
+        lack -= given
+    return tuple(out)
+
+
+def first_steps(entitlements: Floats, granularity: float, steps: int, floors: Sequence[int]) -> tuple[int, ...]:
+    """Entitlements in steps, with every floor kept."""
+    return with_floors(to_steps(entitlements, granularity, steps), floors)

@@ -1,27 +1,28 @@
-"""Policies that plan with learned curves: social welfare, egalitarian welfare, fairness without justified complaints."""
+"""Policies that plan with learned curves: social and egalitarian welfare, fairness without justified complaints."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from scheduler.tenants.curve import CurveMemory, LearnedCurve, learned, with_round
-from scheduler.tenants.grid import no_complaints, to_steps
+from scheduler.tenants.grid import first_steps, no_complaints, to_steps, with_floors
 from scheduler.tenants.load import LoadForecast, nodes
+from scheduler.tenants.remembered import memory_from, memory_json
 from scheduler.tenants.shapes import Floats
 from scheduler.tenants.values import (
     IntervalReport,
+    ShareReason,
     SharingAnswer,
     SharingFeedback,
     SharingProblem,
     SharingState,
-    ShareReason,
+    Source,
     Tenant,
 )
-from scheduler.tenants.remembered import memory_from, memory_json
 from scheduler.tenants.welfare import best_insured_least, best_sum, with_spare
 
 #: Loads that a share is judged under: this many standard deviations from the forecast, each with its part.
@@ -39,15 +40,15 @@ SOFTNESS = 0.02
 #: What welfare does not need goes where a bound so far below the mean gains most: nobody else loses by it.
 INSURANCE = 2.0
 #: Demands are where the curve, so many standard deviations below its mean, reaches the goal.
-CAUTION = 0.5
+CAUTION = 1.0
 
 
 @dataclass(frozen=True)
 class TenantMemory:
     """The curve and the load of one tenant, and the load that the grid's origin refers to (None before any)."""
 
-    curve: CurveMemory = CurveMemory()
-    load: LoadForecast = LoadForecast()
+    curve: CurveMemory = field(default_factory=CurveMemory)
+    load: LoadForecast = field(default_factory=LoadForecast)
     origin: float | None = None
 
 
@@ -74,7 +75,9 @@ class View:
         return np.maximum.accumulate(out)
 
 
-def updated(memory: TenantMemory, tenant: Tenant, entitlement: float, reports: tuple[IntervalReport, ...]) -> TenantMemory:
+def updated(
+    memory: TenantMemory, tenant: Tenant, entitlement: float, reports: tuple[IntervalReport, ...]
+) -> TenantMemory:
     """With the reports of one interval. Reports without load or share teach nothing about the curve."""
     load, origin = memory.load, memory.origin
     seen = []
@@ -121,6 +124,46 @@ def demand_of(problem: SharingProblem, tenant: Tenant, view: View | None, entitl
     return float(problem.granularity * int(reached.argmax())) if reached.any() else problem.units
 
 
+@dataclass(frozen=True)
+class Standing:
+    """What a decision is made from: what is known of each tenant (None: nothing yet), the steps that it holds, and
+    whether it was measured in the last interval. A tenant that was not keeps its share, unless it never is measured."""
+
+    problem: SharingProblem
+    views: tuple[View | None, ...]
+    held: tuple[int, ...]
+    measured: tuple[bool, ...]
+
+    def holds(self, j: int) -> bool:
+        """Whether tenant `j` keeps its share because nothing was measured."""
+        return self.problem.tenants[j].feedback and not self.measured[j]
+
+    def tables(self, widths: float, keep: float) -> Floats:
+        """Utilities (tenants, steps), so many standard deviations from the mean; steps that are not allowed (below the
+        floor, or below the part `keep` of the share held) are negative."""
+        problem = self.problem
+        rows = zip(problem.tenants, self.views, problem.entitlements.tolist(), strict=True)
+        out = np.array([table(problem, tenant, view, entitled, widths) for tenant, view, entitled in rows])
+        for j, (row, steps, floor) in enumerate(zip(out, self.held, problem.floors, strict=True)):
+            if self.holds(j):
+                row[steps:] = row[steps]
+                row[:steps] = -1.0
+            else:
+                row[: max(floor, int(steps * keep))] = -1.0
+        return out
+
+    def demands(self, caution: float, keep: float) -> list[float]:
+        """Units that each tenant demands, at least the part `keep` of what it holds."""
+        problem = self.problem
+        rows = zip(problem.tenants, self.views, problem.entitlements.tolist(), self.held, strict=True)
+        out = []
+        for j, (tenant, view, entitled, steps) in enumerate(rows):
+            units = steps * problem.granularity
+            demand = units if self.holds(j) else demand_of(problem, tenant, view, entitled, caution)
+            out.append(max(demand, keep * units, tenant.floor))
+        return out
+
+
 class LearnedPolicy:
     """The part that all policies with learned curves share: memory, views, reasons. Subclasses choose the steps."""
 
@@ -128,40 +171,34 @@ class LearnedPolicy:
 
     def begin(self, problem: SharingProblem, seed: int = 0) -> SharingAnswer:
         """Entitlements, as nothing is known."""
-        held = to_steps(problem.entitlements, problem.granularity, problem.steps)
+        held = first_steps(problem.entitlements, problem.granularity, problem.steps, problem.floors)
         memory = {t.id: memory_json(TenantMemory()) for t in problem.tenants}
         state = SharingState(self.name, 0, 0.0, held, seed, {"tenants": memory})
-        return answer(problem, state, [None] * len(problem.tenants))
+        count = len(problem.tenants)
+        return answer(Standing(problem, (None,) * count, held, (True,) * count), state)
 
     def step(self, problem: SharingProblem, state: SharingState, feedback: SharingFeedback) -> SharingAnswer:
         """Learn from one interval and share anew."""
         known = state.memory["tenants"]
-        memories, views = {}, []
+        memories, views, seen = {}, [], []
         for tenant, entitled in zip(problem.tenants, problem.entitlements.tolist(), strict=True):
             memory = memory_from(known[tenant.id], TenantMemory)
-            reports = feedback.reports.get(tenant.id, ())
-            if reports and entitled > 0:
-                memory = updated(memory, tenant, entitled, reports)
+            # A tenant without entitlement is learned on the scale of an equal share.
+            scale = entitled or problem.units / len(problem.tenants)
+            reports = tuple(r for r in feedback.reports.get(tenant.id, ()) if r.allocation > 0)
+            memory = updated(memory, tenant, scale, reports) if reports else memory
             memories[tenant.id] = memory_json(memory)
-            views.append(viewed(problem, tenant, memory, entitled) if memory.load.last is not None else None)
-        held = self.choose(problem, views, state.held)
-        state = SharingState(
-            self.name, feedback.round + 1, feedback.elapsed_s, held, state.seed, {"tenants": memories}
-        )
-        return answer(problem, state, views)
+            views.append(viewed(problem, tenant, memory, scale) if memory.load.last is not None else None)
+            # A tenant that held nothing could not be measured; it may be given something again.
+            seen.append(bool(reports) or state.held[problem.ids.index(tenant.id)] == 0)
+        standing = Standing(problem, tuple(views), state.held, tuple(seen))
+        held = with_floors(self.choose(standing), problem.floors)
+        round_, elapsed_s = feedback.round + 1, feedback.elapsed_s
+        return answer(standing, SharingState(self.name, round_, elapsed_s, held, state.seed, {"tenants": memories}))
 
-    def choose(self, problem: SharingProblem, views: Sequence[View | None], held: tuple[int, ...]) -> tuple[int, ...]:
+    def choose(self, standing: Standing) -> tuple[int, ...]:
         """Steps of each tenant."""
         raise NotImplementedError
-
-
-def tables(problem: SharingProblem, views: Sequence[View | None], held: tuple[int, ...], widths: float, keep: float) -> Floats:
-    """Utilities (tenants, steps); steps that take too much of a held share at once are negative."""
-    rows = zip(problem.tenants, views, problem.entitlements.tolist(), strict=True)
-    out = np.array([table(problem, tenant, view, entitled, widths) for tenant, view, entitled in rows])
-    for row, steps in zip(out, held, strict=True):
-        row[: int(steps * keep)] = -1.0
-    return out
 
 
 class SocialWelfarePolicy(LearnedPolicy):
@@ -169,10 +206,10 @@ class SocialWelfarePolicy(LearnedPolicy):
 
     name = "sw"
 
-    def choose(self, problem: SharingProblem, views: Sequence[View | None], held: tuple[int, ...]) -> tuple[int, ...]:
-        """By dynamic programme, exact."""
-        steps = best_sum(tables(problem, views, held, OPTIMISM, KEEP_FOR_SUM))
-        return tuple(with_spare(tables(problem, views, held, -INSURANCE, KEEP_FOR_SUM), steps))
+    def choose(self, standing: Standing) -> tuple[int, ...]:
+        """By dynamic programme, exact; what it leaves is insurance."""
+        steps = best_sum(standing.tables(OPTIMISM, KEEP_FOR_SUM))
+        return tuple(with_spare(standing.tables(-INSURANCE, KEEP_FOR_SUM), steps))
 
 
 class EgalitarianWelfarePolicy(LearnedPolicy):
@@ -180,10 +217,10 @@ class EgalitarianWelfarePolicy(LearnedPolicy):
 
     name = "ew"
 
-    def choose(self, problem: SharingProblem, views: Sequence[View | None], held: tuple[int, ...]) -> tuple[int, ...]:
-        """By bisection, then insured by a dynamic programme around it."""
-        steps = best_insured_least(tables(problem, views, held, 0.0, KEEP), SOFTNESS)
-        return tuple(with_spare(tables(problem, views, held, -INSURANCE, KEEP), steps))
+    def choose(self, standing: Standing) -> tuple[int, ...]:
+        """By bisection, then insured by a dynamic programme around it; what it leaves is insurance."""
+        steps = best_insured_least(standing.tables(0.0, KEEP), SOFTNESS)
+        return tuple(with_spare(standing.tables(-INSURANCE, KEEP), steps))
 
 
 class NoComplaintsPolicy(LearnedPolicy):
@@ -191,29 +228,34 @@ class NoComplaintsPolicy(LearnedPolicy):
 
     name = "njc"
 
-    def choose(self, problem: SharingProblem, views: Sequence[View | None], held: tuple[int, ...]) -> tuple[int, ...]:
-        """Demands through the procedure; what nobody demands stays with those that declare nothing to give up."""
-        rows = zip(problem.tenants, views, problem.entitlements.tolist(), strict=True)
-        demands = [demand_of(problem, tenant, view, entitled, CAUTION) for tenant, view, entitled in rows]
-        kept = [max(d, KEEP * h * problem.granularity) for d, h in zip(demands, held, strict=True)]
-        units = no_complaints(kept, [t.weight for t in problem.tenants], problem.units)
+    def choose(self, standing: Standing) -> tuple[int, ...]:
+        """Demands through the procedure; what nobody demands stays free."""
+        problem = standing.problem
+        weights = [tenant.weight for tenant in problem.tenants]
+        units = no_complaints(standing.demands(CAUTION, KEEP), weights, problem.units)
         return to_steps(units, problem.granularity, problem.steps)
 
 
-def answer(problem: SharingProblem, state: SharingState, views: Sequence[View | None]) -> SharingAnswer:
+def answer(standing: Standing, state: SharingState) -> SharingAnswer:
     """The allocation of `state` with its reasons."""
-    reasons: dict[str, ShareReason] = {}
-    rows = zip(problem.tenants, views, problem.entitlements.tolist(), state.held, strict=True)
-    for tenant, view, entitled, steps in rows:
+    problem, reasons = standing.problem, {}
+    rows = zip(problem.tenants, standing.views, problem.entitlements.tolist(), state.held, strict=True)
+    for j, (tenant, view, entitled, steps) in enumerate(rows):
         if view is None:
-            declared = tenant.declared_demand is not None
-            reasons[tenant.id] = ShareReason("declared" if declared else "entitlement", None, tenant.declared_demand)
+            unknown: Source = "held" if standing.holds(j) else "entitlement"
+            source: Source = "declared" if tenant.declared_demand is not None else unknown
+            reasons[tenant.id] = ShareReason(source, None, tenant.declared_demand)
             continue
         utility, curve = view.utility(0.0), view.memory.curve
-        reached = bool(utility[-1] >= 1.0 - 1e-6)
-        demand = demand_of(problem, tenant, view, entitled, 0.0) if reached else None
+        best = float(utility[-1])
+        demand = demand_of(problem, tenant, view, entitled, 0.0) if best >= 1.0 - 1e-6 else None
         reasons[tenant.id] = ShareReason(
-            "learned", round(float(utility[steps]), 4), demand, curve.reports, curve.changes, not reached
+            "held" if standing.holds(j) else "learned",
+            round(float(utility[steps]), 4),
+            demand,
+            curve.reports,
+            curve.changes,
+            round(best, 4),
         )
     return SharingAnswer(state, allocated(problem, state.held), reasons)
 

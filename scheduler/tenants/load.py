@@ -52,7 +52,9 @@ class LoadForecast:
         expected = self.mean + (phi**middle) * (self.last - self.mean)
         # A walk (phi = 1) has no stationary variance: its width is that of its changes.
         walk = self.change * middle
-        return expected, math.sqrt(min(walk, self.variance * (1 - phi ** (2 * middle)) + walk * prior / (self.count + prior)))
+        return expected, math.sqrt(
+            min(walk, self.variance * (1 - phi ** (2 * middle)) + walk * prior / (self.count + prior))
+        )
 
 
 def nodes(forecast: tuple[float, float], spread: Sequence[float]) -> list[float]:

@@ -10,16 +10,16 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from scheduler.tenants.grid import no_complaints, to_steps
+from scheduler.tenants.grid import first_steps, no_complaints, to_steps, with_floors
 from scheduler.tenants.learned import allocated
 from scheduler.tenants.shapes import Floats
 from scheduler.tenants.values import (
     IntervalReport,
+    ShareReason,
     SharingAnswer,
     SharingFeedback,
     SharingProblem,
     SharingState,
-    ShareReason,
     Tenant,
 )
 
@@ -44,7 +44,7 @@ class MeasuredPolicy:
     def begin(self, problem: SharingProblem, seed: int = 0) -> SharingAnswer:
         """Entitlements."""
         targets = problem.entitlements
-        held = to_steps(targets, problem.granularity, problem.steps)
+        held = first_steps(targets, problem.granularity, problem.steps, problem.floors)
         return self._answer(problem, 0, 0.0, held, seed, targets, [None] * len(problem.tenants))
 
     def step(self, problem: SharingProblem, state: SharingState, feedback: SharingFeedback) -> SharingAnswer:
@@ -73,6 +73,7 @@ class MeasuredPolicy:
         targets: Floats,
         seen: Sequence[float | None],
     ) -> SharingAnswer:
+        held = with_floors(held, problem.floors)
         state = SharingState(self.name, round_, elapsed_s, held, seed, {"targets": [float(t) for t in targets]})
         return SharingAnswer(state, allocated(problem, held), reasons(problem, seen))
 
@@ -165,7 +166,11 @@ class MiadPolicy(MeasuredPolicy):
         demands = targets.copy()
         for j, value in enumerate(seen):
             if value is not None:
-                demands[j] = demands[j] * MIAD_FACTOR if value < 1.0 else demands[j] - max(problem.granularity, problem.units / 1000)
+                demands[j] = (
+                    demands[j] * MIAD_FACTOR
+                    if value < 1.0
+                    else demands[j] - max(problem.granularity, problem.units / 1000)
+                )
         return _shared(problem, demands)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduler.tenants.grid import no_complaints, to_steps
+from scheduler.tenants.grid import first_steps, no_complaints, to_steps, with_floors
 from scheduler.tenants.learned import allocated
 from scheduler.tenants.measured import measured, reasons
 from scheduler.tenants.remembered import memory_from, memory_json
@@ -40,7 +40,7 @@ class ProfiledPolicy:
 
     def begin(self, problem: SharingProblem, seed: int = 0) -> SharingAnswer:
         """Entitlements."""
-        held = to_steps(problem.entitlements, problem.granularity, problem.steps)
+        held = first_steps(problem.entitlements, problem.granularity, problem.steps, problem.floors)
         count = len(problem.tenants)
         empty: tuple[tuple[float, ...], ...] = ((),) * count
         memory = ProfileMemory((0.0,) * count, empty, empty, empty)
@@ -61,7 +61,7 @@ class ProfiledPolicy:
                     declared = tenant.declared_demand
                     demands[j] = problem.entitlements[j] if declared is None else declared
             units = no_complaints(demands, [t.weight for t in problem.tenants], problem.units)
-        held = to_steps(units, problem.granularity, problem.steps)
+        held = with_floors(to_steps(units, problem.granularity, problem.steps), problem.floors)
         state = SharingState(self.name, feedback.round + 1, feedback.elapsed_s, held, state.seed, memory_json(memory))
         parts = [measured(t, feedback.reports.get(t.id, ())) for t in problem.tenants]
         return SharingAnswer(state, allocated(problem, held), reasons(problem, parts))
@@ -106,7 +106,9 @@ class QuasarPolicy(ProfiledPolicy):
         edges = np.exp(np.linspace(-2.5, 1.5, BINS))
         table, known = np.zeros((len(problem.tenants), BINS)), np.zeros((len(problem.tenants), BINS), dtype=bool)
         for j in range(len(problem.tenants)):
-            shares = [_relative(problem, memory, j, u, load) for u, load in zip(memory.units[j], memory.loads[j], strict=True)]
+            shares = [
+                _relative(problem, memory, j, u, load) for u, load in zip(memory.units[j], memory.loads[j], strict=True)
+            ]
             bins = np.abs(np.log(edges)[None, :] - np.log(np.maximum(shares, 1e-6))[:, None]).argmin(1)
             for b in set(bins.tolist()):
                 table[j, b] = np.mean(np.array(memory.parts[j])[bins == b])

@@ -1,8 +1,8 @@
 """Monotone curves that a tenant's performance may follow, before anything was measured.
 
 A curve lives on `GRID`: the logarithm of (units per load) over (entitlement per first load), so that 0 is the
-entitlement under the first load seen. Each shape rises from 0 to 1: a mixture of two sigmoids, gradual or steep, with its
-scale anywhere from far below the entitlement to several times it. The sample is drawn once, from a fixed seed.
+entitlement under the first load seen. Each shape rises from 0 to 1: a mixture of two sigmoids, gradual or steep, with
+its scale anywhere from far below the entitlement to several times it. The sample is drawn once, from a fixed seed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def shapes() -> Floats:
 
 @cache
 def tops(capped: bool) -> Floats:
-    """(COUNT,): the performance that each curve ends at: a part (at most 1) where `capped`, else a multiple of the goal.
+    """(COUNT,): the performance that each curve ends at: a part, at most 1, where `capped`, else a multiple of the
+    goal.
 
     Half of the parts end near 1, as parts of requests in time do; accuracies end anywhere above 0.5."""
     rng = np.random.default_rng(SEED + 1)

@@ -26,8 +26,9 @@ KINDS = ("tenants", "pipeline")
 MOST_TENANTS = 200
 MOST_STEPS = 20_000
 
-#: Where a tenant's share comes from: its learned curve; its declared demand; its entitlement, as nothing is known.
-Source = Literal["learned", "declared", "entitlement"]
+#: Where a tenant's share comes from: its learned curve; its declared demand; its entitlement, as nothing is known; held
+#: as it was, as nothing was measured in the last interval.
+Source = Literal["learned", "declared", "entitlement", "held"]
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,8 @@ class TenantGoal:
 @dataclass(frozen=True)
 class Tenant:
     """One party to the resource: `weight` is its part of the entitlements; `feedback` False: nothing is measured, and
-    `declared_demand` (units) stands in where it is given; `load_matters` False: its load means nothing."""
+    `declared_demand` (units) stands in where it is given; `load_matters` False: its load means nothing.
+    It never has less than `floor` units."""
 
     id: str
     goal: TenantGoal
@@ -65,9 +67,11 @@ class Tenant:
     load_matters: bool = True
     feedback: bool = True
     declared_demand: float | None = None
+    floor: float = 0.0
 
     def __post_init__(self) -> None:
         checks.in_range(f"tenants.{self.id}.weight", self.weight, 0.0, 1e12)
+        checks.in_range(f"tenants.{self.id}.floor", self.floor, 0.0, 1e12)
         if self.declared_demand is not None:
             checks.in_range(f"tenants.{self.id}.declared_demand", self.declared_demand, 0.0, 1e12)
 
@@ -101,6 +105,8 @@ class SharingProblem:
         checks.unique("tenants", [tenant.id for tenant in self.tenants])
         if not sum(tenant.weight for tenant in self.tenants) > 0:
             raise InvalidValue("tenants", "entitlements that sum to 0", "at least one weight above 0")
+        if sum(self.floors) > self.steps:
+            raise InvalidValue("tenants", f"floors of {sum(self.floors)} steps", f"at most {self.steps} steps in all")
 
     @property
     def steps(self) -> int:
@@ -112,6 +118,11 @@ class SharingProblem:
         """Units that each tenant is entitled to."""
         weights = np.array([tenant.weight for tenant in self.tenants], dtype=float)
         return self.units * weights / weights.sum()
+
+    @property
+    def floors(self) -> tuple[int, ...]:
+        """Steps that each tenant has at least."""
+        return tuple(math.ceil(tenant.floor / self.granularity - 1e-9) for tenant in self.tenants)
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -132,7 +143,9 @@ class SharingProblem:
             goal_ms = float(number(goal, "slo", "goal"))
             checks.positive("goal.slo", goal_ms)
             services = sequence(_services(value), "services")
-            tenants = tuple(Tenant(_id(s, f"services[{n}]"), TenantGoal("throughput", 1.0)) for n, s in enumerate(services))
+            tenants = tuple(
+                Tenant(_id(s, f"services[{n}]"), TenantGoal("throughput", 1.0)) for n, s in enumerate(services)
+            )
         else:
             given = sequence(required(value, "tenants", ""), "tenants")
             tenants = tuple(_tenant(entry, f"tenants[{n}]") for n, entry in enumerate(given))
@@ -174,19 +187,21 @@ class SharingFeedback:
 @dataclass(frozen=True)
 class ShareReason:
     """Why a tenant has its share: where it comes from, the utility expected with it (None: unknown), its demand in
-    units (None: unknown), the reports that it was learned from, and whether its goal is out of every share's reach."""
+    units (None: unknown, or no share reaches the goal), the reports that it was learned from, how often a change was
+    noticed, and the greatest utility that any share can have (below 1: the goal is out of reach)."""
 
     source: Source
     utility: float | None = None
     demand: float | None = None
     reports: int = 0
     changes: int = 0
-    out_of_reach: bool = False
+    best_utility: float | None = None
 
 
 @dataclass(frozen=True)
 class SharingState:
-    """Everything a policy knows: JSON values only, so that it survives a restart. `held` are steps of the granularity."""
+    """Everything that a policy knows: JSON values only, so that it survives a restart. `held` are steps of the
+    granularity."""
 
     policy: str
     round: int
@@ -238,7 +253,10 @@ def _finest(value: Mapping[str, Any]) -> float:
 
 
 def _services(value: Mapping[str, Any]) -> Any:
-    return value["services"] if "services" in value else required(mapping(required(value, "truth", ""), "truth"), "services", "truth")
+    """The services; a problem file has them under `truth`, where nothing else is read."""
+    if "services" in value:
+        return value["services"]
+    return required(mapping(required(value, "truth", ""), "truth"), "services", "truth")
 
 
 def _id(value: Any, path: str) -> str:
@@ -267,4 +285,5 @@ def _tenant(value: Any, at: str) -> Tenant:
         value.get("load_unit") != "none",
         feedback,
         None if declared is None else float(number(value, "declared_demand", at)),
+        float(number(value, "floor", at, 0.0)),
     )
