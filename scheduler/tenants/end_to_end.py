@@ -1,7 +1,8 @@
 """One application of many services with one latency: a model that adds up, and an exact division.
 
 Latency adds over services, and that of each falls with its share under load, steeply where it is overloaded and
-less and less beyond: a convex, falling function of units per load. Each is a sum of hinges with coefficients of at least 0,
+less and less beyond: a convex, falling function of units per load.
+Each is a sum of hinges with coefficients of at least 0,
 fitted to all reports by least squares on the relative error. The model is separable, so the best division is found by
 the dynamic programme of `scheduler.tenants.welfare`. Reports are weighted anew at random in each round (a Bayesian
 bootstrap from the state's seed), less as more were seen: services of which little is known are thereby tried.

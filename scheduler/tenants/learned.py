@@ -107,18 +107,28 @@ def viewed(problem: SharingProblem, tenant: Tenant, memory: TenantMemory, entitl
 
 
 def table(problem: SharingProblem, tenant: Tenant, view: View | None, entitlement: float, widths: float) -> Floats:
-    """Utility over steps: learned, else linear up to the declared demand, else linear up to the entitlement."""
+    """Utility over steps: learned, else linear up to what the tenant is taken to demand."""
     if view is not None:
         return view.utility(widths)
     units = problem.granularity * np.arange(problem.steps + 1)
-    demand = entitlement if tenant.declared_demand is None else tenant.declared_demand
+    demand = unmeasured_demand(tenant, entitlement)
     return np.minimum(1.0, units / demand) if demand > 0 else np.ones_like(units)
+
+
+def unmeasured_demand(tenant: Tenant, entitlement: float) -> float:
+    """Units that a tenant without measurements is taken to demand.
+
+    Its declaration and its entitlement are both believed half, on a logarithmic scale: one that declares too little is
+    not left with that, and one that declares too much gains less than it declares."""
+    if tenant.declared_demand is None:
+        return entitlement
+    return math.sqrt(tenant.declared_demand * entitlement)
 
 
 def demand_of(problem: SharingProblem, tenant: Tenant, view: View | None, entitlement: float, caution: float) -> float:
     """Units with which the goal is reached; all units where no share is known to reach it."""
     if view is None:
-        return entitlement if tenant.declared_demand is None else tenant.declared_demand
+        return unmeasured_demand(tenant, entitlement)
     utility = view.utility(-caution)
     reached = utility >= 1.0 - 1e-6
     return float(problem.granularity * int(reached.argmax())) if reached.any() else problem.units
