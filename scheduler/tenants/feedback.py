@@ -10,6 +10,9 @@ from edge.core.errors import InvalidValue
 from edge.core.fields import mapping, number, required, sequence
 from scheduler.tenants.values import IntervalReport, SharingFeedback, SharingProblem, SharingState
 
+#: A load below this is no traffic.
+LEAST_LOAD = 1e-9
+
 
 def feedback_from(problem: SharingProblem, state: SharingState, value: Any) -> SharingFeedback:
     """Read a `feedback` object for `state`.
@@ -63,7 +66,7 @@ def _report(entry: Any) -> IntervalReport | None:
     if not isinstance(entry, Mapping):
         return None
     load, performance, units = (_finite(entry.get(key)) for key in ("load", "performance", "allocation"))
-    if load is None or performance is None or units is None or load == 0:
+    if load is None or performance is None or units is None or load < LEAST_LOAD:
         return None
     return IntervalReport(load, performance, units, _finite(entry.get("seconds")) or 0.0)
 

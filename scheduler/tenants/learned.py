@@ -87,7 +87,7 @@ def updated(
             continue
         load = load.seen(demand)
         origin = demand if origin is None else origin
-        place = math.log(report.allocation / demand * origin / entitlement)
+        place = math.log(report.allocation) - math.log(demand) + math.log(origin) - math.log(entitlement)
         seen.append((place, report.performance / (1.0 if tenant.goal.capped else tenant.goal.slo)))
     curve = memory.curve
     if seen:
@@ -100,7 +100,7 @@ def viewed(problem: SharingProblem, tenant: Tenant, memory: TenantMemory, entitl
     origin = memory.origin or 1.0
     units = problem.granularity * np.arange(problem.steps + 1)
     with np.errstate(divide="ignore"):
-        log_units = np.log(units * origin / entitlement)
+        log_units = np.log(units) + math.log(origin) - math.log(entitlement)
     forecast = memory.load.ahead(problem.reports_per_interval)
     places = tuple(log_units - math.log(load) for load in nodes(forecast, SPREAD))
     return View(tenant, memory, learned(memory.curve, tenant.goal.capped), places, entitlement)

@@ -140,7 +140,7 @@ def test_a_memory_comes_back_and_a_damaged_one_names_its_field() -> None:
     memory = TenantMemory(CurveMemory(bins=(3, 4), weights=(0.5, 1.0), sums=(0.1, 0.2), recent=((0.1, 0.2),)))
     value = memory_json(memory)
     assert memory_from(value, TenantMemory) == memory
-    with pytest.raises(InvalidValue, match="memory.curve.pairs"):
+    with pytest.raises(InvalidValue, match=r"memory\.curve\.pairs"):
         memory_from({**value, "curve": {**value["curve"], "pairs": "many"}}, TenantMemory)
     with pytest.raises(InvalidValue, match="memory"):
         memory_from({"curve": value["curve"]}, TenantMemory)

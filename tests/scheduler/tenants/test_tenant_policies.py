@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -82,7 +83,7 @@ def test_a_tenant_that_has_too_much_gives_to_one_that_has_too_little(name: str) 
 def test_a_share_falls_by_no_more_than_half_in_one_round(name: str) -> None:
     curves = {"a": lambda u: saturating(u, 1.0), "b": lambda u: saturating(u, 60.0)}
     answers = played(sharing_policy(name), two(), curves, 12)
-    for before, after in zip(answers, answers[1:], strict=False):
+    for before, after in pairwise(answers):
         assert all(after.allocation[t] >= int(before.allocation[t] * 0.5) for t in ("a", "b"))
 
 
@@ -165,10 +166,11 @@ def test_ernest_s_fit_has_no_negative_coefficient() -> None:
 
 
 def test_quasar_fills_in_a_row_from_one_that_is_alike() -> None:
+    # A ridge keeps an entry that one row alone knows below that row's.
     table = np.array([[0.2, 0.5, 0.9], [0.2, 0.5, 0.0]])
     known = np.array([[True, True, True], [True, True, False]])
     filled = completed(table, known)
-    assert filled[1, 2] == pytest.approx(0.9, abs=0.25)
+    assert filled[1, 2] == pytest.approx(0.55, abs=0.05)
     assert (filled[known] == table[known]).all()
 
 

@@ -73,7 +73,7 @@ def test_spare_steps_go_where_they_add_most() -> None:
 
 
 def test_the_procedure_by_hand() -> None:
-    # The first wants less than its third; what it leaves is shared by the other two, and the second wants less than half.
+    # The first wants less than its third; the other two share what it leaves.
     assert no_complaints([10.0, 40.0, 90.0], [1.0, 1.0, 1.0], 90.0).tolist() == [10.0, 40.0, 40.0]
     assert no_complaints([10.0, 90.0], [1.0, 0.0], 90.0).tolist() == [10.0, 0.0]
 
