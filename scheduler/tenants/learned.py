@@ -53,7 +53,7 @@ class TenantMemory:
 
 
 @dataclass(frozen=True)
-class View:
+class TenantView:
     """A tenant with what is known of it now: its curve, the place of each number of steps under each forecast load."""
 
     tenant: Tenant
@@ -95,7 +95,7 @@ def updated(
     return TenantMemory(curve, load, origin)
 
 
-def viewed(problem: SharingProblem, tenant: Tenant, memory: TenantMemory, entitlement: float) -> View:
+def viewed(problem: SharingProblem, tenant: Tenant, memory: TenantMemory, entitlement: float) -> TenantView:
     """A tenant of which at least one load is known."""
     origin = memory.origin or 1.0
     units = problem.granularity * np.arange(problem.steps + 1)
@@ -103,10 +103,12 @@ def viewed(problem: SharingProblem, tenant: Tenant, memory: TenantMemory, entitl
         log_units = np.log(units) + math.log(origin) - math.log(entitlement)
     forecast = memory.load.ahead(problem.reports_per_interval)
     places = tuple(log_units - math.log(load) for load in nodes(forecast, SPREAD))
-    return View(tenant, memory, learned(memory.curve, tenant.goal.capped), places, entitlement)
+    return TenantView(tenant, memory, learned(memory.curve, tenant.goal.capped), places, entitlement)
 
 
-def table(problem: SharingProblem, tenant: Tenant, view: View | None, entitlement: float, widths: float) -> Floats:
+def table(
+    problem: SharingProblem, tenant: Tenant, view: TenantView | None, entitlement: float, widths: float
+) -> Floats:
     """Utility over steps: learned, else linear up to what the tenant is taken to demand."""
     if view is not None:
         return view.utility(widths)
@@ -125,7 +127,9 @@ def unmeasured_demand(tenant: Tenant, entitlement: float) -> float:
     return math.sqrt(tenant.declared_demand * entitlement)
 
 
-def demand_of(problem: SharingProblem, tenant: Tenant, view: View | None, entitlement: float, caution: float) -> float:
+def demand_of(
+    problem: SharingProblem, tenant: Tenant, view: TenantView | None, entitlement: float, caution: float
+) -> float:
     """Units with which the goal is reached; all units where no share is known to reach it."""
     if view is None:
         return unmeasured_demand(tenant, entitlement)
@@ -140,7 +144,7 @@ class Standing:
     whether it was measured in the last interval. A tenant that was not keeps its share, unless it never is measured."""
 
     problem: SharingProblem
-    views: tuple[View | None, ...]
+    views: tuple[TenantView | None, ...]
     held: tuple[int, ...]
     measured: tuple[bool, ...]
 

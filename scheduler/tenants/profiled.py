@@ -19,6 +19,8 @@ from scheduler.tenants.values import SharingAnswer, SharingFeedback, SharingProb
 #: Reports kept of each tenant; random rounds at the beginning, and the width of the logarithm of their shares.
 MOST_POINTS = 200
 RANDOM_WIDTH = 0.5
+#: Reports of a smaller part of the resource are not used: a model of load / units has no value there.
+LEAST_SHARE = 1e-6
 SWEEPS, RANK, BINS = 60, 2, 12
 
 
@@ -163,7 +165,7 @@ def _seen(problem: SharingProblem, memory: ProfileMemory, feedback: SharingFeedb
     last, units, loads, parts = list(memory.last), list(memory.units), list(memory.loads), list(memory.parts)
     for j, tenant in enumerate(problem.tenants):
         for report in feedback.reports.get(tenant.id, ()):
-            if report.allocation <= 0:
+            if report.allocation < LEAST_SHARE * problem.units:
                 continue
             load = report.load if tenant.load_matters else 1.0
             last[j] = load
