@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import pairwise
 from statistics import NormalDist
 
@@ -139,6 +140,7 @@ def cut_mean(mean: Floats, noise: float) -> Floats:
     return np.interp(mean, table, draws)
 
 
+@cache
 def _normals() -> Floats:
     return np.array([NormalDist().inv_cdf((k + 0.5) / 64) for k in range(64)])
 
@@ -151,6 +153,7 @@ def _moments(odds: Floats, ends: Floats) -> tuple[Floats, Floats]:
     return mean, np.maximum(odds[heavy] @ curves**2 - mean**2, 0.0)
 
 
+@cache
 def _kernel() -> Floats:
     gap = np.sqrt(3.0) * np.abs(GRID[:, None] - GRID[None, :]) / LENGTH
     return RESIDUAL**2 * (1.0 + gap) * np.exp(-gap)

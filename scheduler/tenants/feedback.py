@@ -46,7 +46,8 @@ def feedback_from(problem: SharingProblem, state: SharingState, value: Any) -> S
 
 
 def _pipeline(problem: SharingProblem, round_: int, elapsed: float, given: Any) -> SharingFeedback:
-    good, services = [], []
+    good: list[IntervalReport] = []
+    services: list[Mapping[str, float]] = []
     entries = sequence(given, "reports")
     for entry in entries:
         held = entry.get("allocation") if isinstance(entry, Mapping) else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -194,7 +195,9 @@ class LearnedPolicy:
     def step(self, problem: SharingProblem, state: SharingState, feedback: SharingFeedback) -> SharingAnswer:
         """Learn from one interval and share anew."""
         known = state.memory["tenants"]
-        memories, views, seen = {}, [], []
+        memories: dict[str, Any] = {}
+        views: list[TenantView | None] = []
+        seen: list[bool] = []
         for tenant, entitled in zip(problem.tenants, problem.entitlements.tolist(), strict=True):
             memory = memory_from(known[tenant.id], TenantMemory)
             # A tenant without entitlement is learned on the scale of an equal share.
@@ -252,7 +255,8 @@ class NoComplaintsPolicy(LearnedPolicy):
 
 def answer(standing: Standing, state: SharingState) -> SharingAnswer:
     """The allocation of `state` with its reasons."""
-    problem, reasons = standing.problem, {}
+    problem = standing.problem
+    reasons: dict[str, ShareReason] = {}
     rows = zip(problem.tenants, standing.views, problem.entitlements.tolist(), state.held, strict=True)
     for j, (tenant, view, entitled, steps) in enumerate(rows):
         if view is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from scheduler.tenants.grid import first_steps, no_complaints, to_steps, with_floors
 from scheduler.tenants.learned import allocated
@@ -135,7 +136,7 @@ def nonnegative_least_squares(features: Floats, values: Floats) -> Floats:
     return at
 
 
-def completed(table: Floats, known: np.ndarray) -> Floats:  # type: ignore[type-arg]
+def completed(table: Floats, known: npt.NDArray[np.bool_]) -> Floats:
     """`table` with its unknown entries from a factorisation of rank RANK, fitted by alternating ridge regressions."""
     rng = np.random.default_rng(0)
     columns = np.column_stack([np.ones(table.shape[1]), rng.normal(0.0, 0.1, (table.shape[1], RANK - 1))])

@@ -24,7 +24,7 @@ METRICS = ("within_slo", "accuracy", "throughput")
 UTILITIES = ("linear", "sqrt", "quadratic")
 KINDS = ("tenants", "pipeline")
 MOST_TENANTS = 200
-MOST_STEPS = 20_000
+MOST_STEPS = 5_000
 
 #: Where a tenant's share comes from: its learned curve; its declared demand; its entitlement, as nothing is known; held
 #: as it was, as nothing was measured in the last interval.

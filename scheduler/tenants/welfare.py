@@ -7,10 +7,13 @@ with a negative utility are not allowed. Answers are numbers of steps; their sum
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from scheduler.tenants.shapes import Floats
 
 BISECTIONS = 30
+#: Rows of the programme that are held in memory at once.
+BLOCK = 256
 #: Where the insured answer is searched, around the exact one.
 WINDOW = (0.7, 1.3)
 
@@ -23,24 +26,34 @@ def most_needed(tables: Floats) -> list[int]:
 def best_sum(tables: Floats) -> list[int]:
     """The steps with the greatest sum of utilities, and no step that adds nothing."""
     count, levels = tables.shape
-    value, picks, reach = np.zeros(levels), [], 0
+    value: Floats = np.zeros(levels)
+    picks: list[npt.NDArray[np.intp]] = []
+    reach = 0
     for row, top in zip(tables, most_needed(tables), strict=True):
         # Everything above `reach` is the same: earlier tenants have all they can use.
-        best, pick = value + row[0], np.zeros(levels, dtype=np.int32)
         reach = min(levels - 1, reach + top)
-        for steps in range(1, top + 1):
-            gained = value[: reach + 1 - steps] + row[steps]
-            better = gained > best[steps : reach + 1] + 1e-12
-            best[steps : reach + 1][better] = gained[better]
-            pick[steps : reach + 1][better] = steps
-        best[reach + 1 :], pick[reach + 1 :] = best[reach], pick[reach]
-        value = best
+        value, pick = _with_one_more(value, row[: top + 1], reach)
         picks.append(pick)
     left, out = int(value.argmax()), [0] * count
     for j in reversed(range(count)):
         out[j] = int(picks[j][left])
         left -= out[j]
     return out
+
+
+def _with_one_more(value: Floats, row: Floats, reach: int) -> tuple[Floats, npt.NDArray[np.intp]]:
+    """The greatest value at each number of steps with one more tenant, and the steps that it then has."""
+    best, pick = np.empty_like(value), np.empty(len(value), dtype=np.intp)
+    before = np.concatenate([np.full(len(row) - 1, -np.inf), value])
+    # Row x of the windows is value[x], value[x - 1], ...: what the others have if this tenant has 0, 1, ... steps.
+    windows = np.lib.stride_tricks.sliding_window_view(before, len(row))[:, ::-1]
+    for start in range(0, reach + 1, BLOCK):
+        rows = slice(start, min(start + BLOCK, reach + 1))
+        sums = windows[rows] + row
+        pick[rows] = sums.argmax(1)
+        best[rows] = sums[np.arange(len(sums)), pick[rows]]
+    best[reach + 1 :], pick[reach + 1 :] = best[reach], pick[reach]
+    return best, pick
 
 
 def best_least(tables: Floats) -> list[int]:
@@ -87,6 +100,6 @@ def best_insured_least(tables: Floats, softness: float) -> list[int]:
     return [int(b) + m for b, m in zip(low, best_sum(worth - worth[:, :1]), strict=True)]
 
 
-def _least_for(tables: Floats, utility: float) -> np.ndarray:  # type: ignore[type-arg]
+def _least_for(tables: Floats, utility: float) -> npt.NDArray[np.intp]:
     """The least steps with which each tenant has `utility`, or its greatest if that is less."""
     return (tables >= np.minimum(utility, tables[:, -1:]) - 1e-12).argmax(1)
