@@ -14,13 +14,14 @@ from typing import Any, TextIO
 
 from edge.core.errors import InvalidValue
 from scheduler.tenants.feedback import feedback_from
-from scheduler.tenants.policies import SharingPolicy
+from scheduler.tenants.policies import SharingPolicy, check_kind
 from scheduler.tenants.values import SharingAnswer, SharingProblem
 
 
 def decide(policy: SharingPolicy, value: Any, seed: int) -> dict[str, Any]:
     """The answer to a problem with its `history` of feedback, as JSON. Raises InvalidValue."""
     problem = SharingProblem.from_json(value)
+    check_kind(policy.name, problem)
     answer = policy.begin(problem, seed)
     history = value.get("history") or []
     if not isinstance(history, list):
@@ -45,6 +46,7 @@ def converse(policy: SharingPolicy, lines: Iterable[str], out: TextIO, seed: int
             break
         if kind == "problem":
             problem = SharingProblem.from_json(value)
+            check_kind(policy.name, problem)
             answer = policy.begin(problem, seed)
         elif problem is None or answer is None:
             raise InvalidValue("type", kind, "problem, as the first line")

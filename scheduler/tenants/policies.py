@@ -50,6 +50,18 @@ SHARING_POLICIES: Mapping[str, Callable[[], SharingPolicy]] = MappingProxyType(
     }
 )
 
+#: Policies that can share between the services of a pipeline, and the one that can do nothing else.
+FOR_PIPELINES = ("e2e", "evo-e2e", "fair")
+FOR_PIPELINES_ONLY = ("e2e",)
+
+
+def check_kind(name: str, problem: SharingProblem) -> None:
+    """Raises InvalidValue if the policy called `name` cannot share what `problem` has (tenants, or a pipeline)."""
+    fit = [n for n in SHARING_POLICIES if n not in FOR_PIPELINES_ONLY]
+    allowed = FOR_PIPELINES if problem.kind == "pipeline" else fit
+    if name not in allowed:
+        raise InvalidValue("policy", name, f"for a problem of kind {problem.kind}: {', '.join(allowed)}")
+
 
 def sharing_policy(name: str) -> SharingPolicy:
     """The policy called `name`. Raises InvalidValue for an unknown name."""

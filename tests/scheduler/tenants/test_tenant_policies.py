@@ -15,7 +15,7 @@ from tenant_problems import feedbacks, played, problems, saturating, services, t
 
 from edge.core.errors import InvalidValue
 from scheduler.tenants.learned import unmeasured_demand
-from scheduler.tenants.policies import DEFAULT_SHARING_POLICY, SHARING_POLICIES, sharing_policy
+from scheduler.tenants.policies import DEFAULT_SHARING_POLICY, SHARING_POLICIES, check_kind, sharing_policy
 from scheduler.tenants.profiled import completed, nonnegative_least_squares
 from scheduler.tenants.values import (
     IntervalReport,
@@ -67,6 +67,15 @@ def test_names() -> None:
         assert sharing_policy(name).name == name
     with pytest.raises(InvalidValue, match="policy: got 'luck'"):
         sharing_policy("luck")
+
+
+def test_a_policy_for_the_other_kind_is_refused() -> None:
+    check_kind("ew", two())
+    check_kind("e2e", services(("find", "read"), 10.0))
+    with pytest.raises(InvalidValue, match="policy: got 'e2e'"):
+        check_kind("e2e", two())
+    with pytest.raises(InvalidValue, match="policy: got 'ew'"):
+        check_kind("ew", services(("find", "read"), 10.0))
 
 
 @pytest.mark.parametrize("name", ["sw", "ew", "minerva", "greedy-ew"])
