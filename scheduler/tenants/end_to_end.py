@@ -95,7 +95,7 @@ def _with_reports(problem: SharingProblem, memory: EndToEndMemory, feedback: Sha
 
 
 def _hinges(places: Floats) -> Floats:
-    """(..., hinges): what each hinge adds at units per load `places`."""
+    """(..., hinges): latency that each hinge adds at units per load `places`."""
     return np.maximum(0.0, 1.0 - places[..., None] / HINGES)
 
 

@@ -141,7 +141,7 @@ def demand_of(
 
 @dataclass(frozen=True)
 class Standing:
-    """What a decision is made from: what is known of each tenant (None: nothing yet), the steps that it holds, and
+    """The basis of a decision: the knowledge of each tenant (None: nothing yet), the steps that it holds, and
     whether it was measured in the last interval. A tenant that was not keeps its share, unless it never is measured."""
 
     problem: SharingProblem
@@ -224,7 +224,7 @@ class SocialWelfarePolicy(LearnedPolicy):
     name = "sw"
 
     def choose(self, standing: Standing) -> tuple[int, ...]:
-        """By dynamic programme, exact; what it leaves is insurance."""
+        """By dynamic programme, exact; steps that it leaves are insurance."""
         steps = best_sum(standing.tables(OPTIMISM, KEEP_FOR_SUM))
         return tuple(with_spare(standing.tables(-INSURANCE, KEEP_FOR_SUM), steps))
 
@@ -235,7 +235,7 @@ class EgalitarianWelfarePolicy(LearnedPolicy):
     name = "ew"
 
     def choose(self, standing: Standing) -> tuple[int, ...]:
-        """By bisection, then insured by a dynamic programme around it; what it leaves is insurance."""
+        """By bisection, then insured by a dynamic programme around it; steps left are insurance."""
         steps = best_insured_least(standing.tables(0.0, KEEP), SOFTNESS)
         return tuple(with_spare(standing.tables(-INSURANCE, KEEP), steps))
 
@@ -246,7 +246,7 @@ class NoComplaintsPolicy(LearnedPolicy):
     name = "njc"
 
     def choose(self, standing: Standing) -> tuple[int, ...]:
-        """Demands through the procedure; what nobody demands stays free."""
+        """Demands through the procedure; steps that nobody demands stay free."""
         problem = standing.problem
         weights = [tenant.weight for tenant in problem.tenants]
         units = no_complaints(standing.demands(CAUTION, KEEP), weights, problem.units)
