@@ -1,5 +1,5 @@
-"""Planning problems in files (`magpie plan window FILE`, `magpie plan serving FILE`, `magpie plan pipeline FILE`), and
-recorded plans made again (`magpie plan replay`). Starts without torch."""
+"""Planning problems in files (`magpie plan window FILE`, `magpie plan serving FILE`, `magpie plan pipeline FILE`,
+`magpie plan tenants FILE`), and recorded plans made again (`magpie plan replay`). Starts without torch."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from edge.commands.plan_tenants import converse, decide
 from edge.core.errors import InvalidValue, NotFound, StoreError
 from edge.core.pipelines import PipelineProblem, problems_of
 from edge.core.plan_basis import PlanRequest
@@ -30,6 +31,7 @@ from scheduler.pipelines.policies import (
 )
 from scheduler.pipelines.verdict import faults
 from scheduler.policies import DEFAULT_POLICY, WINDOW_POLICIES, window_policy
+from scheduler.tenants.policies import DEFAULT_SHARING_POLICY, SHARING_POLICIES, sharing_policy
 
 HELP = "answer a planning problem in a file"
 
@@ -59,6 +61,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     pipeline.add_argument("file", metavar="FILE", help="the problem, or many under `problems`, or - for standard input")
     _add_policy(pipeline, PIPELINE_POLICIES, DEFAULT_PIPELINE_POLICY)
     pipeline.add_argument("--out", metavar="FILE", help="write the plan there instead of standard output")
+    tenants = kinds.add_parser("tenants", help="one resource shared by tenants, learned from their performance")
+    tenants.add_argument("file", metavar="FILE", help="the problem with its history, or - for a conversation by lines")
+    _add_policy(tenants, SHARING_POLICIES, DEFAULT_SHARING_POLICY)
+    tenants.add_argument("--seed", type=int, default=0, help="of the policies that try at random (%(default)s)")
+    tenants.add_argument("--out", metavar="FILE", help="write the decision there instead of standard output")
     replay = kinds.add_parser("replay", help="recorded windows: is every plan made again as it was?")
     replay.add_argument(
         "file",
@@ -80,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
     """Print or write the plan as JSON. Raises MagpieError for a bad file; faults of a window plan and why nothing
     could be scheduled go to standard error, with exit code 3 for the latter, and for a recorded plan that is not made
     again as it was."""
-    kinds = {"window": _window, "serving": _serving, "pipeline": _pipeline, "replay": _replay}
+    kinds = {"window": _window, "serving": _serving, "pipeline": _pipeline, "tenants": _tenants, "replay": _replay}
     return kinds[str(args.kind)](args)
 
 
@@ -133,6 +140,16 @@ def _pipeline_plan(policy: PipelinePolicy, problem: PipelineProblem) -> dict[str
     for words in (*plan.reasons, *faults(problem, plan)):
         sys.stderr.write(f"magpie plan: {problem.name}: {words}\n")
     return plan.to_json()
+
+
+def _tenants(args: argparse.Namespace) -> int:
+    if args.seed < 0:
+        raise InvalidValue("--seed", args.seed, "a whole number from 0")
+    policy = sharing_policy(args.policy)
+    if args.file == "-":
+        return converse(policy, sys.stdin, sys.stdout, args.seed)
+    _put(decide(policy, read_json(args.file), args.seed), args.out)
+    return 0
 
 
 def _replay(args: argparse.Namespace) -> int:

@@ -1,0 +1,174 @@
+"""The tenants' policies in a closed loop: an arena plays problems against `magpie plan tenants -` and scores them.
+
+    python -m benchmarks.bench_tenants --arena tenant_arena.py --problems FOLDER [--policies a,b] [--seeds 0,1,2]
+
+The arena is an independent program (protocol "tenant-arena/1", docs/tenants.md); FOLDER has its problems (*.json) and
+The arena is an independent program (protocol "tenant-arena/1", docs/tenants.md); FOLDER has its problems (*.json), and
+njc play for their own objective. The table has medians over seeds beside the reference; the bars that are missed are
+listed. Runs that results/tenants.json has already are not played again with --keep.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from scheduler.tenants.policies import FOR_PIPELINES, SHARING_POLICIES
+
+RESULTS = Path(__file__).resolve().parent / "results" / "tenants.json"
+MEASURES = ("sw", "ew", "njc", "useful", "p99_ms")
+#: Names in files of stored references, where they are not ours.
+STORED = {"sw": "cilantro-sw", "ew": "cilantro-ew", "njc": "cilantro-njc", "e2e": "cilantro-e2e", "evo-e2e": "evo"}
+#: The metric of each policy: a baseline must come within BASELINE_GAP of its reference on it.
+OWN = {"greedy-ew": "ew", "minerva": "ew", "parties": "njc", "miad": "njc", "evo-sw": "sw", "evo-ew": "ew"}
+OWN |= {"ernest": "njc", "quasar": "njc", "fair": "njc"}
+BASELINE_GAP, EW_GAP = 0.02, 0.005
+#: (policy, problem, measure) -> least median. Latency: greatest, in ms, of the second half.
+BARS = {
+    ("sw", "mt20_a", "sw"): 0.925,
+    ("sw", "mt20_drift_a", "sw"): 0.925,
+    ("sw", "box5_drift_a", "sw"): 0.975,
+    ("sw", "box5_a", "sw"): 0.996,
+    ("ew", "mt20_a", "ew"): 0.82,
+    ("ew", "mt20_drift_a", "ew"): 0.82,
+    ("ew", "box5_drift_a", "ew"): 0.935,
+    ("ew", "box5_a", "ew"): 0.98,
+    ("njc", "mt20_a", "njc"): 0.985,
+    ("njc", "mt20_a", "useful"): 0.975,
+    ("njc", "mt20_drift_a", "njc"): 0.985,
+    ("njc", "mt20_drift_a", "useful"): 0.975,
+    ("e2e", "pipe6_a", "p99_ms"): 320.0,
+    ("e2e", "pipe19_a", "p99_ms"): 900.0,
+}
+MOST_REPLY_S = {"tenants": 0.1, "pipeline": 0.5}
+
+Rows = dict[str, dict[str, dict[str, Any]]]
+
+
+def main() -> int:
+    """Exit code 0 if every bar that was measured is reached and no play had a fault."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--arena", type=Path, required=True, help="the arena's program")
+    parser.add_argument("--problems", type=Path, required=True, help="a folder of tenant-problem/1 files")
+    parser.add_argument("--policies", default=",".join(SHARING_POLICIES))
+    parser.add_argument("--seeds", default="0,1,2")
+    parser.add_argument("--only", default="", help="names of problems (default: all)")
+    parser.add_argument("--keep", action="store_true", help="do not play again what the results have")
+    args = parser.parse_args()
+    rows: Rows = json.loads(RESULTS.read_text())["plays"] if args.keep and RESULTS.exists() else {}
+    seeds = [int(seed) for seed in args.seeds.split(",")]
+    for name, file, kind in _problems(args.problems, args.only):
+        for policy in args.policies.split(","):
+            # evo-e2e could play tenants too, as evo-sw then.
+            if (kind == "pipeline") != (policy in FOR_PIPELINES) and policy != "fair":
+                continue
+            for seed in seeds:
+                plays = rows.setdefault(name, {}).setdefault(policy, {})
+                if str(seed) not in plays:
+                    plays[str(seed)] = {"kind": kind, **_play(args.arena, file, policy, seed)}
+                    _write(rows, {}, [])
+    expected = args.problems / "expected.json"
+    stored = json.loads(expected.read_text()) if expected.exists() else {}
+    medians = {name: {policy: _median(plays) for policy, plays in of.items()} for name, of in rows.items()}
+    missed = list(_missed(medians, stored))
+    _write(rows, medians, missed)
+    _print(medians, stored)
+    for line in missed:
+        print(f"missed: {line}")
+    return 1 if missed else 0
+
+
+def _problems(folder: Path, only: str) -> Iterator[tuple[str, Path, str]]:
+    wanted = set(only.split(",")) if only else None
+    for file in sorted(folder.glob("*.json")):
+        value = json.loads(file.read_text())
+        if not isinstance(value, dict) or value.get("format") != "tenant-problem/1":
+            continue
+        if wanted is None or value["name"] in wanted:
+            yield value["name"], file, value["kind"]
+
+
+def _play(arena: Path, file: Path, policy: str, seed: int) -> dict[str, Any]:
+    """The arena's scores for one play."""
+    objective = ["--objective", policy] if policy in ("sw", "ew", "njc") else []
+    planner = [sys.executable, "-m", "edge.cli", "plan", "tenants", "-", "--policy", policy, "--seed", str(seed)]
+    command = [sys.executable, str(arena), str(file), *objective, "--seed", str(seed), "--", *planner]
+    # One thread: the matrices are small, and other cores are others' work.
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
+    if not done.stdout.strip():
+        raise SystemExit(f"{file.name}, {policy}: the arena said nothing: {done.stderr[-500:]}")
+    line = json.loads(done.stdout)
+    scores = {key: line[key] for key in MEASURES if key in line}
+    if "p99_ms" in line:
+        scores["p99_ms"] = line["last_half"]["p99_ms"]
+    return {**scores, "faults": line["faults"], "of_oracle": line["of_oracle"], "reply_s": line["reply_s"]["median"]}
+
+
+def _median(plays: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    first = next(iter(plays.values()))
+    keys = [key for key in (*MEASURES, "of_oracle", "reply_s") if key in first]
+    out: dict[str, Any] = {key: round(statistics.median(p[key] for p in plays.values()), 4) for key in keys}
+    out["spread"] = {key: [min(p[key] for p in plays.values()), max(p[key] for p in plays.values())] for key in keys}
+    out["faults"], out["kind"] = sum(p["faults"] for p in plays.values()), first["kind"]
+    out["seeds"] = len(plays)
+    return out
+
+
+def _missed(medians: Mapping[str, Mapping[str, Any]], stored: Mapping[str, Any]) -> Iterator[str]:
+    for (policy, name, measure), bar in BARS.items():
+        got = medians.get(name, {}).get(policy, {}).get(measure)
+        if got is not None and (got > bar if measure == "p99_ms" else got < bar):
+            yield f"{policy} on {name}: {measure} {got}, bar {bar}"
+    for name, policies in medians.items():
+        for policy, row in policies.items():
+            if row["faults"]:
+                yield f"{policy} on {name}: {row['faults']} faults"
+            if row["reply_s"] > MOST_REPLY_S[row["kind"]]:
+                yield f"{policy} on {name}: median reply {row['reply_s']} s, bar {MOST_REPLY_S[row['kind']]} s"
+            own, reference = OWN.get(policy), stored.get(name, {}).get(STORED.get(policy, policy), {})
+            if own in row and own in reference and abs(row[own] - reference[own]) > BASELINE_GAP:
+                yield f"{policy} on {name}: {own} {row[own]}, reference {reference[own]}"
+        ours = policies.get("ew", {}).get("ew")
+        for rival in ("minerva", "cilantro-ew"):
+            theirs = stored.get(name, {}).get(rival, {}).get("ew")
+            if ours is not None and theirs is not None and ours < theirs - EW_GAP:
+                yield f"ew on {name}: {ours}, {rival} {theirs}"
+
+
+def _print(medians: Mapping[str, Mapping[str, Any]], stored: Mapping[str, Any]) -> None:
+    for name, policies in medians.items():
+        print(f"\n{name}: median (reference)")
+        for policy, row in policies.items():
+            reference = stored.get(name, {}).get(STORED.get(policy, policy), {})
+            cells = []
+            for key in (key for key in MEASURES if key in row):
+                old = reference.get("last_half", {}).get(key) if key == "p99_ms" else reference.get(key)
+                cells.append(f"{key} {row[key]:g} ({'-' if old is None else f'{old:g}'})")
+            print(f"  {policy:10} {'  '.join(cells)}  reply {row['reply_s']:g} s")
+
+
+def _write(rows: Rows, medians: Mapping[str, Any], missed: Sequence[str]) -> None:
+    result = {
+        "benchmark": "tenants",
+        "date": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
+        "medians": medians,
+        "missed": list(missed),
+        "plays": rows,
+    }
+    RESULTS.parent.mkdir(parents=True, exist_ok=True)
+    RESULTS.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

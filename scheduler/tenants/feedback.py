@@ -1,0 +1,79 @@
+"""Feedback as it arrives: read, checked against the state, and cleaned of reports that nothing can be learned from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from edge.core.errors import InvalidValue
+from edge.core.fields import mapping, number, required, sequence
+from scheduler.tenants.values import IntervalReport, SharingFeedback, SharingProblem, SharingState
+
+#: A load below this is no traffic.
+LEAST_LOAD = 1e-9
+
+
+def feedback_from(problem: SharingProblem, state: SharingState, value: Any) -> SharingFeedback:
+    """Read a `feedback` object for `state`.
+
+    Raises InvalidValue for anything that is no feedback, for a round that was answered already or before (doubled or
+    late), and for a time before that of the last feedback. A round that was left out is accepted: the rest is learned.
+    Reports whose load, performance or allocation is missing, not finite or negative are dropped and counted; so are a
+    tenant without traffic and reports of unknown tenants."""
+    value = mapping(value, "feedback")
+    if value.get("type", "feedback") != "feedback":
+        raise InvalidValue("type", value.get("type"), "feedback or end")
+    round_ = number(value, "round", "")
+    if round_ != int(round_) or round_ < state.round:
+        raise InvalidValue("round", round_, f"a whole number from {state.round}, the interval that runs")
+    elapsed = float(number(value, "elapsed_s", "", (round_ + 1) * problem.interval_s))
+    if elapsed < state.elapsed_s:
+        raise InvalidValue("elapsed_s", elapsed, f"at least {state.elapsed_s}, that of the last feedback")
+    if problem.kind == "pipeline":
+        return _pipeline(problem, int(round_), elapsed, required(value, "reports", ""))
+    reports: dict[str, tuple[IntervalReport, ...]] = {}
+    dropped: dict[str, int] = {}
+    measured = {tenant.id for tenant in problem.tenants if tenant.feedback}
+    for tenant, given in mapping(required(value, "tenants", ""), "tenants").items():
+        entries = sequence(mapping(given, f"tenants.{tenant}").get("reports") or [], f"tenants.{tenant}.reports")
+        # A tenant that says it reports nothing is not believed when it does: its demand is declared.
+        good = [report for entry in entries if (report := _report(entry)) is not None] if tenant in measured else []
+        if len(good) < len(entries):
+            dropped[tenant] = len(entries) - len(good)
+        reports[tenant] = tuple(good)
+    return SharingFeedback(int(round_), elapsed, reports, (), dropped)
+
+
+def _pipeline(problem: SharingProblem, round_: int, elapsed: float, given: Any) -> SharingFeedback:
+    good: list[IntervalReport] = []
+    services: list[Mapping[str, float]] = []
+    entries = sequence(given, "reports")
+    for entry in entries:
+        held = entry.get("allocation") if isinstance(entry, Mapping) else None
+        if not isinstance(held, Mapping) or set(held) != set(problem.ids):
+            continue
+        units = {service: _finite(n) for service, n in held.items()}
+        report = _report({**entry, "allocation": 0.0})
+        if report is not None and report.performance > 0 and all(n is not None for n in units.values()):
+            good.append(report)
+            services.append({service: n for service, n in units.items() if n is not None})
+    dropped = {"": len(entries) - len(good)} if len(good) < len(entries) else {}
+    return SharingFeedback(round_, elapsed, {"": tuple(good)}, tuple(services), dropped)
+
+
+def _report(entry: Any) -> IntervalReport | None:
+    """A usable report, or None. Without load there was no traffic: utility is then unknown, not 1."""
+    if not isinstance(entry, Mapping):
+        return None
+    load, performance, units = (_finite(entry.get(key)) for key in ("load", "performance", "allocation"))
+    if load is None or performance is None or units is None or load < LEAST_LOAD:
+        return None
+    return IntervalReport(load, performance, units, _finite(entry.get("seconds")) or 0.0)
+
+
+def _finite(value: Any) -> float | None:
+    """A number from 0 to 1e12, or None."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return float(value) if math.isfinite(value) and 0 <= value <= 1e12 else None

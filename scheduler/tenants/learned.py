@@ -1,0 +1,283 @@
+"""Policies that plan with learned curves: social and egalitarian welfare, fairness without justified complaints."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from scheduler.tenants.curve import CurveMemory, LearnedCurve, learned, with_round
+from scheduler.tenants.grid import first_steps, no_complaints, to_steps, with_floors
+from scheduler.tenants.load import LoadForecast, nodes
+from scheduler.tenants.remembered import memory_from, memory_json
+from scheduler.tenants.shapes import Floats
+from scheduler.tenants.values import (
+    IntervalReport,
+    ShareReason,
+    SharingAnswer,
+    SharingFeedback,
+    SharingProblem,
+    SharingState,
+    Source,
+    Tenant,
+)
+from scheduler.tenants.welfare import best_insured_least, best_sum, with_spare
+
+#: Loads that a share is judged under: this many standard deviations from the forecast, each with its part.
+SPREAD, PARTS = (0.3,), (1.0,)
+#: A tenant keeps at least this part of its share from one round to the next: a curve that was believed too good is then
+#: found out before much is lost.
+KEEP = 0.7
+#: The sum suffers less from one tenant's bad round than the least does, and may try more.
+KEEP_FOR_SUM = 0.5
+#: Social welfare plans with a bound so many standard deviations above the mean, as it must try what it does not know.
+OPTIMISM = 0.5
+#: Egalitarian welfare plans with the mean, and insures the least utility with this softness: about the error of one
+#: tenant's estimated utility after a few rounds.
+SOFTNESS = 0.02
+#: What welfare does not need goes where a bound so far below the mean gains most: nobody else loses by it.
+INSURANCE = 2.0
+#: Demands are where the curve, so many standard deviations below its mean, reaches the goal.
+CAUTION = 1.0
+
+
+@dataclass(frozen=True)
+class TenantMemory:
+    """The curve and the load of one tenant, and the load that the grid's origin refers to (None before any)."""
+
+    curve: CurveMemory = field(default_factory=CurveMemory)
+    load: LoadForecast = field(default_factory=LoadForecast)
+    origin: float | None = None
+
+
+@dataclass(frozen=True)
+class TenantView:
+    """A tenant with what is known of it now: its curve, the place of each number of steps under each forecast load."""
+
+    tenant: Tenant
+    memory: TenantMemory
+    curve: LearnedCurve
+    places: tuple[Floats, ...]
+    entitlement: float
+
+    def performance(self, widths: float) -> tuple[Floats, ...]:
+        """Performance over steps under each forecast load, so many standard deviations from the mean."""
+        scale = 1.0 if self.tenant.goal.capped else self.tenant.goal.slo
+        return tuple(scale * self.curve.at(p, widths) for p in self.places)
+
+    def utility(self, widths: float) -> Floats:
+        """Utility over steps, in the mean over the forecast loads."""
+        out = np.zeros_like(self.places[0])
+        for part, performance in zip(PARTS, self.performance(widths), strict=True):
+            out += part * self.tenant.goal.utility_of(performance)
+        return np.maximum.accumulate(out)
+
+
+def updated(
+    memory: TenantMemory, tenant: Tenant, entitlement: float, reports: tuple[IntervalReport, ...]
+) -> TenantMemory:
+    """With the reports of one interval. Reports without load or share teach nothing about the curve."""
+    load, origin = memory.load, memory.origin
+    seen = []
+    for report in reports:
+        demand = report.load if tenant.load_matters else 1.0
+        if demand <= 0 or report.allocation <= 0:
+            continue
+        load = load.seen(demand)
+        origin = demand if origin is None else origin
+        place = math.log(report.allocation) - math.log(demand) + math.log(origin) - math.log(entitlement)
+        seen.append((place, report.performance / (1.0 if tenant.goal.capped else tenant.goal.slo)))
+    curve = memory.curve
+    if seen:
+        curve = with_round(curve, learned(curve, tenant.goal.capped), seen, tenant.goal.capped)
+    return TenantMemory(curve, load, origin)
+
+
+def viewed(problem: SharingProblem, tenant: Tenant, memory: TenantMemory, entitlement: float) -> TenantView:
+    """A tenant of which at least one load is known."""
+    origin = memory.origin or 1.0
+    units = problem.granularity * np.arange(problem.steps + 1)
+    with np.errstate(divide="ignore"):
+        log_units = np.log(units) + math.log(origin) - math.log(entitlement)
+    forecast = memory.load.ahead(problem.reports_per_interval)
+    places = tuple(log_units - math.log(load) for load in nodes(forecast, SPREAD))
+    return TenantView(tenant, memory, learned(memory.curve, tenant.goal.capped), places, entitlement)
+
+
+def table(
+    problem: SharingProblem, tenant: Tenant, view: TenantView | None, entitlement: float, widths: float
+) -> Floats:
+    """Utility over steps: learned, else linear up to what the tenant is taken to demand."""
+    if view is not None:
+        return view.utility(widths)
+    units = problem.granularity * np.arange(problem.steps + 1)
+    demand = unmeasured_demand(tenant, entitlement)
+    return np.minimum(1.0, units / demand) if demand > 0 else np.ones_like(units)
+
+
+def unmeasured_demand(tenant: Tenant, entitlement: float) -> float:
+    """Units that a tenant without measurements is taken to demand.
+
+    Its declaration and its entitlement are both believed half, on a logarithmic scale: one that declares too little is
+    not left with that, and one that declares too much gains less than it declares."""
+    if tenant.declared_demand is None:
+        return entitlement
+    return math.sqrt(tenant.declared_demand * entitlement)
+
+
+def demand_of(
+    problem: SharingProblem, tenant: Tenant, view: TenantView | None, entitlement: float, caution: float
+) -> float:
+    """Units with which the goal is reached; all units where no share is known to reach it."""
+    if view is None:
+        return unmeasured_demand(tenant, entitlement)
+    utility = view.utility(-caution)
+    reached = utility >= 1.0 - 1e-6
+    return float(problem.granularity * int(reached.argmax())) if reached.any() else problem.units
+
+
+@dataclass(frozen=True)
+class Standing:
+    """The basis of a decision: the knowledge of each tenant (None: nothing yet), the steps that it holds, and
+    whether it was measured in the last interval. A tenant that was not keeps its share, unless it never is measured."""
+
+    problem: SharingProblem
+    views: tuple[TenantView | None, ...]
+    held: tuple[int, ...]
+    measured: tuple[bool, ...]
+
+    def holds(self, j: int) -> bool:
+        """Whether tenant `j` keeps its share because nothing was measured."""
+        return self.problem.tenants[j].feedback and not self.measured[j]
+
+    def tables(self, widths: float, keep: float) -> Floats:
+        """Utilities (tenants, steps), so many standard deviations from the mean; steps that are not allowed (below the
+        floor, or below the part `keep` of the share held) are negative."""
+        problem = self.problem
+        rows = zip(problem.tenants, self.views, problem.entitlements.tolist(), strict=True)
+        out = np.array([table(problem, tenant, view, entitled, widths) for tenant, view, entitled in rows])
+        for j, (row, steps, floor) in enumerate(zip(out, self.held, problem.floors, strict=True)):
+            if self.holds(j):
+                row[steps:] = row[steps]
+                row[:steps] = -1.0
+            else:
+                row[: max(floor, int(steps * keep))] = -1.0
+        return out
+
+    def demands(self, caution: float, keep: float) -> list[float]:
+        """Units that each tenant demands, at least the part `keep` of what it holds."""
+        problem = self.problem
+        rows = zip(problem.tenants, self.views, problem.entitlements.tolist(), self.held, strict=True)
+        out = []
+        for j, (tenant, view, entitled, steps) in enumerate(rows):
+            units = steps * problem.granularity
+            demand = units if self.holds(j) else demand_of(problem, tenant, view, entitled, caution)
+            out.append(max(demand, keep * units, tenant.floor))
+        return out
+
+
+class LearnedPolicy:
+    """The part that all policies with learned curves share: memory, views, reasons. Subclasses choose the steps."""
+
+    name = ""
+
+    def begin(self, problem: SharingProblem, seed: int = 0) -> SharingAnswer:
+        """Entitlements, as nothing is known."""
+        held = first_steps(problem.entitlements, problem.granularity, problem.steps, problem.floors)
+        memory = {t.id: memory_json(TenantMemory()) for t in problem.tenants}
+        state = SharingState(self.name, 0, 0.0, held, seed, {"tenants": memory})
+        count = len(problem.tenants)
+        return answer(Standing(problem, (None,) * count, held, (True,) * count), state)
+
+    def step(self, problem: SharingProblem, state: SharingState, feedback: SharingFeedback) -> SharingAnswer:
+        """Learn from one interval and share anew."""
+        known = state.memory["tenants"]
+        memories: dict[str, Any] = {}
+        views: list[TenantView | None] = []
+        seen: list[bool] = []
+        for tenant, entitled in zip(problem.tenants, problem.entitlements.tolist(), strict=True):
+            memory = memory_from(known[tenant.id], TenantMemory)
+            # A tenant without entitlement is learned on the scale of an equal share.
+            scale = entitled or problem.units / len(problem.tenants)
+            reports = tuple(r for r in feedback.reports.get(tenant.id, ()) if r.allocation > 0)
+            memory = updated(memory, tenant, scale, reports) if reports else memory
+            memories[tenant.id] = memory_json(memory)
+            views.append(viewed(problem, tenant, memory, scale) if memory.load.last is not None else None)
+            # A tenant that held nothing could not be measured; it may be given something again.
+            seen.append(bool(reports) or state.held[problem.ids.index(tenant.id)] == 0)
+        standing = Standing(problem, tuple(views), state.held, tuple(seen))
+        held = with_floors(self.choose(standing), problem.floors)
+        round_, elapsed_s = feedback.round + 1, feedback.elapsed_s
+        return answer(standing, SharingState(self.name, round_, elapsed_s, held, state.seed, {"tenants": memories}))
+
+    def choose(self, standing: Standing) -> tuple[int, ...]:
+        """Steps of each tenant."""
+        raise NotImplementedError
+
+
+class SocialWelfarePolicy(LearnedPolicy):
+    """The greatest mean utility, by bounds above the mean."""
+
+    name = "sw"
+
+    def choose(self, standing: Standing) -> tuple[int, ...]:
+        """By dynamic programme, exact; steps that it leaves are insurance."""
+        steps = best_sum(standing.tables(OPTIMISM, KEEP_FOR_SUM))
+        return tuple(with_spare(standing.tables(-INSURANCE, KEEP_FOR_SUM), steps))
+
+
+class EgalitarianWelfarePolicy(LearnedPolicy):
+    """The greatest least utility, by means and insured."""
+
+    name = "ew"
+
+    def choose(self, standing: Standing) -> tuple[int, ...]:
+        """By bisection, then insured by a dynamic programme around it; steps left are insurance."""
+        steps = best_insured_least(standing.tables(0.0, KEEP), SOFTNESS)
+        return tuple(with_spare(standing.tables(-INSURANCE, KEEP), steps))
+
+
+class NoComplaintsPolicy(LearnedPolicy):
+    """Fairness without justified complaints, with demands where a curve below the mean reaches the goal."""
+
+    name = "njc"
+
+    def choose(self, standing: Standing) -> tuple[int, ...]:
+        """Demands through the procedure; steps that nobody demands stay free."""
+        problem = standing.problem
+        weights = [tenant.weight for tenant in problem.tenants]
+        units = no_complaints(standing.demands(CAUTION, KEEP), weights, problem.units)
+        return to_steps(units, problem.granularity, problem.steps)
+
+
+def answer(standing: Standing, state: SharingState) -> SharingAnswer:
+    """The allocation of `state` with its reasons."""
+    problem = standing.problem
+    reasons: dict[str, ShareReason] = {}
+    rows = zip(problem.tenants, standing.views, problem.entitlements.tolist(), state.held, strict=True)
+    for j, (tenant, view, entitled, steps) in enumerate(rows):
+        if view is None:
+            unknown: Source = "held" if standing.holds(j) else "entitlement"
+            source: Source = "declared" if tenant.declared_demand is not None else unknown
+            reasons[tenant.id] = ShareReason(source, None, tenant.declared_demand)
+            continue
+        utility, curve = view.utility(0.0), view.memory.curve
+        best = float(utility[-1])
+        demand = demand_of(problem, tenant, view, entitled, 0.0) if best >= 1.0 - 1e-6 else None
+        reasons[tenant.id] = ShareReason(
+            "held" if standing.holds(j) else "learned",
+            round(float(utility[steps]), 4),
+            demand,
+            curve.reports,
+            curve.changes,
+            round(best, 4),
+        )
+    return SharingAnswer(state, allocated(problem, state.held), reasons)
+
+
+def allocated(problem: SharingProblem, held: Sequence[int]) -> Mapping[str, float]:
+    """Units by tenant."""
+    return {i: round(steps * problem.granularity, 9) for i, steps in zip(problem.ids, held, strict=True)}

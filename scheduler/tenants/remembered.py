@@ -1,0 +1,55 @@
+"""A policy's memory (frozen values of numbers, tuples and other such values) as JSON values and back."""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache
+from typing import Any, TypeVar
+
+from edge.core.errors import InvalidValue
+
+Kept = TypeVar("Kept")
+
+
+def memory_json(value: Any) -> Any:
+    """`value` as JSON values."""
+    if is_dataclass(value):
+        return {f.name: memory_json(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, tuple):
+        return [memory_json(v) for v in value]
+    return value
+
+
+def memory_from(value: Any, kind: type[Kept], path: str = "memory") -> Kept:
+    """The value that `memory_json` wrote. Raises InvalidValue with the field's path."""
+    return typing.cast(Kept, _read(value, kind, path))
+
+
+@cache
+def _hints(kind: Any) -> Mapping[str, Any]:
+    return typing.get_type_hints(kind)
+
+
+def _read(value: Any, kind: Any, path: str) -> Any:
+    if is_dataclass(kind):
+        if not isinstance(value, Mapping) or set(value) != {f.name for f in fields(kind)}:
+            raise InvalidValue(path, value, "a memory as this version writes it")
+        return typing.cast(Any, kind)(**{k: _read(value[k], h, f"{path}.{k}") for k, h in _hints(kind).items()})
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if origin is types.UnionType or origin is typing.Union:
+        if value is None and type(None) in inner:
+            return None
+        return _read(value, next(k for k in inner if k is not type(None)), path)
+    if origin is tuple:
+        if not isinstance(value, (list, tuple)):
+            raise InvalidValue(path, value, "a list")
+        if inner[-1] is not Ellipsis and len(value) != len(inner):
+            raise InvalidValue(path, value, f"{len(inner)} values")
+        kinds = [inner[0]] * len(value) if inner[-1] is Ellipsis else inner
+        return tuple(_read(v, k, path) for v, k in zip(value, kinds, strict=True))
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InvalidValue(path, value, "a number")
+    return kind(value)

@@ -1,0 +1,131 @@
+"""`magpie plan tenants`: a file, and a conversation by lines with odd ones among them."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edge.cli import main
+from edge.commands.plan_tenants import converse
+from scheduler.tenants.policies import SHARING_POLICIES, sharing_policy
+
+PROBLEM: dict[str, Any] = {
+    "type": "problem",
+    "protocol": "tenant-arena/1",
+    "name": "box",
+    "kind": "tenants",
+    "units": 100,
+    "granularity": 0.5,
+    "interval_s": 10,
+    "reports_per_interval": 1,
+    "tenants": [
+        {"id": "gate", "goal": {"metric": "within_slo", "slo": 0.9, "utility": "linear"}, "weight": 1.0},
+        {"id": "plates", "goal": {"metric": "accuracy", "slo": 0.6, "utility": "sqrt"}, "weight": 1.0},
+    ],
+}
+PIPELINE = {
+    "type": "problem",
+    "kind": "pipeline",
+    "units": 10,
+    "granularity": 1,
+    "services": ["find", "read"],
+    "goal": {"metric": "p99_ms", "slo": 100},
+}
+
+
+def feedback(round_: int, performance: Any = 0.5, **fields: Any) -> dict[str, Any]:
+    report = {"seconds": 10, "load": 4.0, "performance": performance, "allocation": 50.0}
+    tenants = {tenant: {"reports": [report]} for tenant in ("gate", "plates")}
+    return {"type": "feedback", "round": round_, "elapsed_s": 10.0 * (round_ + 1), "tenants": tenants, **fields}
+
+
+def answers(lines: list[Any], policy: str = "ew") -> list[dict[str, Any]]:
+    out = io.StringIO()
+    text = [line if isinstance(line, str) else json.dumps(line) for line in lines]
+    assert converse(sharing_policy(policy), [line + "\n" for line in text], out, 0) == 0
+    return [json.loads(line) for line in out.getvalue().splitlines()]
+
+
+@pytest.mark.parametrize("policy", [name for name in SHARING_POLICIES if name != "e2e"])
+def test_each_feedback_is_answered_by_the_next_round(policy: str) -> None:
+    got = answers([PROBLEM, feedback(0), feedback(1), {"type": "end"}, feedback(2)], policy)
+    assert [line["round"] for line in got] == [0, 1, 2]
+    for line in got:
+        assert set(line["allocation"]) == {"gate", "plates"}
+        assert sum(line["allocation"].values()) <= 100.0
+
+
+@pytest.mark.parametrize("policy", ["e2e", "evo-e2e", "fair"])
+def test_services_are_answered_too(policy: str) -> None:
+    report = {"seconds": 10, "load": 5.0, "performance": 150.0, "allocation": {"find": 5, "read": 5}}
+    got = answers([PIPELINE, {"type": "feedback", "round": 0, "elapsed_s": 10, "reports": [report]}], policy)
+    assert [line["round"] for line in got] == [0, 1]
+    assert sum(got[1]["allocation"].values()) <= 10
+
+
+ODD = [
+    ("a line that is no JSON", "{", "feedback: got None"),
+    ("an answered round again", feedback(0), "round: got 0"),
+    ("a time that went back", feedback(2, elapsed_s=1.0), "elapsed_s: got 1.0"),
+    ("no tenants", {"type": "feedback", "round": 2, "elapsed_s": 30}, "tenants: got None"),
+    ("another kind", {"type": "gossip"}, "type: got 'gossip'"),
+]
+
+
+@pytest.mark.parametrize(("line", "words"), [(line, words) for _, line, words in ODD], ids=[name for name, _, _ in ODD])
+def test_a_line_that_cannot_be_used_holds_the_allocation(
+    capsys: pytest.CaptureFixture[str], line: Any, words: str
+) -> None:
+    got = answers([PROBLEM, feedback(0), feedback(1), line, feedback(2)])
+    assert got[3] == got[2]
+    assert words in capsys.readouterr().err
+    # What follows is answered as if the odd line had not been there.
+    assert [got[n] for n in (0, 1, 2, 4)] == answers([PROBLEM, feedback(0), feedback(1), feedback(2)])
+
+
+@pytest.mark.parametrize("performance", [float("nan"), -1, None, "good"])
+def test_performance_that_is_no_number_is_not_learned(capsys: pytest.CaptureFixture[str], performance: Any) -> None:
+    got = answers([PROBLEM, feedback(0, performance)])
+    assert got[1]["allocation"] == got[0]["allocation"]
+    assert "gate: 1 reports not used" in capsys.readouterr().err
+
+
+def test_late_feedback_after_a_gap_is_answered_with_its_next_round() -> None:
+    assert [line["round"] for line in answers([PROBLEM, feedback(0), feedback(4)])] == [0, 1, 5]
+
+
+def test_a_file_is_one_decision_with_reasons(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "problem.json"
+    file.write_text(json.dumps({**PROBLEM, "history": [feedback(0), feedback(1)]}))
+    assert main(["plan", "tenants", str(file)]) == 0
+    value = json.loads(capsys.readouterr().out)
+    assert (value["format"], value["policy"], value["round"]) == ("tenant-allocation/1", "ew", 2)
+    assert value["reasons"]["gate"]["source"] == "learned"
+    assert value["reasons"]["gate"]["reports"] == 2
+
+
+def test_bad_input_ends_with_1_and_its_path(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "problem.json"
+    for value, words in (
+        ({**PROBLEM, "units": -1}, "units: got -1"),
+        ({**PROBLEM, "history": 3}, "history: got 3"),
+        ({**PROBLEM, "history": [feedback(0), feedback(0)]}, "history[1].round: got 0"),
+    ):
+        file.write_text(json.dumps(value))
+        assert main(["plan", "tenants", str(file)]) == 1
+        assert words in capsys.readouterr().err
+    file.write_text(json.dumps(PROBLEM))
+    assert main(["plan", "tenants", str(file), "--policy", "luck"]) == 1
+    assert main(["plan", "tenants", str(file), "--seed", "-1"]) == 1
+
+
+def test_a_conversation_begins_with_a_problem(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(feedback(0)) + "\n"))
+    assert main(["plan", "tenants", "-"]) == 1
+    assert "type: got 'feedback', allowed: problem" in capsys.readouterr().err
