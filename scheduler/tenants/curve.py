@@ -137,7 +137,7 @@ def cut_mean(mean: Floats, noise: float) -> Floats:
     """The mean of a report, cut to [0, 1], of performance `mean` with Gaussian noise."""
     table = np.linspace(-0.5, 1.5, 81)
     draws = np.clip(table[:, None] + noise * _normals()[None, :], 0.0, 1.0).mean(1)
-    return np.interp(mean, table, draws)
+    return np.asarray(np.interp(mean, table, draws), dtype=np.float64)
 
 
 @cache
@@ -156,7 +156,7 @@ def _moments(odds: Floats, ends: Floats) -> tuple[Floats, Floats]:
 @cache
 def _kernel() -> Floats:
     gap = np.sqrt(3.0) * np.abs(GRID[:, None] - GRID[None, :]) / LENGTH
-    return RESIDUAL**2 * (1.0 + gap) * np.exp(-gap)
+    return np.asarray(RESIDUAL**2 * (1.0 + gap) * np.exp(-gap), dtype=np.float64)
 
 
 def _rising(values: Floats, weights: Floats) -> Floats:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -179,7 +180,7 @@ class Standing:
         return out
 
 
-class LearnedPolicy:
+class LearnedPolicy(ABC):
     """The part that all policies with learned curves share: memory, views, reasons. Subclasses choose the steps."""
 
     name = ""
@@ -213,9 +214,9 @@ class LearnedPolicy:
         round_, elapsed_s = feedback.round + 1, feedback.elapsed_s
         return answer(standing, SharingState(self.name, round_, elapsed_s, held, state.seed, {"tenants": memories}))
 
+    @abstractmethod
     def choose(self, standing: Standing) -> tuple[int, ...]:
         """Steps of each tenant."""
-        raise NotImplementedError
 
 
 class SocialWelfarePolicy(LearnedPolicy):

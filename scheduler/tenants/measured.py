@@ -6,6 +6,7 @@ shares as they are described there, which the published code does not do.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -36,7 +37,7 @@ COMFORT = 0.05
 MIAD_FACTOR = 1.5
 
 
-class MeasuredPolicy:
+class MeasuredPolicy(ABC):
     """The part that policies without a model share. `targets` are the numbers that a policy keeps between rounds."""
 
     name = ""
@@ -57,11 +58,11 @@ class MeasuredPolicy:
         targets, held = self.move(problem, targets, state.held, seen)
         return self._answer(problem, feedback.round + 1, feedback.elapsed_s, held, state.seed, targets, seen)
 
+    @abstractmethod
     def move(
         self, problem: SharingProblem, targets: Floats, held: tuple[int, ...], seen: Sequence[float | None]
     ) -> tuple[Floats, tuple[int, ...]]:
         """The next targets and steps. `seen`: performance over goal of each tenant, None where nothing was measured."""
-        raise NotImplementedError
 
     def _answer(
         self,

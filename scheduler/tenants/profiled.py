@@ -5,6 +5,7 @@ Both share without complaints, after some rounds of random allocations that they
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,7 +36,7 @@ class ProfileMemory:
     parts: tuple[tuple[float, ...], ...]
 
 
-class ProfiledPolicy:
+class ProfiledPolicy(ABC):
     """The part that both share. `random_rounds` allocations are drawn before the first model."""
 
     name = ""
@@ -69,9 +70,9 @@ class ProfiledPolicy:
         parts = [measured(t, feedback.reports.get(t.id, ())) for t in problem.tenants]
         return SharingAnswer(state, allocated(problem, held), reasons(problem, parts))
 
+    @abstractmethod
     def demands(self, problem: SharingProblem, memory: ProfileMemory) -> list[float]:
         """Units with which each tenant reaches its goal."""
-        raise NotImplementedError
 
 
 class ErnestPolicy(ProfiledPolicy):
@@ -92,7 +93,7 @@ class ErnestPolicy(ProfiledPolicy):
             times = 1.0 / np.maximum(np.array(memory.parts[j]), 0.02)
             fit = nonnegative_least_squares(_ernest(units, loads, problem.units), times)
             load = np.full(len(steps), memory.last[j] if tenant.load_matters else 1.0)
-            modelled = _ernest(problem.granularity * steps, load, problem.units) @ fit
+            modelled = _ernest(np.asarray(problem.granularity * steps, dtype=np.float64), load, problem.units) @ fit
             enough = modelled <= 1.0
             out.append(float(problem.granularity * steps[enough.argmax()]) if enough.any() else problem.units)
         return out

@@ -29,7 +29,7 @@ def memory_from(value: Any, kind: type[Kept], path: str = "memory") -> Kept:
 
 
 @cache
-def _hints(kind: Any) -> Mapping[str, Any]:
+def _hints(kind: typing.Hashable) -> Mapping[str, Any]:
     return typing.get_type_hints(kind)
 
 
@@ -37,7 +37,9 @@ def _read(value: Any, kind: Any, path: str) -> Any:
     if is_dataclass(kind):
         if not isinstance(value, Mapping) or set(value) != {f.name for f in fields(kind)}:
             raise InvalidValue(path, value, "a memory as this version writes it")
-        return typing.cast(Any, kind)(**{k: _read(value[k], h, f"{path}.{k}") for k, h in _hints(kind).items()})
+        return typing.cast(Any, kind)(
+            **{k: _read(value[k], h, f"{path}.{k}") for k, h in _hints(typing.cast(typing.Hashable, kind)).items()}
+        )
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if origin is types.UnionType or origin is typing.Union:
         if value is None and type(None) in inner:

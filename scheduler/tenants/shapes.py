@@ -16,7 +16,7 @@ Floats = npt.NDArray[np.float64]
 
 #: Distance of two grid points (a share 8 % larger), and the grid's ends: 1/1100 and 33 times the entitlement.
 STEP, LOWEST, POINTS = 0.08, -7.0, 132
-GRID: Floats = LOWEST + STEP * np.arange(POINTS)
+GRID: Floats = LOWEST + STEP * np.arange(POINTS, dtype=np.float64)
 COUNT, SEED = 1600, 20
 
 

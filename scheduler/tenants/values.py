@@ -117,7 +117,7 @@ class SharingProblem:
     def entitlements(self) -> Floats:
         """Units that each tenant is entitled to."""
         weights = np.array([tenant.weight for tenant in self.tenants], dtype=float)
-        return self.units * weights / weights.sum()
+        return np.asarray(self.units * weights / weights.sum(), dtype=np.float64)
 
     @property
     def floors(self) -> tuple[int, ...]:

@@ -102,4 +102,4 @@ def best_insured_least(tables: Floats, softness: float) -> list[int]:
 
 def _least_for(tables: Floats, utility: float) -> npt.NDArray[np.intp]:
     """The least steps with which each tenant has `utility`, or its greatest if that is less."""
-    return (tables >= np.minimum(utility, tables[:, -1:]) - 1e-12).argmax(1)
+    return np.asarray((tables >= np.minimum(utility, tables[:, -1:]) - 1e-12).argmax(1), dtype=np.intp)
