@@ -3,8 +3,8 @@
     python -m benchmarks.bench_tenants --arena tenant_arena.py --problems FOLDER [--policies a,b] [--seeds 0,1,2]
 
 The arena is an independent program (protocol "tenant-arena/1", docs/tenants.md); FOLDER has its problems (*.json) and
-The arena is an independent program (protocol "tenant-arena/1", docs/tenants.md); FOLDER has its problems (*.json), and
-njc play for their own objective. The table has medians over seeds beside the reference; the bars that are missed are
+stored references (expected.json). Every policy plays for the objective that it is made for; sw, ew and njc play for
+their own objective. The table has medians over seeds beside the reference; the bars that are missed are
 listed. Runs that results/tenants.json has already are not played again with --keep.
 """
 

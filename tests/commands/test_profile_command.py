@@ -12,7 +12,9 @@ import yaml
 
 from edge.cli import main
 from edge.commands.profile import table_text
+from edge.core.errors import ShareError
 from edge.core.serving import DeviceTable, ModelBatch, ServedModel, ServingProblem
+from edge.shares import discover
 from scheduler.gpulets.policies import serving_policy
 
 TABLES = Path(__file__).resolve().parents[2] / "configs" / "tables"
@@ -121,3 +123,29 @@ def test_shipped_tables_can_be_planned_with_and_name_their_machine(path: Path) -
     problem = ServingProblem(tuple(ServedModel(m, 5.0, 200.0) for m in table.latency_ms), 1, 0.6)
     plan = serving_policy("mosaic").plan(problem, table)
     assert plan.schedulable, plan.reasons
+
+
+def test_profile_and_run_take_the_same_device_of_a_box_with_a_gpu(
+    models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Both are stopped when they open the device, which is noted."""
+    gpu = discover.DeviceInfo("gpu", "GPU-0", "a card", None, 8 * 2**30)
+    cpu = next(d for d in discover.devices() if d.kind == "cpu")
+    opened: list[tuple[str, object]] = []
+
+    def refuse(device: discover.DeviceInfo, prefer: object = None, **_: object) -> discover.Choice:
+        opened.append((device.id, prefer))
+        raise ShareError("noted")
+
+    monkeypatch.setattr(discover, "open_partitioner", refuse)
+    monkeypatch.setattr(discover, "devices", lambda: (gpu, cpu))
+    for device, kind in (("auto", "auto"), ("cpu", "cgroup")):
+        site = tmp_path / f"{device}.yaml"
+        site.write_text(
+            f"data_dir: {tmp_path / device}\ndevice: {device}\nshare_kind: {kind}\nweb: {{port: 0}}\n"
+            f"serving: {{folder: {models}}}\n"
+        )
+        assert main(["profile", str(site)]) == 1
+        assert main(["run", str(site)]) == 1
+        assert capsys.readouterr().err.count("noted") == 2
+    assert opened == [("GPU-0", None)] * 2 + [("cpu", "cgroup")] * 2
