@@ -43,7 +43,7 @@ def test_every_plan_keeps_the_rules(name: str, problem: PipelineProblem) -> None
     assert plan == policy.plan(problem)
     assert plan.policy == policy.name == name
     assert faults(problem, plan) == ()
-    assert plan.complete
+    assert plan.complete or name == "whole", "the limit of plans in time may cut the search for them short"
     assert plan.steps > 0
     if plan.feasible:
         assert plan.cost is not None
