@@ -10,7 +10,7 @@ from running_kit import running, until
 from edge.core.learning import LEARNED_DOCUMENT, LearningFacts, PromiseHistory
 from edge.settings import SiteSettings
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(480)]
 
 
 async def test_without_time_for_trials_the_best_known_is_retrained(site: Callable[..., SiteSettings]) -> None:
@@ -28,7 +28,8 @@ async def test_without_time_for_trials_the_best_known_is_retrained(site: Callabl
                 for e in appliance.services.events.recent(200, None, None, "retraining.started")
             )
 
-        await until(untried, 140, "a retraining without a trial began")
+        # Streets drift: sooner or later one is worth it, however well the profiled ones have just done.
+        await until(untried, 320, "a retraining without a trial began")
         await until(lambda: runtime.learning.facts.visit_s, 60, "what a retraining's step costs was measured")
         told = appliance.services.retraining.learning()
         assert told.unprofiled_retrainings >= 1
