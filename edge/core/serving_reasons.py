@@ -65,7 +65,7 @@ class ServingReason:
         """The reason as a sentence without a full stop."""
         if self.code in _FIXED:
             return _FIXED[self.code]
-        return _CAUSES[self.code](self) if self.code in _CAUSES else _PLANNED[self.code](self)
+        return _WORDS[self.code](self)
 
 
 def _rates(reason: ServingReason, name: str) -> str:
@@ -95,7 +95,7 @@ def _other_share(reason: ServingReason) -> str:
 
 
 _Words = Callable[[ServingReason], str]
-_CAUSES: Mapping[str, _Words] = {
+_WORDS: Mapping[str, _Words] = {
     "source_rate": lambda r: _rates(r, r.application),
     "more": lambda r: _rates(r, r.model),
     "fewer": lambda r: _rates(r, r.model),
@@ -107,8 +107,6 @@ _CAUSES: Mapping[str, _Words] = {
         if r.model
         else "stages keep their budgets again"
     ),
-}
-_PLANNED: Mapping[str, _Words] = {
     "answers": lambda r: f"{r.application}, {r.stage}: {r.model} answers from now on",
     "two_queues": lambda r: (
         f"{r.model} has two queues: the plan takes {100 * r.numbers['share']:.0f} % of the device, with one "

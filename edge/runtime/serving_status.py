@@ -38,7 +38,6 @@ class PlannedModel:
     planned_rate: float
     held_rate: float
     version: str | None
-    wanted_version: str
     slo_ms: float
     priority: int
 
@@ -97,7 +96,6 @@ def look(reorganiser: Reorganiser) -> View:
             planned_rate=planned_rate(m.estimate.rate, reorganiser.settings.rates),
             held_rate=m.held,
             version=m.serving.version if m.serving and m.name in routed else None,
-            wanted_version=m.demand.version.version,
             slo_ms=m.demand.served.slo_ms,
             priority=m.demand.version.priority,
         )
