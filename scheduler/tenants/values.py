@@ -59,7 +59,8 @@ class TenantGoal:
 class Party:
     """One party to the resource: `weight` is its part of the entitlements; `feedback` False: nothing is measured, and
     `declared_demand` (units) stands in where it is given; `load_matters` False: its load means nothing.
-    It never has less than `floor` units."""
+    It never has less than `floor` units. `profiled_demand` (units): a profile says so, which counts before anything was
+    measured."""
 
     id: str
     goal: TenantGoal
@@ -68,6 +69,7 @@ class Party:
     feedback: bool = True
     declared_demand: float | None = None
     floor: float = 0.0
+    profiled_demand: float | None = None
 
     def __post_init__(self) -> None:
         checks.in_range(f"tenants.{self.id}.weight", self.weight, 0.0, 1e12)
