@@ -302,9 +302,8 @@ def _learned(known: LearnedTenant, entry: TenantNow, scale: float) -> LearnedTen
     seen = IntervalReport(report.load, report.performance, report.given, report.seconds)
     memory = updated(known.memory, _party(entry, None), scale, (seen,))
     missed = report.performance < entry.tenant.objective.goal - 1e-9
-    since = (
-        (known.missed_utc_s if known.missed_utc_s is not None else report.utc_s - report.seconds) if missed else None
-    )
+    began = report.utc_s - report.seconds if known.missed_utc_s is None else known.missed_utc_s
+    since = began if missed else None
     return replace(
         known, memory=memory, scale=scale, recent=(*known.recent, report)[-RECENT:], missed_utc_s=since
     )  # fmt: skip
