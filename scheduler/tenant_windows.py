@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from edge.core.plan_basis import CameraBudget, PlanRequest
 from edge.core.plan_reasons import PlanReason
-from edge.core.window import Segment, WindowPlan, WindowProblem
+from edge.core.window import Segment, StreamAllocation, WindowPlan, WindowProblem
 
 _LEAST = 1e-6
 
@@ -53,7 +53,7 @@ def _united(found: Sequence[tuple[int, WindowPlan]]) -> WindowPlan:
     starts = sorted({s.start_s for _, p in found for s in p.segments})
     segments = []
     for start in starts:
-        streams = {}
+        streams: dict[str, StreamAllocation] = {}
         for _, plan in found:
             past = [s for s in plan.segments if s.start_s <= start]
             if past:

@@ -60,7 +60,8 @@ class Tenants:
         self._changing = asyncio.Lock()
 
     async def open(self) -> list[MagpieError]:
-        """Take up what an earlier run learned; returns the errors of documents that cannot be read: begun anew."""
+        """Take up what an earlier run learned; returns the errors of documents that cannot be read: begun anew. Raises
+        InvalidValue for a member that the site's file names and that is not there."""
         errors: list[MagpieError] = []
         for name, restore in ((TENANTS_DOCUMENT, self.shares.restore), (HISTORY_DOCUMENT, self.shares.history.restore)):
             try:
@@ -69,7 +70,19 @@ class Tenants:
                 errors.append(error if isinstance(error, MagpieError) else InvalidValue(name, str(error), "a document"))
                 self._note("tenants.forgotten", data={"tenant": "", "why": "damaged"})
         self.shares.serve(self._served.runtime)
+        if await asyncio.to_thread(self._store.get_settings, TENANTS_SETTINGS) is None:
+            self._check_file()
         return errors
+
+    def _check_file(self) -> None:
+        """Members that the site's file names are there. Raises InvalidValue."""
+        there = self.known_members()
+        for n, tenant in enumerate(self._settings.values()):
+            for field, known in there.items():
+                for k, name in enumerate(getattr(tenant, field)):
+                    if name not in known:
+                        allowed = ", ".join(sorted(known)) or f"none: there are no {field}"
+                        raise InvalidValue(f"tenants[{n}].{field}[{k}]", name, f"one of {allowed}")
 
     # -- service
 
@@ -226,7 +239,8 @@ class Tenants:
         """Names that a tenant may have as members, by field."""
         serving = self._served.runtime
         offers = {} if serving is None else serving.models.offers
-        applications = [n for n, o in offers.items() if o.application is not None]
+        # One that is still being looked at may turn out to be either.
+        applications = [n for n, o in offers.items() if o.version is None]
         models = [n for n, o in offers.items() if o.application is None]
         return {"models": models, "applications": applications, "cameras": self.shares.cameras}
 
@@ -243,7 +257,9 @@ class Tenants:
         missed = 0.0 if known.missed_utc_s is None else max(0.0, self._clock.utc() - known.missed_utc_s)
         low, high = share.demand[1], share.demand[2]
         served = members.of(tenant.id, members.served)
-        applications = self.known_members()["applications"]
+        serving = self._served.runtime
+        offers = {} if serving is None else serving.models.offers
+        applications = {n for n, o in offers.items() if o.application is not None}
         named = tenant if not members.shared else None
         return TenantAnswer(
             id=tenant.id, name=tenant.name, settings=_settings_of(tenant), implicit=tenant.id not in self._settings,

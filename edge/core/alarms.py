@@ -86,8 +86,8 @@ class Rule:
 @dataclass(frozen=True)
 class Alarm:
     """One alarm as it is now. `subject` tells apart what a rule may see more than once on a camera: an object's id, a
-    served model's or a tenant's name. `value` is what was measured: seconds of stay, accuracy, free part, part within the
-    SLO, a tenant's performance."""
+    served model's or a tenant's name. `value` is what was measured: seconds of stay, accuracy, free part, part within
+    the SLO, a tenant's performance."""
 
     id: int
     rule: str

@@ -39,11 +39,10 @@ TenantState = Literal["meets", "misses", "unknown"]
 
 #: Why a tenant has the share that it has. `TenantReason.numbers` by code:
 #: "entitlement": nothing is known yet. "profiled": the serving plan needs `need`. "declared": it demands `demand`.
-#: "no_traffic": nothing was measured, it holds. "kept": no other share is better by enough. "more": it got `moved`, as
-#: its performance is `performance`, its goal `goal` (absent: not measured). "less": it gave `moved`; its goal holds with
-#: `spare` (may be below 0: others gain more). "floor": raised by `raised` to `floor`, what its plan needs at least.
-#: "dwell": it moved `since_s` ago, and moves again after `dwell_s`. "window": cameras' shares move at boundaries only.
-#: "one": it is alone. "capacity": there is more or less to share (`before`, `now`).
+#: "no_traffic": nothing was measured, it holds. "kept": no other share is better by enough. "more": it got `moved`; its
+#: `performance` and its `goal`. "less": it gave `moved`; `performance`, `goal`, and `spare` between them (may be below
+#: 0: others gain more). "floor": raised by `raised` to `floor`, the least that its plan needs. "dwell": it moved
+#: `since_s` ago, and moves again after `dwell_s`. "window": cameras' shares move at boundaries only. "one": it is alone.
 TenantReasonCode = Literal[
     "entitlement",
     "profiled",
@@ -56,7 +55,6 @@ TenantReasonCode = Literal[
     "dwell",
     "window",
     "one",
-    "capacity",
 ]
 #: Why what was learned of a tenant was forgotten: its members or their versions, the latencies of its models, the
 #: device, or its objective are others; "damaged": the stored state could not be read.
@@ -91,9 +89,9 @@ DEFAULT_OBJECTIVE: Final[Mapping[TenantMetric, TenantObjective]] = {
 
 @dataclass(frozen=True)
 class Tenant:
-    """`entitlement` is a weight: its part of the sum of weights is the part of the device that is its by right. It never
-    has less than `floor`. `declared_demand` (share) stands in while nothing was measured. Its members are served models
-    and applications (metric within_slo) or cameras (accuracy); those of the default tenants are not named."""
+    """`entitlement` is a weight: its part of the sum of weights is the part of the device that is its by right. It
+    never has less than `floor`. `declared_demand` (share) stands in while nothing was measured. Its members are served
+    models and applications (metric within_slo) or cameras (accuracy); those of the default tenants are not named."""
 
     id: str
     objective: TenantObjective

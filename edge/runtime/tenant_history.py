@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from edge.core.errors import InvalidValue
@@ -169,8 +169,12 @@ def replayed(
                 welfare[f"{name}social"].append(sum(values) / len(values))
                 welfare[f"{name}egalitarian"].append(min(values))
     first = min((r.utc_s - r.seconds for e in by_time.values() for r in e.values()), default=None)
-    done = Replayed(len(by_time), first, **{k: {t: _mean(v) for t, v in by.items()} for k, by in sums.items()})
-    return replace(done, **{k: _mean(v) for k, v in welfare.items() if v})
+    means = {k: {t: _mean(v) for t, v in by.items()} for k, by in sums.items()}
+    worth = {k: _mean(v) if v else None for k, v in welfare.items()}
+    return Replayed(
+        len(by_time), first, means["share"], means["utility"], means["other_share"], means["other_utility"],
+        worth["social"], worth["egalitarian"], worth["other_social"], worth["other_egalitarian"],
+    )  # fmt: skip
 
 
 def _expected(curve: Sequence[tuple[float, float, float, float]], row: HistoryRow, share: float) -> float:

@@ -62,9 +62,7 @@ SharingPolicyName = Literal["ew", "sw", "njc", "fair", "minerva", "greedy-ew"]
 class SharingSettings(Settings):
     """How tenants share the box."""
 
-    policy: SharingPolicyName = Field(
-        "ew", description="ew: the greatest least utility; sw: the greatest mean; njc: fair"
-    )
+    policy: SharingPolicyName = Field("ew", description="ew: greatest least utility; sw: greatest mean; njc: fair")
     interval_s: float = Field(10.0, ge=10, le=3600, description="shares of serving tenants are decided so often")
     largest_step: float = Field(0.05, gt=0, le=1, description="most of the device that a tenant gets or gives at once")
     explore: float = Field(0.1, ge=0, le=1, description="nothing is tried below (1 - explore) of an entitlement")
@@ -76,7 +74,10 @@ class SharingSettings(Settings):
 
     def rules(self) -> SharingRules:
         """As decisions take them."""
-        return SharingRules(**self.model_dump())
+        return SharingRules(
+            self.policy, self.interval_s, self.largest_step, self.explore, self.dwell_s, self.hysteresis,
+            self.missed_minutes,
+        )  # fmt: skip
 
 
 def check_together(tenants: tuple[TenantSettings, ...]) -> None:

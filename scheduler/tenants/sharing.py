@@ -130,7 +130,7 @@ class LearnedTenant:
         for n, row in enumerate(sequence(value.get("recent") or [], f"{path}.recent")):
             if not isinstance(row, list) or len(row) != 6 or not all(isinstance(x, (int, float)) for x in row):
                 raise InvalidValue(f"{path}.recent[{n}]", row, "six numbers")
-            recent.append(SharingReport(*(float(x) for x in row[:5]), int(row[5])))
+            recent.append(SharingReport(row[0], row[1], row[2], row[3], row[4], int(row[5])))
         forgotten = value.get("forgotten")
         return LearnedTenant(
             memory_from(value.get("memory"), TenantMemory, f"{path}.memory"),
