@@ -1,4 +1,4 @@
-"""The tenants' budgets as serving knows them: the plan is made within them, and reports of traffic go to who decides."""
+"""The tenants' budgets in serving: the plan is made within them, and traffic is reported to who decides on them."""
 
 from __future__ import annotations
 

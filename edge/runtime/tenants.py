@@ -31,6 +31,7 @@ from edge.runtime.serving import ServingRuntime
 from edge.runtime.serving_budgets import owners_of
 from edge.runtime.tenant_counts import TenantCounts
 from edge.runtime.tenant_history import TenantHistory
+from edge.runtime.tenant_windows import TenantWindows
 from scheduler.gpulets.follow import plan_function
 from scheduler.gpulets.tenant_fit import ServingBudget, need_of, shares_of
 from scheduler.serving_floor import floors_share
@@ -94,10 +95,7 @@ class TenantShares:
         self._runtime, self._clock, self._note, self._fact, self._keep = runtime, clock, note, fact, keep
         self._serving: ServingRuntime | None = None
         self._counts = TenantCounts()
-        self._accuracy: dict[int, dict[str, float]] = {}
-        self._decided_window = 0
-        self._windows_due: dict[str, SharingReport] = {}
-        self._given_s: dict[str, tuple[float, float]] = {}
+        self._windows = TenantWindows()
         self._last_s, self._kept_s = clock.monotonic(), -1e18
         self._needs: dict[str, tuple[Any, float]] = {}
         self._deciding = asyncio.Lock()
@@ -128,10 +126,8 @@ class TenantShares:
     def change(self, tenants: Sequence[Tenant], rules: SharingRules) -> None:
         """Other settings, in force with the next decision, which is due at once."""
         self.tenants, self.rules = tuple(tenants), rules
-        gone = set(self.known) - {t.id for t in self.members().tenants}
-        for name in gone:
-            self.known.pop(name, None)
-            self.shares.pop(name, None)
+        there = {t.id for t in self.every()}
+        self.known = {name: known for name, known in self.known.items() if name in there}
         self._last_s = self._clock.monotonic() - rules.interval_s
 
     # -- who there is
@@ -197,25 +193,12 @@ class TenantShares:
             self._counts.add(report, members.served, self.given(members))
 
     def fact(self, fact: RuntimeFact) -> None:
-        """Realised accuracies of windows are kept until all cameras' are known, or the next window's come."""
-        if not isinstance(fact, AccuracyMeasured) or fact.window <= self._decided_window:
-            return  # late or doubled: that window was decided on
-        self._accuracy.setdefault(fact.window, {})[fact.camera] = fact.accuracy
-        members = self.members()
-        done = [w for w, seen in self._accuracy.items() if set(members.cameras) <= set(seen) or w < fact.window]
-        for window in sorted(done):
-            self._window_measured(members, self._accuracy.pop(window))
-            self._decided_window = max(self._decided_window, window)
-
-    def _window_measured(self, members: Members, seen: Mapping[str, float]) -> None:
-        utc_s, seconds = self._clock.utc(), self._runtime.window.settings.window_s
-        for tenant in members.tenants:
-            values = [seen[c] for c in members.of(tenant.id, members.cameras) if c in seen]
-            share_s, over_s = self._given_s.pop(tenant.id, (0.0, 0.0))
-            if values and not tenant.serves and over_s > 0:
-                mean = sum(values) / len(values)
-                report = SharingReport(utc_s, seconds, 1.0, mean, min(1.0, share_s / over_s), len(values))
-                self._windows_due[tenant.id] = report
+        """Realised accuracies of windows are what cameras did."""
+        if isinstance(fact, AccuracyMeasured):
+            members = self.members()
+            cameras = tuple(t for t in members.tenants if not t.serves)
+            window_s = self._runtime.window.settings.window_s
+            self._windows.measured(fact, cameras, members.cameras, self._clock.utc(), window_s)
 
     # -- deciding
 
@@ -223,12 +206,10 @@ class TenantShares:
         """Decide if an interval is over, or a window was measured, or tenants came or went."""
         async with self._deciding:
             now, members = self._clock.monotonic(), self.members()
-            for tenant, share in self.given(members).items():
-                share_s, over_s = self._given_s.get(tenant, (0.0, 0.0))
-                self._given_s[tenant] = (share_s + share * _LOOK_S, over_s + _LOOK_S)
             if not members.shared:
                 self._not_shared()
                 return
+            self._windows.gave(self.given(members), _LOOK_S)
             others = {t.id for t in members.tenants} != set(self.shares)
             pool = self.pool
             if pool < _LEAST_POOL:
@@ -236,8 +217,7 @@ class TenantShares:
             moved = abs(sum(s.held for s in self.shares.values()) - pool) > 1e-3
             if now - self._last_s < self.rules.interval_s and not others and not moved:
                 return
-            windows = bool(self._windows_due)
-            question = await self._question(members, pool, windows, over=now - self._last_s >= self.rules.interval_s)
+            question = await self._question(members, pool, over=now - self._last_s >= self.rules.interval_s)
             self._last_s = now
             decision = await asyncio.to_thread(decide, dict(self.known), question)
             self._take(decision, question, members)
@@ -253,15 +233,13 @@ class TenantShares:
         if self._serving is not None:
             self._serving.budgets.put((), None)
 
-    async def _question(self, members: Members, pool: float, windows: bool, over: bool) -> SharingQuestion:
-        utc_s = self._clock.utc()
+    async def _question(self, members: Members, pool: float, over: bool) -> SharingQuestion:
+        utc_s, windows = self._clock.utc(), self._windows.due
         reports: dict[str, SharingReport] = {}
         dropped: dict[str, int] = {}
         if over:
             reports, dropped = self._counts.take(utc_s)
-        if windows:
-            reports |= self._windows_due
-            self._windows_due = {}
+        reports |= self._windows.take()
         entries = []
         for tenant in members.tenants:
             floor, need = await self._needs_of(tenant, members)
