@@ -70,6 +70,7 @@ class Tenants:
                 errors.append(error if isinstance(error, MagpieError) else InvalidValue(name, str(error), "a document"))
                 self._note("tenants.forgotten", data={"tenant": "", "why": "damaged"})
         self.shares.serve(self._served.runtime)
+        self._served.rooms = self.shares.rooms
         if await asyncio.to_thread(self._store.get_settings, TENANTS_SETTINGS) is None:
             self._check_file()
         return errors

@@ -35,6 +35,7 @@ from edge.runtime.tenant_windows import TenantWindows
 from scheduler.gpulets.follow import plan_function
 from scheduler.gpulets.tenant_fit import ServingBudget, need_of, shares_of
 from scheduler.serving_floor import floors_share
+from scheduler.tenant_admission import TenantRoom
 from scheduler.tenants.sharing import (
     LearnedTenant,
     SharingDecision,
@@ -184,6 +185,23 @@ class TenantShares:
             cameras = self._runtime.controller.state.num_gpus
             out |= {t: cameras * b / total for t, b in budgets.items()}
         return out
+
+    def rooms(self) -> tuple[TenantRoom, ...]:
+        """The tenants for the admission answer; none where one has the box."""
+        members = self.members()
+        if not members.shared or any(t.id not in self.shares for t in members.tenants):
+            return ()
+        given = self.given(members)
+        rooms = []
+        for tenant in members.tenants:
+            share = self.shares[tenant.id]
+            need = share.demand[0]
+            if need is None:
+                need = share.entitlement if share.source == "learned" else given.get(tenant.id, share.held)
+            owned = members.of(tenant.id, members.served if tenant.serves else members.cameras)
+            names = frozenset((*owned, *tenant.models, *tenant.applications, *tenant.cameras))
+            rooms.append(TenantRoom(tenant.id, share.entitlement, share.held, share.floor, need, names))
+        return tuple(rooms)
 
     # -- what was measured
 

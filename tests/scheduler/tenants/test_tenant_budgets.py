@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -74,13 +75,14 @@ def test_a_gift_needs_a_taker_and_a_wish_a_giver() -> None:
     rules = SharingRules(largest_step=0.1, hysteresis=0.0)
     assert budgets(limits, {"a": 0.2, "b": 0.5}, 1.0, rules).shares == {"a": 0.5, "b": 0.5}
     found = budgets(limits, {"a": 0.2, "b": 0.9}, 1.0, rules).shares
-    assert abs(found["a"] - 0.4) < 1e-9 and abs(found["b"] - 0.6) < 1e-9
+    assert found == pytest.approx({"a": 0.4, "b": 0.6})
 
 
 def test_a_floor_is_reached_at_once_and_told() -> None:
     limits = [BudgetLimits("a", 0.5, 0.0, 0.9), BudgetLimits("b", 0.5, 0.4, 0.1)]
     found = budgets(limits, {}, 1.0, SharingRules(largest_step=0.01))
-    assert abs(found.shares["b"] - 0.4) < 1e-9 and abs(found.raised["b"] - 0.3) < 1e-6
+    assert found.shares["b"] == pytest.approx(0.4)
+    assert found.raised["b"] == pytest.approx(0.3)
 
 
 def test_all_at_their_lows_is_an_answer() -> None:
