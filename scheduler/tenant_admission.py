@@ -62,7 +62,7 @@ class TenantAdmission:
     losses: tuple[TenantLoss, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """What there is beside the answer itself."""
+        """All but the answer itself."""
         return {
             "tenant": self.tenant,
             "within": self.within,
@@ -124,7 +124,7 @@ def _own(box: Box, mine: TenantRoom, candidate: Candidate) -> Box:
 
 
 def _losses(others: Sequence[TenantRoom], taken: float) -> tuple[TenantLoss, ...]:
-    """Who gives `taken`: first those that hold more than their entitlement, then those that hold more than they keep,
+    """The tenants that give `taken`: first those that hold more than their entitlement, then those that hold more than they keep,
     each in proportion to that."""
     left, loses = max(0.0, taken), {r.id: 0.0 for r in others}
     for spare in ({r.id: r.held - r.entitlement for r in others}, {r.id: r.held - r.keeps for r in others}):

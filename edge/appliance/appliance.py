@@ -53,7 +53,7 @@ from edge.runtime.groups import GROUPS_DOCUMENT
 from edge.runtime.memory_limit import usable_bytes, worker_limit_bytes
 from edge.runtime.process import WorkerMain
 from edge.runtime.runtime import Runtime
-from edge.runtime.tenant_history import TenantHistory
+from edge.runtime.tenant_day import TenantDay
 from edge.runtime.tenants import TenantShares
 from edge.settings import CameraSettings, SiteSettings
 from edge.shares import open_partitioner
@@ -249,7 +249,7 @@ class Appliance:
 
         return TenantShares(
             [t.tenant() for t in site.tenants], site.sharing.rules(), runtime, self.clock, note, alarms.fact,
-            partial(keep, TENANTS_DOCUMENT), TenantHistory(partial(keep, HISTORY_DOCUMENT)),
+            partial(keep, TENANTS_DOCUMENT), TenantDay(partial(keep, HISTORY_DOCUMENT)),
         )  # fmt: skip
 
     def _memory_limit(self) -> int:

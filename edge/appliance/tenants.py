@@ -18,11 +18,11 @@ from edge.appliance.answers.tenants import (
     TenantCurve,
     TenantDemand,
     TenantDetail,
+    TenantHistory,
     TenantReasonAnswer,
     TenantsAnswer,
     TenantWhatIf,
 )
-from edge.appliance.answers.tenants import TenantHistory as TenantHistoryAnswer
 from edge.appliance.served_models import ServedModels
 from edge.core.clock import Clock
 from edge.core.errors import Conflict, InvalidValue, InvalidValues, MagpieError, NotFound
@@ -36,7 +36,7 @@ from edge.core.tenants import (
     TenantReason,
     check_tenants,
 )
-from edge.runtime.tenant_history import replayed
+from edge.runtime.tenant_day import replayed
 from edge.runtime.tenants import Members, TenantShares
 from edge.settings import SharingSettings, SiteSettings, TenantSettings, merge, parse
 from edge.store.store import Store
@@ -177,12 +177,12 @@ class Tenants:
             self._note("tenants.settings", data={"by": by, "fields": sorted(patch)})
         return self.sharing()
 
-    def history(self, tenant: str | None = None) -> TenantHistoryAnswer:
+    def history(self, tenant: str | None = None) -> TenantHistory:
         """Raises NotFound."""
         if tenant is not None:
             self._tenant(tenant)
         rows = [asdict(r) for r in self.shares.history.rows if tenant in (None, r.tenant)]
-        return read(TenantHistoryAnswer, {"rows": rows})
+        return read(TenantHistory, {"rows": rows})
 
     async def what_if(self, policy: str) -> SharingWhatIf:
         """Raises InvalidValue."""

@@ -19,7 +19,7 @@ MOST_PERIOD_S = 5.0
 
 
 @dataclass
-class _Counts:
+class _Requests:
     arrived: int = 0
     ended: int = 0
     missed: int = 0
@@ -30,7 +30,7 @@ class TenantCounts:
     """The counts since `take` was last called."""
 
     def __init__(self) -> None:
-        self._tenants: dict[str, _Counts] = {}
+        self._tenants: dict[str, _Requests] = {}
         self._seconds = 0.0
         self._last_s: float | None = None
         self._dropped: dict[str, int] = {}
@@ -81,11 +81,11 @@ class TenantCounts:
                 )  # fmt: skip
         return out, dropped
 
-    def _of(self, tenant: str) -> _Counts:
-        return self._tenants.setdefault(tenant, _Counts())
+    def _of(self, tenant: str) -> _Requests:
+        return self._tenants.setdefault(tenant, _Requests())
 
     @staticmethod
-    def _count(counts: _Counts, traffic: ModelTraffic, asked_by_stages: int) -> bool:
+    def _count(counts: _Requests, traffic: ModelTraffic, asked_by_stages: int) -> bool:
         ended = traffic.answered + traffic.dropped + traffic.rejected + traffic.failed
         missed = traffic.violations
         numbers = (traffic.arrived, traffic.answered, traffic.late, traffic.dropped, traffic.rejected, traffic.failed)

@@ -1,7 +1,7 @@
-"""What tenants with cameras did in a window: realised accuracies, and the mean share that their cameras had.
+"""Windows of tenants with cameras: realised accuracies, and the mean share that their cameras had.
 
 Accuracy is known a window late. A window counts when all cameras were measured, or when the next one's accuracies come;
-what comes for it later, or a second time, is left out.
+an accuracy that comes later, or a second time, is left out.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How tenants share the box: what each did with its share is measured, budgets follow, and the planners plan in them.
+"""How tenants share the box: the result of each share is measured, budgets follow, and the planners plan in them.
 
 Two clocks. Every `interval_s` the shares of serving tenants are decided from the front's reports; once per window,
 when the realised accuracies of the last one are known, those of all tenants together. Decisions are those of
@@ -30,7 +30,7 @@ from edge.runtime.runtime import Runtime
 from edge.runtime.serving import ServingRuntime
 from edge.runtime.serving_budgets import owners_of
 from edge.runtime.tenant_counts import TenantCounts
-from edge.runtime.tenant_history import TenantHistory
+from edge.runtime.tenant_day import TenantDay
 from edge.runtime.tenant_windows import TenantWindows
 from scheduler.gpulets.follow import plan_function
 from scheduler.gpulets.tenant_fit import ServingBudget, need_of, shares_of
@@ -87,7 +87,7 @@ class TenantShares:
         note: JournalNote,
         fact: Callable[[TenantGoalNow | TenantsNow], None],
         keep: Callable[[dict[str, Any]], None],
-        history: TenantHistory,
+        history: TenantDay,
     ) -> None:
         self.tenants, self.rules, self.history = tuple(tenants), rules, history
         self.known: dict[str, LearnedTenant] = {}
@@ -112,7 +112,7 @@ class TenantShares:
         """Serving tenants are those of this runtime."""
         self._serving = serving
         if serving is not None:
-            serving.budgets.on_report = self._reported
+            serving.shares.budgets.on_report = self._reported
 
     async def run(self) -> None:
         """Decide when it is time, until cancelled."""
@@ -249,7 +249,7 @@ class TenantShares:
         self._counts.take(self._clock.utc())
         self._runtime.dispatch(CameraBudgetsMoved(self._clock.monotonic(), ()))
         if self._serving is not None:
-            self._serving.budgets.put((), None)
+            self._serving.shares.budgets.put((), None)
 
     async def _question(self, members: Members, pool: float, over: bool) -> SharingQuestion:
         utc_s, windows = self._clock.utc(), self._windows.due
@@ -302,7 +302,7 @@ class TenantShares:
         return known[1]
 
     def _fingerprint(self, tenant: Tenant, members: Members) -> dict[str, str]:
-        """What the curve is of. Versions of cameras' students change with every window, and are part of what is
+        """Names the things that the curve is of. Versions of cameras' students change with every window, and are part of what is
         learned; those of served models, and their measured latencies, are not."""
         owner = members.served if tenant.serves else members.cameras
         names = members.of(tenant.id, owner)
@@ -387,10 +387,10 @@ class TenantShares:
         total = sum(b.share for b in mine)
         cameras = any(not t.serves for t in members.tenants)
         pool = min(1.0, round(total + serving.warm_share + serving.shares.measuring, 4)) if cameras else None
-        serving.budgets.put(mine, pool)
+        serving.shares.budgets.put(mine, pool)
 
     def document(self) -> dict[str, Any]:
-        """What was learned, to be kept."""
+        """All that was learned, to be kept."""
         return {"tenants": {t: k.to_json() for t, k in self.known.items()}}
 
     def keep_now(self) -> None:

@@ -13,7 +13,7 @@ from edge.settings.serving import ModelName
 
 
 class TenantObjectiveSettings(Settings):
-    """What a tenant wants."""
+    """The goal of a tenant."""
 
     metric: TenantMetric = Field(
         "within_slo", description="within_slo (part of requests, for served models) or accuracy (for cameras)"

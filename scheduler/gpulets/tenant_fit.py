@@ -1,6 +1,6 @@
 """One plan of all served models, made tenant by tenant: each tenant's models within its own budget, partitions united.
 
-A tenant's plan is the smallest one, as without tenants; what its budget leaves is given to its partitions that are
+A tenant's plan is the smallest one, as without tenants; the rest of its budget is given to its partitions that are
 busiest, in shares that were measured. So a larger budget is felt, and where shares can be changed live a moved budget
 starts no process anew. Partitions hold models of one tenant only.
 """

@@ -42,7 +42,7 @@ def budgets(limits: Sequence[BudgetLimits], wanted: Mapping[str, float], total: 
     """The budgets of an interval. Floors come first, at once; then nobody moves by more than `largest_step`, those that
     hold, or moved less than `dwell_s` ago, do not move, and moves below `hysteresis` are not made.
 
-    What is given is what is taken: gifts are cut to what others want, and wishes to what others give. Raises
+    Gifts and takings are equal: gifts are cut to the wishes of others, and wishes to the gifts. Raises
     InvalidValue for a total below 0."""
     checks.in_range("total", total, 0.0, 1e6)
     if not limits:
@@ -80,7 +80,7 @@ def budgets(limits: Sequence[BudgetLimits], wanted: Mapping[str, float], total: 
 
 
 def raised_to(shares: Sequence[float], lows: Sequence[float], total: float) -> list[float]:
-    """`shares`, each at least its low, with the sum `total`; what is lacking is taken from all others by equal parts.
+    """`shares`, each at least its low, with the sum `total`; the lack is taken from all others by equal parts.
     The lows must not sum to more than `total`."""
     if all(s >= low - _EPS for s, low in zip(shares, lows, strict=True)) and abs(sum(shares) - total) < _EPS:
         return list(shares)

@@ -2,7 +2,7 @@
 
 Two clocks: among serving tenants a decision is made every interval, while cameras hold; once per window, when the
 accuracy of the last one is known, all tenants are decided together. Everything learned is in `LearnedTenant`, which is
-JSON values only. What is learned is learned from the share that was given.
+JSON values only. Curves are learned from the share that was given.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ class TenantShare:
 
 @dataclass(frozen=True)
 class SharingDecision:
-    """What is known now, the answer for each tenant, and which tenants' curves were forgotten, and why."""
+    """The knowledge after the decision, the answer for each tenant, and why curves were forgotten, by tenant."""
 
     known: Mapping[str, LearnedTenant]
     shares: Mapping[str, TenantShare]
@@ -255,7 +255,7 @@ def entitlements(tenants: Sequence[Tenant], total: float) -> dict[str, float]:
 def kept_of(
     known: LearnedTenant | None, fingerprint: Mapping[str, str], utc_s: float
 ) -> tuple[LearnedTenant, ForgottenCode | None]:
-    """What may be kept of what is known: nothing that was learned of something else. The budget stays."""
+    """The knowledge that may be kept: nothing that was learned of something else. The budget stays."""
     if known is None:
         return LearnedTenant(fingerprint=dict(fingerprint)), None
     other = next((k for k, v in fingerprint.items() if known.fingerprint.get(k, v) != v), None)
@@ -274,7 +274,7 @@ def kept_of(
 
 
 def first_share(question: SharingQuestion, rights: Mapping[str, float], tenant: str) -> float:
-    """The first budget of a tenant: what a profile says, or the declaration (believed half), as far as all that are
+    """The first budget of a tenant: by a profile, or by the declaration (believed half), as far as all that are
     known to need less leave it; else its entitlement."""
     demands = [
         unmeasured_demand(_party(t, None), rights[t.tenant.id])
@@ -373,7 +373,7 @@ def _interval(entry: TenantNow) -> tuple[IntervalReport, ...]:
 
 
 def view_of(party: Party, known: LearnedTenant, problem: SharingProblem) -> TenantView | None:
-    """What the policies know of a tenant; None: nothing yet."""
+    """The tenant as policies see it; None: nothing is known yet."""
     if known.memory.load.last is None or known.scale is None:
         return None
     return viewed(problem, party, known.memory, known.scale)

@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from serving_parts import version
-from tenants_box import ServingBox, TenantsBox, tenant, wide_table
+from tenants_kit import ServingBox, TenantsBox, tenant, version, wide_table
 
 from edge.core.errors import InvalidValue
 from edge.core.layout import ModelTraffic, TrafficReport
@@ -80,7 +79,7 @@ async def test_what_was_learned_survives_a_restart_and_is_forgotten_with_another
     assert again.shares.known == box.shares.known
     await again.shares.look()
     assert again.shares.shares["gate"].held == box.shares.shares["gate"].held
-    again.serving.models.offers["a"].version = version("a", rate=20.0, digest="a-2")
+    again.serving.models.offers["a"].version = version("a", "a-2", 20.0)
     await again.interval(lambda name, share: 0.8, RATES)
     known = again.shares.known["gate"]
     assert (known.forgotten, known.memory.curve.reports) == ("versions", 1)
@@ -112,8 +111,8 @@ async def test_one_tenant_changes_nothing(tmp_path: Path) -> None:
         await box.interval(lambda name, share: 0.5, {})
     assert serving.view == plain.view
     assert (box.events, box.notes, box.kept, box.facts) == ([], [], [], [])
-    assert (serving.budgets.budgets, serving.budgets.pool) == ((), None)
-    assert not isinstance(serving.budgets.fit("joint"), FitTenants)
+    assert (serving.shares.budgets.budgets, serving.shares.budgets.pool) == ((), None)
+    assert not isinstance(serving.shares.budgets.fit("joint"), FitTenants)
 
 
 async def test_the_plan_says_that_budgets_moved_and_goes_back_when_tenants_go(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ class TenantDemand:
 @answer
 class LearnedAnswer:
     """The learned state of a tenant: reports since the last change, changes noticed, when the last report came; values
-    that were not usable, since the start; what was last forgotten, why, and when."""
+    that were not usable; why, and when, what was learned was last forgotten."""
 
     reports: int
     changes: int
@@ -47,8 +47,8 @@ class LearnedAnswer:
 @answer
 class TenantAnswer:
     """A tenant now. `held`: its budget; `given`: the share that its executors or cameras have, the mean of the last
-    interval; `entitlement`: its share by right; `floor`: what it never has less of: the greater of its setting and what
-    its plan needs at least; `below_floor`: how much its budget was raised to it. `performance` and `utility` null:
+    interval; `entitlement`: its share by right; `floor`: the least that it has, by its setting or by the need of
+    its plan; `below_floor`: how much its budget was raised to it. `performance` and `utility` null:
     nothing was measured lately. `load`: requests per second (cameras: null). `missed_s`: for so long it has missed its
     goal. `implicit`: a default tenant that no settings name."""
 

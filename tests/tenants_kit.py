@@ -7,18 +7,18 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from serving_parts import CAPS, Written, version
-
 from edge.core.clock import ManualClock
-from edge.core.layout import ModelTraffic, TrafficReport
+from edge.core.layout import ModelTraffic, ServedVersion, TrafficReport
+from edge.core.oip import TensorSpec
 from edge.core.serving import DeviceTable
+from edge.core.shares import ShareCaps
 from edge.core.tenants import SharingRules, Tenant, TenantObjective
 from edge.runtime.serving_budgets import ServingBudgets
 from edge.runtime.serving_demand import Offer
 from edge.runtime.serving_models import OfferedModels
 from edge.runtime.serving_status import View, look
 from edge.runtime.serving_tables import DeviceTables
-from edge.runtime.tenant_history import TenantHistory
+from edge.runtime.tenant_day import TenantDay
 from edge.runtime.tenants import TenantShares
 from edge.settings import ServingPlanning
 from scheduler.gpulets.fitting import Capacity
@@ -27,7 +27,14 @@ from scheduler.gpulets.reorganiser import Reorganiser
 from scheduler.gpulets.reorganiser_events import Event, ServingCapacityChanged
 from scheduler.joint.split_policies import split_policy
 
+CAPS = ShareCaps("coop", "cpu", "cap", "live", 0.01, 0.01, 2.0, True, False, "worker")
 PERCENTS = tuple(range(5, 101, 5))
+
+
+def version(model: str, digest: str, rate: float) -> ServedVersion:
+    specs = (TensorSpec("x", "FP32", (-1, 4)),)
+    folder = f"/models/{model}/1"
+    return ServedVersion(model, "1", folder, "identity", specs, specs, 100.0, digest=digest, rate=rate)
 
 
 def wide_table(*models: str, ms: float = 2.0) -> DeviceTable:
@@ -45,8 +52,7 @@ class ServingBox:
     def __init__(self, folder: Path, *models: str, rate: float = 20.0) -> None:
         self.planning = ServingPlanning(shrink_dwell_s=0.0)
         self.clock = ManualClock(100.0)
-        self.written = Written()
-        self.tables = DeviceTables(folder, CAPS, self.written.complain)
+        self.tables = DeviceTables(folder, CAPS, lambda code, message: None)
         self.reorganiser = Reorganiser(
             plan_function(self.planning.policy), reorganiser_settings(self.planning), Capacity(0.9, 0.9), None, None,
             split_policy(self.planning.split),
@@ -54,11 +60,11 @@ class ServingBox:
         self.view, self.events = View(), list[Any]()
         self.planner = self
         self.models = OfferedModels(self.tables, lambda: self.planning, self.clock, self.send)
-        self.budgets = ServingBudgets(lambda: self.planning, self.clock, self.send)
-        self.shares = SimpleNamespace(measuring=0.0, front_more=0.0)
+        budgets = ServingBudgets(lambda: self.planning, self.clock, self.send)
+        self.shares = SimpleNamespace(measuring=0.0, front_more=0.0, budgets=budgets)
         self.warm_share = 0.0
         for name in models:
-            self.models.offers[name] = Offer(name, "offered", version=version(name, rate=rate, digest=f"{name}-1"))
+            self.models.offers[name] = Offer(name, "offered", version=version(name, f"{name}-1", rate))
 
     def send(self, event: Event) -> None:
         self.events.append(event)
@@ -91,7 +97,7 @@ class TenantsBox:
             complaints=SimpleNamespace(add=lambda *a: None),
             window=SimpleNamespace(settings=SimpleNamespace(window_s=100.0)),
         )  # fmt: skip
-        self.history = TenantHistory(lambda document: None)
+        self.history = TenantDay(lambda document: None)
         self.shares = TenantShares(
             tenants, rules or SharingRules(), self.runtime, self.clock,  # type: ignore[arg-type]
             lambda kind, data: self.notes.append((kind, dict(data))),  # type: ignore[arg-type,misc]
@@ -110,7 +116,7 @@ class TenantsBox:
         self.clock.advance(1.0)
         models = tuple(ModelTraffic(m, n, n, late) for m, (n, late) in traffic.items())
         now = self.clock.monotonic()
-        self.serving.budgets.on_report(now, TrafficReport(now, 1.0, 1, models, ()))
+        self.serving.shares.budgets.on_report(now, TrafficReport(now, 1.0, 1, models, ()))
 
     async def interval(self, fares: Callable[[str, float], float], rates: Mapping[str, int]) -> None:
         """Ten seconds of requests, then a decision."""

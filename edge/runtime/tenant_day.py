@@ -53,7 +53,7 @@ class _Sums:
     floor: float = 0.0
 
 
-class TenantHistory:
+class TenantDay:
     """`keep(document)` writes the rows behind, once a row is full."""
 
     def __init__(self, keep: Callable[[dict[str, Any]], None]) -> None:
