@@ -124,8 +124,8 @@ def _own(box: Box, mine: TenantRoom, candidate: Candidate) -> Box:
 
 
 def _losses(others: Sequence[TenantRoom], taken: float) -> tuple[TenantLoss, ...]:
-    """The tenants that give `taken`: first those that hold more than their entitlement, then those that hold more than they keep,
-    each in proportion to that."""
+    """The tenants that give `taken`: first those that hold more than their entitlement, then those that hold more than
+    they keep, each in proportion to that."""
     left, loses = max(0.0, taken), {r.id: 0.0 for r in others}
     for spare in ({r.id: r.held - r.entitlement for r in others}, {r.id: r.held - r.keeps for r in others}):
         free = {t: max(0.0, s - loses[t]) for t, s in spare.items()}

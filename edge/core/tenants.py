@@ -1,7 +1,7 @@
 """Tenants: named groups of served models or of cameras that share the box, each with a goal and an entitlement.
 
-Shares are parts of one device (0-1), performance and accuracy parts (0-1), times UTC epoch seconds or seconds. Decisions
-are those of `scheduler.tenants`; `edge.runtime.tenants` acts on them.
+Shares are parts of one device (0-1), performance and accuracy parts (0-1), times UTC epoch seconds or seconds.
+Decisions are those of `scheduler.tenants`; `edge.runtime.tenants` acts on them.
 """
 
 from __future__ import annotations

@@ -52,6 +52,8 @@ log = logging.getLogger(__name__)
 _KEEP_S = 30.0
 #: Below this share there is nothing to divide.
 _LEAST_POOL = 0.02
+#: Tenants that are remembered, those that are gone included.
+_MOST_KNOWN = 100
 #: Seconds between two looks at whether there is something to decide without requests.
 _LOOK_S = 2.0
 
@@ -128,7 +130,10 @@ class TenantShares:
         """Other settings, in force with the next decision, which is due at once."""
         self.tenants, self.rules = tuple(tenants), rules
         there = {t.id for t in self.every()}
-        self.known = {name: known for name, known in self.known.items() if name in there}
+        # A tenant that comes back with the same members is known; the oldest that are gone are forgotten.
+        gone = [name for name in self.known if name not in there]
+        for name in gone[: max(0, len(self.known) - _MOST_KNOWN)]:
+            del self.known[name]
         self._last_s = self._clock.monotonic() - rules.interval_s
 
     # -- who there is
@@ -302,8 +307,8 @@ class TenantShares:
         return known[1]
 
     def _fingerprint(self, tenant: Tenant, members: Members) -> dict[str, str]:
-        """Names the things that the curve is of. Versions of cameras' students change with every window, and are part of what is
-        learned; those of served models, and their measured latencies, are not."""
+        """Names the things that the curve is of. Versions of cameras' students change with every window, which is
+        learned, too; those of served models, and their measured latencies, do not."""
         owner = members.served if tenant.serves else members.cameras
         names = members.of(tenant.id, owner)
         versions: list[Any] = []
