@@ -52,8 +52,12 @@ log = logging.getLogger(__name__)
 _KEEP_S = 30.0
 #: Below this share there is nothing to divide.
 _LEAST_POOL = 0.02
+#: A smaller change of what there is to share waits for the end of the interval.
+_POOL_STEP = 0.02
 #: Tenants that are remembered, those that are gone included.
 _MOST_KNOWN = 100
+#: Smaller moves are not journalled: what there is to share changes a little all the time.
+_TOLD = 0.005
 #: Seconds between two looks at whether there is something to decide without requests.
 _LOOK_S = 2.0
 
@@ -237,7 +241,7 @@ class TenantShares:
             pool = self.pool
             if pool < _LEAST_POOL:
                 return
-            moved = abs(sum(s.held for s in self.shares.values()) - pool) > 1e-3
+            moved = abs(sum(s.held for s in self.shares.values()) - pool) > _POOL_STEP
             if now - self._last_s < self.rules.interval_s and not others and not moved:
                 return
             question = await self._question(members, pool, over=now - self._last_s >= self.rules.interval_s)
@@ -343,7 +347,7 @@ class TenantShares:
             self._fact(TenantsNow(frozenset(self.shares)))
         for name, why in decision.forgotten.items():
             self._note("tenants.forgotten", data={"tenant": name, "why": why})
-        moved = {t: s for t, s in self.shares.items() if abs(s.held - (before[t].held if t in before else 0.0)) > 1e-3}
+        moved = {t: s for t, s in self.shares.items() if t not in before or abs(s.held - before[t].held) > _TOLD}
         if moved:
             self._note(
                 "tenants.moved",
