@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from tenants_kit import ServingBox, TenantsBox, tenant, version, wide_table
 
+from edge.core.alarms import AccuracyMeasured
 from edge.core.errors import InvalidValue
+from edge.core.events import CameraBudgetsMoved
 from edge.core.layout import ModelTraffic, TrafficReport
 from edge.core.serving_reasons import ServingReason
-from edge.core.tenants import SharingRules
+from edge.core.tenants import SharingRules, Tenant, TenantObjective
 from edge.runtime.tenant_counts import TenantCounts
 from scheduler.gpulets.tenant_fit import FitTenants
 from scheduler.tenants.sharing import LearnedTenant
@@ -148,3 +152,42 @@ def test_refusals_and_drops_count_as_missed_and_bad_values_are_dropped() -> None
 def test_a_damaged_state_is_refused_with_its_field() -> None:
     with pytest.raises(InvalidValue, match=r"tenant\.memory"):
         LearnedTenant.from_json({"memory": {"curve": 3}})
+
+
+def camera() -> Any:
+    student = SimpleNamespace(model_dump=lambda mode: {"model": "small"})
+    return SimpleNamespace(settings=SimpleNamespace(enabled=True, student=student))
+
+
+async def test_cameras_budgets_move_once_per_window_by_its_accuracy(tmp_path: Path) -> None:
+    serving = ServingBox(tmp_path, "a")
+    await serving.start()
+    goal = TenantObjective("accuracy", 0.8)
+    streets = Tenant("streets", goal, cameras=("north", "south"))
+    box = TenantsBox(serving, tenant("gate", "a"), streets, Tenant("yard", goal, cameras=("east",)))
+    box.runtime.cameras.update({name: camera() for name in ("north", "south", "east", "west")})
+    await box.shares.look()
+    first = box.held()
+    assert set(first) == {"gate", "streets", "yard", "default-cameras"}
+    (told,) = [e for e in box.events if isinstance(e, CameraBudgetsMoved) and e.budgets]
+    assert [(b.tenant, b.cameras) for b in told.budgets] == [
+        ("streets", ("north", "south")), ("yard", ("east",)), ("default-cameras", ("west",)),
+    ]  # fmt: skip
+    assert serving.shares.budgets.pool == pytest.approx(first["gate"], abs=1e-3)
+    await box.interval(lambda name, share: 1.0, {"a": 20})
+    assert {t: s for t, s in box.held().items() if t != "gate"} == pytest.approx(
+        {t: s for t, s in first.items() if t != "gate"}
+    )
+    for name, accuracy in (("north", 0.4), ("south", 0.6), ("east", 0.9), ("west", 0.9)):
+        box.shares.fact(AccuracyMeasured(name, 1, accuracy))
+        box.shares.fact(AccuracyMeasured(name, 1, 0.0))  # doubled
+    await box.interval(lambda name, share: 1.0, {"a": 20})
+    last = box.shares.known["streets"].last
+    assert last is not None
+    assert last.performance == pytest.approx(0.5)
+    assert box.shares.known["streets"].memory.curve.reports == 1
+    assert box.held()["streets"] > first["streets"]
+    after = box.held()
+    box.shares.fact(AccuracyMeasured("north", 1, 0.1))  # late
+    await box.interval(lambda name, share: 1.0, {"a": 20})
+    assert box.held()["streets"] == pytest.approx(after["streets"])
