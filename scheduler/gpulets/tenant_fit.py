@@ -80,7 +80,8 @@ def owners(
     rest = next((b.tenant for b in budgets if b.rest), budgets[-1].tenant)
     groups: list[tuple[list[str], set[str]]] = []
     for application in applications:
-        names = {application.name, *(o.model for s in application.stages for o in s.options)}
+        asked = {o.model for s in application.stages for o in s.options}
+        names = {application.name, *(s.model for s in application.stages), *asked}
         touched = [g for g in groups if g[1] & names]
         groups = [g for g in groups if not g[1] & names]
         groups.append(([*(a for g in touched for a in g[0]), application.name], names.union(*(g[1] for g in touched))))
