@@ -25,6 +25,7 @@ from edge.runtime.runtime import Runtime
 from edge.runtime.serving_cameras import CamerasNow
 from edge.settings import AdmissionRequest, ServingPlanning, SiteSettings, merge, parse
 from edge.store.store import Store
+from scheduler.tenant_admission import TenantRoom
 
 if TYPE_CHECKING:
     from edge.runtime.serving import ServingRuntime
@@ -56,6 +57,8 @@ class ServedModels:
         self._cameras, self._access_control, self._front, self._note = cameras, access_control, front, note
         self._described = described
         self._handing_over: asyncio.Task[None] | None = None
+        #: The tenants that share the box; none: one has it all.
+        self.rooms: Callable[[], tuple[TenantRoom, ...]] = tuple
 
     async def open(self) -> None:
         """Serve models, if the site does. Raises MagpieError."""
@@ -133,11 +136,11 @@ class ServedModels:
         """Raises InvalidValues, InvalidValue."""
         asked = parse(AdmissionRequest, dict(request))
         cameras, serving, now = self._cameras, self.runtime, self.cameras_now()
-        served = ServedLoad()
+        served = ServedLoad(rooms=self.rooms(), tenant=asked.tenant)
         if serving is not None:
             served = ServedLoad(
                 *serving.box(), serving.planning, serving.warm_share, cameras.shares.front,
-                serving.front_share_per_rate, serving.sources.cameras.now(),
+                serving.front_share_per_rate, serving.sources.cameras.now(), served.rooms, served.tenant,
             )  # fmt: skip
         planning = asked.planning(served.planning)
         if asked.model is not None:

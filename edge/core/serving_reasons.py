@@ -6,15 +6,16 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-#: Why a plan was made. Of all models: "models_changed", "measured" (latencies), "settings", "capacity", "retried" (one
-#: that failed), "wasted" (shares). "source_rate": a camera asks `application` at another rate; "more", "fewer":
-#: requests of `model`; "missed": its objective; "given_up": `executor`. "stage_late": `stage` left its budget, so
-#: `model` is planned as slower; "stage_in_time": as measured again (all models, where it names none).
+#: Why a plan was made. Of all models: "models_changed", "measured" (latencies), "settings", "capacity", "budgets" (of
+#: tenants), "retried" (one that failed), "wasted" (shares). "source_rate": a camera asks `application` at another rate;
+#: "more", "fewer": requests of `model`; "missed": its objective; "given_up": `executor`. "stage_late": `stage` left its
+#: budget, so `model` is planned as slower; "stage_in_time": as measured again (all models, where it names none).
 ServingCauseCode = Literal[
     "models_changed",
     "measured",
     "settings",
     "capacity",
+    "budgets",
     "retried",
     "wasted",
     "source_rate",
@@ -37,6 +38,7 @@ _FIXED: Mapping[str, str] = {
     "measured": "latencies were measured",
     "settings": "the settings changed",
     "capacity": "the share left to models changed",
+    "budgets": "the tenants' budgets moved",
     "retried": "a model that failed is tried again",
     "wasted": "shares are wasted",
 }

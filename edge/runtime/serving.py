@@ -88,8 +88,10 @@ class ServingRuntime:
         send, spawn = self.planner.send, self._tasks.spawn
         self.tables = DeviceTables(self._data, caps, complain)
         self.models = OfferedModels(self.tables, lambda: self.planning, clock, send)
-        self.shares = ServingShares(clock, send, reserve)
-        self.cameras = CameraWatch(cameras, self.shares, lambda: self.planning, self._front_more)
+        self.shares = ServingShares(clock, send, reserve, lambda: self.planning)
+        self.cameras = CameraWatch(
+            cameras, self.shares, lambda: self.planning, self._front_more, lambda: self.shares.budgets.pool
+        )
         self.sources = ServingSources(sources or SourceCameras(), self.models, supervisor.send, socket, note)
         self.executors = Executors(supervisor, socket, clock, send, note, spawn)
         self.front = ServingFront(
@@ -143,7 +145,7 @@ class ServingRuntime:
             check_port(listen.host, listen.port)
         self._data.mkdir(parents=True, exist_ok=True)
         await self.cameras.look()
-        self.front.start(self.drift.report, self._command)
+        self.front.start(self.shares.budgets.after(self.drift.report), self._command)
         self._tasks.spawn(self.planner.run(self._instructions.do), "reorganise")
         self._tasks.spawn(self.cameras.watch(), "cameras' need")
         self._tasks.spawn(self.sources.watch(), "cameras as sources")
@@ -181,7 +183,7 @@ class ServingRuntime:
             if application is not None and application.source is not None and planning.models[name].rate is not None:
                 given = planning.models[name].rate
                 raise InvalidValue(f"models.{name}.rate", given, "no rate: a camera is the source, which has its own")
-        plan, split = plan_function(planning.policy), split_policy(planning.split)
+        plan, split = plan_function(planning.policy), self.shares.budgets.fit(planning.split)
         before, self.planning = self.planning, planning
         rules = reorganiser_settings(planning)
         policies = (planning.policy, planning.split)

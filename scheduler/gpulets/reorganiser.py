@@ -143,7 +143,7 @@ class Reorganiser:
     def _(self, event: ServingRulesChanged) -> list[Instruction]:
         self.settings, self._plan = event.settings, event.plan
         self._fit_all = event.fit_all or self._fit_all
-        return self._replan(event.at_s, ServingReason("settings"))
+        return self._replan(event.at_s, event.cause)
 
     @_handle.register
     def _(self, event: ServingCapacityChanged) -> list[Instruction]:

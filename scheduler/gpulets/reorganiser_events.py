@@ -117,13 +117,14 @@ class StagesDrifted:
 
 @dataclass(frozen=True)
 class ServingRulesChanged:
-    """The operator wants other settings, or another policy. `fit_all` chooses the budgets of applications' stages;
-    None: as before."""
+    """The operator wants other settings, or another policy, or the tenants' budgets moved (`cause`). `fit_all` chooses
+    the budgets of applications' stages; None: as before."""
 
     at_s: float
     settings: ReorganiserSettings
     plan: PlanFunction
     fit_all: FitFunction | None = None
+    cause: ServingReason = ServingReason("settings")  # noqa: RUF009
 
 
 Event = (

@@ -20,7 +20,7 @@ from scheduler.tenants.learned import allocated
 from scheduler.tenants.load import LoadForecast, nodes
 from scheduler.tenants.remembered import memory_from, memory_json
 from scheduler.tenants.shapes import Floats
-from scheduler.tenants.values import ShareReason, SharingAnswer, SharingFeedback, SharingProblem, SharingState
+from scheduler.tenants.values import ShareReason, SharingFeedback, SharingProblem, SharingState, SharingStep
 from scheduler.tenants.welfare import best_sum
 
 #: Where the hinges are: units per load, relative to the equal share under the first load.
@@ -56,12 +56,12 @@ class EndToEndPolicy:
 
     name = "e2e"
 
-    def begin(self, problem: SharingProblem, seed: int = 0) -> SharingAnswer:
+    def begin(self, problem: SharingProblem, seed: int = 0) -> SharingStep:
         """Equal shares."""
         held = to_steps(problem.entitlements, problem.granularity, problem.steps)
         return _answer(problem, SharingState(self.name, 0, 0.0, held, seed, memory_json(EndToEndMemory())))
 
-    def step(self, problem: SharingProblem, state: SharingState, feedback: SharingFeedback) -> SharingAnswer:
+    def step(self, problem: SharingProblem, state: SharingState, feedback: SharingFeedback) -> SharingStep:
         """Fit the model to what was seen and divide anew."""
         memory = _with_reports(problem, memory_from(state.memory, EndToEndMemory), feedback)
         held = state.held
@@ -139,7 +139,7 @@ def _divided(problem: SharingProblem, memory: EndToEndMemory, held: tuple[int, .
     return tuple(steps)
 
 
-def _answer(problem: SharingProblem, state: SharingState) -> SharingAnswer:
+def _answer(problem: SharingProblem, state: SharingState) -> SharingStep:
     seen = len(state.memory["latencies"])
     reason = ShareReason("learned" if seen else "entitlement", reports=seen)
-    return SharingAnswer(state, allocated(problem, state.held), dict.fromkeys(problem.ids, reason))
+    return SharingStep(state, allocated(problem, state.held), dict.fromkeys(problem.ids, reason))

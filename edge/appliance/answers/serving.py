@@ -342,9 +342,33 @@ class StageBudgetAnswer:
 
 
 @answer
+class TenantLossAnswer:
+    """The share that a tenant would lose of what it holds."""
+
+    tenant: str
+    held: float
+    loses: float
+
+
+@answer
+class TenantAdmissionAnswer:
+    """Where there is room in the candidate's tenant: inside its entitlement, with what others leave (`spare`), or not
+    (`none`). `share_after`: the share that the tenant would have; `room`: the most that it may have; `losses`: the
+    tenants that would lose something."""
+
+    tenant: str
+    within: Literal["entitlement", "spare", "none"]
+    entitlement: float
+    held: float
+    share_after: float
+    room: float
+    losses: tuple[TenantLossAnswer, ...]
+
+
+@answer
 class AdmissionAnswer:
     """The effect of adding a camera, model or application. `most_rate`, `rate` and `planned_rate` (with head-room) are
-    a model's or an application's, `budgets` an application's."""
+    a model's or an application's, `budgets` an application's. `tenants` null: one tenant has the box."""
 
     candidate: Shown[str]
     kind: Shown[Literal["model", "camera", "pipeline"]]
@@ -361,3 +385,4 @@ class AdmissionAnswer:
     budgets: Shown[tuple[StageBudgetAnswer, ...]] = ()
     rate: Shown[float | None] = None
     planned_rate: Shown[float | None] = None
+    tenants: TenantAdmissionAnswer | None = None
