@@ -488,8 +488,9 @@ def _refusals(wanted: Box, before: _State, after: _State, mine: frozenset[str], 
     for model in sorted(m for m in mine if _part(after.fitted, m) < 1.0):
         part = _part(after.fitted, model)
         reasons.append(
-            after.fitted.refused.get(model)
-            or f"{model}: only {100 * part:.0f} % of its rate fits into the {after.allowed:.2f} devices that models "
+            refused.words()
+            if (refused := after.fitted.refused.get(model)) is not None
+            else f"{model}: only {100 * part:.0f} % of its rate fits into the {after.allowed:.2f} devices that models "
             f"may take (cameras need {after.floor:.2f} for their floors)"
         )
     for other in wanted.models:

@@ -84,7 +84,7 @@ class State:
                 *self._recent_complaints(),
                 *drawn_models(self._site, runtime.cameras.values()),
                 *self._outputs.reasons(),
-                *([] if serving is None else serving.reasons()),
+                *self._served.reasons(),
             ],
             "uptime_s": self._clock.monotonic() - self._started_s,
             "version": magpie_version(),

@@ -130,7 +130,7 @@ ENTRY_KEYS: Final[Mapping[JournalKind | LiveOnlyKind, EntryKeys]] = {
     "serving.loaded": _of_the_box("model", "by"),
     "serving.measuring": _of_the_box("message"),
     "serving.model_capped": _of_the_box("message", "model", "part"),
-    "serving.model_refused": _of_the_box("message"),
+    "serving.model_refused": _of_the_box("message", "model", "code"),
     "serving.plan": _of_the_box("cause", "reasons", "policy", "share", "problem", "plan", "two_queues"),
     "serving.requests_failed": _of_the_box("executor", "requests"),
     "serving.settings": _of_the_box("by", "fields"),

@@ -1,4 +1,5 @@
-"""Why a serving plan was made and is as it is, as values. No code parses their sentences."""
+"""Why a serving plan was made and is as it is, and why models are not served, as values. No code parses their
+sentences."""
 
 from __future__ import annotations
 
@@ -146,3 +147,30 @@ def in_words(reasons: Iterable[ServingReason]) -> str:
 def _run(reasons: list[ServingReason]) -> str:
     before, between = _TOGETHER.get(reasons[0].code, ("", "; "))
     return before + between.join(r.words() for r in reasons)
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why `model` is not served. "not_measured": its latencies on this device are not known; "no_room": `rate` requests
+    per second within `slo_ms` do not fit into the part `share` of the device (`beside`: not beside the models that come
+    first), `said` by the policy; "failing": its executors ended, with the error `said`."""
+
+    code: Literal["not_measured", "no_room", "failing"]
+    model: str
+    rate: float = 0.0
+    slo_ms: float = 0.0
+    share: float = 0.0
+    beside: bool = False
+    said: str = ""
+
+    def words(self) -> str:
+        """The refusal as a sentence without a full stop."""
+        if self.code == "not_measured":
+            return f"{self.model}: its latencies on this device are not measured yet"
+        if self.code == "failing":
+            return f"{self.model}: {self.said}"
+        beside = " beside the models that come first" if self.beside else ""
+        return (
+            f"{self.model}: {self.rate:g} requests/s within {self.slo_ms:g} ms do not fit{beside} into "
+            f"{100 * self.share:.0f} % of the device" + (f" ({self.said})" if self.said else "")
+        )

@@ -1,7 +1,7 @@
 """Demands cut until they fit: models of low priority yield first, those of equal priority by equal parts.
 
-A model is served whole, capped (a part of its rate; the rest is turned away and counted) or refused, with the reason
-in words. Cameras have a priority too: models below it get only what cameras leave at their best, the others what
+A model is served whole, capped (a part of its rate; the rest is turned away and counted) or refused, with the
+reason. Cameras have a priority too: models below it get only what cameras leave at their best, the others what
 cameras leave at their floor.
 """
 
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from edge.core import checks
 from edge.core.serving import DeviceTable, ServedModel, ServingPlan, ServingProblem
+from edge.core.serving_reasons import Refusal
 
 #: The smallest plan for a problem: the least total share that holds every objective.
 PlanFunction = Callable[[ServingProblem, DeviceTable], ServingPlan]
@@ -52,7 +53,7 @@ class Fitted:
     problem: ServingProblem
     plan: ServingPlan
     capped: Mapping[str, float] = field(default_factory=dict)
-    refused: Mapping[str, str] = field(default_factory=dict)
+    refused: Mapping[str, Refusal] = field(default_factory=dict)
 
 
 def fit(
@@ -63,11 +64,11 @@ def fit(
     max_gpulets: int | None = None,
 ) -> Fitted:
     """The plan of as much as fits, on one device."""
-    unmeasured: dict[str, str] = {}
+    unmeasured: dict[str, Refusal] = {}
     wanted = []
     for model in sorted(models, key=lambda m: (-m.priority, m.name)):
         if table is None or model.name not in table.latency_ms:
-            unmeasured[model.name] = f"{model.name}: its latencies on this device are not measured yet"
+            unmeasured[model.name] = Refusal("not_measured", model.name)
         else:
             wanted.append(model)
     problem = ServingProblem(tuple(wanted), 1, round(capacity.most, 6), max_gpulets)
@@ -109,7 +110,7 @@ class _Selection:
     trial: _Trial
     problem: ServingProblem
     plan: ServingPlan
-    refused: dict[str, str]
+    refused: dict[str, Refusal]
     capped: dict[str, float] = field(default_factory=dict)
     served: list[ServedModel] = field(default_factory=list)
 
@@ -146,10 +147,8 @@ class _Selection:
         self.refused[model.name] = _why(model, self.trial.capacity.of(model.priority), plan, others)
 
 
-def _why(model: ServedModel, capacity: float, plan: ServingPlan, others: bool) -> str:
-    beside = " beside the models that come first" if others else ""
+def _why(model: ServedModel, capacity: float, plan: ServingPlan, others: bool) -> Refusal:
+    """To four digits of the rate: a rate that differs by less is no other reason."""
     said = "; ".join(r for r in plan.reasons if r)
-    return (
-        f"{model.name}: {model.rate:.4g} requests/s within {model.slo_ms:g} ms do not fit{beside} into "
-        f"{100 * capacity:.0f} % of the device" + (f" ({said})" if said else "")
-    )
+    rate = float(f"{model.rate:.4g}")
+    return Refusal("no_room", model.name, rate, model.slo_ms, round(capacity, 2), others, said)

@@ -22,9 +22,8 @@ from edge.appliance.answers.cameras import CameraAnswer, CameraTest, PictureHead
 from edge.appliance.answers.metrics import MetricsSnapshot
 from edge.appliance.answers.models import VersionAnswer
 from edge.appliance.answers.pictures import DisagreementAnswer, WindowClasses
-from edge.appliance.answers.read import plain, read
+from edge.appliance.answers.read import read
 from edge.appliance.answers.retraining import LearningAnswer, RetrainingAnswer
-from edge.appliance.answers.serving import Serving
 from edge.appliance.answers.state import BoxHealth, Doctor, Overview, Reason
 from edge.appliance.answers.system import LogAnswer, SystemAnswer
 from edge.appliance.answers.windows import ExplainedWindow, WhatIfAnswer, WindowAnswer, WindowStory
@@ -283,7 +282,7 @@ class DictState:
 
     async def system(self) -> SystemAnswer:
         self.box.look("system")
-        serving = None if self.box.planning is None else plain(Serving, self.box.served.status())
+        serving = None if self.box.planning is None else self.box.served.status()
         found = copy.deepcopy(SYSTEM) | {"health": self.health(), "losses": losses(self._overview(), serving, 0)}
         return read(SystemAnswer, found)
 

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from edge.appliance.answers.metrics import MetricsSnapshot
 from edge.appliance.answers.read import plain
+from edge.appliance.answers.serving import AddressAnswer, FrontAnswer
 from edge.appliance.metrics import Tally, front_statistics
 from edge.core.alarms import AccuracyMeasured, Promoted, RolledBack
 from edge.core.facts import RetrainingStepped, StudentRejected, WorkerLost
@@ -306,14 +308,16 @@ async def test_statistics_are_asked_of_the_front_over_its_own_protocol() -> None
         site = aiohttp.web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
         port = runner.addresses[0][1]
-        front = {"up": True, "http": {"host": "0.0.0.0", "port": port}}
+        nowhere = AddressAnswer(host="127.0.0.1", port=None)
+        http = AddressAnswer(host="0.0.0.0", port=port)
+        front = FrontAnswer(up=True, http=http, grpc=nowhere, turned_away=0)
         assert await front_statistics(front) == statistics()
         said = {"error": "no"}
         assert await front_statistics(front) is None
-        assert await front_statistics(front | {"up": False}) is None
+        assert await front_statistics(replace(front, up=False)) is None
     finally:
         await runner.cleanup()
-    assert await front_statistics({"up": True, "http": {"host": "127.0.0.1", "port": port}}) is None
+    assert await front_statistics(front) is None
 
 
 def dashboard() -> dict[str, Any]:

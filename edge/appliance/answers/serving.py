@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from edge.appliance.answers.marks import OfCamera, Shown, answer
+from edge.appliance.answers.read import by_name, read
 from edge.settings import ServingPlanning
+
+if TYPE_CHECKING:
+    from edge.runtime.serving import ServingStatus
 
 
 @answer
@@ -305,6 +309,23 @@ class Serving:
     interference: Shown[InterferenceAnswer]
     plan: Shown[ServingPlanAnswer | None]
     problem: Shown[ServingProblemAnswer | None]
+
+
+def serving_answer(status: ServingStatus) -> Serving:
+    """The serving runtime's status as an answer."""
+    plan, problem = status.plan, status.problem
+    return Serving(
+        front=by_name(FrontAnswer, status.front),
+        settings=status.settings,
+        share=by_name(ServingShare, status.share),
+        reorganising=status.reorganising,
+        models=by_name(tuple[ServedModelAnswer, ...], status.models),
+        applications=by_name(tuple[ApplicationAnswer, ...], status.applications),
+        executors=by_name(tuple[ExecutorAnswer, ...], status.executors),
+        interference=by_name(InterferenceAnswer, status.interference),
+        plan=None if plan is None else read(ServingPlanAnswer, plan.to_json()),
+        problem=None if problem is None else read(ServingProblemAnswer, problem.to_json()),
+    )
 
 
 @answer
