@@ -15,6 +15,7 @@ from events_double import DictEvents
 from outputs_double import OUTPUT_STATE, DictOutputs
 from pydantic import TypeAdapter
 from served_double import DictServedModels
+from tenants_double import DictTenants
 from truth_double import DictTruth
 
 from edge.appliance.answers.access import AuditAnswer, SecretAnswer
@@ -113,6 +114,7 @@ class DictAppliance:
         self.windows = DictWindows(self)
         self.models = DictModels(self)
         self.served = DictServedModels(self)
+        self.tenants = DictTenants(self)
         self.events = DictEvents(self)
         self.secrets = DictSecrets(self)
         for camera in cameras:
