@@ -275,6 +275,7 @@ class DictState:
                 "objects_now": dict.fromkeys(self.box.kept, 1),
                 "lost": {"records": 0, "pictures_not_taken": 4},
             },
+            "tenants": self.box.tenants.all(),
             "truth": {c: TRUTH["estimate"] | {"window": 3} for c in self.box.kept},
             "outputs": [
                 {"destination": "mqtt", "up": True} | counted,
