@@ -960,6 +960,7 @@ export type MetricsSnapshot = {
   outputs: OutputCounts[];
   alarms: AlarmCounts;
   truth: Record<string, WindowTruth>;
+  tenants: TenantsAnswer;
 };
 
 /** The demand on one served model; its model.yaml gives the rest. */
