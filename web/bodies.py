@@ -54,7 +54,7 @@ class WhatIf(Settings):
         return value
 
 
-class SharingPolicy(Settings):
+class AskedSharing(Settings):
     """Which policy to ask about the recorded day."""
 
     policy: SharingPolicyName
@@ -76,7 +76,7 @@ def schemas() -> dict[str, Any]:
         WebhookSettings,
         TenantSettings,
         SharingSettings,
-        SharingPolicy,
+        AskedSharing,
     )
     for model in (*models, *access_bodies.ALL, *truth_bodies.ALL):
         schema = model.model_json_schema(ref_template="#/components/schemas/{model}")

@@ -1,4 +1,4 @@
-"""Tenants: what each has of the box, what came of it, and how they share it."""
+"""Routes of tenants: the share that each has of the box, what came of it, and how they share it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from edge.appliance.tenants_service import TenantsService
 from edge.core.errors import NotFound
 from edge.settings import parse
 from web import limits
-from web.bodies import SharingPolicy
+from web.bodies import AskedSharing
 from web.examples import tenants as examples
 from web.parts import Body, Caller, Service, Who, example, takes
 from web.rest_router import rest_router
@@ -121,8 +121,8 @@ async def change_sharing(body: Body, service: Tenants, by: Who) -> SharingAnswer
 @router.post(
     "/sharing/what-if",
     responses=example(examples.SHARING_WHAT_IF),
-    openapi_extra=takes("SharingPolicy", {"policy": "fair"}),
+    openapi_extra=takes("AskedSharing", {"policy": "fair"}),
 )
 async def sharing_what_if(body: Body, service: Tenants) -> SharingWhatIf:
     """The recorded day as it was, and as it is expected to be under another policy. Nothing is changed."""
-    return await service.what_if(parse(SharingPolicy, body).policy)
+    return await service.what_if(parse(AskedSharing, body).policy)
