@@ -216,10 +216,12 @@ class Appliance:
         self.housekeeping = Housekeeping(
             site, store, alarms, truth, journal.tally, note, runtime.complaints.add, Silences(clock)
         )
+        tenants = Tenants(site, store, clock, self._shares(note, alarms), served, note)
         self.services = Services(
             State(
                 site, store, clock, runtime, journal=journal, housekeeping=self.housekeeping, live=live.pictures,
                 served=served, alarms=alarms, outputs=outputs, truth=truth, ring=self._ring,
+                tenants=tenants,
             ),
             Cameras(
                 site, store, clock, runtime, self.access_control, offer, live.pictures, note, alarms.camera_gone,
@@ -237,7 +239,7 @@ class Appliance:
             ModelFiles(costs=ModelCosts(partial(in_a_process, limit_bytes=self._memory_limit()))),
             outputs,
             truth,
-            Tenants(site, store, clock, self._shares(note, alarms), served, note),
+            tenants,
         )  # fmt: skip
 
     def _shares(self, note: JournalNote, alarms: Alarms) -> TenantShares:

@@ -266,14 +266,16 @@ class Tenants:
             id=tenant.id, name=tenant.name, settings=_settings_of(tenant), implicit=tenant.id not in self._settings,
             models=named.models if named else tuple(n for n in served if n not in applications),
             applications=named.applications if named else tuple(n for n in served if n in applications),
-            cameras=named.cameras if named else members.of(tenant.id, members.cameras),
+            # Those that are off are its too: whether a user may see it goes by all of them.
+            cameras=tuple(dict.fromkeys((*members.of(tenant.id, members.cameras), *tenant.cameras))),
             held=round(share.held, 4), given=round(shares.given(members).get(tenant.id, 0.0), 4),
             entitlement=round(right, 4), floor=round(share.floor, 4), below_floor=round(share.raised, 4),
             state=share.state, performance=None if last is None else last.performance,
             goal=tenant.objective.goal,
             utility=None if last is None else tenant.objective.utility_of(last.performance),
             load=None if last is None or not tenant.serves else last.load, missed_s=missed,
-            demand=TenantDemand(share=share.demand[0], low=low, high=high), source=share.source,
+            moves=shares.moves[tenant.id], source=share.source,
+            demand=TenantDemand(share=share.demand[0], low=low, high=high),
             reason=read(TenantReasonAnswer, share.reason.to_json()), learned=self._learned(known),
         )  # fmt: skip
 

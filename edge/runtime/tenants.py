@@ -13,6 +13,7 @@ import contextlib
 import hashlib
 import json
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -99,6 +100,8 @@ class TenantShares:
         self.known: dict[str, LearnedTenant] = {}
         self.shares: dict[str, TenantShare] = {}
         self.decided_utc_s: float | None = None
+        #: Since the start, by tenant.
+        self.moves: Counter[str] = Counter()
         self._runtime, self._clock, self._note, self._fact, self._keep = runtime, clock, note, fact, keep
         self._serving: ServingRuntime | None = None
         self._counts = TenantCounts()
@@ -348,6 +351,7 @@ class TenantShares:
         for name, why in decision.forgotten.items():
             self._note("tenants.forgotten", data={"tenant": name, "why": why})
         moved = {t: s for t, s in self.shares.items() if t not in before or abs(s.held - before[t].held) > _TOLD}
+        self.moves.update(moved.keys())
         if moved:
             self._note(
                 "tenants.moved",

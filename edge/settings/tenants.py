@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import Field, model_validator
 
@@ -10,6 +10,9 @@ from edge.core.errors import InvalidValue
 from edge.core.tenants import SharingRules, Tenant, TenantMetric, TenantObjective, TenantUtility, check_tenants
 from edge.settings.base import FieldProblem, Identifier, Settings
 from edge.settings.serving import ModelName
+
+#: /tenants/history answers for all tenants.
+_RESERVED: Final = "history"
 
 
 class TenantObjectiveSettings(Settings):
@@ -40,6 +43,8 @@ class TenantSettings(Settings):
 
     @model_validator(mode="after")
     def _fits(self) -> TenantSettings:
+        if self.id == _RESERVED:
+            raise FieldProblem("id", f"any other name: {_RESERVED} is an address of its own")
         serves = self.objective.metric == "within_slo"
         if serves and self.cameras:
             raise FieldProblem("objective.metric", "accuracy, as its members are cameras")

@@ -15,6 +15,7 @@ from events_double import DictEvents
 from outputs_double import OUTPUT_STATE, DictOutputs
 from pydantic import TypeAdapter
 from served_double import DictServedModels
+from tenants_double import DictTenants
 from truth_double import DictTruth
 
 from edge.appliance.answers.access import AuditAnswer, SecretAnswer
@@ -112,6 +113,7 @@ class DictAppliance:
         self.windows = DictWindows(self)
         self.models = DictModels(self)
         self.served = DictServedModels(self)
+        self.tenants = DictTenants(self)
         self.events = DictEvents(self)
         self.secrets = DictSecrets(self)
         for camera in cameras:
@@ -272,6 +274,7 @@ class DictState:
                 "objects_now": dict.fromkeys(self.box.kept, 1),
                 "lost": {"records": 0, "pictures_not_taken": 4},
             },
+            "tenants": self.box.tenants.all(),
             "truth": {c: TRUTH["estimate"] | {"window": 3} for c in self.box.kept},
             "outputs": [
                 {"destination": "mqtt", "up": True} | counted,

@@ -45,7 +45,7 @@ class ServedDetails:
 class TenantDetails:
     """Of a "tenant" alarm: the tenant."""
 
-    tenant: str
+    tenant: Shown[str]
 
 
 @kept

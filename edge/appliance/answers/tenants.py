@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from edge.appliance.answers.marks import answer, kept
+from edge.appliance.answers.marks import OfCameras, Shown, answer, kept
 from edge.core.tenants import ForgottenCode, TenantReasonCode, TenantSource, TenantState
 from edge.settings import SharingSettings, TenantSettings
 
@@ -16,8 +16,8 @@ class TenantReasonAnswer:
     """Why a tenant has its share (edge.core.tenants.TenantReasonCode, with the numbers of the code). `others`: the
     tenants that gave for it, or got what it gave."""
 
-    code: TenantReasonCode
-    numbers: Mapping[str, float]
+    code: Shown[TenantReasonCode]
+    numbers: Shown[Mapping[str, float]]
     others: tuple[str, ...]
 
 
@@ -25,9 +25,9 @@ class TenantReasonAnswer:
 class TenantDemand:
     """The share with which the goal is expected to be met, and its bounds; null: no share is known to reach it."""
 
-    share: float | None
-    low: float | None
-    high: float | None
+    share: Shown[float | None]
+    low: Shown[float | None]
+    high: Shown[float | None]
 
 
 @answer
@@ -35,13 +35,13 @@ class LearnedAnswer:
     """The learned state of a tenant: reports since the last change, changes noticed, when the last report came; values
     that were not usable; why, and when, what was learned was last forgotten."""
 
-    reports: int
-    changes: int
-    last_utc_s: float | None
-    age_s: float | None
-    dropped: int
-    forgotten: ForgottenCode | None
-    forgotten_utc_s: float | None
+    reports: Shown[int]
+    changes: Shown[int]
+    last_utc_s: Shown[float | None]
+    age_s: Shown[float | None]
+    dropped: Shown[int]
+    forgotten: Shown[ForgottenCode | None]
+    forgotten_utc_s: Shown[float | None]
 
 
 @answer
@@ -50,50 +50,52 @@ class TenantAnswer:
     interval; `entitlement`: its share by right; `floor`: the least that it has, by its setting or by the need of
     its plan; `below_floor`: how much its budget was raised to it. `performance` and `utility` null:
     nothing was measured lately. `load`: requests per second (cameras: null). `missed_s`: for so long it has missed its
-    goal. `implicit`: a default tenant that no settings name."""
+    goal. `implicit`: a default tenant that no settings name. `cameras` also has those of its settings that are off.
+    `moves` of its share since the start. Users of some cameras see the tenants all of whose cameras they may see."""
 
-    id: str
-    name: str
-    settings: TenantSettings
-    implicit: bool
-    models: tuple[str, ...]
+    id: Shown[str]
+    name: Shown[str]
+    settings: Shown[TenantSettings]
+    implicit: Shown[bool]
+    models: Shown[tuple[str, ...]]
     applications: tuple[str, ...]
-    cameras: tuple[str, ...]
-    held: float
-    given: float
-    entitlement: float
-    floor: float
-    below_floor: float
-    state: TenantState
-    performance: float | None
-    goal: float
-    utility: float | None
-    load: float | None
-    missed_s: float
-    demand: TenantDemand
-    source: TenantSource
-    reason: TenantReasonAnswer
-    learned: LearnedAnswer
+    cameras: OfCameras[tuple[str, ...]]
+    held: Shown[float]
+    given: Shown[float]
+    entitlement: Shown[float]
+    floor: Shown[float]
+    below_floor: Shown[float]
+    state: Shown[TenantState]
+    performance: Shown[float | None]
+    goal: Shown[float]
+    utility: Shown[float | None]
+    load: Shown[float | None]
+    missed_s: Shown[float]
+    moves: Shown[int]
+    demand: Shown[TenantDemand]
+    source: Shown[TenantSource]
+    reason: Shown[TenantReasonAnswer]
+    learned: Shown[LearnedAnswer]
 
 
 @answer
 class CurvePoint:
     """The performance expected with a share at the present load, and its bounds (about 90 %)."""
 
-    share: float
-    performance: float
-    low: float
-    high: float
+    share: Shown[float]
+    performance: Shown[float]
+    low: Shown[float]
+    high: Shown[float]
 
 
 @answer
 class CurveReport:
     """A recent report: the performance that was measured with the share given, under a load (requests per second)."""
 
-    utc_s: float
-    share: float
-    performance: float
-    load: float | None
+    utc_s: Shown[float]
+    share: Shown[float]
+    performance: Shown[float]
+    load: Shown[float | None]
 
 
 @answer
@@ -101,20 +103,20 @@ class TenantCurve:
     """The learned curve; `points` is empty where nothing was measured yet. `now`: today's point: the share given and
     the last performance (null: none)."""
 
-    id: str
-    goal: float
-    points: tuple[CurvePoint, ...]
-    reports: tuple[CurveReport, ...]
-    now: CurveReport | None
-    learned: LearnedAnswer
+    id: Shown[str]
+    goal: Shown[float]
+    points: Shown[tuple[CurvePoint, ...]]
+    reports: Shown[tuple[CurveReport, ...]]
+    now: Shown[CurveReport | None]
+    learned: Shown[LearnedAnswer]
 
 
 @answer
 class TenantDetail:
     """One tenant with its curve."""
 
-    tenant: TenantAnswer
-    curve: TenantCurve
+    tenant: Shown[TenantAnswer]
+    curve: Shown[TenantCurve]
 
 
 @answer
@@ -122,9 +124,9 @@ class TenantsAnswer:
     """Every tenant, the implicit ones last. `active` false: there is one tenant at most, so nothing is shared by
     tenants and all is planned as without them. `capacity`: the share that there is for all of them."""
 
-    active: bool
-    capacity: float
-    tenants: tuple[TenantAnswer, ...]
+    active: Shown[bool]
+    capacity: Shown[float]
+    tenants: Shown[tuple[TenantAnswer, ...]]
 
 
 @answer
@@ -132,11 +134,11 @@ class SharingAnswer:
     """The settings of the sharing; when shares were decided last and will be next (null: not yet, or not known), and
     the welfare now: mean and least utility of the tenants that were measured."""
 
-    settings: SharingSettings
-    active: bool
-    capacity: float
-    decided_utc_s: float | None
-    next_utc_s: float | None
+    settings: Shown[SharingSettings]
+    active: Shown[bool]
+    capacity: Shown[float]
+    decided_utc_s: Shown[float | None]
+    next_utc_s: Shown[float | None]
     social_welfare: float | None
     egalitarian_welfare: float | None
 
@@ -145,24 +147,24 @@ class SharingAnswer:
 class TenantHistoryRow:
     """Means of five minutes (or of a window, of cameras) of one tenant. `performance` null: nothing was measured."""
 
-    tenant: str
-    utc_s: float
-    seconds: float
-    held: float
-    given: float
-    performance: float | None
-    goal: float
-    utility: float | None
-    load: float | None
-    requests: int
-    floor: float = 0.0
+    tenant: Shown[str]
+    utc_s: Shown[float]
+    seconds: Shown[float]
+    held: Shown[float]
+    given: Shown[float]
+    performance: Shown[float | None]
+    goal: Shown[float]
+    utility: Shown[float | None]
+    load: Shown[float | None]
+    requests: Shown[int]
+    floor: Shown[float] = 0.0
 
 
 @answer
 class TenantHistory:
     """The last day, oldest first."""
 
-    rows: tuple[TenantHistoryRow, ...]
+    rows: Shown[tuple[TenantHistoryRow, ...]]
 
 
 @answer

@@ -960,6 +960,7 @@ export type MetricsSnapshot = {
   outputs: OutputCounts[];
   alarms: AlarmCounts;
   truth: Record<string, WindowTruth>;
+  tenants: TenantsAnswer;
 };
 
 /** The demand on one served model; its model.yaml gives the rest. */
@@ -1986,7 +1987,8 @@ export type TenantAdmissionAnswer = {
  * interval; `entitlement`: its share by right; `floor`: the least that it has, by its setting or by the need of
  * its plan; `below_floor`: how much its budget was raised to it. `performance` and `utility` null:
  * nothing was measured lately. `load`: requests per second (cameras: null). `missed_s`: for so long it has missed its
- * goal. `implicit`: a default tenant that no settings name. */
+ * goal. `implicit`: a default tenant that no settings name. `cameras` also has those of its settings that are off.
+ * `moves` of its share since the start. Users of some cameras see the tenants all of whose cameras they may see. */
 export type TenantAnswer = {
   id: string;
   name: string;
@@ -2006,6 +2008,7 @@ export type TenantAnswer = {
   utility: number | null;
   load: number | null;
   missed_s: number;
+  moves: number;
   demand: TenantDemand;
   source: "learned" | "profiled" | "declared" | "entitlement" | "held";
   reason: TenantReasonAnswer;

@@ -4,6 +4,7 @@ import type { ConfigAnswer } from "./answers";
 import type { Camera, JournalEntry } from "./api";
 import type { Version } from "./format";
 import { bytes, config, duration, percent, shortVersion } from "./format";
+import { FORGOTTEN } from "./parts/tenants";
 
 export type Tone = "good" | "bad" | "plain";
 
@@ -156,7 +157,7 @@ const KNOWN: Record<string, (d: Data, e: JournalEntry) => string | Told> = {
   "tenant.added": (d) => `tenant ${text(d["tenant"])} was added by ${text(d["by"])}`,
   "tenant.changed": (d) => `tenant ${text(d["tenant"])} was changed by ${text(d["by"])}`,
   "tenant.removed": (d) => `tenant ${text(d["tenant"])} was removed by ${text(d["by"])}`,
-  "tenants.forgotten": (d) => `what was learned of tenant ${text(d["tenant"])} was forgotten (${text(d["why"])})`,
+  "tenants.forgotten": (d) => `what was learned of ${text(d["tenant"]) ? `tenant ${text(d["tenant"])}` : "tenants"} was forgotten: ${FORGOTTEN[text(d["why"])] ?? text(d["why"])}`,
   "tenants.moved": () => "shares of tenants moved",
   "tenants.settings": (d) => `how tenants share the box was changed by ${text(d["by"])}`,
   "sibling.none": () => "begins with the download: no camera with a student looks alike",
