@@ -1,4 +1,4 @@
-"""Executors of served models under any order of orders and losses: the front lets those in that are there, no others."""
+"""Executors of served models under any order of orders and losses: the front lets in those that are there, alone."""
 
 from __future__ import annotations
 
