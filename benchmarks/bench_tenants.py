@@ -1,27 +1,32 @@
 """The tenants' policies in a closed loop: an arena plays problems against `magpie plan tenants -` and scores them.
 
     python -m benchmarks.bench_tenants --arena tenant_arena.py --problems FOLDER [--policies a,b] [--seeds 0,1,2]
+    python -m benchmarks.bench_tenants --arena tenant_arena.py --own 4 --policies ew,minerva    # our own problems
 
 The arena is an independent program (protocol "tenant-arena/1", docs/tenants.md); FOLDER has its problems (*.json) and
 stored references (expected.json). Every policy plays for the objective that it is made for; sw, ew and njc play for
 their own objective. The table has medians over seeds beside the reference; the bars that are missed are
-listed. Runs that results/tenants.json has already are not played again with --keep.
+listed. Runs that results/tenants.json has already are not played again with --keep. With --own N, N problems of each
+kind of benchmarks.tenant_problems are played instead: constants are chosen on them, and nothing is written.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import platform
 import statistics
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from benchmarks.tenant_problems import KINDS, own_problem
 from scheduler.tenants.policies import FOR_PIPELINES, SHARING_POLICIES
 
 RESULTS = Path(__file__).resolve().parent / "results" / "tenants.json"
@@ -58,18 +63,22 @@ def main() -> int:
     """Exit code 0 if every bar that was measured is reached and no play had a fault."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--arena", type=Path, required=True, help="the arena's program")
-    parser.add_argument("--problems", type=Path, required=True, help="a folder of tenant-problem/1 files")
+    parser.add_argument("--problems", type=Path, help="a folder of tenant-problem/1 files")
+    parser.add_argument("--own", type=int, default=0, help="so many problems of our own of each kind")
     parser.add_argument("--policies", default=",".join(SHARING_POLICIES))
     parser.add_argument("--seeds", default="0,1,2")
     parser.add_argument("--only", default="", help="names of problems (default: all)")
     parser.add_argument("--keep", action="store_true", help="do not play again what the results have")
     args = parser.parse_args()
+    if args.own:
+        return _play_own(args.arena, args.own, args.policies.split(","))
+    if args.problems is None:
+        parser.error("--problems or --own is needed")
     rows: Rows = json.loads(RESULTS.read_text())["plays"] if args.keep and RESULTS.exists() else {}
     seeds = [int(seed) for seed in args.seeds.split(",")]
     for name, file, kind in _problems(args.problems, args.only):
         for policy in args.policies.split(","):
-            # evo-e2e could play tenants too, as evo-sw then.
-            if (kind == "pipeline") != (policy in FOR_PIPELINES) and policy != "fair":
+            if not _plays(policy, kind):
                 continue
             for seed in seeds:
                 plays = rows.setdefault(name, {}).setdefault(policy, {})
@@ -85,6 +94,28 @@ def main() -> int:
     for line in missed:
         print(f"missed: {line}")
     return 1 if missed else 0
+
+
+def _play_own(arena: Path, count: int, policies: Sequence[str]) -> int:
+    """Prints the scores on `count` problems of each kind, seed 0. Exit code 1 if there was a fault."""
+    faults = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for kind, number in itertools.product(KINDS, range(count)):
+            problem = own_problem(kind, number)
+            file = Path(folder) / f"{problem['name']}.json"
+            file.write_text(json.dumps(problem))
+            for policy in policies:
+                if _plays(policy, problem["kind"]):
+                    row = _play(arena, file, policy, 0)
+                    faults += row["faults"]
+                    cells = "  ".join(f"{key} {row[key]:g}" for key in (*MEASURES, "reply_s") if key in row)
+                    print(f"{problem['name']:16} {policy:10} {cells}", flush=True)
+    return 1 if faults else 0
+
+
+def _plays(policy: str, kind: str) -> bool:
+    """Whether `policy` is measured on problems of `kind`; evo-e2e could play tenants too, as evo-sw then."""
+    return (kind == "pipeline") == (policy in FOR_PIPELINES) or policy == "fair"
 
 
 def _problems(folder: Path, only: str) -> Iterator[tuple[str, Path, str]]:

@@ -17,7 +17,7 @@ from scheduler.tenants.values import SharingFeedback, SharingProblem, SharingSta
 #: Allocations kept as parents, and those drawn at random, around the entitlements, before the first mutation.
 PARENTS, FIRST = 8, 6
 #: A mutation multiplies each share by exp(Gaussian of this width).
-MUTATION = 0.3
+MUTATION = 0.2
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,6 @@ from scheduler.tenants.values import (
 
 #: Minerva: utilities are read as at least this, so that a tenant that got nothing done is not given everything.
 LEAST_UTILITY = 0.05
-#: Minerva moves this part of the way in one round, so that noise is not followed.
-MINERVA_RATE = 0.5
 #: Parties: units per 1000 that a demand rises by when the goal is missed, and falls by when it is exceeded.
 PARTIES_RISE, PARTIES_FALL = 20.0, 5.0
 #: Parties: performance this far above the goal (its part) is comfortable.
@@ -92,7 +90,9 @@ class FairPolicy(MeasuredPolicy):
 
 
 class GreedyPolicy(MeasuredPolicy):
-    """One step (at least a thousandth of the resource) from each of the better half to one of the worse half."""
+    """One step (at least a thousandth of the resource) from each of the better half to one of the worse half.
+
+    Nobody gives its last step: a tenant without a share would do nothing, and have the least utility of all."""
 
     name = "greedy-ew"
 
@@ -101,39 +101,38 @@ class GreedyPolicy(MeasuredPolicy):
     ) -> tuple[Floats, tuple[int, ...]]:
         """The best gives to the worst, the second best to the second worst, and so on."""
         size = max(1, round(problem.steps / 1000))
-        order = sorted(
-            (j for j, value in enumerate(seen) if value is not None),
-            key=lambda j: (_utility(problem.tenants[j], seen[j]), j),
-        )
+        known = _believed(problem, held, seen)
+        order = sorted(known, key=lambda j: (known[j], j))
         steps = list(held)
-        for poor, rich in zip(order[: len(order) // 2], reversed(order[(len(order) + 1) // 2 :]), strict=True):
-            given = min(size, steps[rich])
-            steps[rich] -= given
-            steps[poor] += given
+        rich = [j for j in reversed(order[(len(order) + 1) // 2 :]) if steps[j] > size]
+        for poor, giver in zip(order[: len(order) // 2], rich, strict=False):
+            steps[giver] -= size
+            steps[poor] += size
         return targets, tuple(steps)
 
 
 class MinervaPolicy(MeasuredPolicy):
-    """Shares in proportion to share over utility: the worse a tenant does with its share, the larger it becomes."""
+    """Shares in proportion to share over utility: the worse a tenant does with its share, the larger it becomes.
+
+    Each tenant has one step first, and its share counts for one step more: what has become nothing can grow again."""
 
     name = "minerva"
 
     def move(
         self, problem: SharingProblem, targets: Floats, held: tuple[int, ...], seen: Sequence[float | None]
     ) -> tuple[Floats, tuple[int, ...]]:
-        """Part of the way to the new proportions."""
-        wanted = targets.copy()
-        known = [j for j, value in enumerate(seen) if value is not None]
-        for j in known:
-            wanted[j] = targets[j] / max(_utility(problem.tenants[j], seen[j]), LEAST_UTILITY)
-        fixed = [j for j in range(len(wanted)) if j not in known]
-        free = max(0.0, problem.units - float(targets[fixed].sum()))
-        total = float(wanted[known].sum())
-        if known and total > 0:
-            goal = wanted[known] * free / total
-            targets = targets.copy()
-            targets[known] = (1 - MINERVA_RATE) * targets[known] + MINERVA_RATE * goal
-        return targets, to_steps(targets, problem.granularity, problem.steps)
+        """The new proportions at once. A tenant of which nothing is known keeps its share."""
+        wanted = np.array(held, dtype=float)
+        moving = np.zeros(len(held), dtype=bool)
+        for j, utility in _believed(problem, held, seen).items():
+            moving[j] = True
+            wanted[j] = (held[j] + 1) / max(utility, LEAST_UTILITY)
+        free = problem.steps - sum(steps for steps, moves in zip(held, moving, strict=True) if not moves)
+        count = int(moving.sum())
+        if count:
+            first = min(1.0, free / count)
+            wanted[moving] = first + (free - first * count) * wanted[moving] / wanted[moving].sum()
+        return targets, to_steps(wanted * problem.granularity, problem.granularity, problem.steps)
 
 
 class PartiesPolicy(MeasuredPolicy):
@@ -156,7 +155,7 @@ class PartiesPolicy(MeasuredPolicy):
 
 
 class MiadPolicy(MeasuredPolicy):
-    """Demands grow by a factor under the goal, else fall by a fixed amount; shared without complaints."""
+    """Demands are a multiple of the share held under the goal, else a fixed amount less; shared without complaints."""
 
     name = "miad"
 
@@ -165,13 +164,11 @@ class MiadPolicy(MeasuredPolicy):
     ) -> tuple[Floats, tuple[int, ...]]:
         """New demands, then the procedure."""
         demands = targets.copy()
+        less = max(problem.granularity, problem.units / 1000)
         for j, value in enumerate(seen):
             if value is not None:
-                demands[j] = (
-                    demands[j] * MIAD_FACTOR
-                    if value < 1.0
-                    else demands[j] - max(problem.granularity, problem.units / 1000)
-                )
+                units = held[j] * problem.granularity
+                demands[j] = MIAD_FACTOR * units if value < 1.0 else units - less
         return _shared(problem, demands)
 
 
@@ -191,6 +188,18 @@ def reasons(problem: SharingProblem, seen: Sequence[float | None]) -> Mapping[st
         )
         for tenant, value in zip(problem.tenants, seen, strict=True)
     }
+
+
+def _believed(problem: SharingProblem, held: Sequence[int], seen: Sequence[float | None]) -> dict[int, float]:
+    """Utility by tenant: as measured, and of a silent tenant the part of its declared demand that it holds. Without
+    what there is neither for."""
+    out: dict[int, float] = {}
+    for j, (tenant, value) in enumerate(zip(problem.tenants, seen, strict=True)):
+        if value is not None:
+            out[j] = _utility(tenant, value)
+        elif not tenant.feedback and tenant.declared_demand:
+            out[j] = min(1.0, held[j] * problem.granularity / tenant.declared_demand)
+    return out
 
 
 def _utility(tenant: Party, value: float | None) -> float:
