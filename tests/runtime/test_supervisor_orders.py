@@ -236,7 +236,7 @@ ORDERS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=45, deadline=None)
 @given(ORDERS)
 def test_no_order_of_events_makes_two_of_one_worker_or_forgets_one(orders: list[tuple[str, int, float]]) -> None:
     async def play() -> None:
