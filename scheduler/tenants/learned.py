@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -36,9 +37,10 @@ KEEP = 0.7
 KEEP_FOR_SUM = 0.5
 #: Social welfare plans with a bound so many standard deviations above the mean, as it must try what it does not know.
 OPTIMISM = 0.5
-#: Egalitarian welfare plans with the mean, and insures the least utility with this softness: about the error of one
-#: tenant's estimated utility after a few rounds.
-SOFTNESS = 0.02
+#: Egalitarian welfare plans with the mean, and insures the least utility with a softness of about what the unluckiest
+#: tenant loses: the error of one tenant's estimated utility after a few rounds, times how far the least of so many is
+#: expected to lie below the mean.
+UTILITY_ERROR, LEAST_SOFTNESS = 0.0107, 0.005
 #: What welfare does not need goes where a bound so far below the mean gains most: nobody else loses by it.
 INSURANCE = 2.0
 #: Demands are where the curve, so many standard deviations below its mean, reaches the goal.
@@ -140,6 +142,11 @@ def demand_of(
     return float(problem.granularity * int(reached.argmax())) if reached.any() else problem.units
 
 
+def softness(tenants: int) -> float:
+    """UTILITY_ERROR times the expected distance of the least of `tenants` standard normal values from 0 (Blom)."""
+    return max(LEAST_SOFTNESS, UTILITY_ERROR * NormalDist().inv_cdf((tenants - 0.375) / (tenants + 0.25)))
+
+
 @dataclass(frozen=True)
 class Standing:
     """The basis of a decision: the knowledge of each tenant (None: nothing yet), the steps that it holds, and
@@ -154,9 +161,15 @@ class Standing:
         """Whether tenant `j` keeps its share because nothing was measured."""
         return self.problem.tenants[j].feedback and not self.measured[j]
 
-    def tables(self, widths: float, keep: float) -> Floats:
+    def careful_steps(self) -> list[int]:
+        """The least steps of each tenant where no bad round may be risked: KEEP of its share, and all of it after it
+        did worse than its band, as it may have changed."""
+        worse = [view is not None and view.memory.curve.outside < 0 for view in self.views]
+        return [steps if bad else int(steps * KEEP) for steps, bad in zip(self.held, worse, strict=True)]
+
+    def tables(self, widths: float, keep: float | Sequence[int]) -> Floats:
         """Utilities (tenants, steps), so many standard deviations from the mean; steps that are not allowed (below the
-        floor, or below the part `keep` of the share held) are negative."""
+        floor, or below the part `keep` of the share held, or the steps `keep`) are negative."""
         problem = self.problem
         rows = zip(problem.tenants, self.views, problem.entitlements.tolist(), strict=True)
         out = np.array([table(problem, tenant, view, entitled, widths) for tenant, view, entitled in rows])
@@ -165,7 +178,7 @@ class Standing:
                 row[steps:] = row[steps]
                 row[:steps] = -1.0
             else:
-                row[: max(floor, int(steps * keep))] = -1.0
+                row[: max(floor, int(steps * keep) if isinstance(keep, float) else keep[j])] = -1.0
         return out
 
     def demands(self, caution: float, keep: float) -> list[float]:
@@ -237,8 +250,9 @@ class EgalitarianWelfarePolicy(LearnedPolicy):
 
     def choose(self, standing: Standing) -> tuple[int, ...]:
         """By bisection, then insured by a dynamic programme around it; steps left are insurance."""
-        steps = best_insured_least(standing.tables(0.0, KEEP), SOFTNESS)
-        return tuple(with_spare(standing.tables(-INSURANCE, KEEP), steps))
+        least = standing.careful_steps()
+        steps = best_insured_least(standing.tables(0.0, least), softness(len(standing.held)))
+        return tuple(with_spare(standing.tables(-INSURANCE, least), steps))
 
 
 class NoComplaintsPolicy(LearnedPolicy):
