@@ -114,7 +114,7 @@ class GreedyPolicy(MeasuredPolicy):
 class MinervaPolicy(MeasuredPolicy):
     """Shares in proportion to share over utility: the worse a tenant does with its share, the larger it becomes.
 
-    Each tenant has one step first, and its share counts for one step more: what has become nothing can grow again."""
+    Each tenant has one step first, and its share counts for one step more: a share of nothing can grow again."""
 
     name = "minerva"
 
