@@ -8,9 +8,9 @@ from typing import Any
 from benchmarks.dashboard_box import GUARD, OPERATOR, Box, Person, good, live, until
 
 #: Text that would run, break a query or break a line if it were not shown as what it is.
-HOSTILE = "<img src=x onerror=alert(1)>'; DROP TABLE cameras;-- \"&amp;\u200f🚗"
+HOSTILE = "<img src=x onerror=alert(1)>'; DROP TABLE cameras;-- \"&amp;\u0645🚗"
 #: The same for what is written about a camera: those who may not see the other camera may read it.
-HOSTILE_REASON = "<svg onload=alert(2)>'; DROP TABLE models;-- \"&amp;\u200f🚗"
+HOSTILE_REASON = "<svg onload=alert(2)>'; DROP TABLE models;-- \"&amp;\u0645🚗"
 #: The camera that everybody may see, and the one with the hostile name.
 PLAIN, NASTY = "overpass", "junction"
 SQUARE = [[0.1, 0.3], [0.9, 0.3], [0.9, 0.95], [0.1, 0.95]]

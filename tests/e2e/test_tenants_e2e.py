@@ -124,7 +124,7 @@ async def test_a_share_moves_to_the_tenant_whose_model_is_slower_than_its_table(
             asyncio.create_task(ask(made, "stats", (1, 4), 5.0)),
         ]
         seen: list[dict[str, float]] = []
-        pids = {e["pid"] for e in made.executors()}
+        pids = {e.pid for e in made.executors()}
         try:
             began = time.monotonic()
             while time.monotonic() - began < 25.0 and shares.shares["entrance"].held < first + 0.15:
@@ -142,5 +142,5 @@ async def test_a_share_moves_to_the_tenant_whose_model_is_slower_than_its_table(
         assert all(abs(sum(s.values()) - shares.pool) < 0.02 for s in seen[-3:])
         await made.until(lambda: not made.runtime.planner.view.in_flight, "the plan is in force")
         assert shares.given(shares.members())["entrance"] > given + 0.05, "the executors have it"
-        assert pids <= {e["pid"] for e in made.executors()}, "by live resizes: no process was started anew"
+        assert pids <= {e.pid for e in made.executors()}, "by live resizes: no process was started anew"
     partitioner.close()
