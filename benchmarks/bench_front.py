@@ -40,7 +40,7 @@ import numpy as np
 import psutil
 
 from edge.core.errors import NotFound
-from edge.core.oip import InferRequest, InferResponse, ModelMetadata, Tensor, TensorSpec
+from edge.core.oip import InferRequest, InferResponse, ModelMetadata, RepositoryEntry, Tensor, TensorSpec
 
 RESULTS = Path(__file__).parent / "results" / "front.json"
 ELEMENTS = 4096  # FP32: 16 KiB
@@ -202,8 +202,8 @@ class _Noop:
     def statistics(self, model: str | None, version: str | None) -> list[Mapping[str, Any]]:
         return []
 
-    async def repository_index(self, ready_only: bool) -> list[Mapping[str, Any]]:
-        return [{"name": "noop", "version": "1", "state": "READY", "reason": ""}]
+    async def repository_index(self, ready_only: bool) -> list[RepositoryEntry]:
+        return [RepositoryEntry("noop", "1", "READY")]
 
     async def load_model(self, model: str, parameters: Mapping[str, Any]) -> None:
         raise NotFound("nothing is loaded here")

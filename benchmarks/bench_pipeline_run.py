@@ -129,15 +129,15 @@ async def sent(
 
 def stages(box: Appliance) -> dict[str, tuple[int, int]]:
     """Answers of each stage since the start, and how many of them came after their budget."""
-    found = next(a for a in served(box).status()["applications"] if a["name"] == NAME)
-    return {s["name"]: (s["answered"], s["over"]) for s in found["stages"]}
+    found = next(a for a in served(box).status().applications if a.name == NAME)
+    return {s.name: (s.answered, s.over) for s in found.stages}
 
 
 async def watch(box: Appliance, shares: list[float], seen: list[dict[str, tuple[int, int]]]) -> None:
     """Each second after the warm-up: the planned share, and the counts of stages."""
     await asyncio.sleep(WARM_UP_S)
     while True:
-        shares.append(served(box).status()["share"]["planned"])
+        shares.append(served(box).status().share.planned)
         seen.append(stages(box))
         await asyncio.sleep(1.0)
 
@@ -164,18 +164,18 @@ async def split(folder: Path, table: Path | None, minutes: float, seed: int, sha
             shares: list[float] = []
             seen: list[dict[str, tuple[int, int]]] = []
             report = await during(sent(box, folder, rate, BLOCK_S, wave, seed + n), watch(box, shares, seen))
-            application = next(a for a in served(box).status()["applications"] if a["name"] == NAME)
+            application = next(a for a in served(box).status().applications if a.name == NAME)
             blocks.append(
                 {
                     "split": name,
                     "share": round(statistics.fmean(shares), 4),
-                    "budget_ms": {s["name"]: s["budget_ms"] for s in application["stages"]},
+                    "budget_ms": {s.name: s.budget_ms for s in application.stages},
                     "within_budget": within(seen),
                     **counted(report),
                 }
             )
             print(f"split {name}: {json.dumps(blocks[-1])}", flush=True)
-        objective = application["slo_ms"]
+        objective = application.slo_ms
     return {"rate": round(rate, 2), "slo_ms": objective, "by_split": summed(blocks), "blocks": blocks}
 
 
@@ -205,7 +205,7 @@ async def replan(folder: Path, table: Path | None, minutes: float, seed: int, sh
     out = []
     async with appliance(folder, "replan", table, seed, share) as (box, models):
         rate = PART_BEFORE_DOUBLED * await settle(box, folder, seed)
-        objective = next(a for a in served(box).status()["applications"] if a["name"] == NAME)["slo_ms"]
+        objective = next(a for a in served(box).status().applications if a.name == NAME).slo_ms
 
         async def stricter() -> None:
             await box.services.served.change({"models": {NAME: {"slo_ms": 0.8 * objective}}}, "benchmark")

@@ -96,7 +96,7 @@ def served(box: Appliance) -> ServingRuntime:
 
 async def all_serve(box: Appliance) -> None:
     def ready() -> bool:
-        states = [m["state"] for m in served(box).status()["models"]]
+        states = [m.state for m in served(box).status().models]
         return bool(states) and all(s == "serving" for s in states)
 
     await until(ready, "all models are served", 600.0)
@@ -197,10 +197,10 @@ async def follow(box: Appliance, rows: list[dict[str, float]]) -> None:
         rows.append(
             {
                 "t_s": round(time.monotonic() - began, 1),
-                "share": status["share"]["planned"],
-                "rate": sum(m["rate"] for m in status["models"]),
-                "held": sum(m["held_rate"] for m in status["models"]),
-                "executors": len(status["executors"]),
+                "share": status.share.planned,
+                "rate": sum(m.rate for m in status.models),
+                "held": sum(m.held_rate for m in status.models),
+                "executors": len(status.executors),
             }
         )
         await asyncio.sleep(1.0)
@@ -332,8 +332,8 @@ async def look(runtime: Runtime, floors: list[float]) -> None:
 async def kill(box: Appliance, after_s: float, back: list[float]) -> None:
     """Kill an executor after a while, and see how long it is away."""
     await asyncio.sleep(after_s)
-    victim = next(e for e in served(box).status()["executors"] if e["pid"])
-    began, name, pid = time.monotonic(), victim["id"], victim["pid"]
+    victim = next(e for e in served(box).status().executors if e.pid)
+    began, name, pid = time.monotonic(), victim.id, victim.pid
     os.kill(pid, signal.SIGKILL)
 
     def again() -> bool:
@@ -413,7 +413,7 @@ def least(camera: CameraRuntime) -> float:
 
 
 def _slo(box: Appliance, model: str) -> float:
-    return float(next(m["slo_ms"] for m in served(box).status()["models"] if m["name"] == model))
+    return float(next(m.slo_ms for m in served(box).status().models if m.name == model) or 0.0)
 
 
 def judged(results: dict[str, Any]) -> dict[str, bool]:

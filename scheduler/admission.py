@@ -20,9 +20,8 @@ from edge.core import checks
 from edge.core.applications import Application
 from edge.core.errors import InvalidValue
 from edge.core.serving import DeviceTable, ServedModel, ServingPlan
-from edge.core.shares import ideal_caps
 from edge.core.window import StreamProblem, WindowPlan, WindowProblem
-from scheduler.follow import followed_policy
+from scheduler.cameras_need import CamerasOfBox, cameras_need, followed
 from scheduler.gpulets.applications import even_budgets
 from scheduler.gpulets.choices import with_choice
 from scheduler.gpulets.fitting import Capacity, Fitted
@@ -34,8 +33,8 @@ from scheduler.joint.demand import JointProblem
 from scheduler.joint.fitting import load_of
 from scheduler.joint.law import waits_ms
 from scheduler.joint.split_policies import DEFAULT_SPLIT_POLICY, SPLIT_POLICIES
-from scheduler.policies import DEFAULT_POLICY, WindowPolicy
-from scheduler.serving_floor import floors_share, keep_serving, reachable
+from scheduler.policies import WindowPolicy
+from scheduler.serving_floor import keep_serving, reachable
 from scheduler.timeline import evaluate
 
 __all__ = [
@@ -53,9 +52,7 @@ __all__ = [
     "smallest_plan",
 ]
 
-#: Cameras are at their best when their mean accuracy is this close to that on the whole box.
-BEST_WITHIN = 0.005
-#: Halvings in the searches for a share and for a rate.
+#: Halvings in the search for a rate.
 HALVINGS = 5
 _EPS = 1e-6
 
@@ -201,14 +198,6 @@ class Admission:
         }
 
 
-@dataclass(frozen=True)
-class CamerasNeed:
-    """Devices that cameras need to keep their floors, and with which they are at their best."""
-
-    floor: float
-    best: float
-
-
 def admit(
     box: Box,
     candidate: Candidate,
@@ -227,15 +216,16 @@ def admit(
     serving = serving or ServingPlanner(serving_policy(DEFAULT_SERVING_POLICY))
     instead = instead or serving
     wanted = _with(box, candidate)
-    window = window or _followed(wanted.window)
-    before, after = _state(box, serving, window), _state(wanted, instead, window)
+    cameras = CamerasOfBox(box.window, box.capacity, window or followed(wanted.window))
+    with_candidate = cameras if wanted.window == box.window else replace(cameras, window=wanted.window)
+    before, after = _state(box, serving, cameras), _state(wanted, instead, with_candidate)
     name, kind, priority = _named(box, candidate)
     mine = _models_of(candidate, after.split.choices)
     refusals = _refusals(wanted, before, after, mine, priority)
     yields = _yields(box, before, after, mine, priority)
     most = None
     if refusals and not isinstance(candidate, CameraCandidate):
-        most = _most_rate(box, candidate, instead, window, before)
+        most = _most_rate(box, candidate, instead, cameras, before)
         fits = f"at most {most:.4g} requests/s of it fit" if most > 0 else "no rate of it fits"
         refusals.append(f"{name}: {fits} beside what is there")
     reasons = refusals or _acceptances(box, wanted, before, after, name)
@@ -258,34 +248,6 @@ def admit(
         plan=after.fitted.plan,
         window_plan=after.window_plan,
     )
-
-
-def cameras_need(window: WindowProblem | None, capacity: float, policy: WindowPolicy | None = None) -> CamerasNeed:
-    """Devices for the floors (may be more than there are), and for the best on `capacity`, of these cameras.
-
-    The floor of a camera: the least share at which its accuracy at the start is `a_min` (its cheapest configuration
-    where it has no floor or cannot reach it), in steps that can be granted. At their best: the smallest share with
-    which the mean accuracy is within half a point of that on all of `capacity`, found by halving. `policy`
-    defaults as for `admit`.
-    """
-    if window is None:
-        return CamerasNeed(0.0, 0.0)
-    floor, asked = floors_share(window), policy or _followed(window)
-
-    def objective(share: float) -> float:
-        return asked.plan(replace(window, num_gpus=share)).objective
-
-    low, high = min(floor, capacity), capacity
-    whole = objective(capacity)
-    for _ in range(HALVINGS):
-        share = (low + high) / 2
-        if share <= _EPS:
-            break
-        if objective(share) >= whole - BEST_WITHIN:
-            high = share
-        else:
-            low = share
-    return CamerasNeed(round(floor, 6), round(high, 6))
 
 
 def camera_like(window: WindowProblem, camera: str, like: str | None = None) -> CameraCandidate:
@@ -323,22 +285,30 @@ class _State:
         return self.split.fitted
 
 
-def _state(box: Box, serving: ServingPlanner, window: WindowPolicy) -> _State:
-    floor = best = floors_share(box.window)
-    if any(m.priority < box.cameras_priority for m in box.models):
-        best = cameras_need(box.window, box.capacity, window).best
-    most, beside = max(0.0, box.capacity - floor), max(0.0, box.capacity - best)
+def _serving(box: Box, serving: ServingPlanner, cameras: CamerasOfBox) -> FittedPipelines:
+    """The plan of what is served, in what the cameras leave."""
+    best = cameras.best if any(m.priority < box.cameras_priority for m in box.models) else cameras.floor
+    most, beside = max(0.0, box.capacity - cameras.floor), max(0.0, box.capacity - best)
     allowed = Capacity(round(most, 6), round(beside, 6), box.cameras_priority)
     even = evenly_split(box.models, box.pipelines)
     plan_models = partial(smallest_plan, policy=serving.policy)
-    split = serving.split(even, box.models, box.pipelines, box.table, allowed, plan_models, box.max_gpulets)
+    return serving.split(even, box.models, box.pipelines, box.table, allowed, plan_models, box.max_gpulets)
+
+
+def _state(box: Box, serving: ServingPlanner, cameras: CamerasOfBox) -> _State:
+    return _beside(box, _serving(box, serving, cameras), cameras)
+
+
+def _beside(box: Box, split: FittedPipelines, cameras: CamerasOfBox) -> _State:
+    """The state of the box in which the models are served so."""
     fitted = split.fitted
+    floor, most = cameras.floor, max(0.0, box.capacity - cameras.floor)
     worst = _worst_ms(box, fitted)
     rest = box.capacity - fitted.plan.total_share
     if box.window is None:
         return _State(split, worst, max(0.0, rest), None, {}, {}, floor, most)
     problem = replace(box.window, num_gpus=max(rest, _EPS))
-    plan = keep_serving(problem, window.plan(problem))
+    plan = keep_serving(problem, cameras.policy.plan(problem))
     outcome = evaluate(problem, plan.segments)
     broken = {}
     for stream in problem.streams:
@@ -406,10 +376,6 @@ def _with(box: Box, candidate: Candidate) -> Box:
     if stream.id in {s.id for s in box.window.streams}:
         raise InvalidValue("camera", stream.id, "a name that no camera has")
     return replace(box, window=replace(box.window, streams=(*box.window.streams, stream)))
-
-
-def _followed(window: WindowProblem | None) -> WindowPolicy:
-    return followed_policy(DEFAULT_POLICY, ideal_caps(None if window is None else window.share_step))
 
 
 def _with_pipeline(box: Box, candidate: PipelineCandidate) -> Box:
@@ -488,8 +454,9 @@ def _refusals(wanted: Box, before: _State, after: _State, mine: frozenset[str], 
     for model in sorted(m for m in mine if _part(after.fitted, m) < 1.0):
         part = _part(after.fitted, model)
         reasons.append(
-            after.fitted.refused.get(model)
-            or f"{model}: only {100 * part:.0f} % of its rate fits into the {after.allowed:.2f} devices that models "
+            refused.words()
+            if (refused := after.fitted.refused.get(model)) is not None
+            else f"{model}: only {100 * part:.0f} % of its rate fits into the {after.allowed:.2f} devices that models "
             f"may take (cameras need {after.floor:.2f} for their floors)"
         )
     for other in wanted.models:
@@ -563,7 +530,7 @@ def _camera_effects(box: Box, wanted: Box, before: _State, after: _State) -> tup
 
 
 def _most_rate(
-    box: Box, candidate: ServedModel | PipelineCandidate, serving: ServingPlanner, window: WindowPolicy, before: _State
+    box: Box, candidate: ServedModel | PipelineCandidate, serving: ServingPlanner, cameras: CamerasOfBox, before: _State
 ) -> float:
     """The largest rate of `candidate` that could be admitted, by halving; 0 if not even a small one."""
     low, high = 0.0, candidate.rate
@@ -571,8 +538,12 @@ def _most_rate(
     for _ in range(HALVINGS):
         rate = (low + high) / 2
         wanted = _with(box, replace(candidate, rate=rate))
-        after = _state(wanted, serving, window)
-        if _refusals(wanted, before, after, _models_of(candidate, after.split.choices), priority):
+        split = _serving(wanted, serving, cameras)
+        mine = _models_of(candidate, split.choices)
+        # Cameras are planned where the models fit.
+        if any(_part(split.fitted, m) < 1.0 for m in mine) or _refusals(
+            wanted, before, _beside(wanted, split, cameras), mine, priority
+        ):
             high = rate
         else:
             low = rate

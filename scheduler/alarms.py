@@ -28,6 +28,8 @@ from edge.core.alarms import (
     RuleKind,
     RulesChanged,
     ServedNow,
+    TenantGoalNow,
+    TenantsNow,
     TimePassed,
 )
 from edge.core.hours import inside
@@ -354,9 +356,34 @@ def _(fact: ServedNow, evaluation: _Evaluation) -> None:
                     wait_s=rule.wait_s, matter=(round(part, 1),),
                 ),
             )  # fmt: skip
+    tenants = {rule.id for rule in evaluation.of("tenant")}
     for key in evaluation.known():
-        if not key[1] and key[2] and key[2] not in fact.within:
+        if not key[1] and key[2] and key[2] not in fact.within and key[0] not in tenants:
             evaluation.drop(key, f"{key[2]} is not served any more")
+
+
+@_look.register
+def _(fact: TenantGoalNow, evaluation: _Evaluation) -> None:
+    for rule in evaluation.of("tenant"):
+        words = (
+            f"{fact.name}: {100 * fact.performance:.1f} % where {100 * fact.goal:g} % is its goal, with its full share"
+        )
+        holds, over = fact.missed_s > 0, fact.performance >= fact.goal
+        evaluation.see(
+            rule,
+            Condition(
+                None, fact.tenant, holds, over, words, round(fact.performance, 3), details={"tenant": fact.tenant},
+                matter=(round(fact.performance, 1),),
+            ),
+        )  # fmt: skip
+
+
+@_look.register
+def _(fact: TenantsNow, evaluation: _Evaluation) -> None:
+    tenants = {rule.id for rule in evaluation.of("tenant")}
+    for key in evaluation.known():
+        if key[0] in tenants and key[2] not in fact.tenants:
+            evaluation.drop(key, f"{key[2]} is no tenant any more")
 
 
 @_look.register

@@ -140,6 +140,13 @@ class WindowController:
         return fitted + self._replan(event.at_s, PlanCause("capacity_changed"))
 
     @_handle.register
+    def _(self, event: ev.CameraBudgetsMoved) -> list[ev.Instruction]:
+        if event.budgets == self.state.budgets:
+            return []
+        self.state.budgets = event.budgets
+        return self._replan(event.at_s, PlanCause("capacity_changed"))
+
+    @_handle.register
     def _(self, event: ev.CamerasAlike) -> list[ev.Instruction]:
         self.state.group.alike, self.state.group.kept = event.sets, event.kept
         return []

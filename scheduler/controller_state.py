@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from edge.core import events as ev
 from edge.core.learning import Correction, Promise
+from edge.core.plan_basis import CameraBudget
 from edge.core.profiles import InferenceProfile
 from edge.core.window import RetrainingOption, StreamProblem, WindowPlan, WindowProblem
 from scheduler.learning.promise import corrected
@@ -83,6 +84,7 @@ class ControllerState:
     next_segment: int = 0
     planning: Planning = field(default_factory=Planning)
     group: WindowGroup = field(default_factory=WindowGroup)
+    budgets: tuple[CameraBudget, ...] = ()
 
     def copy(self) -> ControllerState:
         """A copy of the state for a reader, or for a trial plan, while events go on."""

@@ -16,6 +16,7 @@ from scheduler.bounded import BoundedPolicy, Limits
 from scheduler.granted import grant
 from scheduler.policies import WindowPolicy, window_policy
 from scheduler.serving_floor import keep_serving
+from scheduler.tenant_windows import by_tenant
 from scheduler.window_planning import PlanFunction
 
 #: Retrainings that gain less than half a point are not worth their noise; a plan in force stays for a second.
@@ -56,6 +57,8 @@ def planner(
     `seconds()` is a running time, for how long the decision took. Raises InvalidValue for an unknown policy."""
 
     def plan(request: PlanRequest) -> WindowPlan:
+        if request.budgets:
+            return by_tenant(request, plan)
         began = seconds()
         policy = followed_policy(request.policy, caps, policies)
         followed = policy.replan(request.problem, request.current, request.age_s).plan

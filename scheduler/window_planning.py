@@ -72,7 +72,9 @@ def made_plan(question: PlanQuestion, plan: PlanFunction) -> MadePlan:
     s = question.state.copy()
     before = dict(s.options)
     if s.planning.choosing and s.cameras:
-        s.group.choose(s.problem(question.at_s), s.options, lambda p: plan(PlanRequest(s.settings.policy, p)))
+        s.group.choose(
+            s.problem(question.at_s), s.options, lambda p: plan(PlanRequest(s.settings.policy, p, budgets=s.budgets))
+        )
     problem, request, found = _planned(s, question.at_s, plan)
     if s.group.unpaid(found):
         s.group.dissolve(s.options)  # it does not pay any more: its cameras' own may
@@ -84,5 +86,5 @@ def made_plan(question: PlanQuestion, plan: PlanFunction) -> MadePlan:
 def _planned(s: ControllerState, at_s: float, plan: PlanFunction) -> tuple[WindowProblem, PlanRequest, WindowPlan]:
     """The problem, the planner's version of it, and its plan."""
     problem = s.problem(at_s)
-    request = PlanRequest(s.settings.policy, s.group.asked(problem), s.plan, at_s - s.planning.last_s)
+    request = PlanRequest(s.settings.policy, s.group.asked(problem), s.plan, at_s - s.planning.last_s, s.budgets)
     return problem, request, plan(request)

@@ -21,6 +21,7 @@ from edge.core.clock import SystemClock
 from edge.core.serving import DeviceTable
 from edge.runtime.serving import ServingRuntime
 from edge.runtime.serving_cameras import CamerasNow
+from edge.runtime.serving_status import ExecutorStatus
 from edge.runtime.serving_tables import keep_table
 from edge.runtime.supervisor import Patience, Supervisor
 from edge.settings import ServingSettings
@@ -90,11 +91,11 @@ class Served:
         return f"127.0.0.1:{self.runtime.front.listening.http_port}"
 
     def state(self, model: str) -> str:
-        found = [m["state"] for m in self.runtime.status()["models"] if m["name"] == model]
-        return str(found[0]) if found else "unknown"
+        found = [m.state for m in self.runtime.status().models if m.name == model]
+        return found[0] if found else "unknown"
 
-    def executors(self) -> list[dict[str, Any]]:
-        return list(self.runtime.status()["executors"])
+    def executors(self) -> tuple[ExecutorStatus, ...]:
+        return self.runtime.status().executors
 
     async def until(self, condition: Callable[[], object], what: str, timeout_s: float = 60.0) -> float:
         began = time.monotonic()

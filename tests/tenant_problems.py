@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from scheduler.tenants.policies import SharingPolicy
 from scheduler.tenants.values import (
     IntervalReport,
-    SharingAnswer,
+    Party,
     SharingFeedback,
     SharingProblem,
-    Tenant,
+    SharingStep,
     TenantGoal,
 )
 
@@ -22,7 +22,7 @@ from scheduler.tenants.values import (
 def two(units: float = 100.0, **first: object) -> SharingProblem:
     """Two tenants whose goal is 0.9 of requests in time; the first one has the fields `first`."""
     goal = TenantGoal("within_slo", 0.9)
-    return SharingProblem("two", units, 1.0, (Tenant("a", goal, **first), Tenant("b", goal)))  # type: ignore[arg-type]
+    return SharingProblem("two", units, 1.0, (Party("a", goal, **first), Party("b", goal)))  # type: ignore[arg-type]
 
 
 def saturating(units: float, scale: float) -> float:
@@ -37,7 +37,7 @@ def played(
     rounds: int,
     noise: float = 0.0,
     load: float = 10.0,
-) -> list[SharingAnswer]:
+) -> list[SharingStep]:
     """Answers of `rounds` intervals; tenants that are not in `performance` report nothing."""
     rng = np.random.default_rng(5)
     answers = [policy.begin(problem)]
@@ -55,7 +55,7 @@ def played(
 def services(names: Sequence[str], units: float) -> SharingProblem:
     """A pipeline whose goal is a P99 of 100 ms."""
     goal = TenantGoal("throughput", 1.0)
-    return SharingProblem("services", units, 1.0, tuple(Tenant(n, goal) for n in names), "pipeline", p99_goal_ms=100.0)
+    return SharingProblem("services", units, 1.0, tuple(Party(n, goal) for n in names), "pipeline", p99_goal_ms=100.0)
 
 
 @st.composite
@@ -68,7 +68,7 @@ def problems(draw: st.DrawFn) -> SharingProblem:
         metric = draw(st.sampled_from(["within_slo", "accuracy", "throughput"]))
         goal = TenantGoal(metric, draw(st.floats(0.1, 0.99)), draw(st.sampled_from(["linear", "sqrt", "quadratic"])))
         tenants.append(
-            Tenant(
+            Party(
                 f"t{n}",
                 goal,
                 draw(st.floats(0.1, 4.0)),

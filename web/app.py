@@ -36,6 +36,7 @@ _TAGS = [
     {"name": "windows", "description": "What was planned, done and measured."},
     {"name": "models", "description": "Versions of the cameras' students; model files of others."},
     {"name": "serving", "description": "Models served to clients beside the cameras, and what more would fit."},
+    {"name": "tenants", "description": "Groups of served models or cameras that share the box, and how they do."},
     {"name": "events", "description": "The journal."},
     {"name": "alarms", "description": "Rules, alarms, and the objects that were followed."},
     {"name": "outputs", "description": "MQTT broker, webhooks, and messages that could not be delivered."},

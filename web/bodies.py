@@ -15,8 +15,11 @@ from edge.settings import (
     RuleSettings,
     ServingPlanning,
     Settings,
+    SharingSettings,
+    TenantSettings,
     WebhookSettings,
 )
+from edge.settings.tenants import SharingPolicyName
 from web import access_bodies, truth_bodies
 
 
@@ -51,6 +54,12 @@ class WhatIf(Settings):
         return value
 
 
+class AskedSharing(Settings):
+    """Which policy to ask about the recorded day."""
+
+    policy: SharingPolicyName
+
+
 def schemas() -> dict[str, Any]:
     """JSON schemas of the bodies for OpenAPI, with everything that they refer to."""
     found: dict[str, Any] = {}
@@ -65,6 +74,9 @@ def schemas() -> dict[str, Any]:
         RuleSettings,
         MqttSettings,
         WebhookSettings,
+        TenantSettings,
+        SharingSettings,
+        AskedSharing,
     )
     for model in (*models, *access_bodies.ALL, *truth_bodies.ALL):
         schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
@@ -77,6 +89,8 @@ def schemas() -> dict[str, Any]:
         ("Rule", "RuleSettings"),
         ("Mqtt", "MqttSettings"),
         ("Webhook", "WebhookSettings"),
+        ("Tenant", "TenantSettings"),
+        ("Sharing", "SharingSettings"),
     ):
         full = found[of]
         patch = {k: v for k, v in full.items() if k != "required"}

@@ -11,6 +11,7 @@ from edge.appliance.answers.cameras import CameraAnswer
 from edge.appliance.answers.events import JournalEntry
 from edge.appliance.answers.limit import limited
 from edge.appliance.answers.state import BoxHealth, OpenHealth, ReasonCode
+from edge.appliance.answers.tenants import TenantHistory, TenantsAnswer
 from edge.appliance.answers.windows import ExplainedWindow, ShareAnswer, StretchAnswer
 from edge.core.access import Principal
 from edge.core.errors import Forbidden, NotFound
@@ -64,6 +65,14 @@ def _with_others(every: StretchAnswer, left: StretchAnswer) -> StretchAnswer:
     if rest <= _NOTHING:
         return left
     return replace(left, shares=(*left.shares, ShareAnswer(kind="others", camera=None, config=None, share=rest)))
+
+
+def tenant_history(caller: Principal, found: TenantHistory, mine: TenantsAnswer) -> TenantHistory:
+    """The rows of the tenants that the caller sees (`mine`): a row is kept without its tenant's cameras."""
+    if caller.sees_all:
+        return found
+    seen = {tenant.id for tenant in mine.tenants}
+    return replace(found, rows=tuple(row for row in found.rows if row.tenant in seen))
 
 
 def event(caller: Principal, entry: JournalEntry) -> JournalEntry | None:

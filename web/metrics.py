@@ -69,6 +69,7 @@ class _Snapshot(Collector):
             _outputs(s),
             _serving(s),
             _applications(s),
+            _tenants(s),
             _triton(s),
         )
         for part in parts:
@@ -437,6 +438,33 @@ def _applications(s: Json) -> Iterator[Metric]:
         "magpie_serving_source_lost", "Answers of the camera that reached no application, since its worker started", of,
         [(key, source["lost"]) for key, source in fed],
     )  # fmt: skip
+
+
+def _tenants(s: Json) -> Iterator[Metric]:
+    if not s["tenants"]["active"]:
+        return
+    tenants = [(str(t["id"]), t) for t in s["tenants"]["tenants"]]
+    one = ("tenant",)
+    for key, name, about in (
+        ("held", "share", "Share of the device that the tenant has now"),
+        ("entitlement", "entitlement", "Share that is the tenant's by right"),
+        ("floor", "floor", "Share below which the tenant never is"),
+        ("performance", "performance", "Requests in time, or realised accuracy, where it was measured lately"),
+        ("goal", "goal", "The performance that is wanted"),
+        ("utility", "utility", "Utility of that performance"),
+    ):
+        yield _gauge(f"magpie_tenant_{name}", about, one, [((tenant,), t[key]) for tenant, t in tenants])
+    bounds = ("low", "share", "high")
+    demand = [((tenant, "mean" if b == "share" else b), t["demand"][b]) for tenant, t in tenants for b in bounds]
+    yield _gauge(
+        "magpie_tenant_demand_share", "Share with which the goal is expected to be met", ("tenant", "bound"), demand
+    )
+    yield _counter(
+        "magpie_tenant_moves",
+        "Times that the tenant's share moved",
+        one,
+        [((tenant,), t["moves"]) for tenant, t in tenants],
+    )
 
 
 def _serving(s: Json) -> Iterator[Metric]:

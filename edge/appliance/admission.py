@@ -10,6 +10,7 @@ from edge.core.application_sources import SOURCE_FAULTS, ApplicationSource
 from edge.core.errors import InvalidValue
 from edge.core.profiles import InferenceProfile
 from edge.core.serving import DeviceTable, ServedModel
+from edge.core.tenants import DEFAULT_CAMERAS, DEFAULT_TENANT
 from edge.core.window import StreamProblem
 from edge.runtime.serving_cameras import CamerasNow
 from edge.runtime.serving_tables import merged
@@ -30,13 +31,15 @@ from scheduler.gpulets.policies import serving_policy
 from scheduler.gpulets.rates import RateSettings, planned_rate
 from scheduler.gpulets.source_rates import SourceState, fault_of
 from scheduler.joint.split_policies import split_policy
+from scheduler.tenant_admission import TenantRoom, admit_in
 
 
 @dataclass(frozen=True)
 class ServedLoad:
     """The served load: models at the rates that are planned for now, their latencies, the applications that ask them,
     the settings, the share that is kept free to warm new partitions; of the front its share, and the part of the device
-    that a request per second costs; and the cameras that may be the sources of applications."""
+    that a request per second costs; and the cameras that may be the sources of applications. `rooms` are the tenants
+    that share the box, `tenant` the one that is asked for."""
 
     models: tuple[ServedModel, ...] = ()
     table: DeviceTable | None = None
@@ -46,6 +49,8 @@ class ServedLoad:
     front_share: float = 0.0
     front_share_per_rate: float = 0.0
     cameras: Mapping[str, SourceState] = field(default_factory=dict)
+    rooms: tuple[TenantRoom, ...] = ()
+    tenant: str | None = None
 
     def front_more(self, rate: float) -> float:
         """The share that the front takes beyond its own at so many requests per second of all models."""
@@ -128,13 +133,12 @@ def _table(given: dict[str, Any] | None, served: ServedLoad) -> DeviceTable | No
     return merged(t for t in (served.table, DeviceTable.from_json(given)) if t is not None)
 
 
-def _at_rates(found: Admission, rate: float | None, planned: float) -> dict[str, Any]:
+def _at_rates(out: dict[str, Any], rate: float | None, planned: float) -> dict[str, Any]:
     """Rates are planned with head-room; the rates that fit are answered without it, as they are asked. `rate` None:
     none was asked for.
     """
-    out = found.to_json()
-    if found.most_rate is not None and planned > 0 and rate is not None:
-        out["most_rate"] = round(found.most_rate * rate / planned, 3)
+    if out["most_rate"] is not None and planned > 0 and rate is not None:
+        out["most_rate"] = round(out["most_rate"] * rate / planned, 3)
     return out | {"rate": None if rate is None else round(rate, 3), "planned_rate": round(planned, 3)}
 
 
@@ -158,7 +162,7 @@ def admit_camera(
     candidate = replace(candidate, feeds=feeds)
     more = sum(f.rate * s.per_request for f in feeds for s in f.application.stages)
     rate = more + sum(m.rate for m in served.models)
-    return _admit(_box(served, now, served.table, rate), candidate, served, now, planning).to_json()
+    return _admit(_box(served, now, served.table, rate), candidate, served, now, planning)
 
 
 def _fed_by(asked: AdmissionCamera, assumed: InferenceProfile, served: ServedLoad) -> tuple[PipelineCandidate, ...]:
@@ -187,8 +191,26 @@ def _planner(planning: ServingPlanning) -> ServingPlanner:
 
 def _admit(
     box: Box, candidate: Candidate, served: ServedLoad, now: CamerasNow, planning: ServingPlanning | None
-) -> Admission:
-    found = admit(box, candidate, _planner(served.planning), now.followed(), _planner(planning or served.planning))
+) -> dict[str, Any]:
+    """The answer with the key `tenants`: None where the box has one tenant."""
+    serving, instead = _planner(served.planning), _planner(planning or served.planning)
+    if served.tenant is not None and not any(r.id == served.tenant for r in served.rooms):
+        raise InvalidValue("tenant", served.tenant, ", ".join(r.id for r in served.rooms) or "none: there is one only")
+    if len(served.rooms) > 1:
+        kind = DEFAULT_CAMERAS if isinstance(candidate, CameraCandidate) else DEFAULT_TENANT
+        wanted = served.tenant or kind
+        rooms = served.rooms
+        if not any(r.id == wanted for r in rooms):
+            # Nobody is of the default tenant yet: what others leave is all that there is for it.
+            rooms = (*rooms, TenantRoom(wanted, 0.0, 0.0, 0.0, 0.0))
+        within = admit_in(rooms, wanted, box, candidate, serving, now.followed(), instead)
+        return _bounded(within.found, served).to_json() | {"tenants": within.to_json()}
+    found = admit(box, candidate, serving, now.followed(), instead)
+    return _bounded(found, served).to_json() | {"tenants": None}
+
+
+def _bounded(found: Admission, served: ServedLoad) -> Admission:
+    """Within the operator's bound of all models together."""
     if found.serving_share_after <= served.planning.max_share + 1e-6 or not found.admitted:
         return found
     words = (

@@ -33,15 +33,17 @@ from edge.appliance.settings_in_force import cameras_in_force, site_in_force
 from edge.appliance.silences import Silences
 from edge.appliance.state import State
 from edge.appliance.teacher_labels import TeacherLabels
+from edge.appliance.tenants import Tenants
 from edge.appliance.truth import Truth
 from edge.appliance.windows import Windows
 from edge.core.alarms import Fact
 from edge.core.clock import Clock, SystemClock
 from edge.core.errors import MagpieError
 from edge.core.facts import RuntimeFact
-from edge.core.journal_kinds import JournalKind
+from edge.core.journal_kinds import JournalKind, JournalNote
 from edge.core.learning import LEARNED_DOCUMENT
 from edge.core.shares import Partitioner
+from edge.core.tenants import HISTORY_DOCUMENT, TENANTS_DOCUMENT
 from edge.core.truth import Finding
 from edge.ingest.secrets import resolve_secret
 from edge.logs import LogRing
@@ -51,6 +53,8 @@ from edge.runtime.groups import GROUPS_DOCUMENT
 from edge.runtime.memory_limit import usable_bytes, worker_limit_bytes
 from edge.runtime.process import WorkerMain
 from edge.runtime.runtime import Runtime
+from edge.runtime.tenant_day import TenantDay
+from edge.runtime.tenants import TenantShares
 from edge.settings import CameraSettings, SiteSettings
 from edge.shares import open_partitioner
 from edge.store.journal import JournalBuffer
@@ -80,6 +84,7 @@ class Services:
     model_files: ModelFiles
     outputs: Outputs
     truth: Truth
+    tenants: Tenants
 
 
 class Appliance:
@@ -178,6 +183,7 @@ class Appliance:
 
         def fact(fact: RuntimeFact) -> None:
             journal.tally.fact(fact)
+            self.services.tenants.shares.fact(fact)
             if isinstance(fact, Fact):
                 alarms.fact(fact)
 
@@ -210,10 +216,12 @@ class Appliance:
         self.housekeeping = Housekeeping(
             site, store, alarms, truth, journal.tally, note, runtime.complaints.add, Silences(clock)
         )
+        tenants = Tenants(site, store, clock, self._shares(note, alarms), served, note)
         self.services = Services(
             State(
                 site, store, clock, runtime, journal=journal, housekeeping=self.housekeeping, live=live.pictures,
                 served=served, alarms=alarms, outputs=outputs, truth=truth, ring=self._ring,
+                tenants=tenants,
             ),
             Cameras(
                 site, store, clock, runtime, self.access_control, offer, live.pictures, note, alarms.camera_gone,
@@ -231,6 +239,19 @@ class Appliance:
             ModelFiles(costs=ModelCosts(partial(in_a_process, limit_bytes=self._memory_limit()))),
             outputs,
             truth,
+            tenants,
+        )  # fmt: skip
+
+    def _shares(self, note: JournalNote, alarms: Alarms) -> TenantShares:
+        """How tenants share the box, as the runtime acts on it."""
+        site, runtime = self.site, self.runtime
+
+        def keep(name: str, document: Json) -> None:
+            runtime.records.write(partial(self.store.put_settings, audited=False), name, document, "tenants")
+
+        return TenantShares(
+            [t.tenant() for t in site.tenants], site.sharing.rules(), runtime, self.clock, note, alarms.fact,
+            partial(keep, TENANTS_DOCUMENT), TenantDay(partial(keep, HISTORY_DOCUMENT)),
         )  # fmt: skip
 
     def _memory_limit(self) -> int:
@@ -270,6 +291,9 @@ class Appliance:
             runtime.boundary_reached()
         self._parts.push_async_callback(services.served.close)
         await services.served.open()
+        for error in await services.tenants.open():
+            runtime.complaints.add(error.code, f"learning of tenants begins anew: {error}")
+        self._keep_running(services.tenants.shares.run(), "tenants")
         # A switch that comes by MQTT must never reach a runtime that is closing: a start that fails stops them first.
         self._parts.push_async_callback(services.outputs.stop)
         services.outputs.start()

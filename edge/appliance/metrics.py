@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 
+from edge.appliance.answers.serving import FrontAnswer
 from edge.appliance.service import Json
 from edge.core.alarms import AccuracyMeasured, Promoted, RolledBack
 from edge.core.facts import RetrainingStepped, RuntimeFact, StudentRejected, WorkerLost
@@ -110,14 +109,14 @@ def disk(folder: Path) -> Json:
     return {"free_bytes": usage.free, "total_bytes": usage.total}
 
 
-async def front_statistics(front: Mapping[str, Any], token: str = "", tls: bool = False) -> list[Json] | None:
+async def front_statistics(front: FrontAnswer, token: str = "", tls: bool = False) -> list[Json] | None:
     """The protocol's statistics of every served version, asked of the front as a client would; None if it does not
     answer. `front` is that of `ServedModelsService.status`, `token` what it may ask for,
     `tls`: by https. Its certificate is not looked at: it is this machine's own port, by an address."""
-    address = front["http"]
-    if not front["up"] or not address["port"]:
+    address = front.http
+    if not front.up or not address.port:
         return None
-    url = f"{'https' if tls else 'http'}://{local_host(address['host'])}:{address['port']}"
+    url = f"{'https' if tls else 'http'}://{local_host(address.host)}:{address.port}"
     timeout = aiohttp.ClientTimeout(total=_FRONT_TIMEOUT_S)
     headers = {"authorization": f"Bearer {token}"} if token else {}
     try:

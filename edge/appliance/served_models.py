@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edge.appliance.access_control import AccessControl, needs_token
 from edge.appliance.admission import ServedLoad, admit_camera, admit_model, admit_pipeline
 from edge.appliance.answers.read import read
-from edge.appliance.answers.serving import AdmissionAnswer, Serving
+from edge.appliance.answers.serving import AdmissionAnswer, Serving, serving_answer
+from edge.appliance.answers.state import ServedModelNow, ServingNow
 from edge.appliance.metrics import front_statistics
 from edge.appliance.service import Json
 from edge.core.access import Requester
@@ -25,14 +27,12 @@ from edge.runtime.runtime import Runtime
 from edge.runtime.serving_cameras import CamerasNow
 from edge.settings import AdmissionRequest, ServingPlanning, SiteSettings, merge, parse
 from edge.store.store import Store
+from scheduler.tenant_admission import TenantRoom
 
 if TYPE_CHECKING:
     from edge.runtime.serving import ServingRuntime
 
-_OVERVIEW = (
-    "camera", "name", "kind", "state", "reason", "version", "slo_ms", "rate", "planned_rate", "served_part",
-    "latency_ms", "violations_recent",
-)  # fmt: skip
+_OVERVIEW = tuple(f.name for f in fields(ServedModelNow))
 
 
 class ServedModels:
@@ -56,6 +56,8 @@ class ServedModels:
         self._cameras, self._access_control, self._front, self._note = cameras, access_control, front, note
         self._described = described
         self._handing_over: asyncio.Task[None] | None = None
+        #: The tenants that share the box; none: one has it all.
+        self.rooms: Callable[[], tuple[TenantRoom, ...]] = tuple
 
     async def open(self) -> None:
         """Serve models, if the site does. Raises MagpieError."""
@@ -113,7 +115,7 @@ class ServedModels:
 
     def status(self) -> Serving:
         """Raises NotFound."""
-        return read(Serving, self._serving().status())
+        return serving_answer(self._serving().status())
 
     async def change(self, patch: Mapping[str, Any], by: str) -> Serving:
         """Raises InvalidValues, InvalidValue, NotFound."""
@@ -127,17 +129,17 @@ class ServedModels:
         serving.change(planning)
         await asyncio.to_thread(self._store.put_settings, "serving", planning.model_dump(mode="json"), by)
         self._note("serving.settings", data={"by": by, "fields": sorted(patch)})
-        return read(Serving, serving.status())
+        return serving_answer(serving.status())
 
     async def admission(self, request: Mapping[str, Any]) -> AdmissionAnswer:
         """Raises InvalidValues, InvalidValue."""
         asked = parse(AdmissionRequest, dict(request))
         cameras, serving, now = self._cameras, self.runtime, self.cameras_now()
-        served = ServedLoad()
+        served = ServedLoad(rooms=self.rooms(), tenant=asked.tenant)
         if serving is not None:
             served = ServedLoad(
                 *serving.box(), serving.planning, serving.warm_share, cameras.shares.front,
-                serving.front_share_per_rate, serving.sources.cameras.now(),
+                serving.front_share_per_rate, serving.sources.cameras.now(), served.rooms, served.tenant,
             )  # fmt: skip
         planning = asked.planning(served.planning)
         if asked.model is not None:
@@ -152,38 +154,40 @@ class ServedModels:
 
     # -- for the rest of the appliance
 
-    def current(self) -> Json | None:
+    def current(self) -> Serving | None:
         """`status`, or None where the site serves none."""
-        return None if self.runtime is None else self.runtime.status()
+        return None if self.runtime is None else self.status()
 
-    def overview(self) -> Json | None:
+    def overview(self) -> ServingNow | None:
         """Small enough to be asked each second; None where the site serves none."""
         status = self.current()
         if status is None:
             return None
-        return {
-            "front": status["front"],
-            "share": status["share"],
-            "front_share": self._cameras.shares.front,
-            "reorganising": status["reorganising"],
-            "models": [{k: m[k] for k in _OVERVIEW} for m in status["models"]],
-        }
+        return ServingNow(
+            front=status.front,
+            share=status.share,
+            front_share=self._cameras.shares.front,
+            reorganising=status.reorganising,
+            models=tuple(ServedModelNow(**{n: getattr(m, n) for n in _OVERVIEW}) for m in status.models),
+        )
+
+    def reasons(self) -> list[Json]:
+        """The reasons for `/readyz`, in words."""
+        found = () if self.runtime is None else self.runtime.reasons()
+        return [{"code": r.code, "message": r.words(), "camera": r.camera} for r in found]
 
     def within_objective(self) -> Mapping[str, float]:
         """Part of recent requests within their objective, 0-1, by model that was asked at all."""
-        status = self.current() or {}
-        return {
-            str(m["name"]): 1.0 - float(m["violations_recent"])
-            for m in status.get("models", ())
-            if m["state"] in ("serving", "capped")
-        }
+        status = self.current()
+        models = () if status is None else status.models
+        return {m.name: 1.0 - m.violations_recent for m in models if m.state in ("serving", "capped")}
 
-    async def statistics(self, status: Json | None) -> list[Json] | None:
+    async def statistics(self, status: Serving | None) -> list[Json] | None:
         """The inference protocol's statistics of each served version; None where none came."""
         if status is None:
             return None
         tls = self._site.serving is not None and self._site.serving.tls
-        return await front_statistics(status["front"], self._access_control.own_token, tls)
+        return await front_statistics(status.front, self._access_control.own_token, tls)
 
     def _serving(self) -> ServingRuntime:
         if self.runtime is None:

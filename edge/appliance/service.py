@@ -25,6 +25,7 @@ from edge.appliance.answers.system import LogAnswer, SystemAnswer
 from edge.appliance.answers.windows import ExplainedWindow, WhatIfAnswer, WindowAnswer, WindowStory
 from edge.appliance.model_files import ModelFilesService
 from edge.appliance.outputs_service import OutputsService
+from edge.appliance.tenants_service import TenantsService
 from edge.appliance.truth_service import TruthService
 
 Json = dict[str, Any]
@@ -249,3 +250,6 @@ class ApplianceService(Protocol):
 
     @property
     def truth(self) -> TruthService: ...
+
+    @property
+    def tenants(self) -> TenantsService: ...

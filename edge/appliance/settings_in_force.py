@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from edge.core.checks import made_plain
+from edge.core.tenants import SHARING_SETTINGS, TENANTS_SETTINGS
 from edge.settings import (
     CameraSettings,
     RetrainingSettings,
     ServingPlanning,
     ServingSettings,
+    SharingSettings,
     SiteSettings,
+    TenantSettings,
     merge,
     parse,
 )
@@ -16,8 +19,17 @@ from edge.store.store import Store
 
 
 def site_in_force(site: SiteSettings, store: Store) -> SiteSettings:
-    """The site with the retraining and serving settings in force. Raises InvalidValues, StoreError."""
-    return site.model_copy(update={"retraining": _retraining(site, store), "serving": _serving(site, store)})
+    """The site with the retraining and serving settings, and those of tenants, in force. Raises InvalidValues,
+    StoreError."""
+    tenants, sharing = _tenants(site, store)
+    return site.model_copy(
+        update={
+            "retraining": _retraining(site, store),
+            "serving": _serving(site, store),
+            "tenants": tenants,
+            "sharing": sharing,
+        }
+    )
 
 
 def cameras_in_force(site: SiteSettings, store: Store) -> list[CameraSettings]:
@@ -33,6 +45,18 @@ def cameras_in_force(site: SiteSettings, store: Store) -> list[CameraSettings]:
 def _retraining(site: SiteSettings, store: Store) -> RetrainingSettings:
     kept = store.get_settings("retraining")
     return site.retraining if kept is None else parse(RetrainingSettings, kept, "retraining")
+
+
+def _tenants(site: SiteSettings, store: Store) -> tuple[tuple[TenantSettings, ...], SharingSettings]:
+    """Once people changed the tenants, or how they share, the database decides."""
+    tenants, sharing = site.tenants, site.sharing
+    kept, rules = store.get_settings(TENANTS_SETTINGS), store.get_settings(SHARING_SETTINGS)
+    if kept is not None:
+        entries = enumerate(kept.get("tenants", ()))
+        tenants = tuple(parse(TenantSettings, made_plain(t), f"tenants[{n}]") for n, t in entries)
+    if rules is not None:
+        sharing = parse(SharingSettings, rules, "sharing")
+    return tenants, sharing
 
 
 def _serving(site: SiteSettings, store: Store) -> ServingSettings | None:

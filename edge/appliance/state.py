@@ -23,6 +23,7 @@ from edge.appliance.outputs import Outputs
 from edge.appliance.picture_requests import LOW_DISK_BYTES
 from edge.appliance.served_models import ServedModels
 from edge.appliance.service import Json
+from edge.appliance.tenants import Tenants
 from edge.appliance.truth import Truth
 from edge.core.clock import Clock
 from edge.core.errors import MagpieError
@@ -55,11 +56,13 @@ class State:
         alarms: Alarms,
         outputs: Outputs,
         truth: Truth,
+        tenants: Tenants,
         ring: LogRing,
     ) -> None:
         self._site, self._store, self._clock, self._runtime = site, store, clock, runtime
         self._journal, self._housekeeping, self._live, self._served = journal, housekeeping, live, served
         self._alarms, self._outputs, self._truth, self._ring = alarms, outputs, truth, ring
+        self._tenants = tenants
         self._started_s = clock.monotonic()
         self._found: Discovery | None = None
 
@@ -84,7 +87,7 @@ class State:
                 *self._recent_complaints(),
                 *drawn_models(self._site, runtime.cameras.values()),
                 *self._outputs.reasons(),
-                *([] if serving is None else serving.reasons()),
+                *self._served.reasons(),
             ],
             "uptime_s": self._clock.monotonic() - self._started_s,
             "version": magpie_version(),
@@ -189,6 +192,7 @@ class State:
             "outputs": self._outputs.metrics(),
             "alarms": self._alarms.counts(),
             "truth": await asyncio.to_thread(self._truth.latest, list(cameras)),
+            "tenants": self._tenants.all(),
         }
         return read(MetricsSnapshot, snapshot)
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import psutil
 
+from edge.appliance.answers.serving import Serving
 from edge.appliance.service import Json
 from edge.core.shares import ShareCaps
 
@@ -118,7 +119,7 @@ def memory(pids: Iterable[int | None]) -> dict[int, int]:
 
 def losses(
     overview: Json,
-    serving: Json | None,
+    serving: Serving | None,
     retention_failures: int,
     outputs: Iterable[Json] = (),
     records_unreadable: int = 0,
@@ -154,9 +155,9 @@ def losses(
         if worker.get("messages_lost"):
             words = "commands or reports were lost"
             add("messages", worker["messages_lost"], words, "worker", worker["camera"], str(worker["name"]))
-    for model in () if serving is None else serving["models"]:
+    for model in () if serving is None else serving.models:
         for code, words in _OF_SERVING.items():
-            add(f"requests_{code}", model["total"].get(code), words, of=str(model["name"]))
+            add(f"requests_{code}", getattr(model.total, code), words, of=model.name)
     return out
 
 

@@ -15,7 +15,7 @@ from typing import Any, TextIO
 from edge.core.errors import InvalidValue
 from scheduler.tenants.feedback import feedback_from
 from scheduler.tenants.policies import SharingPolicy, check_kind
-from scheduler.tenants.values import SharingAnswer, SharingProblem
+from scheduler.tenants.values import SharingProblem, SharingStep
 
 
 def decide(policy: SharingPolicy, value: Any, seed: int) -> dict[str, Any]:
@@ -38,7 +38,7 @@ def decide(policy: SharingPolicy, value: Any, seed: int) -> dict[str, Any]:
 def converse(policy: SharingPolicy, lines: Iterable[str], out: TextIO, seed: int) -> int:
     """Answer lines until `end` or the end of input. Returns 0; raises InvalidValue for a bad problem."""
     problem: SharingProblem | None = None
-    answer: SharingAnswer | None = None
+    answer: SharingStep | None = None
     for line in lines:
         value = _read(line)
         kind = value.get("type") if isinstance(value, Mapping) else None
@@ -64,7 +64,7 @@ def converse(policy: SharingPolicy, lines: Iterable[str], out: TextIO, seed: int
     return 0
 
 
-def _line(answer: SharingAnswer, full: bool) -> dict[str, Any]:
+def _line(answer: SharingStep, full: bool) -> dict[str, Any]:
     line: dict[str, Any] = {"round": answer.state.round, "allocation": dict(answer.allocation)}
     if full:
         line["reasons"] = {

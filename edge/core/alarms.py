@@ -15,8 +15,8 @@ from edge.core.hours import span_minutes
 from edge.core.roll_backs import RollBackReason
 from edge.core.tracks import TrackedObject
 
-RuleKind = Literal["object", "accuracy", "camera_lost", "disk", "roll_back", "slo"]
-RULE_KINDS: Final[tuple[RuleKind, ...]] = ("object", "accuracy", "camera_lost", "disk", "roll_back", "slo")
+RuleKind = Literal["object", "accuracy", "camera_lost", "disk", "roll_back", "slo", "tenant"]
+RULE_KINDS: Final[tuple[RuleKind, ...]] = ("object", "accuracy", "camera_lost", "disk", "roll_back", "slo", "tenant")
 Severity = Literal["info", "warning", "critical"]
 SEVERITIES: Final[tuple[Severity, ...]] = ("info", "warning", "critical")
 Phase = Literal["new", "update", "end"]
@@ -34,7 +34,8 @@ class Rule:
     object: an object of `classes` in one of `zones` (of the picture) for `dwell_s` seconds. accuracy: a window's
     realised accuracy below `below`. camera_lost: no pictures for `after_s`. disk: the free part is below `below`.
     roll_back: a model was rolled back by the appliance. slo: the part of a served model's requests that were answered
-    within its objective is below `below` for `after_s`. Nothing is raised in `quiet_hours`, and nothing anew within
+    within its objective is below `below` for `after_s`. tenant: a tenant has missed its goal with its entitlement for
+    longer than `sharing.missed_minutes`. Nothing is raised in `quiet_hours`, and nothing anew within
     `min_interval_s` of the last new alarm of the rule and camera. Raises InvalidValue.
     """
 
@@ -85,7 +86,8 @@ class Rule:
 @dataclass(frozen=True)
 class Alarm:
     """One alarm as it is now. `subject` tells apart what a rule may see more than once on a camera: an object's id, a
-    served model's name. `value` is what was measured: seconds of stay, accuracy, free part, part within the SLO."""
+    served model's or a tenant's name. `value` is what was measured: seconds of stay, accuracy, free part, part within
+    the SLO, a tenant's performance."""
 
     id: int
     rule: str
@@ -192,6 +194,25 @@ class ServedNow(Fact):
     """
 
     within: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class TenantGoalNow(Fact):
+    """A tenant's last performance and its goal [0, 1]. `missed_s`: it has missed the goal for so long, with the share
+    that is its by right, and longer than the box's settings allow; 0: not so."""
+
+    tenant: str
+    name: str
+    performance: float
+    goal: float
+    missed_s: float
+
+
+@dataclass(frozen=True)
+class TenantsNow(Fact):
+    """The tenants that share the box; alarms of others end."""
+
+    tenants: frozenset[str]
 
 
 @dataclass(frozen=True)

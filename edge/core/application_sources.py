@@ -49,6 +49,7 @@ class ApplicationSource:
     def __post_init__(self) -> None:
         checks.not_empty("source.camera", self.camera)
         checks.unique("source.classes", self.classes)
+        checks.plain_text("source.classes", self.classes)
         checks.in_range("source.min_score", self.min_score, 0.0, 1.0)
         checks.in_range("source.most", self.most, 1, 1024)
         if self.max_rate is not None:
@@ -71,6 +72,7 @@ class AttributeOutput:
 
     def __post_init__(self) -> None:
         checks.unique("attribute.labels", self.labels)
+        checks.plain_text("attribute.labels", self.labels)
         checks.in_range("attribute.min_score", self.min_score, 0.0, 1.0)
         if self.softmax and not self.labels:
             raise InvalidValue("attribute.softmax", self.softmax, "false where there are no labels")

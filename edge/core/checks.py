@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from edge.core.errors import InvalidValue
 
-#: Invisible characters that change the text shown: control characters, ends of lines and paragraphs, those
-#: that turn the direction of the text around them, and halves of characters.
-_HIDDEN: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-PLAIN_TEXT: Final = "text of one line, without control characters and characters that turn its direction"
+#: Unicode's categories of characters that nobody sees: control and format characters (zero-width spaces, marks of
+#: direction), halves of characters, ends of lines and paragraphs.
+_HIDDEN: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+#: Letters and marks that are blank.
+_BLANK: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+#: Scripts in which a joiner or non-joiner between two letters is part of the spelling: Arabic to N'Ko, India's.
+_JOINED: Final = "[\u0620-\u07ff\u08a0-\u0dff]"
+_SPELLING: Final = re.compile(f"(?<={_JOINED})[\u200c\u200d](?={_JOINED})")
+PLAIN_TEXT: Final = "text of one line, without control characters and others that nobody sees"
 
 
 def finite(value: float) -> bool:
@@ -71,10 +77,13 @@ def known_keys(path: str, given: Collection[str], allowed: Collection[str]) -> N
 
 def plain_text(path: str, value: object) -> None:
     """No text in `value` (a text, or lists and mappings with texts, their keys too) holds a hidden character. Raises
-    InvalidValue, in which such characters are escaped."""
+    InvalidValue, which names the first and escapes all."""
     if isinstance(value, str):
-        if _HIDDEN.search(value):
-            raise InvalidValue(path, visible(value), PLAIN_TEXT)
+        if hidden := _hidden(value):
+            place = hidden[0]
+            name = unicodedata.name(value[place], "")
+            character = f"U+{ord(value[place]):04X}" + (f" {name}" if name else "")
+            raise InvalidValue(path, visible(value), f"{PLAIN_TEXT}; character {place + 1} is {character}")
     elif isinstance(value, Mapping):
         for key, item in value.items():
             plain_text(path, key)
@@ -95,4 +104,18 @@ def made_plain(value: Any) -> Any:
 
 def visible(text: str) -> str:
     """The text with its hidden characters as escapes."""
-    return _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    hidden = set(_hidden(text))
+    return "".join(_escaped(c) if n in hidden else c for n, c in enumerate(text)) if hidden else text
+
+
+def _hidden(text: str) -> list[int]:
+    """The places of hidden characters."""
+    if text.isascii() and text.isprintable():
+        return []
+    spelling = {found.start() for found in _SPELLING.finditer(text)}
+    return [n for n, c in enumerate(text) if (unicodedata.category(c) in _HIDDEN or c in _BLANK) and n not in spelling]
+
+
+def _escaped(character: str) -> str:
+    code = ord(character)
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from edge.core.learning import Correction
-from edge.core.plan_basis import PlanRequest
+from edge.core.plan_basis import CameraBudget, PlanRequest
 from edge.core.plan_causes import CameraChange, PlanCause
 from edge.core.profiles import InferenceProfile, RetrainingProfile
 from edge.core.window import WindowPlan, WindowProblem
@@ -160,6 +160,13 @@ class CapacityChanged(Event):
     """Devices left to cameras changed (serving took or gave some)."""
 
     num_gpus: float
+
+
+@dataclass(frozen=True)
+class CameraBudgetsMoved(Event):
+    """Tenants with cameras have these budgets from now on; none: all cameras share all that there is."""
+
+    budgets: tuple[CameraBudget, ...]
 
 
 @dataclass(frozen=True)

@@ -111,6 +111,12 @@ JournalKind = (
         "serving.unloaded",
         "serving.version",
         "sibling.none",
+        "tenant.added",
+        "tenant.changed",
+        "tenant.removed",
+        "tenants.forgotten",
+        "tenants.moved",
+        "tenants.settings",
     ]
 )
 #: An object that was followed came or went.

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from edge.core.application_sources import ExpectCamera
 from edge.core.applications import Application
-from edge.core.oip import TensorSpec
+from edge.core.oip import RepositoryEntry, TensorSpec
 from edge.core.serving import Gpulet
+from edge.core.serving_reasons import Refusal
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class Layout:
     number: int
     routes: tuple[Route, ...]
     models: tuple[ServedVersion, ...]
-    refused: Mapping[str, str] = field(default_factory=dict)  # model -> why it is not served
+    refused: Mapping[str, Refusal] = field(default_factory=dict)  # model -> why it is not served
     applications: tuple[Application, ...] = ()  # pipelines of the models above, answered by the front
 
 
@@ -194,7 +195,7 @@ class RepositoryAnswer:
     number: int
     error: str = ""
     code: str = ""
-    index: tuple[Mapping[str, str], ...] = ()
+    index: tuple[RepositoryEntry, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,6 +99,16 @@ class ModelMetadata:
     outputs: tuple[TensorSpec, ...]
 
 
+@dataclass(frozen=True)
+class RepositoryEntry:
+    """A version in the model repository, as the protocol's index has it. `reason` in words: why it is not ready."""
+
+    name: str
+    version: str
+    state: Literal["READY", "LOADING", "UNAVAILABLE"]
+    reason: str = ""
+
+
 class InferenceService(Protocol):
     """The service behind the protocol's transports. Errors: NotFound (no such model or version), InvalidValue (wrong
     name, type, shape, size), DeadlineMissed (dropped: it could not be answered in time), Overloaded (queue full),
@@ -125,8 +135,8 @@ class InferenceService(Protocol):
     def statistics(self, model: str | None, version: str | None) -> list[Mapping[str, Any]]:
         """Entries of "model_stats". Raises NotFound."""
 
-    async def repository_index(self, ready_only: bool) -> list[Mapping[str, Any]]:
-        """[{"name", "version", "state", "reason"}]."""
+    async def repository_index(self, ready_only: bool) -> list[RepositoryEntry]:
+        """Every version, or those that are ready."""
 
     async def load_model(self, model: str, parameters: Mapping[str, Any]) -> None:
         """Load, check, warm, switch, unload what was there. The old version serves on if the new one fails."""

@@ -10,14 +10,24 @@ from edge.core.window import WindowPlan, WindowProblem
 
 
 @dataclass(frozen=True)
+class CameraBudget:
+    """The share of the device that the cameras of one tenant may take together."""
+
+    tenant: str
+    share: float
+    cameras: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class PlanRequest:
     """A question to a planner: `policy` is to plan `problem`, where `current` has been in force for `age_s` seconds
-    (None: no plan is)."""
+    (None: no plan is). `budgets` of the tenants that have cameras; none: the cameras share all."""
 
     policy: str
     problem: WindowProblem
     current: WindowPlan | None = None
     age_s: float = 0.0
+    budgets: tuple[CameraBudget, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -25,7 +35,7 @@ class PlanBasis:
     """`policy` planned with `caps` where `current` had been in force for `age_s` seconds (None, 0: no plan was).
 
     `asked` is what the policy was asked where that differs from the recorded problem: a retraining for a group of
-    cameras counts what all of them gain.
+    cameras counts what all of them gain. `budgets` are the tenants'.
     """
 
     policy: str
@@ -33,16 +43,17 @@ class PlanBasis:
     current: WindowPlan | None = None
     age_s: float = 0.0
     asked: WindowProblem | None = None
+    budgets: tuple[CameraBudget, ...] = ()
 
     @staticmethod
     def of(request: PlanRequest, recorded: WindowProblem, caps: ShareCaps) -> PlanBasis:
         """The basis of a plan that `request` led to, to be kept beside the problem `recorded`."""
         asked = None if request.problem == recorded else request.problem
-        return PlanBasis(request.policy, caps, request.current, request.age_s, asked)
+        return PlanBasis(request.policy, caps, request.current, request.age_s, asked, request.budgets)
 
     def request(self, recorded: WindowProblem) -> PlanRequest:
         """The question that the planner had; `recorded` is the problem beside the plan."""
-        return PlanRequest(self.policy, self.asked or recorded, self.current, self.age_s)
+        return PlanRequest(self.policy, self.asked or recorded, self.current, self.age_s, self.budgets)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -51,7 +62,7 @@ class PlanBasis:
             "current": None if self.current is None else self.current.to_json(),
             "age_s": self.age_s,
             "asked": None if self.asked is None else self.asked.to_json(),
-        }
+        } | ({"budgets": [asdict(b) for b in self.budgets]} if self.budgets else {})
 
     @staticmethod
     def from_json(value: dict[str, Any]) -> PlanBasis:
@@ -63,4 +74,5 @@ class PlanBasis:
             None if current is None else WindowPlan.from_json(current),
             value["age_s"],
             None if asked is None else WindowProblem.from_json(asked),
+            tuple(CameraBudget(b["tenant"], b["share"], tuple(b["cameras"])) for b in value.get("budgets", ())),
         )

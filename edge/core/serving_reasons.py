@@ -1,4 +1,5 @@
-"""Why a serving plan was made and is as it is, as values. No code parses their sentences."""
+"""Why a serving plan was made and is as it is, and why models are not served, as values. No code parses their
+sentences."""
 
 from __future__ import annotations
 
@@ -6,15 +7,16 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-#: Why a plan was made. Of all models: "models_changed", "measured" (latencies), "settings", "capacity", "retried" (one
-#: that failed), "wasted" (shares). "source_rate": a camera asks `application` at another rate; "more", "fewer":
-#: requests of `model`; "missed": its objective; "given_up": `executor`. "stage_late": `stage` left its budget, so
-#: `model` is planned as slower; "stage_in_time": as measured again (all models, where it names none).
+#: Why a plan was made. Of all models: "models_changed", "measured" (latencies), "settings", "capacity", "budgets" (of
+#: tenants), "retried" (one that failed), "wasted" (shares). "source_rate": a camera asks `application` at another rate;
+#: "more", "fewer": requests of `model`; "missed": its objective; "given_up": `executor`. "stage_late": `stage` left its
+#: budget, so `model` is planned as slower; "stage_in_time": as measured again (all models, where it names none).
 ServingCauseCode = Literal[
     "models_changed",
     "measured",
     "settings",
     "capacity",
+    "budgets",
     "retried",
     "wasted",
     "source_rate",
@@ -37,6 +39,7 @@ _FIXED: Mapping[str, str] = {
     "measured": "latencies were measured",
     "settings": "the settings changed",
     "capacity": "the share left to models changed",
+    "budgets": "the tenants' budgets moved",
     "retried": "a model that failed is tried again",
     "wasted": "shares are wasted",
 }
@@ -144,3 +147,30 @@ def in_words(reasons: Iterable[ServingReason]) -> str:
 def _run(reasons: list[ServingReason]) -> str:
     before, between = _TOGETHER.get(reasons[0].code, ("", "; "))
     return before + between.join(r.words() for r in reasons)
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why `model` is not served. "not_measured": its latencies on this device are not known; "no_room": `rate` requests
+    per second within `slo_ms` do not fit into the part `share` of the device (`beside`: not beside the models that come
+    first), `said` by the policy; "failing": its executors ended, with the error `said`."""
+
+    code: Literal["not_measured", "no_room", "failing"]
+    model: str
+    rate: float = 0.0
+    slo_ms: float = 0.0
+    share: float = 0.0
+    beside: bool = False
+    said: str = ""
+
+    def words(self) -> str:
+        """The refusal as a sentence without a full stop."""
+        if self.code == "not_measured":
+            return f"{self.model}: its latencies on this device are not measured yet"
+        if self.code == "failing":
+            return f"{self.model}: {self.said}"
+        beside = " beside the models that come first" if self.beside else ""
+        return (
+            f"{self.model}: {self.rate:g} requests/s within {self.slo_ms:g} ms do not fit{beside} into "
+            f"{100 * self.share:.0f} % of the device" + (f" ({self.said})" if self.said else "")
+        )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
 
-from edge.core.applications import Application
+from edge.core.application_sources import SourceFault
+from edge.core.applications import Alternative, Application, Stage
 from edge.core.layout import StageTraffic, TrafficReport
 from edge.runtime.serving_status import View
 from scheduler.gpulets.applications import even_budgets
@@ -39,49 +39,102 @@ class StageTotals:
         return self._totals.get((application, stage), StageTraffic(application, stage, ""))
 
 
+@dataclass(frozen=True)
+class StageStatus:
+    """A stage of an application: its budget in force (None: none yet) beside that of the even split, and its counts
+    since the start. `latency_ms`: p50, p99 of the last second with answers; `fan_out`: rows per row of a request."""
+
+    name: str
+    model: str
+    queue: int
+    accuracy: float | None
+    options: tuple[Alternative, ...]
+    after: tuple[str, ...]
+    budget_ms: float | None
+    even_ms: float
+    latency_ms: tuple[float, ...]
+    requests: int
+    answered: int
+    over: int
+    rows: int
+    fan_out: float
+    fan_out_p99: float
+    expected_fan_out: float
+
+
+@dataclass(frozen=True)
+class SourceStatus:
+    """The camera of an application: why it gives nothing (None: it does), its answers per second, what of them is
+    taken, and how many of its answers no application got."""
+
+    fault: SourceFault | None
+    rate: float
+    max_rate: float | None
+    classes: tuple[str, ...]
+    min_score: float
+    most: int
+    lost: int
+
+
+@dataclass(frozen=True)
+class ApplicationStatus:
+    """An application: its objective, its rates in rows per second, and its stages. `longest_ms`: the largest sum of
+    budgets on a way through it (None: no budgets yet); `reasons` in words; `camera` and `source` None: clients ask."""
+
+    name: str
+    camera: str | None
+    source: SourceStatus | None
+    slo_ms: float
+    accuracy: float | None
+    rate: float
+    planned_rate: float
+    longest_ms: float | None
+    stages: tuple[StageStatus, ...]
+    reasons: tuple[str, ...]
+
+
 def applications_status(
-    view: View, totals: StageTotals, source: Callable[[Application], dict[str, Any] | None] = lambda _: None
-) -> list[dict[str, Any]]:
-    """Each application with its stages and its source, as `edge.appliance.answers.serving.ApplicationAnswer`."""
+    view: View, totals: StageTotals, source: Callable[[Application], SourceStatus | None] = lambda _: None
+) -> tuple[ApplicationStatus, ...]:
+    """Each application with its stages and its source."""
+    reasons = tuple(reason.words() for reason in view.split_reasons)
     out = []
     for a in view.applications:
         even = even_budgets(a)
-        stages = []
-        for s in a.stages:
-            seen = totals.of(a.name, s.name)
-            stages.append(
-                {
-                    "name": s.name,
-                    "model": s.model,
-                    "queue": a.queues.get(s.name, 0),
-                    "accuracy": s.accuracy,
-                    "options": [{"model": o.model, "accuracy": o.accuracy} for o in s.options],
-                    "after": sorted(s.after),
-                    "budget_ms": round(a.budgets[s.name], 3) if a.budgets else None,
-                    "even_ms": round(even[s.name], 3),
-                    "latency_ms": [round(ms, 3) for ms in seen.took_ms],
-                    "requests": seen.requests,
-                    "answered": seen.answered,
-                    "over": seen.over,
-                    "rows": seen.rows,
-                    "fan_out": round(seen.fan_out, 4),
-                    "fan_out_p99": round(seen.fan_out_p99, 4),
-                    "expected_fan_out": s.per_request,
-                }
-            )
         rate, planned = view.application_rates.get(a.name, (0.0, 0.0))
         out.append(
-            {
-                "name": a.name,
-                "camera": None if a.source is None else a.source.camera,
-                "source": source(a),
-                "slo_ms": a.slo_ms,
-                "accuracy": None if a.accuracy is None else round(a.accuracy, 4),
-                "rate": round(rate, 3),
-                "planned_rate": round(planned, 3),
-                "longest_ms": round(max(a.rest_ms.values()), 3) if a.budgets else None,
-                "stages": stages,
-                "reasons": [reason.words() for reason in view.split_reasons],
-            }
+            ApplicationStatus(
+                name=a.name,
+                camera=None if a.source is None else a.source.camera,
+                source=source(a),
+                slo_ms=a.slo_ms,
+                accuracy=None if a.accuracy is None else round(a.accuracy, 4),
+                rate=round(rate, 3),
+                planned_rate=round(planned, 3),
+                longest_ms=round(max(a.rest_ms.values()), 3) if a.budgets else None,
+                stages=tuple(_stage(a, s, totals.of(a.name, s.name), even[s.name]) for s in a.stages),
+                reasons=reasons,
+            )
         )
-    return out
+    return tuple(out)
+
+
+def _stage(application: Application, stage: Stage, seen: StageTraffic, even_ms: float) -> StageStatus:
+    return StageStatus(
+        name=stage.name,
+        model=stage.model,
+        queue=application.queues.get(stage.name, 0),
+        accuracy=stage.accuracy,
+        options=tuple(stage.options),
+        after=tuple(sorted(stage.after)),
+        budget_ms=round(application.budgets[stage.name], 3) if application.budgets else None,
+        even_ms=round(even_ms, 3),
+        latency_ms=tuple(round(ms, 3) for ms in seen.took_ms),
+        requests=seen.requests,
+        answered=seen.answered,
+        over=seen.over,
+        rows=seen.rows,
+        fan_out=round(seen.fan_out, 4),
+        fan_out_p99=round(seen.fan_out_p99, 4),
+        expected_fan_out=stage.per_request,
+    )

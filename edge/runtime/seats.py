@@ -20,7 +20,7 @@ from edge.runtime.worker_state import Seat, WorkerState
 class Seats:
     """`received(worker, seat, message)`, `exited(worker, seat, code)` and `attached(worker, seat)`, when a process has
     its share, are called on the event loop, which never waits for a start. A share that the partitioner refuses is
-    reported as an event; the process runs without it."""
+    reported as an event; the process runs without it. `process` makes one."""
 
     def __init__(
         self,
@@ -31,8 +31,9 @@ class Seats:
         exited: Callable[[WorkerState, Seat, int | None], None],
         attached: Callable[[WorkerState, Seat], None] = lambda worker, seat: None,
         memory_limit_bytes: int | None = None,
+        process: Callable[..., WorkerProcess] = WorkerProcess,
     ) -> None:
-        self._attached = attached
+        self._attached, self._process = attached, process
         # CUDA maps far more than it touches: there a process is looked at only.
         self._mappings = memory_limit_bytes if partitioner.caps.device == "cpu" else None
         self._partitioner, self._clock, self._on_event = partitioner, clock, on_event
@@ -70,7 +71,7 @@ class Seats:
         def started(failure: str | None) -> None:
             self._from_thread(self._started, worker, seat, failure)
 
-        seat.process = WorkerProcess(
+        seat.process = self._process(
             worker.spec.name, worker.spec.main, argument, launch, message, gone, worker.spec.killable, standby,
             self._mappings if worker.spec.worker.memory_limited else None, started,
         )  # fmt: skip

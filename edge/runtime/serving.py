@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from edge.core.application_sources import ObjectsDescribed
 from edge.core.clock import Clock
 from edge.core.errors import InvalidValue, NotFound
 from edge.core.journal_kinds import JournalNote
 from edge.core.layout import RepositoryCommand
-from edge.core.serving import DeviceTable, ServedModel
+from edge.core.serving import DeviceTable, ServedModel, ServingPlan, ServingProblem
 from edge.core.shares import ShareCaps
 from edge.core.workers import FRONT
-from edge.runtime.application_status import applications_status
+from edge.runtime.application_status import ApplicationStatus, applications_status
 from edge.runtime.process import WorkerMain
 from edge.runtime.serving_cameras import CamerasNow, CameraWatch
 from edge.runtime.serving_check import check_version
@@ -37,7 +37,17 @@ from edge.runtime.serving_planning import PlanningThread
 from edge.runtime.serving_profiler import ServingProfiler
 from edge.runtime.serving_shares import ServingShares, front_more
 from edge.runtime.serving_sources import ServingSources, SourceCameras
-from edge.runtime.serving_status import executors_status, interference, is_up, model_status, reasons
+from edge.runtime.serving_status import (
+    ExecutorStatus,
+    InterferenceStatus,
+    NotServing,
+    ServedStatus,
+    executors_status,
+    interference,
+    is_up,
+    model_status,
+    reasons,
+)
 from edge.runtime.serving_tables import DeviceTables
 from edge.runtime.supervisor import Supervisor
 from edge.runtime.tasks import BackgroundTasks
@@ -50,6 +60,52 @@ from scheduler.gpulets.pipelines import PipelineDemand
 from scheduler.gpulets.reorganiser import Reorganiser
 from scheduler.gpulets.reorganiser_settings import ShareKindLimits
 from scheduler.joint.split_policies import split_policy
+
+
+@dataclass(frozen=True)
+class ListenStatus:
+    """Where the front listens; `port` None: it does not yet."""
+
+    host: str
+    port: int | None
+
+
+@dataclass(frozen=True)
+class FrontStatus:
+    """The front. `turned_away`: messages and streams by gRPC that had no room, or came too slowly."""
+
+    up: bool
+    http: ListenStatus
+    grpc: ListenStatus
+    turned_away: int
+
+
+@dataclass(frozen=True)
+class SharesStatus:
+    """Shares of the device, 0-1 (see `edge.appliance.answers.serving.ServingShare`)."""
+
+    reserved: float
+    planned: float
+    most: float
+    beside_cameras: float
+    measuring: float
+    front_more: float
+
+
+@dataclass(frozen=True)
+class ServingStatus:
+    """The served models: where, how fast, and those that cannot be served."""
+
+    front: FrontStatus
+    settings: ServingPlanning
+    share: SharesStatus
+    reorganising: bool
+    models: tuple[ServedStatus, ...]
+    applications: tuple[ApplicationStatus, ...]
+    executors: tuple[ExecutorStatus, ...]
+    interference: InterferenceStatus
+    plan: ServingPlan | None
+    problem: ServingProblem | None
 
 
 class ServingRuntime:
@@ -88,8 +144,10 @@ class ServingRuntime:
         send, spawn = self.planner.send, self._tasks.spawn
         self.tables = DeviceTables(self._data, caps, complain)
         self.models = OfferedModels(self.tables, lambda: self.planning, clock, send)
-        self.shares = ServingShares(clock, send, reserve)
-        self.cameras = CameraWatch(cameras, self.shares, lambda: self.planning, self._front_more)
+        self.shares = ServingShares(clock, send, reserve, lambda: self.planning)
+        self.cameras = CameraWatch(
+            cameras, self.shares, lambda: self.planning, self._front_more, lambda: self.shares.budgets.pool
+        )
         self.sources = ServingSources(sources or SourceCameras(), self.models, supervisor.send, socket, note)
         self.executors = Executors(supervisor, socket, clock, send, note, spawn)
         self.front = ServingFront(
@@ -143,7 +201,7 @@ class ServingRuntime:
             check_port(listen.host, listen.port)
         self._data.mkdir(parents=True, exist_ok=True)
         await self.cameras.look()
-        self.front.start(self.drift.report, self._command)
+        self.front.start(self.shares.budgets.after(self.drift.report), self._command)
         self._tasks.spawn(self.planner.run(self._instructions.do), "reorganise")
         self._tasks.spawn(self.cameras.watch(), "cameras' need")
         self._tasks.spawn(self.sources.watch(), "cameras as sources")
@@ -181,7 +239,7 @@ class ServingRuntime:
             if application is not None and application.source is not None and planning.models[name].rate is not None:
                 given = planning.models[name].rate
                 raise InvalidValue(f"models.{name}.rate", given, "no rate: a camera is the source, which has its own")
-        plan, split = plan_function(planning.policy), split_policy(planning.split)
+        plan, split = plan_function(planning.policy), self.shares.budgets.fit(planning.split)
         before, self.planning = self.planning, planning
         rules = reorganiser_settings(planning)
         policies = (planning.policy, planning.split)
@@ -192,36 +250,36 @@ class ServingRuntime:
         if planning.models != before.models:
             self.models.changed()
 
-    def status(self) -> dict[str, Any]:
-        """For REST and people: the models served, where and how fast, and those that are not."""
+    def status(self) -> ServingStatus:
+        """The models served, where and how fast, and those that are not."""
         view, front, offers = self.planner.view, self.front, self.models.offers
-        listening = front.listening
-        return {
-            "front": {
-                "up": front.up,
-                "http": {"host": self.settings.http.host, "port": listening and listening.http_port},
-                "grpc": {"host": self.settings.grpc.host, "port": listening and listening.grpc_port},
-                "turned_away": front.counts.turned_away,
-            },
-            "settings": self.planning.model_dump(mode="json"),
-            "share": {
-                "reserved": view.reserved,
-                "planned": view.plan.total_share if view.plan else 0.0,
-                "most": view.capacity.most,
-                "beside_cameras": view.capacity.beside,
-                "measuring": self.shares.measuring,
-                "front_more": self.shares.front_more,
-            },
-            "reorganising": view.in_flight,
-            "models": [model_status(o, offers, view, front.counts) for _, o in sorted(offers.items())],
-            "applications": applications_status(view, front.stages, self.sources.status),
-            "executors": executors_status(view, front.layout, front.traffic, self._supervisor.pid),
-            "interference": interference(self.tables.table, front.layout),
-            "plan": view.plan.to_json() if view.plan else None,
-            "problem": view.problem.to_json() if view.problem else None,
-        }
+        listening, http, grpc = front.listening, self.settings.http, self.settings.grpc
+        return ServingStatus(
+            front=FrontStatus(
+                front.up,
+                ListenStatus(http.host, None if listening is None else listening.http_port),
+                ListenStatus(grpc.host, None if listening is None else listening.grpc_port),
+                front.counts.turned_away,
+            ),
+            settings=self.planning,
+            share=SharesStatus(
+                reserved=view.reserved,
+                planned=view.plan.total_share if view.plan else 0.0,
+                most=view.capacity.most,
+                beside_cameras=view.capacity.beside,
+                measuring=self.shares.measuring,
+                front_more=self.shares.front_more,
+            ),
+            reorganising=view.in_flight,
+            models=tuple(model_status(o, offers, view, front.counts) for _, o in sorted(offers.items())),
+            applications=applications_status(view, front.stages, self.sources.status),
+            executors=executors_status(view, front.layout, front.traffic, self._supervisor.pid),
+            interference=interference(self.tables.table, front.layout),
+            plan=view.plan,
+            problem=view.problem,
+        )
 
-    def reasons(self) -> list[dict[str, str]]:
+    def reasons(self) -> tuple[NotServing, ...]:
         """The reasons for `/readyz`."""
         return reasons(self.models.offers, self.planner.view, self.front.up)
 

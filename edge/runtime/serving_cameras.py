@@ -44,7 +44,8 @@ class CamerasNow:
 
 class CameraWatch:
     """Tells `shares` how much serving may take. `cameras()` says what the cameras need now, `planning()` the operator's
-    settings, `front_more()` what the front needs beyond its own share."""
+    settings, `front_more()` what the front needs beyond its own share. `pool()` is the share that the tenants' budgets
+    leave to serving; None: tenants share nothing, and cameras leave what they do not need."""
 
     def __init__(
         self,
@@ -52,9 +53,10 @@ class CameraWatch:
         shares: ServingShares,
         planning: Callable[[], ServingPlanning],
         front_more: Callable[[], float],
+        pool: Callable[[], float | None] = lambda: None,
     ) -> None:
         self._cameras, self._shares = cameras, shares
-        self._planning, self._front_more = planning, front_more
+        self._planning, self._front_more, self._pool = planning, front_more, pool
         self._seen: tuple[Any, ...] | None = None
         self._looking = asyncio.Lock()
 
@@ -70,10 +72,17 @@ class CameraWatch:
         async with self._looking:
             now = self._cameras()
             extra = self._front_more()
-            if not anew and (now.key, extra) == self._seen:
+            pool = self._pool()
+            seen = (now.key, extra, pool)
+            if not anew and seen == self._seen:
+                return
+            if pool is not None:
+                self._seen = seen
+                self._shares.hold_for_front(extra)
+                self._shares.allow(pool, pool, self._planning())
                 return
             need = await asyncio.to_thread(cameras_need, now.window, now.capacity, now.followed())
-            self._seen = (now.key, extra)
+            self._seen = seen
             self._shares.hold_for_front(extra)
             rest = now.capacity - extra
             self._shares.allow(rest - need.floor, rest - need.best, self._planning())

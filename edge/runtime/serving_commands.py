@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from edge.core.errors import InvalidValue, MagpieError, Unavailable
 from edge.core.layout import Layout, RepositoryAnswer, RepositoryCommand
+from edge.core.oip import RepositoryEntry
 from edge.runtime.serving_loading import ModelLoader
 from edge.runtime.serving_models import OfferedModels
 from edge.runtime.serving_status import View, repository_index
@@ -40,7 +41,7 @@ class RepositoryCommands:
         answer = RepositoryAnswer(command.number)
         try:
             if command.action == "index":
-                answer = replace(answer, index=tuple(await self.index()))
+                answer = replace(answer, index=await self.index())
             elif command.action == "load":
                 await self._loader.load(command.model, command.parameters)
             elif command.action == "unload":
@@ -57,7 +58,7 @@ class RepositoryCommands:
             answer = replace(answer, error=words, code=Unavailable.code)
         self._answer(answer)
 
-    async def index(self) -> list[dict[str, str]]:
-        """Every version in the repository, as `repository_index` has it."""
+    async def index(self) -> tuple[RepositoryEntry, ...]:
+        """Every version in the repository."""
         entries = await asyncio.to_thread(self._repository.index)
         return repository_index(entries, self._models.offers, self._view(), self._layout())

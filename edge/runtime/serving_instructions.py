@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import singledispatchmethod
 
-from edge.core.journal_kinds import JournalKind, JournalNote
+from edge.core.journal_kinds import JournalNote
 from edge.core.serving import DeviceTable
 from edge.core.serving_reasons import in_words
 from edge.runtime.executor_worker import SetVersions
@@ -16,16 +16,6 @@ from edge.runtime.serving_shares import ServingShares
 from edge.runtime.serving_tables import DeviceTables
 from edge.runtime.supervisor import Supervisor
 from scheduler.gpulets import reorganiser_events as r
-
-#: The entries that the reorganiser's notes are journaled as.
-_NOTES: Mapping[r.NoteKind, JournalKind] = {
-    "executor_lost": "serving.executor_lost",
-    "executor_failed": "serving.executor_failed",
-    "model_refused": "serving.model_refused",
-    "model_capped": "serving.model_capped",
-}
-#: Notes of the reorganiser for the operator, not only for the journal.
-_COMPLAINTS: tuple[r.NoteKind, ...] = ("model_refused", "model_capped", "executor_failed")
 
 
 class ServingInstructions:
@@ -100,7 +90,28 @@ class ServingInstructions:
         self._loader.version_failed(order)
 
     @do.register
-    def _tell(self, order: r.Note) -> None:
-        self._note(_NOTES[order.kind], data={"message": order.message, **order.data})
-        if order.kind in _COMPLAINTS:
-            self._complain(order.kind, order.message)
+    def _of_executor(self, order: r.ExecutorNote) -> None:
+        lost = order.kind == "executor_lost"
+        became = "lost" if lost else "given up"
+        words = f"{order.executor} ({', '.join(order.models)}) was {became}: {order.reason}"
+        words += "; it is started again" if lost else ""
+        data = {"message": words, "executor": order.executor, "reason": order.reason}
+        if lost:
+            self._note("serving.executor_lost", data=data)
+        else:
+            self._note("serving.executor_failed", data=data)
+            self._complain(order.kind, words)
+
+    @do.register
+    def _refused(self, order: r.RefusedNote) -> None:
+        words = order.refusal.words()
+        data = {"message": words, "model": order.refusal.model, "code": order.refusal.code}
+        self._note("serving.model_refused", data=data)
+        self._complain("model_refused", words)
+
+    @do.register
+    def _capped(self, order: r.CappedNote) -> None:
+        asked = f"{100 * order.part:.0f} % of the rate that is asked"
+        words = f"{order.model} is served at {asked}: the rest of the share is taken"
+        self._note("serving.model_capped", data={"message": words, "model": order.model, "part": order.part})
+        self._complain("model_capped", words)

@@ -178,7 +178,7 @@ class ModelLoader:
                 layout = self._layout()
                 refused = self._planner.view.refused.get(model)
                 if refused is not None:
-                    future.set_exception(Unavailable(f"{model} is loaded but not served: {refused}"))
+                    future.set_exception(Unavailable(f"{model} is loaded but not served: {refused.words()}"))
                     return
                 routed = layout is not None and any(model in route.versions for route in layout.routes)
                 now = self._in_force(model)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 
 from edge.core.clock import Clock
+from edge.runtime.serving_budgets import ServingBudgets
 from edge.settings import ServingPlanning
 from scheduler.gpulets import reorganiser_events as r
 from scheduler.gpulets.fitting import Capacity
@@ -15,11 +16,19 @@ _CAPACITY_STEP = 0.005
 
 
 class ServingShares:
-    """`reserve(share)` is called before more of the device is taken and after some was given back: cameras have the
-    rest. `send(event)` is for the reorganiser."""
+    """`budgets` are the tenants'; `planning()` says how the operator wants them planned. `reserve(share)` is called
+    before more of the device is taken and after some was given back: cameras have the rest. `send(event)` is for the
+    reorganiser."""
 
-    def __init__(self, clock: Clock, send: Callable[[r.Event], None], reserve: Callable[[float], None]) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        send: Callable[[r.Event], None],
+        reserve: Callable[[float], None],
+        planning: Callable[[], ServingPlanning] = ServingPlanning,
+    ) -> None:
         self._clock, self._send, self._reserve = clock, send, reserve
+        self.budgets = ServingBudgets(planning, clock, send)
         #: The share that cameras leave to serving.
         self.capacity = Capacity(0.0, 0.0)
         #: Held by executors, by the profiler, and by the front beyond its own share.

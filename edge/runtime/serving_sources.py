@@ -15,6 +15,7 @@ from edge.core.errors import InvalidValue
 from edge.core.journal_kinds import JournalNote
 from edge.core.workers import FRONT
 from edge.runtime import messages as m
+from edge.runtime.application_status import SourceStatus
 from edge.runtime.camera import CameraRuntime
 from edge.runtime.serving_models import OfferedModels
 from scheduler.gpulets.source_rates import SourceState, fault_of
@@ -113,22 +114,22 @@ class ServingSources:
         if source is not None and fault == "unknown_class":
             raise InvalidValue("source.classes", list(source.classes), "classes that this camera has")
 
-    def status(self, application: Application) -> dict[str, Any] | None:
-        """For REST, as `edge.appliance.answers.serving.SourceAnswer`; None: clients ask it."""
+    def status(self, application: Application) -> SourceStatus | None:
+        """The application's source now; None: clients ask it."""
         source = application.source
         if source is None:
             return None
         camera = self.cameras.running().get(source.camera)
         states = self.cameras.now()
-        return {
-            "fault": fault_of(source, states),
-            "rate": round(application.rate, 3),
-            "max_rate": source.max_rate,
-            "classes": list(source.classes),
-            "min_score": source.min_score,
-            "most": source.most,
-            "lost": 0 if camera is None or camera.report is None else camera.report.answers_not_fed,
-        }
+        return SourceStatus(
+            fault=fault_of(source, states),
+            rate=round(application.rate, 3),
+            max_rate=source.max_rate,
+            classes=source.classes,
+            min_score=source.min_score,
+            most=source.most,
+            lost=0 if camera is None or camera.report is None else camera.report.answers_not_fed,
+        )
 
     def _fed(self) -> Iterable[Application]:
         return (a for a in self._models.demands()[1] if a.source is not None)

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import dataclass, field, fields, replace
+from typing import Literal
 
 from edge.core.application_sources import SOURCE_FAULTS
 from edge.core.applications import Application
-from edge.core.layout import Layout, ModelTraffic, TrafficReport
+from edge.core.layout import Layout, ModelTraffic, Route, TrafficReport
+from edge.core.oip import RepositoryEntry
 from edge.core.serving import DeviceTable, ServingPlan, ServingProblem
-from edge.core.serving_reasons import ServingReason
+from edge.core.serving_reasons import Refusal, ServingReason
 from edge.runtime.serving_demand import Offer
+from edge.serving.repository import StoredVersion
 from scheduler.gpulets.fitting import Capacity
 from scheduler.gpulets.pipelines import PipelineDemand, TwoQueues
 from scheduler.gpulets.rates import planned_rate
 from scheduler.gpulets.reorganiser import Reorganiser
-from scheduler.gpulets.verdict import stretch_beside
+from scheduler.gpulets.verdict import Stretch, stretch_beside
 
 _RECENT = 60
-#: The counts of each model since the start.
-_TOTALS = ("arrived", "answered", "late", "dropped", "rejected", "failed", "cancelled")
 
 
 #: An application waits for its models, or for its camera.
@@ -68,7 +68,7 @@ class View:
     problem: ServingProblem | None = None
     plan: ServingPlan | None = None
     capped: Mapping[str, float] = field(default_factory=dict)
-    refused: Mapping[str, str] = field(default_factory=dict)
+    refused: Mapping[str, Refusal] = field(default_factory=dict)
     capacity: Capacity = field(default_factory=lambda: Capacity(0.0, 0.0))
     reserved: float = 0.0
     in_flight: bool = False
@@ -116,6 +116,114 @@ def look(reorganiser: Reorganiser) -> View:
     )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class RequestEnds:
+    """Requests since the start, by what became of them."""
+
+    arrived: int = 0
+    answered: int = 0
+    late: int = 0
+    dropped: int = 0
+    rejected: int = 0
+    failed: int = 0
+    cancelled: int = 0
+
+
+@dataclass(frozen=True)
+class ServedStatus:
+    """A model or application: its demand (rates in requests per second, its objective in ms), its work, and why it does
+    not do more. `latency_ms`: p50, p90, p99 of the last second with answers; `served_part` and `violations_recent`
+    are 0-1."""
+
+    name: str
+    kind: Literal["model", "application"]
+    camera: str | None
+    state: ModelState
+    reason: str
+    version: str | None
+    slo_ms: float | None
+    priority: int
+    rate: float
+    planned_rate: float
+    held_rate: float
+    served_part: float
+    latency_ms: tuple[float, ...]
+    violations_recent: float
+    total: RequestEnds
+    queued: int
+    running: int
+    two_queues: TwoQueues | None
+
+
+@dataclass(frozen=True)
+class BatchStatus:
+    """At most `batch` requests of a model's `queue` in a duty cycle, which take `batch_ms` (None: not known)."""
+
+    name: str
+    batch: int
+    batch_ms: float | None
+    queue: int
+
+
+@dataclass(frozen=True)
+class GpuletStatus:
+    """A partition of a device, and the models that run in it."""
+
+    device: int
+    share: float
+    duty_cycle_ms: float
+    models: tuple[BatchStatus, ...]
+
+
+@dataclass(frozen=True)
+class ExecutorStatus:
+    """An executor with its gpu-let; `models`: the version of each; `batches` and `busy_s` of the last second."""
+
+    id: str
+    state: str
+    share: float
+    models: Mapping[str, str]
+    gpulet: GpuletStatus | None
+    connected: bool
+    batches: int
+    busy_s: float
+    pid: int | None
+
+
+@dataclass(frozen=True)
+class InterferenceStatus:
+    """The prediction for partitions side by side; `measured` False: the table knows of none."""
+
+    measured: bool
+    pairs: tuple[Stretch, ...] = ()
+
+
+@dataclass(frozen=True)
+class NotServing:
+    """Why served models make the box less than ready. `part`: that of the rate at which `model` is served; `said`: in
+    words, the refusal, the error or the fault of the source, or the state of what is not there yet."""
+
+    code: Literal["serving_front", "model_refused", "model_failed", "model_capped", "model_source", "model_loading"]
+    model: str = ""
+    camera: str | None = None
+    part: float = 1.0
+    said: str = ""
+
+    def words(self) -> str:
+        """The reason as a sentence without a full stop."""
+        if self.code == "serving_front":
+            return "the serving front is starting or being started again"
+        if self.code == "model_capped":
+            return f"{self.model} is served at {100 * self.part:.0f} % of the rate that is asked"
+        if self.code in ("model_source", "model_loading"):
+            return f"{self.model}: {self.said}"
+        return self.said or f"{self.model} is not served"
+
+
+#: The counts of each model since the start.
+_TOTALS = tuple(f.name for f in fields(RequestEnds))
+
+
 class ServedCounts:
     """Requests of each model since the start, and its last minute of reports."""
 
@@ -146,23 +254,27 @@ class ServedCounts:
         """Since the start; of a model without reports: zeros."""
         return self._totals.get(model, ModelTraffic(model))
 
+    def requests(self, model: str) -> RequestEnds:
+        """Its requests since the start."""
+        total = self.total(model)
+        return RequestEnds(*(getattr(total, key) for key in _TOTALS))
+
     def recent(self, model: str) -> tuple[ModelTraffic, ...]:
         """The last reports, the oldest first."""
         return tuple(self._recent.get(model, ()))
 
 
 def repository_index(
-    entries: Iterable[Mapping[str, str]], offers: Mapping[str, Offer], view: View, layout: Layout | None
-) -> list[dict[str, str]]:
-    """Every version in the repository: [{"name", "version", "state", "reason"}]; READY, LOADING, UNAVAILABLE.
-
-    `entries` have "name", "version" and the "reason" why the version cannot be loaded (empty: it can)."""
+    stored: Iterable[StoredVersion], offers: Mapping[str, Offer], view: View, layout: Layout | None
+) -> tuple[RepositoryEntry, ...]:
+    """Every version in the repository."""
     in_force = {} if layout is None else {m.model: m.version for m in layout.models}
     routed = {} if layout is None else {b.model for route in layout.routes for b in route.gpulet.models}
     out = []
-    for entry in entries:
-        name, version = entry["name"], entry["version"]
-        offer, state, reason = offers.get(name), "UNAVAILABLE", entry["reason"]
+    for entry in stored:
+        name, version = entry.name, entry.version
+        offer, reason = offers.get(name), entry.fault
+        state: Literal["READY", "LOADING", "UNAVAILABLE"] = "UNAVAILABLE"
         if offer is None:
             reason = reason or "unloaded"
         elif offer.name in view.unfed:
@@ -170,15 +282,15 @@ def repository_index(
         elif offer.application is not None:
             state = "READY"
         elif name in view.refused:
-            reason = view.refused[name]
+            reason = view.refused[name].words()
         elif in_force.get(name) == version and name in routed:
             state = "READY"
         elif offer.state == "failed":
             reason = offer.reason
         elif offer.version is None or offer.version.version == version:
             state, reason = "LOADING", offer.state
-        out.append({"name": name, "version": version, "state": state, "reason": reason})
-    return out
+        out.append(RepositoryEntry(name, version, state, reason))
+    return tuple(out)
 
 
 def is_up(offer: Offer, offers: Mapping[str, Offer], view: View) -> bool:
@@ -207,98 +319,97 @@ def state_of(offer: Offer, offers: Mapping[str, Offer], view: View) -> ModelStat
     return "starting" if offer.state == "offered" else offer.state
 
 
-def model_status(offer: Offer, offers: Mapping[str, Offer], view: View, counts: ServedCounts) -> dict[str, Any]:
+def model_status(offer: Offer, offers: Mapping[str, Offer], view: View, counts: ServedCounts) -> ServedStatus:
     """One model or application: the requests for it, its answers, and why not more."""
-    known = view.models.get(offer.name)
-    total = counts.total(offer.name)
+    known, refusal = view.models.get(offer.name), view.refused.get(offer.name)
     recent = counts.recent(offer.name)
     ended = sum(m.answered + m.dropped + m.rejected + m.failed for m in recent)
     missed = sum(m.violations for m in recent)
     last = next((m for m in reversed(recent) if m.latency_ms), None)
-    reason = view.refused.get(offer.name) or view.unfed.get(offer.name) or offer.reason
     app, version = offer.application, offer.version
     rates = (0.0, 0.0, 0.0) if known is None else (known.rate, known.planned_rate, known.held_rate)
     slo_ms = known.slo_ms if known is not None else None if version is None else version.slo_ms
-    return {
-        "name": offer.name,
-        "kind": "model" if app is None else "application",
-        "camera": app.source.camera if app and app.source else None,
-        "state": state_of(offer, offers, view),
-        "reason": reason,
-        "version": app.version if app else None if known is None else known.version,
-        "slo_ms": app.slo_ms if app else slo_ms,
-        "priority": app.priority if app else 0 if known is None else known.priority,
-        "rate": round(rates[0], 3),
-        "planned_rate": round(rates[1], 3),
-        "held_rate": round(rates[2], 3),
-        "served_part": 0.0 if offer.name in view.refused else view.capped.get(offer.name, 1.0),
-        "latency_ms": list(last.latency_ms) if last else [],
-        "violations_recent": missed / ended if ended else 0.0,
-        "total": {k: getattr(total, k) for k in _TOTALS},
-        "queued": recent[-1].queued if recent else 0,
-        "running": recent[-1].running if recent else 0,
-        "two_queues": next((two.to_json() for two in view.two_queues if two.model == offer.name), None),
-    }
+    return ServedStatus(
+        name=offer.name,
+        kind="model" if app is None else "application",
+        camera=app.source.camera if app and app.source else None,
+        state=state_of(offer, offers, view),
+        reason=_reason(offer, view),
+        version=app.version if app else None if known is None else known.version,
+        slo_ms=app.slo_ms if app else slo_ms,
+        priority=app.priority if app else 0 if known is None else known.priority,
+        rate=round(rates[0], 3),
+        planned_rate=round(rates[1], 3),
+        held_rate=round(rates[2], 3),
+        served_part=0.0 if refusal is not None else view.capped.get(offer.name, 1.0),
+        latency_ms=tuple(last.latency_ms) if last else (),
+        violations_recent=missed / ended if ended else 0.0,
+        total=counts.requests(offer.name),
+        queued=recent[-1].queued if recent else 0,
+        running=recent[-1].running if recent else 0,
+        two_queues=next((two for two in view.two_queues if two.model == offer.name), None),
+    )
+
+
+def _reason(offer: Offer, view: View) -> str:
+    refusal = view.refused.get(offer.name)
+    return refusal.words() if refusal is not None else view.unfed.get(offer.name) or offer.reason
 
 
 def executors_status(
     view: View, layout: Layout | None, traffic: TrafficReport | None, pid: Callable[[str], int | None]
-) -> list[dict[str, Any]]:
+) -> tuple[ExecutorStatus, ...]:
     """Each executor with its gpu-let and its work in the last second."""
     now = {e.executor: e for e in (traffic.executors if traffic else ())}
+    routes = {route.executor: route for route in (layout.routes if layout else ())}
     executors = []
     for e in view.executors:
-        route = next((x for x in (layout.routes if layout else ()) if x.executor == e.id), None)
-        seen = now.get(e.id)
-        gpulet = None if route is None else {
-            "device": route.gpulet.device, "share": route.gpulet.share,
-            "duty_cycle_ms": round(route.gpulet.duty_cycle_ms, 3),
-            "models": [
-                {"name": b.model, "batch": b.batch, "batch_ms": route.batch_ms.get(b.model), "queue": b.queue}
-                for b in route.gpulet.models
-            ],
-        }  # fmt: skip
+        route, seen = routes.get(e.id), now.get(e.id)
         executors.append(
-            {
-                **asdict(e),
-                "gpulet": gpulet,
-                "connected": bool(seen and seen.connected),
-                "batches": seen.batches if seen else 0,
-                "busy_s": round(seen.busy_s, 4) if seen else 0.0,
-                "pid": pid(e.id),
-            }
+            ExecutorStatus(
+                id=e.id,
+                state=e.state,
+                share=e.share,
+                models=e.models,
+                gpulet=None if route is None else _gpulet(route),
+                connected=bool(seen and seen.connected),
+                batches=seen.batches if seen else 0,
+                busy_s=round(seen.busy_s, 4) if seen else 0.0,
+                pid=pid(e.id),
+            )
         )
-    return executors
+    return tuple(executors)
 
 
-def interference(table: DeviceTable | None, layout: Layout | None) -> dict[str, Any]:
-    """The predicted interference of partitions side by side; `measured` False: the table knows of none."""
+def _gpulet(route: Route) -> GpuletStatus:
+    g = route.gpulet
+    models = tuple(BatchStatus(b.model, b.batch, route.batch_ms.get(b.model), b.queue) for b in g.models)
+    return GpuletStatus(g.device, g.share, round(g.duty_cycle_ms, 3), models)
+
+
+def interference(table: DeviceTable | None, layout: Layout | None) -> InterferenceStatus:
+    """The predicted interference of partitions side by side."""
     if table is None or layout is None:
-        return {"measured": False, "pairs": []}
+        return InterferenceStatus(False)
     gpulets = {route.executor: route.gpulet for route in layout.routes}
-    pairs = stretch_beside(table, gpulets)
-    return {"measured": any(table.interference[:4]), "pairs": pairs}
+    return InterferenceStatus(any(table.interference[:4]), stretch_beside(table, gpulets))
 
 
-def reasons(offers: Mapping[str, Offer], view: View, front_up: bool) -> list[dict[str, str]]:
+def reasons(offers: Mapping[str, Offer], view: View, front_up: bool) -> tuple[NotServing, ...]:
     """The reasons for `/readyz`."""
-    out = []
-    if not front_up:
-        out.append({"code": "serving_front", "message": "the serving front is starting or being started again"})
+    out = [] if front_up else [NotServing("serving_front")]
     for offer in offers.values():
         state = state_of(offer, offers, view)
-        if state in ("refused", "failed", "capped"):
-            reason = view.refused.get(offer.name) or offer.reason
-            part = view.capped.get(offer.name)
-            if state == "capped" and part is not None:
-                reason = f"{offer.name} is served at {100 * part:.0f} % of the rate that is asked"
-            out.append({"code": f"model_{state}", "message": reason or f"{offer.name} is not served"})
+        if state == "capped":
+            out.append(NotServing("model_capped", offer.name, part=view.capped[offer.name]))
+        elif state == "refused":
+            out.append(NotServing("model_refused", offer.name, said=_reason(offer, view)))
+        elif state == "failed":
+            out.append(NotServing("model_failed", offer.name, said=_reason(offer, view)))
         elif offer.name in view.unfed:
             source = None if offer.application is None else offer.application.source
-            words = f"{offer.name}: {view.unfed[offer.name]}"
-            out.append(
-                {"code": "model_source", "message": words} | ({} if source is None else {"camera": source.camera})
-            )
+            camera = None if source is None else source.camera
+            out.append(NotServing("model_source", offer.name, camera, said=view.unfed[offer.name]))
         elif state != "serving":
-            out.append({"code": "model_loading", "message": f"{offer.name}: {state}"})
-    return out
+            out.append(NotServing("model_loading", offer.name, said=state))
+    return tuple(out)

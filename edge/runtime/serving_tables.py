@@ -30,6 +30,8 @@ class DeviceTables:
     def __init__(self, folder: Path, caps: ShareCaps, complain: Callable[[str, str], None]) -> None:
         device = "".join(c if c.isalnum() or c in "-_" else "-" for c in caps.device)
         self.table: DeviceTable | None = None
+        #: Names of the latencies of each model as they were measured; factors of drift change nothing.
+        self.digests: Mapping[str, str] = {}
         self._measured, self._planned = folder / f"table-{device}-{caps.units:g}.json", folder / "tables"
         self._complain = complain
 
@@ -43,6 +45,7 @@ class DeviceTables:
             except MagpieError as error:
                 self._complain("serving_table", f"the measured latencies are not used: {error}")
         self.table = merged(tables)
+        self.digests = _digests(tables)
 
     def knows(self, model: str) -> bool:
         """Latencies of this model are known."""
@@ -51,6 +54,7 @@ class DeviceTables:
     async def add(self, measured: DeviceTable) -> None:
         """Use what was measured, and keep it. Raises StoreError if it cannot be written; it is used all the same."""
         self.table = merged(t for t in (self.table, measured) if t is not None)
+        self.digests = {**self.digests, **_digests([measured])}
         await asyncio.to_thread(keep_table, self._measured, measured)
 
     def scale(self, orders: Iterable[ScaleTable]) -> None:
@@ -71,6 +75,14 @@ class DeviceTables:
             except MagpieError as error:
                 self._complain(error.code, str(error))
         return str(path.absolute())
+
+
+def _digests(tables: Sequence[DeviceTable]) -> dict[str, str]:
+    return {
+        model: hashlib.sha256(json.dumps([[s, *row] for s, row in sorted(rows.items())]).encode()).hexdigest()[:16]
+        for table in tables
+        for model, rows in table.latency_ms.items()
+    }
 
 
 def read_table(path: Path) -> DeviceTable:

@@ -21,7 +21,7 @@ from edge.core.shares import Partitioner, Role, Usage
 from edge.core.workers import LossCause, Worker
 from edge.runtime.device_watch import DeviceWatch
 from edge.runtime.memory_limit import own_bytes
-from edge.runtime.process import Beat, Retired, Stop, WorkerError, WorkerMain, cause_of, describe_exit
+from edge.runtime.process import Beat, Retired, Stop, WorkerError, WorkerMain, WorkerProcess, cause_of, describe_exit
 from edge.runtime.replacements import Replacements, send_held
 from edge.runtime.seats import Seats
 from edge.runtime.worker_state import Replacement, Seat, WorkerSpec, WorkerState
@@ -58,7 +58,7 @@ class Patience:
 class Supervisor:
     """Workers by name. `on_event(kind, data)` receives every loss and restart, for the journal; `on_lost(worker,
     cause)` every process that is gone without having been asked to end. `memory_limit_bytes`: a worker (but the front)
-    that has more is ended."""
+    that has more is ended. `process` makes a worker's process."""
 
     def __init__(
         self,
@@ -68,6 +68,7 @@ class Supervisor:
         patience: Patience | None = None,
         on_lost: Callable[[Worker, LossCause], None] | None = None,
         memory_limit_bytes: int | None = None,
+        process: Callable[..., WorkerProcess] = WorkerProcess,
     ) -> None:
         self._partitioner, self._clock, self._on_event = partitioner, clock, on_event
         self._on_lost = on_lost or (lambda worker, cause: None)
@@ -81,7 +82,7 @@ class Supervisor:
         self._closing = False
         self._usage_due_s = 0.0
         self._seats = Seats(
-            partitioner, clock, on_event, self._received, self._exited, self._attached, memory_limit_bytes
+            partitioner, clock, on_event, self._received, self._exited, self._attached, memory_limit_bytes, process
         )
         self._replacements = Replacements(
             partitioner, clock, on_event, self._seats, self._launch, self._patience.start_s

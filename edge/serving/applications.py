@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,16 @@ from edge.core.application_sources import SOURCE_FAULTS
 from edge.core.applications import COUNT, PLATFORM, Application, Normalise, Stage
 from edge.core.errors import DeadlineMissed, InvalidValue, MagpieError, NotFound, Overloaded, Unavailable
 from edge.core.layout import ModelTraffic, StageTraffic
-from edge.core.oip import DATATYPES, InferenceService, InferRequest, InferResponse, ModelMetadata, Tensor, TensorSpec
+from edge.core.oip import (
+    DATATYPES,
+    InferenceService,
+    InferRequest,
+    InferResponse,
+    ModelMetadata,
+    RepositoryEntry,
+    Tensor,
+    TensorSpec,
+)
 from edge.serving import glue
 from edge.serving.stage_counts import StageCounts
 
@@ -263,16 +272,14 @@ class ApplicationService:
         """Counts of each stage since the last call."""
         return tuple(self._stages[a.name, s.name].taken(a, s) for a in self._applications.values() for s in a.stages)
 
-    async def repository_index(self, ready_only: bool) -> list[Mapping[str, Any]]:
+    async def repository_index(self, ready_only: bool) -> list[RepositoryEntry]:
         """Models, then applications; an application that cannot be answered says why."""
-        entries = [e for e in await self._inner.repository_index(ready_only) if e["name"] not in self._applications]
+        entries = [e for e in await self._inner.repository_index(ready_only) if e.name not in self._applications]
         for application in self._applications.values():
             problems = self.problems(application)
             if not (problems and ready_only):
-                state, reason = ("UNAVAILABLE", "; ".join(problems)) if problems else ("READY", "")
-                entries.append(
-                    {"name": application.name, "version": application.version, "state": state, "reason": reason}
-                )
+                state: Literal["READY", "UNAVAILABLE"] = "UNAVAILABLE" if problems else "READY"
+                entries.append(RepositoryEntry(application.name, application.version, state, "; ".join(problems)))
         return entries
 
     async def load_model(self, model: str, parameters: Mapping[str, Any]) -> None:

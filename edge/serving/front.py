@@ -24,7 +24,7 @@ from edge.core.errors import (
     WeightsError,
 )
 from edge.core.layout import Layout, RepositoryAnswer, RepositoryCommand, TrafficReport
-from edge.core.oip import InferRequest, InferResponse, ModelMetadata, TensorSpec
+from edge.core.oip import InferRequest, InferResponse, ModelMetadata, RepositoryEntry, TensorSpec
 from edge.serving.dispatch import Dispatcher, Event
 from edge.serving.front_link import FrontLink
 from edge.serving.open_requests import OpenRequests
@@ -179,10 +179,10 @@ class Front:
         self._routing.find(model, None)
         return [s.statistics.to_json() for s in self._routing.versions(model)]
 
-    async def repository_index(self, ready_only: bool) -> list[Mapping[str, Any]]:
-        """[{"name", "version", "state", "reason"}]. Raises Unavailable."""
+    async def repository_index(self, ready_only: bool) -> list[RepositoryEntry]:
+        """See InferenceService. Raises Unavailable."""
         answer = await self._command("index", "", {"ready": ready_only})
-        return [dict(entry) for entry in answer.index if not ready_only or entry.get("state") == "READY"]
+        return [entry for entry in answer.index if not ready_only or entry.state == "READY"]
 
     async def load_model(self, model: str, parameters: Mapping[str, Any]) -> None:
         """See InferenceService. Raises what the control process answers."""

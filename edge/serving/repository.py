@@ -60,6 +60,16 @@ class Staged:
     application: Application | None = None
 
 
+@dataclass(frozen=True)
+class StoredVersion:
+    """A version in the repository; `fault` is why it cannot be read (empty: it can). `version` is empty where that of
+    its model is not known."""
+
+    name: str
+    version: str
+    fault: str = ""
+
+
 class Repository:
     """The models below `folder`. `max_upload_bytes` bounds the files of one load request; 0: they are refused."""
 
@@ -92,19 +102,16 @@ class Repository:
             return False
         return isinstance(content, Mapping) and content.get("platform") == "pipeline"
 
-    def index(self) -> tuple[Mapping[str, str], ...]:
-        """The protocol's repository index: {"name", "version", "state", "reason"} for each version in force.
-
-        `state` is "" for what could be loaded, and "UNAVAILABLE" with the reason for what cannot be read.
-        """
-        found: list[Mapping[str, str]] = []
+    def index(self) -> tuple[StoredVersion, ...]:
+        """Each version in force."""
+        found: list[StoredVersion] = []
         for name in self.names():
             try:
                 versions = ("1",) if self.is_pipeline(name) else self.versions(name)
                 if self.is_pipeline(name):
                     self.application(name)
             except MagpieError as error:
-                found.append({"name": name, "version": "", "state": "UNAVAILABLE", "reason": str(error)})
+                found.append(StoredVersion(name, "", str(error)))
                 continue
             for version in versions:
                 reason = ""
@@ -113,8 +120,7 @@ class Repository:
                         self._checked_files(name, version, self.settings(name))
                 except MagpieError as error:
                     reason = str(error)
-                state = "UNAVAILABLE" if reason else ""
-                found.append({"name": name, "version": version, "state": state, "reason": reason})
+                found.append(StoredVersion(name, version, reason))
         return tuple(found)
 
     def settings(self, model: str) -> ModelFile:

@@ -62,7 +62,7 @@ class RoutingTable:
         if current is None:
             refused = self.layout.refused.get(model) if self.layout is not None else None
             if refused is not None:
-                raise Unavailable(f"{model} is not served: {refused}")
+                raise Unavailable(f"{model} is not served: {refused.words()}")
             raise NotFound(f"no model {model} is served")
         if not version or version == current.version.version:
             return self._queue(current, asked_by)

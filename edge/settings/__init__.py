@@ -14,6 +14,7 @@ from edge.settings.serving import GrpcSettings, HttpSettings, ModelDemand, Model
 from edge.settings.site import SiteSettings, site_schema
 from edge.settings.site_file import read_site
 from edge.settings.storage import RecordingSettings, RetentionSettings
+from edge.settings.tenants import SharingSettings, TenantObjectiveSettings, TenantSettings
 from edge.settings.web import AccessSettings, TlsSettings, WebSettings, local_host
 
 __all__ = [
@@ -45,8 +46,11 @@ __all__ = [
     "ServingPlanning",
     "ServingSettings",
     "Settings",
+    "SharingSettings",
     "SiteSettings",
     "StudentSettings",
+    "TenantObjectiveSettings",
+    "TenantSettings",
     "TlsSettings",
     "TopicPrefix",
     "WebSettings",

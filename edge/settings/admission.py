@@ -50,6 +50,9 @@ class AdmissionRequest(Settings):
     camera: AdmissionCamera | None = None
     model: ModelCandidate | None = None
     pipeline: PipelineAdmission | None = None
+    tenant: Identifier | None = Field(
+        None, description="the tenant that it would belong to; absent: the default tenant of its kind"
+    )
     policy: ServingPolicyName | None = Field(None, description="plans the answer; absent: the policy in force")
     split: SplitPolicyName | None = Field(None, description="of objectives over stages; absent: the one in force")
 

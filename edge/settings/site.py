@@ -15,6 +15,7 @@ from edge.settings.retraining import RetrainingSettings
 from edge.settings.rules import DEFAULT_RULES, RuleSettings
 from edge.settings.serving import ServingSettings
 from edge.settings.storage import RecordingSettings, RetentionSettings
+from edge.settings.tenants import SharingSettings, TenantSettings, check_together
 from edge.settings.web import WebSettings
 
 
@@ -51,6 +52,10 @@ class SiteSettings(Settings):
     rules: tuple[RuleSettings, ...] = Field(DEFAULT_RULES, max_length=200, description="when to raise alarms")
     outputs: OutputsSettings = OutputsSettings()
     cameras: tuple[CameraSettings, ...] = ()
+    tenants: tuple[TenantSettings, ...] = Field(
+        (), max_length=50, description="groups of served models, or of cameras, that share the box by goals"
+    )
+    sharing: SharingSettings = SharingSettings()
 
     @model_validator(mode="after")
     def _distinct_cameras(self) -> SiteSettings:
@@ -68,6 +73,15 @@ class SiteSettings(Settings):
     def _certificate_for_serving(self) -> SiteSettings:
         if self.serving is not None and self.serving.tls and self.web.tls is None:
             raise FieldProblem("serving.tls", "only with web.tls, which names the certificate and its key")
+        return self
+
+    @model_validator(mode="after")
+    def _tenants_fit(self) -> SiteSettings:
+        check_together(self.tenants)
+        if self.serving is None:
+            for number, tenant in enumerate(self.tenants):
+                if tenant.models or tenant.applications:
+                    raise FieldProblem(f"tenants[{number}].models", "cameras only: without serving: no model is served")
         return self
 
     def database(self) -> str:

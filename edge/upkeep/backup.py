@@ -213,9 +213,9 @@ def _export(database: Database, folder: Path) -> list[str]:
     try:
         with rows.one_state(source) as connection:
             if not database.sqlite:
-                for name in rows.table_names(connection):
-                    with told(target), (target / f"{name}.jsonl").open("wb") as stream:
-                        rows.write_rows(rows.rows_of(connection, name), stream)
+                for table in rows.reflected(connection).sorted_tables:
+                    with told(target), (target / f"{table.name}.jsonl").open("wb") as stream:
+                        rows.write_rows(rows.rows_of(connection, table), stream)
             query = sa.text("SELECT DISTINCT blob FROM versions WHERE blob_kept ORDER BY blob")
             return [str(blob) for blob in connection.execute(query).scalars()]
     finally:
@@ -365,7 +365,8 @@ def _load(archive: ArchiveReader, database: Database, sqlite_file: Path | None =
         source = Database(f"sqlite:///{sqlite_file}")
         try:
             with rows.one_state(source) as connection:
-                rows.load(database, schema, rows.table_names(connection), lambda name: rows.rows_of(connection, name))
+                there = rows.reflected(connection).tables
+                rows.load(database, schema, there, lambda name: rows.rows_of(connection, there[name]))
         finally:
             source.close()
         return

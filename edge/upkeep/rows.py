@@ -55,14 +55,8 @@ def one_state(database: Database) -> Iterator[Connection]:
         yield connection
 
 
-def table_names(connection: Connection) -> tuple[str, ...]:
-    """Tables in an order in which each comes after those that it refers to."""
-    return tuple(table.name for table in reflected(connection).sorted_tables)
-
-
-def rows_of(connection: Connection, name: str) -> Iterator[Row]:
+def rows_of(connection: Connection, table: sa.Table) -> Iterator[Row]:
     """A table's rows."""
-    table = reflected(connection).tables[name]
     result = connection.execution_options(yield_per=_CHUNK).execute(sa.select(table))
     for row in result.mappings():
         yield dict(row)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from edge.core import checks
 from edge.core.layout import ServedVersion, TrafficReport
 from edge.core.serving import ServedModel
+from edge.core.serving_reasons import Refusal
 from scheduler.gpulets.applications import for_groups
 from scheduler.gpulets.rates import RateEstimate, RateSettings, planned_rate
 from scheduler.gpulets.reorganiser_settings import ReorganiserSettings
@@ -68,7 +69,7 @@ class ModelView:
     finished: int = 0
     violated: int = 0
     violation: float = 0.0
-    failing: str = ""
+    failing: Refusal | None = None
     retry_s: float = 0.0
     #: What stages and clients ask now, as it is planned for, where a stage has alternatives or a camera is the source:
     #: on a change of models or of that camera's rate the traffic seen comes too late. None: the estimate counts.
@@ -116,7 +117,7 @@ class Demands:
             if demand.rate != known.demand.rate:
                 known.estimate = RateEstimate.starting(demand.rate)
             if not loads_alike(demand.version, known.demand.version):
-                known.failing = ""
+                known.failing = None
             known.demand = demand
 
     def count(self, report: TrafficReport, rates: RateSettings, settled: bool) -> None:

@@ -1,7 +1,7 @@
 """Demands cut until they fit: models of low priority yield first, those of equal priority by equal parts.
 
-A model is served whole, capped (a part of its rate; the rest is turned away and counted) or refused, with the reason
-in words. Cameras have a priority too: models below it get only what cameras leave at their best, the others what
+A model is served whole, capped (a part of its rate; the rest is turned away and counted) or refused, with the
+reason. Cameras have a priority too: models below it get only what cameras leave at their best, the others what
 cameras leave at their floor.
 """
 
@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 
 from edge.core import checks
 from edge.core.serving import DeviceTable, ServedModel, ServingPlan, ServingProblem
+from edge.core.serving_reasons import Refusal
+from scheduler.gpulets.policies import least_percent
 
 #: The smallest plan for a problem: the least total share that holds every objective.
 PlanFunction = Callable[[ServingProblem, DeviceTable], ServingPlan]
@@ -20,6 +22,7 @@ PlanFunction = Callable[[ServingProblem, DeviceTable], ServingPlan]
 PARTS = (0.9, 0.8, 0.7, 0.6, 0.5, 0.35, 0.2, 0.1)
 #: A model that cannot be served at this rate (requests per second) cannot be served at all.
 LEAST_RATE = 0.5
+_EPS = 1e-6
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ class Fitted:
     problem: ServingProblem
     plan: ServingPlan
     capped: Mapping[str, float] = field(default_factory=dict)
-    refused: Mapping[str, str] = field(default_factory=dict)
+    refused: Mapping[str, Refusal] = field(default_factory=dict)
 
 
 def fit(
@@ -63,11 +66,11 @@ def fit(
     max_gpulets: int | None = None,
 ) -> Fitted:
     """The plan of as much as fits, on one device."""
-    unmeasured: dict[str, str] = {}
+    unmeasured: dict[str, Refusal] = {}
     wanted = []
     for model in sorted(models, key=lambda m: (-m.priority, m.name)):
         if table is None or model.name not in table.latency_ms:
-            unmeasured[model.name] = f"{model.name}: its latencies on this device are not measured yet"
+            unmeasured[model.name] = Refusal("not_measured", model.name)
         else:
             wanted.append(model)
     problem = ServingProblem(tuple(wanted), 1, round(capacity.most, 6), max_gpulets)
@@ -75,12 +78,12 @@ def fit(
     if not wanted or table is None:
         return Fitted(problem, nothing, {}, unmeasured)
     trial = _Trial(table, capacity, plan, max_gpulets)
-    problem, answer = trial.attempt(wanted)
-    if answer.schedulable:
-        return Fitted(problem, answer, {}, unmeasured)
-    selection = _Selection(trial, replace(problem, models=()), nothing, unmeasured)
+    held = trial.held(wanted)
+    if held is not None:
+        return Fitted(*held, {}, unmeasured)
+    selection = _Selection(trial, trial.problem((), wanted), nothing, unmeasured)
     for priority in sorted({m.priority for m in wanted}, reverse=True):
-        selection.add_priority([m for m in wanted if m.priority == priority], answer)
+        selection.add_priority([m for m in wanted if m.priority == priority], wanted)
     return Fitted(selection.problem, selection.plan, selection.capped, selection.refused)
 
 
@@ -93,13 +96,26 @@ class _Trial:
     plan: PlanFunction
     max_gpulets: int | None
 
-    def attempt(self, chosen: Sequence[ServedModel]) -> tuple[ServingProblem, ServingPlan]:
-        """The plan of these models, and the problem that it answers."""
-        allowed = min((self.capacity.of(m.priority) for m in chosen), default=self.capacity.most)
-        asked = ServingProblem(tuple(chosen), 1, round(allowed, 6), self.max_gpulets)
-        if allowed <= 0:
-            return asked, ServingPlan(False, (), "", ("no share of the device is left to models",))
-        return asked, self.plan(asked, self.table)
+    def problem(self, chosen: Sequence[ServedModel], beside: Sequence[ServedModel] = ()) -> ServingProblem:
+        """The problem of these models, on what they and those `beside` may take."""
+        allowed = min((self.capacity.of(m.priority) for m in (*chosen, *beside)), default=self.capacity.most)
+        return ServingProblem(tuple(chosen), 1, round(allowed, 6), self.max_gpulets)
+
+    def attempt(self, chosen: Sequence[ServedModel]) -> ServingPlan:
+        """The plan of these models; one that is not schedulable says why."""
+        asked = self.problem(chosen)
+        if asked.capacity <= 0:
+            return ServingPlan(False, (), "", ("no share of the device is left to models",))
+        return self.plan(asked, self.table)
+
+    def held(self, chosen: Sequence[ServedModel]) -> tuple[ServingProblem, ServingPlan] | None:
+        """The schedulable plan of these models, and the problem that it answers; None if there is none."""
+        asked = self.problem(chosen)
+        # What is shown to need more than there is, is not planned: to look for a plan in vain takes longest.
+        if least_percent(asked, self.table) > 100 * asked.capacity + _EPS:
+            return None
+        plan = self.attempt(chosen)
+        return (asked, plan) if plan.schedulable else None
 
 
 @dataclass
@@ -109,34 +125,35 @@ class _Selection:
     trial: _Trial
     problem: ServingProblem
     plan: ServingPlan
-    refused: dict[str, str]
+    refused: dict[str, Refusal]
     capped: dict[str, float] = field(default_factory=dict)
     served: list[ServedModel] = field(default_factory=list)
 
-    def add_priority(self, models: Sequence[ServedModel], whole: ServingPlan) -> None:
-        """Take the models of one priority in, as far as they fit. `whole` is the answer for all models together: it
-        gives the reason why not."""
+    def add_priority(self, models: Sequence[ServedModel], everyone: Sequence[ServedModel]) -> None:
+        """Take the models of one priority in, as far as they fit. The plan of `everyone` gives the reason why not."""
         group = []
         for model in models:
             # A model that cannot be served at all must not take the others of its priority down.
-            _, alone = self.trial.attempt([*self.served, replace(model, rate=min(model.rate, LEAST_RATE))])
+            alone = self.trial.attempt([*self.served, replace(model, rate=min(model.rate, LEAST_RATE))])
             if alone.schedulable:
                 group.append(model)
             else:
                 self._refuse(model, alone, bool(self.served))
         if not group or self._add(group):
             return
+        whole: ServingPlan | None = None
         for model in sorted(group, key=lambda m: (m.rate, m.name)):
             if not self._add([model]):
+                whole = whole or self.trial.attempt(everyone)
                 self._refuse(model, whole, True)
 
     def _add(self, group: Sequence[ServedModel]) -> bool:
         """Take these models in by the largest part that fits; False if none does."""
         for part in (1.0, *PARTS):
             chosen = [replace(m, rate=max(min(m.rate, LEAST_RATE), m.rate * part)) for m in group]
-            problem, plan = self.trial.attempt([*self.served, *chosen])
-            if plan.schedulable:
-                self.problem, self.plan = problem, plan
+            held = self.trial.held([*self.served, *chosen])
+            if held is not None:
+                self.problem, self.plan = held
                 self.served.extend(chosen)
                 self.capped.update({m.name: part for m in group if part < 1.0})
                 return True
@@ -146,10 +163,8 @@ class _Selection:
         self.refused[model.name] = _why(model, self.trial.capacity.of(model.priority), plan, others)
 
 
-def _why(model: ServedModel, capacity: float, plan: ServingPlan, others: bool) -> str:
-    beside = " beside the models that come first" if others else ""
+def _why(model: ServedModel, capacity: float, plan: ServingPlan, others: bool) -> Refusal:
+    """To four digits of the rate: a rate that differs by less is no other reason."""
     said = "; ".join(r for r in plan.reasons if r)
-    return (
-        f"{model.name}: {model.rate:.4g} requests/s within {model.slo_ms:g} ms do not fit{beside} into "
-        f"{100 * capacity:.0f} % of the device" + (f" ({said})" if said else "")
-    )
+    rate = float(f"{model.rate:.4g}")
+    return Refusal("no_room", model.name, rate, model.slo_ms, round(capacity, 2), others, said)

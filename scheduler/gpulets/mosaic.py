@@ -16,7 +16,7 @@ import numpy as np
 
 from edge.core.serving import DeviceTable, Gpulet, ModelBatch, ServingPlan, ServingProblem
 from scheduler.gpulets.mosaic_columns import NEVER_MS, GpuletCandidates, Workload, candidates, workload
-from scheduler.gpulets.mosaic_search import Composition, closest, compositions
+from scheduler.gpulets.mosaic_search import Composition, closest, compositions, relaxed
 from scheduler.gpulets.mosaic_settle import PlacedGpulet, pressures, settled, timing
 from scheduler.gpulets.verdict import Verdict, verdict
 
@@ -37,15 +37,16 @@ class Mosaic:
             return ServingPlan(True, (), self.name, idle)
         hopeless = _hopeless(load)
         pool = candidates(load)
+        easier = relaxed(load, pool)
         if not hopeless:
-            for composition in compositions(load, pool):
+            for composition in compositions(load, pool, easier):
                 plan = self._settled(load, pool, composition)
                 if plan is None:
                     continue
                 judged = verdict(problem, table, plan, slack=0.0)
                 if judged.valid:
                     return replace(plan, reasons=(*_reasons(load, table, plan, judged, composition.bound), *idle))
-        return self._closest(load, pool, table, hopeless)
+        return self._closest(load, pool, table, hopeless, easier.devices)
 
     def _settled(self, load: Workload, pool: GpuletCandidates, composition: Composition) -> ServingPlan | None:
         """The plan of `composition`, or None where a device does not settle."""
@@ -58,10 +59,10 @@ class Mosaic:
         return ServingPlan(True, tuple(gpulets), self.name)
 
     def _closest(
-        self, load: Workload, pool: GpuletCandidates, table: DeviceTable, hopeless: Sequence[str]
+        self, load: Workload, pool: GpuletCandidates, table: DeviceTable, hopeless: Sequence[str], bound: float
     ) -> ServingPlan:
         """Not schedulable: the plan that serves most, and its shortfalls."""
-        composition = closest(load, pool)
+        composition = closest(load, pool, bound)
         plan = self._settled(load, pool, composition) or ServingPlan(False)
         judged = verdict(load.problem, table, plan, slack=0.0)
         reasons = list(hopeless)

@@ -143,10 +143,10 @@ def _dual_feasible(share: FloatArray, k: int) -> FloatArray:
     return np.asarray(np.where(whole, share, np.floor(scaled) / k))
 
 
-def compositions(load: Workload, pool: GpuletCandidates) -> Iterator[Composition]:
+def compositions(load: Workload, pool: GpuletCandidates, easier: Relaxed) -> Iterator[Composition]:
     """Compositions that serve every rate, fewest devices first, then least total share; a later one is for when an
-    earlier one does not settle. None where the linear programme shows that there are too few devices."""
-    easier = relaxed(load, pool)
+    earlier one does not settle. None where the linear programme, whose answer is `easier`, shows that there are too few
+    devices."""
     bound, ranked = easier.devices, easier.ranked
     least = max(1, math.ceil(bound - 1e-6)) if math.isfinite(bound) else load.problem.devices + 1
     for count in range(least, load.problem.devices + 1):
@@ -159,10 +159,9 @@ def compositions(load: Workload, pool: GpuletCandidates) -> Iterator[Composition
                 break
 
 
-def closest(load: Workload, pool: GpuletCandidates) -> Composition:
+def closest(load: Workload, pool: GpuletCandidates, bound: float) -> Composition:
     """The plan that serves most of the rates on the present devices; of several, models of higher priority come
-    first."""
-    bound = relaxed(load, pool).devices
+    first. `bound`: the least number of devices that could do."""
     ranks = sorted({m.priority for m in load.models})
     weight = np.array([_PRIORITY ** ranks.index(m.priority) for m in load.models])
     weight /= weight.sum()

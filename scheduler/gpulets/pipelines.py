@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from edge.core.applications import Application
 from edge.core.layout import TrafficReport
@@ -25,16 +25,23 @@ class PipelineDemand:
     fan_out: Mapping[str, float] = field(default_factory=dict)
 
 
+class QueueStage(NamedTuple):
+    """A stage of an application."""
+
+    application: str
+    stage: str
+
+
 @dataclass(frozen=True)
 class PlannedQueue:
     """One of a model's two queues: answered within `budget_ms`, planned for `rate` rows per second, on gpu-lets of
-    `share` devices together. `stages` (application, stage) ask it; queue 0 is also that of clients."""
+    `share` devices together. `stages` ask it; queue 0 is also that of clients."""
 
     number: int
     budget_ms: float
     rate: float
     share: float
-    stages: tuple[tuple[str, str], ...]
+    stages: tuple[QueueStage, ...]
 
 
 @dataclass(frozen=True)

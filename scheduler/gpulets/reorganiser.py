@@ -17,7 +17,7 @@ from typing import Literal
 from edge.core.applications import Application
 from edge.core.layout import ServedVersion
 from edge.core.serving import DeviceTable, ServedModel, ServingPlan, ServingProblem
-from edge.core.serving_reasons import ServingReason
+from edge.core.serving_reasons import Refusal, ServingReason
 from scheduler.gpulets.choices import linked, other_models, other_queues, taken_over, with_choice
 from scheduler.gpulets.demand import Demands, ModelView
 from scheduler.gpulets.fitting import Capacity, Fitted, PlanFunction
@@ -31,17 +31,19 @@ from scheduler.gpulets.pipelines import (
     fit_evenly,
 )
 from scheduler.gpulets.reorganiser_events import (
+    CappedNote,
     Event,
     ExecutorEmptied,
     ExecutorFailed,
     ExecutorLost,
+    ExecutorNote,
     ExecutorReady,
     ExecutorStopped,
     FrontLost,
     Instruction,
     ModelsChanged,
-    Note,
     RecordServingPlan,
+    RefusedNote,
     ReserveShare,
     ServingCapacityChanged,
     ServingRulesChanged,
@@ -78,7 +80,7 @@ class ReorganiserState:
     plan: ServingPlan | None = None
     slower: dict[str, float] = field(default_factory=dict)
     capped: dict[str, float] = field(default_factory=dict)
-    refused: dict[str, str] = field(default_factory=dict)
+    refused: dict[str, Refusal] = field(default_factory=dict)
     planned_s: float = 0.0
     looked_s: float = 0.0
     reserved: float = 0.0
@@ -143,7 +145,7 @@ class Reorganiser:
     def _(self, event: ServingRulesChanged) -> list[Instruction]:
         self.settings, self._plan = event.settings, event.plan
         self._fit_all = event.fit_all or self._fit_all
-        return self._replan(event.at_s, ServingReason("settings"))
+        return self._replan(event.at_s, event.cause)
 
     @_handle.register
     def _(self, event: ServingCapacityChanged) -> list[Instruction]:
@@ -164,7 +166,7 @@ class Reorganiser:
         self._count_known()
         demands.count(event.report, rules.rates, layout is not None and event.report.layout == layout.number)
         since = event.at_s - s.planned_s
-        if any(m.failing and event.at_s >= m.retry_s for m in demands.models.values()):
+        if any(m.failing is not None and event.at_s >= m.retry_s for m in demands.models.values()):
             return self._replan(event.at_s, ServingReason("retried"))
         over = demands.over(event.at_s, rules)
         if over and since >= rules.grow_dwell_s:
@@ -202,8 +204,7 @@ class Reorganiser:
         executor.state = "lost"
         if executor.draining:
             return self._reconcile()
-        message = f"{event.executor} ({', '.join(executor.versions)}) was lost: {event.reason}; it is started again"
-        return [Note("executor_lost", message, {"executor": event.executor, "reason": event.reason})]
+        return [ExecutorNote("executor_lost", event.executor, tuple(executor.versions), event.reason)]
 
     @_handle.register
     def _(self, event: ExecutorEmptied) -> list[Instruction]:
@@ -227,8 +228,7 @@ class Reorganiser:
         for name, version in executor.versions.items():
             if not event.models or name in event.models:
                 out += self._version_failed(name, version, event)
-        message = f"{event.executor} ({', '.join(executor.versions)}) was given up: {event.reason}"
-        out.append(Note("executor_failed", message, {"executor": event.executor, "reason": event.reason}))
+        out.append(ExecutorNote("executor_failed", event.executor, tuple(executor.versions), event.reason))
         return out + self._replan(event.at_s, ServingReason("given_up", executor=event.executor))
 
     def _version_failed(self, name: str, version: ServedVersion, event: ExecutorFailed) -> list[Instruction]:
@@ -242,7 +242,7 @@ class Reorganiser:
             model.demand = replace(model.demand, version=before)
             return [VersionFailed(name, version.version, event.reason, before.version)]
         if not any(e.state == "connected" for e in self.partitions.executors.values() if e.routes(name)):
-            model.failing, model.retry_s = event.reason, event.at_s + RETRY_S
+            model.failing, model.retry_s = Refusal("failing", name, said=event.reason), event.at_s + RETRY_S
         return [VersionFailed(name, version.version, event.reason)] if fresh else []
 
     # -- planning
@@ -278,9 +278,9 @@ class Reorganiser:
             near = need <= model.held and need >= model.held * (1 - rules.shrink)
             keep = near and only_if_saves is None and model.known_rate is None
             held[model.name] = model.held if keep else need
-            if model.failing and at_s < model.retry_s:
+            if model.failing is not None and at_s < model.retry_s:
                 continue
-            model.failing = ""
+            model.failing = None
             models.append(model.demand.planned(round(held[model.name], 3)))
             own.append(model.demand.own(round(held[model.name], 3)))
         pipelines = self.pipelines.demands(s.applications, rules.rates)
@@ -327,19 +327,16 @@ class Reorganiser:
         """The plan is the one to carry out; record what it changes."""
         s = self.state
         refused = dict(found.refused)
-        refused |= {m.name: f"{m.name}: {m.failing}" for m in self.demands.models.values() if m.failing}
+        refused |= {m.name: m.failing for m in self.demands.models.values() if m.failing is not None}
         same = s.plan is not None and s.plan.gpulets == found.plan.gpulets
-        news = [reason for name, reason in refused.items() if s.refused.get(name) != reason]
+        news = [refusal for name, refusal in refused.items() if s.refused.get(name) != refusal]
         told = s.capped == dict(found.capped) and not news
         s.problem, s.plan, s.capped, s.refused = found.problem, found.plan, dict(found.capped), refused
         out: list[Instruction] = []
         if not same or not told:
             out.append(RecordServingPlan(found.problem, found.plan, cause, s.two_queues))
-        out += [Note("model_refused", reason) for reason in news]
-        for name, part in found.capped.items():
-            words = f"{name} is served at {100 * part:.0f} % of the rate that is asked: the rest of the share is taken"
-            out.append(Note("model_capped", words, {"model": name, "part": part}))
-        return out
+        out += [RefusedNote(refusal) for refusal in news]
+        return out + [CappedNote(name, part) for name, part in found.capped.items()]
 
     # -- from what is to what shall be
 

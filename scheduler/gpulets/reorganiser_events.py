@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 from edge.core.applications import Application
 from edge.core.layout import Layout, ServedVersion, TrafficReport
 from edge.core.serving import DeviceTable, ServingPlan, ServingProblem
-from edge.core.serving_reasons import ServingReason
+from edge.core.serving_reasons import Refusal, ServingReason
 from scheduler.gpulets.demand import Demand
 from scheduler.gpulets.fitting import Capacity, PlanFunction
 from scheduler.gpulets.pipelines import FitFunction, TwoQueues
@@ -117,13 +117,14 @@ class StagesDrifted:
 
 @dataclass(frozen=True)
 class ServingRulesChanged:
-    """The operator wants other settings, or another policy. `fit_all` chooses the budgets of applications' stages;
-    None: as before."""
+    """The operator wants other settings, or another policy, or the tenants' budgets moved (`cause`). `fit_all` chooses
+    the budgets of applications' stages; None: as before."""
 
     at_s: float
     settings: ReorganiserSettings
     plan: PlanFunction
     fit_all: FitFunction | None = None
+    cause: ServingReason = ServingReason("settings")  # noqa: RUF009
 
 
 Event = (
@@ -219,16 +220,30 @@ class VersionFailed:
     serving: str = ""
 
 
-NoteKind = Literal["executor_lost", "executor_failed", "model_refused", "model_capped"]
+@dataclass(frozen=True)
+class ExecutorNote:
+    """For people: an executor that holds these `models` was lost and is started again, or was given up. `reason` is the
+    error's own text."""
+
+    kind: Literal["executor_lost", "executor_failed"]
+    executor: str
+    models: tuple[str, ...]
+    reason: str
 
 
 @dataclass(frozen=True)
-class Note:
-    """Something that people should know."""
+class RefusedNote:
+    """For people: a model is not served, for another reason than before."""
 
-    kind: NoteKind
-    message: str
-    data: Mapping[str, Any] = field(default_factory=dict)
+    refusal: Refusal
+
+
+@dataclass(frozen=True)
+class CappedNote:
+    """For people: a model is served at this `part` of the rate that is asked; the rest of the share is taken."""
+
+    model: str
+    part: float
 
 
 Instruction = (
@@ -241,5 +256,7 @@ Instruction = (
     | RecordServingPlan
     | VersionServed
     | VersionFailed
-    | Note
+    | ExecutorNote
+    | RefusedNote
+    | CappedNote
 )

@@ -10,6 +10,7 @@ from dataclasses import replace
 from edge.core.applications import Application
 from edge.core.layout import Layout, Route
 from edge.core.serving import DeviceTable, Gpulet, QueueId
+from edge.core.serving_reasons import Refusal
 from scheduler.gpulets.demand import ModelView
 from scheduler.gpulets.partitions import ExecutorView
 from scheduler.gpulets.turns import alike
@@ -30,7 +31,7 @@ class ServingRoutes:
         self,
         active: Sequence[ExecutorView],
         models: Iterable[ModelView],
-        refused: Mapping[str, str],
+        refused: Mapping[str, Refusal],
         applications: tuple[Application, ...],
         table: DeviceTable | None,
         slo_ms: Mapping[QueueId, float] | None = None,

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from edge.core.serving import DeviceTable, Gpulet, ServingPlan, ServingProblem
 
@@ -142,26 +141,30 @@ def slowdown(table: DeviceTable, share: float, model: str, batch: int, neighbour
     return max(1.0, c5 + (c1 * own.l2 + c3 * own.dram) * share + sum(neighbours))
 
 
-def stretch_beside(table: DeviceTable, gpulets: Mapping[str, Gpulet]) -> list[dict[str, Any]]:
-    """How much longer each gpu-let's batches are predicted to take beside each other gpu-let of its device, one pair at
-    a time, and beside all of them together ("beside" None): [{"gpulet", "model", "batch", "beside", "factor"}]."""
-    out: list[dict[str, Any]] = []
+@dataclass(frozen=True)
+class Stretch:
+    """Batches of `model` in the gpu-let named `gpulet` are predicted to take `factor` (>= 1) times as long `beside`
+    another gpu-let of its device (None: beside all of them together)."""
+
+    gpulet: str
+    model: str
+    batch: int
+    beside: str | None
+    factor: float
+
+
+def stretch_beside(table: DeviceTable, gpulets: Mapping[str, Gpulet]) -> tuple[Stretch, ...]:
+    """How much longer each gpu-let's batches are predicted to take beside each other one, one pair at a time, and
+    beside all of them."""
+    out: list[Stretch] = []
     for name, gpulet in gpulets.items():
         others = {k: pressure(table, g) for k, g in gpulets.items() if k != name and g.device == gpulet.device}
         for part in gpulet.models:
             pairs: list[tuple[str | None, list[float]]] = [(k, [v]) for k, v in others.items()]
             for beside, pressures in (*pairs, (None, list(others.values()))):
                 factor = slowdown(table, gpulet.share, part.model, part.batch, pressures)
-                out.append(
-                    {
-                        "gpulet": name,
-                        "model": part.model,
-                        "batch": part.batch,
-                        "beside": beside,
-                        "factor": round(factor, 4),
-                    }
-                )
-    return out
+                out.append(Stretch(name, part.model, part.batch, beside, round(factor, 4)))
+    return tuple(out)
 
 
 def _unknown(problem: ServingProblem, table: DeviceTable, gpulet: Gpulet) -> list[str]:

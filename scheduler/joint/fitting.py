@@ -15,7 +15,7 @@ from edge.core.serving import DeviceTable, QueueId, ServedModel, ServingPlan, Se
 from edge.core.serving_reasons import ServingReason
 from scheduler.gpulets.applications import for_groups, groups
 from scheduler.gpulets.fitting import Capacity, Fitted, PlanFunction, fit
-from scheduler.gpulets.pipelines import FittedPipelines, PipelineDemand, PlannedQueue, TwoQueues, fit_evenly
+from scheduler.gpulets.pipelines import FittedPipelines, PipelineDemand, PlannedQueue, QueueStage, TwoQueues, fit_evenly
 from scheduler.gpulets.queue_names import ONE_QUEUE_EACH, QueueNames
 from scheduler.joint.demand import NOBODY, JointProblem, PipelineLoad, direct_load, pipeline_load
 from scheduler.joint.planner import JointPlan
@@ -121,7 +121,7 @@ def with_two_queues(
         planned = []
         for model in (m for m in two.fitted.problem.models if m.name == cut.model):
             stages = answer.stages(model.queue_id)
-            asked = tuple(key for key in stages if key[0] in two.budgets)
+            asked = tuple(QueueStage(*key) for key in stages if key[0] in two.budgets)
             share = sum(g.share for g in plan.gpulets for part in g.models if part.queue_id == model.queue_id)
             budget_ms = min((two.budgets[p][s] for p, s in asked), default=model.slo_ms)
             planned.append(PlannedQueue(model.queue, round(budget_ms, 3), round(model.rate, 3), round(share, 6), asked))

@@ -166,8 +166,9 @@ class _Search:
         own = {m: max(b - self._problem.burst_ms[m], _EPS) for m, b in budgets.items()}
         load = workload(self._problem.served(own), self._table)
         pool = all_candidates(load)
+        easier = relaxed(load, pool)
         found: list[int] = []
-        for number, composition in enumerate(compositions(load, pool)):
+        for number, composition in enumerate(compositions(load, pool, easier)):
             if self._even.schedulable and len(composition.devices) > self._even.devices_used:
                 break
             shape = _composed(load, pool, composition)
@@ -178,7 +179,7 @@ class _Search:
             if number + 1 == _COMPOSITIONS:
                 break
         self.rounds.append(JointRound(name, dict(budgets), min(found) / 100 if found else None))
-        return relaxed(load, pool)
+        return easier
 
     def _keep(self, shape: Shape) -> None:
         total = self._bench.total(shape)

@@ -21,7 +21,7 @@ from scheduler.tenants.load import LoadForecast, nodes
 from scheduler.tenants.queues import MEMBERS, first_members, refitted, service_latency
 from scheduler.tenants.remembered import memory_from, memory_json
 from scheduler.tenants.shapes import Floats
-from scheduler.tenants.values import ShareReason, SharingAnswer, SharingFeedback, SharingProblem, SharingState
+from scheduler.tenants.values import ShareReason, SharingFeedback, SharingProblem, SharingState, SharingStep
 from scheduler.tenants.welfare import best_sum
 
 #: Reports kept.
@@ -55,12 +55,12 @@ class EndToEndPolicy:
 
     name = "e2e"
 
-    def begin(self, problem: SharingProblem, seed: int = 0) -> SharingAnswer:
+    def begin(self, problem: SharingProblem, seed: int = 0) -> SharingStep:
         """Equal shares."""
         held = to_steps(problem.entitlements, problem.granularity, problem.steps)
         return _answer(problem, SharingState(self.name, 0, 0.0, held, seed, memory_json(EndToEndMemory())))
 
-    def step(self, problem: SharingProblem, state: SharingState, feedback: SharingFeedback) -> SharingAnswer:
+    def step(self, problem: SharingProblem, state: SharingState, feedback: SharingFeedback) -> SharingStep:
         """Draw the members anew under what was seen and divide."""
         before = memory_from(state.memory, EndToEndMemory)
         memory, held = _with_reports(problem, before, feedback), state.held
@@ -112,7 +112,7 @@ def _divided(
     return tuple(low + more for low, more in zip(least, best_sum(rows - rows[:, :1]), strict=True))
 
 
-def _answer(problem: SharingProblem, state: SharingState) -> SharingAnswer:
+def _answer(problem: SharingProblem, state: SharingState) -> SharingStep:
     seen = len(state.memory["latencies"])
     reason = ShareReason("learned" if seen else "entitlement", reports=seen)
-    return SharingAnswer(state, allocated(problem, state.held), dict.fromkeys(problem.ids, reason))
+    return SharingStep(state, allocated(problem, state.held), dict.fromkeys(problem.ids, reason))

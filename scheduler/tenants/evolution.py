@@ -12,7 +12,7 @@ from scheduler.tenants.grid import first_steps, to_steps, with_floors
 from scheduler.tenants.learned import allocated
 from scheduler.tenants.measured import measured, reasons
 from scheduler.tenants.remembered import memory_from, memory_json
-from scheduler.tenants.values import SharingAnswer, SharingFeedback, SharingProblem, SharingState
+from scheduler.tenants.values import SharingFeedback, SharingProblem, SharingState, SharingStep
 
 #: Allocations kept as parents, and those drawn at random, around the entitlements, before the first mutation.
 PARENTS, FIRST = 8, 6
@@ -35,13 +35,13 @@ class EvolutionPolicy:
         self.objective = objective
         self.name = f"evo-{objective}"
 
-    def begin(self, problem: SharingProblem, seed: int = 0) -> SharingAnswer:
+    def begin(self, problem: SharingProblem, seed: int = 0) -> SharingStep:
         """Entitlements."""
         held = first_steps(problem.entitlements, problem.granularity, problem.steps, problem.floors)
         state = SharingState(self.name, 0, 0.0, held, seed, memory_json(EvolutionMemory()))
-        return SharingAnswer(state, allocated(problem, held), reasons(problem, [None] * len(problem.tenants)))
+        return SharingStep(state, allocated(problem, held), reasons(problem, [None] * len(problem.tenants)))
 
-    def step(self, problem: SharingProblem, state: SharingState, feedback: SharingFeedback) -> SharingAnswer:
+    def step(self, problem: SharingProblem, state: SharingState, feedback: SharingFeedback) -> SharingStep:
         """Score what was held, then try a mutation of a good parent."""
         memory = memory_from(state.memory, EvolutionMemory)
         seen = [measured(t, feedback.reports.get(t.id, ())) for t in problem.tenants]
@@ -62,7 +62,7 @@ class EvolutionPolicy:
             to_steps(drawn * problem.units / drawn.sum(), problem.granularity, problem.steps), problem.floors
         )
         state = SharingState(self.name, feedback.round + 1, feedback.elapsed_s, held, state.seed, memory_json(memory))
-        return SharingAnswer(state, allocated(problem, held), reasons(problem, seen))
+        return SharingStep(state, allocated(problem, held), reasons(problem, seen))
 
     def _score(self, problem: SharingProblem, seen: list[float | None], feedback: SharingFeedback) -> float | None:
         if problem.kind == "pipeline":

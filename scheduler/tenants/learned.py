@@ -18,13 +18,13 @@ from scheduler.tenants.remembered import memory_from, memory_json
 from scheduler.tenants.shapes import Floats
 from scheduler.tenants.values import (
     IntervalReport,
+    Party,
     ShareReason,
-    SharingAnswer,
     SharingFeedback,
     SharingProblem,
     SharingState,
+    SharingStep,
     Source,
-    Tenant,
 )
 from scheduler.tenants.welfare import best_insured_least, best_sum, with_spare
 
@@ -60,7 +60,7 @@ class TenantMemory:
 class TenantView:
     """A tenant with what is known of it now: its curve, the place of each number of steps under each forecast load."""
 
-    tenant: Tenant
+    tenant: Party
     memory: TenantMemory
     curve: LearnedCurve
     places: tuple[Floats, ...]
@@ -80,7 +80,7 @@ class TenantView:
 
 
 def updated(
-    memory: TenantMemory, tenant: Tenant, entitlement: float, reports: tuple[IntervalReport, ...]
+    memory: TenantMemory, tenant: Party, entitlement: float, reports: tuple[IntervalReport, ...]
 ) -> TenantMemory:
     """With the reports of one interval. Reports without load or share teach nothing about the curve."""
     load, origin = memory.load, memory.origin
@@ -99,7 +99,7 @@ def updated(
     return TenantMemory(curve, load, origin)
 
 
-def viewed(problem: SharingProblem, tenant: Tenant, memory: TenantMemory, entitlement: float) -> TenantView:
+def viewed(problem: SharingProblem, tenant: Party, memory: TenantMemory, entitlement: float) -> TenantView:
     """A tenant of which at least one load is known."""
     origin = memory.origin or 1.0
     units = problem.granularity * np.arange(problem.steps + 1)
@@ -110,9 +110,7 @@ def viewed(problem: SharingProblem, tenant: Tenant, memory: TenantMemory, entitl
     return TenantView(tenant, memory, learned(memory.curve, tenant.goal.capped), places, entitlement)
 
 
-def table(
-    problem: SharingProblem, tenant: Tenant, view: TenantView | None, entitlement: float, widths: float
-) -> Floats:
+def table(problem: SharingProblem, tenant: Party, view: TenantView | None, entitlement: float, widths: float) -> Floats:
     """Utility over steps: learned, else linear up to what the tenant is taken to demand."""
     if view is not None:
         return view.utility(widths)
@@ -121,18 +119,20 @@ def table(
     return np.minimum(1.0, units / demand) if demand > 0 else np.ones_like(units)
 
 
-def unmeasured_demand(tenant: Tenant, entitlement: float) -> float:
+def unmeasured_demand(tenant: Party, entitlement: float) -> float:
     """Units that a tenant without measurements is taken to demand.
 
     Its declaration and its entitlement are both believed half, on a logarithmic scale: one that declares too little is
-    not left with that, and one that declares too much gains less than it declares."""
+    not left with that, and one that declares too much gains less than it declares. A profile is believed."""
+    if tenant.profiled_demand is not None:
+        return tenant.profiled_demand
     if tenant.declared_demand is None:
         return entitlement
     return math.sqrt(tenant.declared_demand * entitlement)
 
 
 def demand_of(
-    problem: SharingProblem, tenant: Tenant, view: TenantView | None, entitlement: float, caution: float
+    problem: SharingProblem, tenant: Party, view: TenantView | None, entitlement: float, caution: float
 ) -> float:
     """Units with which the goal is reached; all units where no share is known to reach it."""
     if view is None:
@@ -198,7 +198,7 @@ class LearnedPolicy(ABC):
 
     name = ""
 
-    def begin(self, problem: SharingProblem, seed: int = 0) -> SharingAnswer:
+    def begin(self, problem: SharingProblem, seed: int = 0) -> SharingStep:
         """Entitlements, as nothing is known."""
         held = first_steps(problem.entitlements, problem.granularity, problem.steps, problem.floors)
         memory = {t.id: memory_json(TenantMemory()) for t in problem.tenants}
@@ -206,7 +206,7 @@ class LearnedPolicy(ABC):
         count = len(problem.tenants)
         return answer(Standing(problem, (None,) * count, held, (True,) * count), state)
 
-    def step(self, problem: SharingProblem, state: SharingState, feedback: SharingFeedback) -> SharingAnswer:
+    def step(self, problem: SharingProblem, state: SharingState, feedback: SharingFeedback) -> SharingStep:
         """Learn from one interval and share anew."""
         known = state.memory["tenants"]
         memories: dict[str, Any] = {}
@@ -268,7 +268,7 @@ class NoComplaintsPolicy(LearnedPolicy):
         return to_steps(units, problem.granularity, problem.steps)
 
 
-def answer(standing: Standing, state: SharingState) -> SharingAnswer:
+def answer(standing: Standing, state: SharingState) -> SharingStep:
     """The allocation of `state` with its reasons."""
     problem = standing.problem
     reasons: dict[str, ShareReason] = {}
@@ -290,7 +290,7 @@ def answer(standing: Standing, state: SharingState) -> SharingAnswer:
             curve.changes,
             round(best, 4),
         )
-    return SharingAnswer(state, allocated(problem, state.held), reasons)
+    return SharingStep(state, allocated(problem, state.held), reasons)
 
 
 def allocated(problem: SharingProblem, held: Sequence[int]) -> Mapping[str, float]:

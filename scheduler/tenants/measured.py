@@ -16,12 +16,12 @@ from scheduler.tenants.learned import allocated
 from scheduler.tenants.shapes import Floats
 from scheduler.tenants.values import (
     IntervalReport,
+    Party,
     ShareReason,
-    SharingAnswer,
     SharingFeedback,
     SharingProblem,
     SharingState,
-    Tenant,
+    SharingStep,
 )
 
 #: Minerva: utilities are read as at least this, so that a tenant that got nothing done is not given everything.
@@ -40,13 +40,13 @@ class MeasuredPolicy(ABC):
 
     name = ""
 
-    def begin(self, problem: SharingProblem, seed: int = 0) -> SharingAnswer:
+    def begin(self, problem: SharingProblem, seed: int = 0) -> SharingStep:
         """Entitlements."""
         targets = problem.entitlements
         held = first_steps(targets, problem.granularity, problem.steps, problem.floors)
         return self._answer(problem, 0, 0.0, held, seed, targets, [None] * len(problem.tenants))
 
-    def step(self, problem: SharingProblem, state: SharingState, feedback: SharingFeedback) -> SharingAnswer:
+    def step(self, problem: SharingProblem, state: SharingState, feedback: SharingFeedback) -> SharingStep:
         """From the mean performance of each tenant in the last interval; silent tenants keep their target."""
         seen = [measured(t, feedback.reports.get(t.id, ())) for t in problem.tenants]
         targets = np.array(state.memory["targets"], dtype=float)
@@ -71,10 +71,10 @@ class MeasuredPolicy(ABC):
         seed: int,
         targets: Floats,
         seen: Sequence[float | None],
-    ) -> SharingAnswer:
+    ) -> SharingStep:
         held = with_floors(held, problem.floors)
         state = SharingState(self.name, round_, elapsed_s, held, seed, {"targets": [float(t) for t in targets]})
-        return SharingAnswer(state, allocated(problem, held), reasons(problem, seen))
+        return SharingStep(state, allocated(problem, held), reasons(problem, seen))
 
 
 class FairPolicy(MeasuredPolicy):
@@ -114,7 +114,7 @@ class GreedyPolicy(MeasuredPolicy):
 class MinervaPolicy(MeasuredPolicy):
     """Shares in proportion to share over utility: the worse a tenant does with its share, the larger it becomes.
 
-    Each tenant has one step first, and its share counts for one step more: what has become nothing can grow again."""
+    Each tenant has one step first, and its share counts for one step more: a share of nothing can grow again."""
 
     name = "minerva"
 
@@ -172,7 +172,7 @@ class MiadPolicy(MeasuredPolicy):
         return _shared(problem, demands)
 
 
-def measured(tenant: Tenant, reports: Sequence[IntervalReport]) -> float | None:
+def measured(tenant: Party, reports: Sequence[IntervalReport]) -> float | None:
     """Mean performance over the goal in an interval; None where nothing was measured."""
     values = [report.performance for report in reports]
     return sum(values) / len(values) / tenant.goal.slo if values else None
@@ -202,7 +202,7 @@ def _believed(problem: SharingProblem, held: Sequence[int], seen: Sequence[float
     return out
 
 
-def _utility(tenant: Tenant, value: float | None) -> float:
+def _utility(tenant: Party, value: float | None) -> float:
     return float(tenant.goal.utility_of(np.array([(value or 0.0) * tenant.goal.slo]))[0])
 
 

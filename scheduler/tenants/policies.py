@@ -12,7 +12,7 @@ from scheduler.tenants.evolution import EvolutionPolicy
 from scheduler.tenants.learned import EgalitarianWelfarePolicy, NoComplaintsPolicy, SocialWelfarePolicy
 from scheduler.tenants.measured import FairPolicy, GreedyPolicy, MiadPolicy, MinervaPolicy, PartiesPolicy
 from scheduler.tenants.profiled import ErnestPolicy, QuasarPolicy
-from scheduler.tenants.values import SharingAnswer, SharingFeedback, SharingProblem, SharingState
+from scheduler.tenants.values import SharingFeedback, SharingProblem, SharingState, SharingStep
 
 
 class SharingPolicy(Protocol):
@@ -22,10 +22,10 @@ class SharingPolicy(Protocol):
     def name(self) -> str:
         """The name that the state carries."""
 
-    def begin(self, problem: SharingProblem, seed: int = 0) -> SharingAnswer:
+    def begin(self, problem: SharingProblem, seed: int = 0) -> SharingStep:
         """The first allocation, before anything was measured."""
 
-    def step(self, problem: SharingProblem, state: SharingState, feedback: SharingFeedback) -> SharingAnswer:
+    def step(self, problem: SharingProblem, state: SharingState, feedback: SharingFeedback) -> SharingStep:
         """The next allocation, after the reports of an interval."""
 
 

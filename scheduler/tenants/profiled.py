@@ -16,7 +16,7 @@ from scheduler.tenants.learned import allocated
 from scheduler.tenants.measured import measured, reasons
 from scheduler.tenants.remembered import memory_from, memory_json
 from scheduler.tenants.shapes import Floats
-from scheduler.tenants.values import SharingAnswer, SharingFeedback, SharingProblem, SharingState, Tenant
+from scheduler.tenants.values import Party, SharingFeedback, SharingProblem, SharingState, SharingStep
 
 #: Reports kept of each tenant; random rounds at the beginning, and the width of the logarithm of their shares.
 MOST_POINTS = 200
@@ -42,16 +42,16 @@ class ProfiledPolicy(ABC):
     name = ""
     random_rounds = 0
 
-    def begin(self, problem: SharingProblem, seed: int = 0) -> SharingAnswer:
+    def begin(self, problem: SharingProblem, seed: int = 0) -> SharingStep:
         """Entitlements."""
         held = first_steps(problem.entitlements, problem.granularity, problem.steps, problem.floors)
         count = len(problem.tenants)
         empty: tuple[tuple[float, ...], ...] = ((),) * count
         memory = ProfileMemory((0.0,) * count, empty, empty, empty)
         state = SharingState(self.name, 0, 0.0, held, seed, memory_json(memory))
-        return SharingAnswer(state, allocated(problem, held), reasons(problem, [None] * count))
+        return SharingStep(state, allocated(problem, held), reasons(problem, [None] * count))
 
-    def step(self, problem: SharingProblem, state: SharingState, feedback: SharingFeedback) -> SharingAnswer:
+    def step(self, problem: SharingProblem, state: SharingState, feedback: SharingFeedback) -> SharingStep:
         """A random allocation at first; then demands from the model."""
         memory = _seen(problem, memory_from(state.memory, ProfileMemory), feedback)
         if feedback.round + 1 < self.random_rounds:
@@ -68,7 +68,7 @@ class ProfiledPolicy(ABC):
         held = with_floors(to_steps(units, problem.granularity, problem.steps), problem.floors)
         state = SharingState(self.name, feedback.round + 1, feedback.elapsed_s, held, state.seed, memory_json(memory))
         parts = [measured(t, feedback.reports.get(t.id, ())) for t in problem.tenants]
-        return SharingAnswer(state, allocated(problem, held), reasons(problem, parts))
+        return SharingStep(state, allocated(problem, held), reasons(problem, parts))
 
     @abstractmethod
     def demands(self, problem: SharingProblem, memory: ProfileMemory) -> list[float]:
@@ -177,5 +177,5 @@ def _seen(problem: SharingProblem, memory: ProfileMemory, feedback: SharingFeedb
     return ProfileMemory(tuple(last), tuple(units), tuple(loads), tuple(parts))
 
 
-def _part(tenant: Tenant, performance: float) -> float:
+def _part(tenant: Party, performance: float) -> float:
     return performance / tenant.goal.slo

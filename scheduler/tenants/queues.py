@@ -2,9 +2,9 @@
 
 Service j with x units per load (relative to its equal share under the first load) is used to the part r = need_j / x.
 It adds wait_j * r^2 / (1 - r), and beyond 98 % use backlog * (1 - 0.98 / r); all services together add `base`. Latency
-is in parts of the goal. What is not known is drawn by Metropolis' method: `MEMBERS` chains, each with its own
+is in parts of the goal. The unknown parameters are drawn by Metropolis' method: `MEMBERS` chains, each with its own
 logarithms of need_j, wait_j, backlog and base, go on from where they were before the last reports. Their disagreement
-says what is not known: the mean over members of a service's latency is high wherever some member takes the service for
+is the doubt: the mean over members of a service's latency is high wherever some member takes the service for
 overloaded.
 """
 

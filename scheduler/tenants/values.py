@@ -56,10 +56,11 @@ class TenantGoal:
 
 
 @dataclass(frozen=True)
-class Tenant:
+class Party:
     """One party to the resource: `weight` is its part of the entitlements; `feedback` False: nothing is measured, and
     `declared_demand` (units) stands in where it is given; `load_matters` False: its load means nothing.
-    It never has less than `floor` units."""
+    It never has less than `floor` units. `profiled_demand` (units): a profile says so, which counts before anything was
+    measured."""
 
     id: str
     goal: TenantGoal
@@ -68,6 +69,7 @@ class Tenant:
     feedback: bool = True
     declared_demand: float | None = None
     floor: float = 0.0
+    profiled_demand: float | None = None
 
     def __post_init__(self) -> None:
         checks.in_range(f"tenants.{self.id}.weight", self.weight, 0.0, 1e12)
@@ -85,7 +87,7 @@ class SharingProblem:
     name: str
     units: float
     granularity: float
-    tenants: tuple[Tenant, ...]
+    tenants: tuple[Party, ...]
     kind: str = "tenants"
     interval_s: float = 10.0
     reports_per_interval: int = 1
@@ -144,7 +146,7 @@ class SharingProblem:
             checks.positive("goal.slo", goal_ms)
             services = sequence(_services(value), "services")
             tenants = tuple(
-                Tenant(_id(s, f"services[{n}]"), TenantGoal("throughput", 1.0)) for n, s in enumerate(services)
+                Party(_id(s, f"services[{n}]"), TenantGoal("throughput", 1.0)) for n, s in enumerate(services)
             )
         else:
             given = sequence(required(value, "tenants", ""), "tenants")
@@ -239,7 +241,7 @@ class SharingState:
 
 
 @dataclass(frozen=True)
-class SharingAnswer:
+class SharingStep:
     """The next state, the units of each tenant (their sum is at most what there is) and why."""
 
     state: SharingState
@@ -267,14 +269,14 @@ def _id(value: Any, path: str) -> str:
     return value
 
 
-def _tenant(value: Any, at: str) -> Tenant:
+def _tenant(value: Any, at: str) -> Party:
     value = mapping(value, at)
     goal = mapping(required(value, "goal", at), f"{at}.goal")
     declared = value.get("declared_demand")
     feedback = value.get("feedback", True)
     if not isinstance(feedback, bool):
         raise InvalidValue(f"{at}.feedback", feedback, "true or false")
-    return Tenant(
+    return Party(
         _id(value, f"{at}.id"),
         TenantGoal(
             str(required(goal, "metric", f"{at}.goal")),

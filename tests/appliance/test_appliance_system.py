@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 
 from edge.appliance import system
+from edge.appliance.answers.read import read
+from edge.appliance.answers.serving import Serving
 from edge.core.shares import ShareCaps
 from edge.store.store import Store
+from web.examples.serving import SERVING
 
 CAPS = ShareCaps("cgroup", "cpu", "cap", "live", 0.01, None, 4.0, False, False, "worker", "measured")
 
@@ -76,10 +79,11 @@ def test_memory_of_this_process_and_none_of_one_that_is_gone() -> None:
 
 
 def test_every_loss_is_listed_with_its_words() -> None:
-    model = {"name": "plates", "total": {"late": 2, "dropped": 0, "rejected": 0, "failed": 1}}
+    serving = read(Serving, SERVING)
+    plates = replace(serving.models[0], name="plates", total=replace(serving.models[0].total, late=2, failed=1))
     alarms = {"records": 7, "alarms_refused": 8}
     outputs = [{"lost_by": {"too_old": 2}}, {"lost_by": {"too_old": 3, "too_many": 4}}]
-    found = system.losses(overview(alarms=alarms), {"models": [model]}, 6, outputs, 5)
+    found = system.losses(overview(alarms=alarms), replace(serving, models=(plates,)), 6, outputs, 5)
     counts = {(x["code"], x["camera"], x["subject"]): x["count"] for x in found}
     assert counts["stalls", "north", ""] == 2
     assert counts["stalls", "new", ""] == 0

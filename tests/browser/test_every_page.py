@@ -20,6 +20,7 @@ PAGES = (
     ("#/windows", "Retraining windows"),
     ("#/windows/2", "Retraining windows"),
     ("#/serving", "Serving"),
+    ("#/tenants", "Tenants"),
     *((f"#/system{tab}", "System") for tab in ("", "/alarms", "/journal", "/log", "/doctor")),
     ("#/settings/cameras", "Settings"),
     ("#/settings/cameras/new", "Settings"),

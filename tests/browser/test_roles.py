@@ -9,14 +9,15 @@ from visits import Visits
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240), pytest.mark.asyncio(loop_scope="session")]
 
 PAGES = (
-    "#/wall", f"#/camera/{PLAIN}", "#/windows", "#/windows/2", "#/serving", "#/system", "#/system/alarms",
-    "#/system/journal", "#/system/log", "#/settings/cameras", "#/settings/retraining", "#/settings/rules",
-    "#/settings/users", "#/settings/outputs", "#/settings/secrets", "#/settings/audit",
+    "#/wall", f"#/camera/{PLAIN}", "#/windows", "#/windows/2", "#/serving", "#/tenants", "#/system",
+    "#/system/alarms", "#/system/journal", "#/system/log", "#/settings/cameras", "#/settings/retraining",
+    "#/settings/rules", "#/settings/users", "#/settings/outputs", "#/settings/secrets", "#/settings/audit",
 )  # fmt: skip
 #: Buttons that change something, on any page.
 CHANGES = (
     "Save", "Change", "Save the zones", "Remove", "Delete", "Roll back to this", "Pin", "Unpin", "Acknowledge",
     "Compare", "Test the connection", "Remove the camera", "Draw a zone", "Ask",
+    "Add a tenant",
 )  # fmt: skip
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ import pytest
 import yaml
 
 from edge.core.access import label
+from edge.core.application_sources import ApplicationSource, AttributeOutput
 from edge.core.checks import plain_text, visible
 from edge.core.errors import InvalidValue, InvalidValues
 from edge.detectors.description import read_yaml
@@ -30,8 +33,18 @@ HIDDEN = [
     "a\u2066b",
     "a\u2069b",
     "a\ud800b",
+    "a\u00adb",
+    "a\u061cb",
+    "a\u200bb",
+    "a\u200cb",
+    "a\u200db",
+    "a\u200eb",
+    "a\u2060b",
+    "a\u3164b",
+    "a\ufeffb",
+    "a\U000e0041b",
 ]
-PLAIN = ["Junction north", "Straße 7", "交差点", "تقاطع", "🚦 east", "x" * 100]
+PLAIN = ["Junction north", "Straße 7", "交差点", "تقاطع", "نیم\u200cروز", "क्\u200dष", "🚦 east", "x" * 100]
 
 
 @pytest.mark.parametrize("text", HIDDEN)
@@ -39,6 +52,9 @@ def test_hidden_characters_are_refused_with_the_fields_name(text: str) -> None:
     with pytest.raises(InvalidValue) as refused:
         plain_text("camera.name", text)
     assert refused.value.path == "camera.name"
+    assert refused.value.message.endswith(
+        f"character 2 is U+{ord(text[1]):04X} {unicodedata.name(text[1], '')}".rstrip()
+    )
     assert text[1] not in str(refused.value)
     assert visible(text).isprintable()
     for value, path in (([text], "x[0]"), (("a", text), "x[1]"), ({"k": text}, "x.k"), ({text: 1}, "x")):
@@ -53,6 +69,18 @@ def test_every_script_is_taken(text: str) -> None:
     plain_text("name", {text: [text, 1, None, 2.5]})
     assert visible(text) == text
     assert label("name", text) == text
+
+
+def test_joiners_are_taken_only_between_letters_that_they_change() -> None:
+    for text in ("\u200cنیم", "نیم\u200c", "نیم\u200c\u200cروز", "a\u200cروز"):
+        with pytest.raises(InvalidValue, match=r"U\+200C ZERO WIDTH NON-JOINER"):
+            plain_text("name", text)
+
+
+def test_every_format_character_of_unicode_is_shown_as_an_escape() -> None:
+    hidden = [chr(n) for n in range(sys.maxunicode + 1) if unicodedata.category(chr(n)) in ("Cc", "Cf")]
+    assert len(hidden) > 200
+    assert visible("".join(hidden)).isascii()
 
 
 _CAMERA = {"id": "north", "url": "rtsp://box/1", "classes": ["car"]}
@@ -76,7 +104,7 @@ _FIELDS: list[tuple[str, Callable[[str], object]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("text", ["a\x07b", "a\u202eb", "a\u2066b"])
+@pytest.mark.parametrize("text", ["a\x07b", "a\u202eb", "a\u200bb", "a\ufeffb"])
 @pytest.mark.parametrize(("path", "give"), _FIELDS)
 def test_whatever_an_operator_names_is_checked(path: str, give: Callable[[str], object], text: str) -> None:
     give({"classes": "truck", "zones[0].classes": "car"}.get(path, "plain"))
@@ -97,6 +125,13 @@ def test_passwords_and_tokens_are_no_names() -> None:
 def test_a_tokens_name_is_checked_wherever_it_comes_from() -> None:
     with pytest.raises(InvalidValue, match="--label"):
         label("--label", "home\u202enoitamotua")
+
+
+def test_values_of_attributes_and_classes_of_sources_too() -> None:
+    with pytest.raises(InvalidValue, match=r"attribute\.labels\[1\].*U\+200B ZERO WIDTH SPACE"):
+        AttributeOutput(("red", "blue\u200b"))
+    with pytest.raises(InvalidValue, match=r"source\.classes\[0\].*U\+FEFF"):
+        ApplicationSource("north", ("\ufeffcar",))
 
 
 @pytest.mark.parametrize("field", [{"name": "a\u202eb"}, {"a\x07b": 1}])

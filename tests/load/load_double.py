@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from edge.core.errors import DeadlineMissed, NotFound, Overloaded, Unavailable
-from edge.core.oip import DATATYPES, InferRequest, InferResponse, ModelMetadata, Tensor, TensorSpec
+from edge.core.oip import DATATYPES, InferRequest, InferResponse, ModelMetadata, RepositoryEntry, Tensor, TensorSpec
 from web.oip.app import create_oip_app
 from web.oip.server import OipHttpServer
 
@@ -62,7 +62,7 @@ class Manners:
     def statistics(self, model: str | None, version: str | None) -> list[Mapping[str, Any]]:
         return []
 
-    async def repository_index(self, ready_only: bool) -> list[Mapping[str, Any]]:
+    async def repository_index(self, ready_only: bool) -> list[RepositoryEntry]:
         return []
 
     async def load_model(self, model: str, parameters: Mapping[str, Any]) -> None:

@@ -21,7 +21,6 @@ from edge.core.models import ModelVersion
 from edge.core.tracks import ObjectNews, TrackedObject
 from edge.runtime.camera_workers import _STATES
 from edge.runtime.judging import Judged
-from edge.runtime.serving_instructions import _NOTES
 from edge.runtime.versions import _named
 from edge.store.alarms import AlarmRetention
 from edge.store.retention import RetentionReport
@@ -65,7 +64,6 @@ HANDED_ON: Final = frozenset(
         "edge/appliance/outputs.py: _note",
         "edge/runtime/runtime.py: _worker_event",
         "edge/store/journal.py: append",
-        "edge/runtime/serving_instructions.py: _tell",
     }
 )
 
@@ -144,7 +142,7 @@ def modules() -> tuple[Module, ...]:
     found = []
     for room in ROOMS:
         for path, text, tree in parsed(room):
-            if any(f"{name}(" in text for name in (*WRITERS, "Note")):
+            if any(f"{name}(" in text for name in WRITERS):
                 found.append(Module(path, tree))
     return tuple(found)
 
@@ -187,9 +185,6 @@ def written() -> Mapping[str, frozenset[str]]:
                 keys = module.keys(data) if names and data is not None else frozenset()
                 for name in names:
                     found[name] |= keys
-        for note in module.calls("Note"):  # the reorganiser's, which ServingInstructions journals
-            made = frozenset().union(*map(module.keys, note.args[2:3]))
-            found[_NOTES[ast.literal_eval(note.args[0])]] |= {"message"} | made
     for name, keys_of_worker in found.items():
         if name.startswith("worker.") and "worker" in keys_of_worker:
             keys_of_worker.add("kind")  # Runtime._worker_event says which kind of worker it is

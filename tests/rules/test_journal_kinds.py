@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from parsed_code import REPO, parsed
+from parsed_code import REPO, parsed, walked
 
 from edge.core.journal_kinds import JOURNAL_KINDS, KINDS_BY_SUBJECT, LIVE_ONLY_KINDS
 
@@ -18,7 +18,7 @@ def _literals() -> set[str]:
     for room in ("edge", "scheduler"):
         for path, _, tree in parsed(room):
             if not path.endswith("/journal_kinds.py"):
-                nodes = ast.walk(tree)
+                nodes = walked(tree)
                 found |= {n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)}
     return found
 
@@ -37,7 +37,7 @@ def test_no_kind_is_put_together_where_it_is_written() -> None:
     hidden = []
     for room in ("edge", "scheduler", "web"):
         for path, _, tree in parsed(room):
-            for node in ast.walk(tree):
+            for node in walked(tree):
                 if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.JoinedStr):
                     called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
                     if called in ("note", "_note", "_on_event", "send_live", "_send_live"):

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from parsed_code import REPO, parsed
+from parsed_code import REPO, parsed, walked
 
 #: Rooms that hold identities and reasons. Others read formats of other programs, which is what they are for.
 ROOMS = (
@@ -61,9 +61,9 @@ _VALUE = rf"(?:\b(?:{PAGE_SAID})|\[\"(?:{PAGE_SAID})\"\]\)?)[?!]*"
 TAKEN_APART = re.compile(rf"{_VALUE}\.(?:{PAGE_SPLITS})\(|\.(?:exec|test)\([\w$.?!(]*{_VALUE}\)")
 
 
-def taken_apart(tree: ast.AST) -> Iterator[tuple[int, str]]:
+def taken_apart(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Lines where a value of these names is split, or searched by a pattern or for a part."""
-    for node in ast.walk(tree):
+    for node in walked(tree):
         for value in _searched(node):
             name = value.attr if isinstance(value, ast.Attribute) else value.id if isinstance(value, ast.Name) else ""
             if name in SAID:

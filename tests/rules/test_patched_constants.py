@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 
 import pytest
-from parsed_code import parsed
+from parsed_code import parsed, walked
 
 
-def patched_constants(tree: ast.AST) -> list[tuple[int, str]]:
+def patched_constants(tree: ast.Module) -> list[tuple[int, str]]:
     """Line and name of each private constant (`_LIKE_THIS`) that `setattr` gets by name."""
     found = []
-    for node in ast.walk(tree):
+    for node in walked(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "setattr":
             for given in node.args:
                 if isinstance(given, ast.Constant) and isinstance(given.value, str):

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from parsed_code import ROOMS, parsed
+from parsed_code import ROOMS, parsed, walked
 
 #: At the start, or behind the end of a clause.
 CLAUSE = re.compile(r"(?:^|[.:;] )(?:what|who|whoever|whatever)\b", re.IGNORECASE)
@@ -14,7 +14,7 @@ CLAUSE = re.compile(r"(?:^|[.:;] )(?:what|who|whoever|whatever)\b", re.IGNORECAS
 
 def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """(line, text on one line) of each docstring, those behind fields included."""
-    for node in ast.walk(tree):
+    for node in walked(tree):
         body = getattr(node, "body", None)
         for statement in body if isinstance(body, list) else ():
             match statement:

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
 
-from parsed_code import ROOMS, parsed
+from parsed_code import ROOMS, parsed, walked
 
 MOST_METHODS, MOST_ATTRIBUTES, MOST_LINES, MOST_FUNCTION_LINES = 30, 20, 600, 60
 
@@ -17,8 +17,8 @@ def _modules(rooms: tuple[str, ...] = (*ROOMS, "tests", "benchmarks")) -> tuple[
     return tuple(module for room in rooms for module in parsed(room))
 
 
-def _functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    return (n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef))
+def _functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return (n for n in walked(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
 def _methods(found: ast.ClassDef) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -39,7 +39,7 @@ def _attributes(found: ast.ClassDef) -> set[str]:
 def test_no_class_has_too_many_methods_or_attributes() -> None:
     large = {}
     for path, _, tree in _modules():
-        for found in (n for n in ast.walk(tree) if isinstance(n, ast.ClassDef)):
+        for found in (n for n in walked(tree) if isinstance(n, ast.ClassDef)):
             # Settings are one field for each setting: the site file's sections are their nouns.
             # Answers are one field for each value: they have no state and nothing that acts.
             # The tests' double of an appliance has the state of a whole one.

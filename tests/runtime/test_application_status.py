@@ -35,11 +35,11 @@ def test_budgets_stand_beside_the_even_split() -> None:
         split_reasons=(ServingReason("one_queue", "a"),),
     )
     (found,) = applications_status(view, StageTotals())
-    assert (found["name"], found["rate"], found["planned_rate"], found["longest_ms"]) == ("app", 5.0, 7.5, 95.0)
-    assert [(s["name"], s["budget_ms"], s["even_ms"], s["after"]) for s in found["stages"]] == [
-        ("s0", 30.0, 50.0, []), ("s1", 65.0, 50.0, ["s0"])
+    assert (found.name, found.rate, found.planned_rate, found.longest_ms) == ("app", 5.0, 7.5, 95.0)
+    assert [(s.name, s.budget_ms, s.even_ms, s.after) for s in found.stages] == [
+        ("s0", 30.0, 50.0, ()), ("s1", 65.0, 50.0, ("s0",))
     ]  # fmt: skip
-    assert found["reasons"] == ["a has one queue from now on"]
+    assert found.reasons == ("a has one queue from now on",)
     (unplanned,) = applications_status(View(applications=(chained("a", "b"),)), StageTotals())
-    assert unplanned["longest_ms"] is None
-    assert {s["budget_ms"] for s in unplanned["stages"]} == {None}
+    assert unplanned.longest_ms is None
+    assert {s.budget_ms for s in unplanned.stages} == {None}

@@ -77,11 +77,11 @@ async def test_the_smaller_model_takes_over_under_load_and_no_request_is_lost(bo
         stop.set()
         await asking
     assert set(seen) == {3.0}
-    (application,) = box.runtime.status()["applications"]
-    (stage,) = application["stages"]
-    assert (stage["model"], stage["accuracy"], application["accuracy"]) == ("small", 0.8, 0.8)
-    assert [o["model"] for o in stage["options"]] == ["large", "small"], "one with other tensors is left out"
-    assert "small answers (accuracy 0.8) instead of large (0.95)" in application["reasons"][0]
+    (application,) = box.runtime.status().applications
+    (stage,) = application.stages
+    assert (stage.model, stage.accuracy, application.accuracy) == ("small", 0.8, 0.8)
+    assert [o.model for o in stage.options] == ["large", "small"], "one with other tensors is left out"
+    assert "small answers (accuracy 0.8) instead of large (0.95)" in application.reasons[0]
     assert any("read: small answers from now on" in d["cause"] for kind, d in box.notes if kind == "serving.plan")
-    (reader,) = [m for m in box.runtime.status()["models"] if m["name"] == "reader"]
-    assert reader["reason"] == "stage read: other has other inputs or outputs than large"
+    (reader,) = [m for m in box.runtime.status().models if m.name == "reader"]
+    assert reader.reason == "stage read: other has other inputs or outputs than large"

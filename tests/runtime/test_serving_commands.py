@@ -10,9 +10,12 @@ from serving_parts import layout, version
 
 from edge.core.errors import InvalidValue, NotFound, Unavailable
 from edge.core.layout import Layout, RepositoryAnswer, RepositoryCommand
+from edge.core.oip import RepositoryEntry
+from edge.core.serving_reasons import Refusal
 from edge.runtime.serving_commands import RepositoryCommands
 from edge.runtime.serving_demand import Offer
 from edge.runtime.serving_status import View, repository_index
+from edge.serving.repository import StoredVersion
 
 
 class Loader:
@@ -45,8 +48,8 @@ class Box:
             lambda command: self.changed.append((command.action, command.model)),
         )  # fmt: skip
 
-    def index(self) -> tuple[dict[str, str], ...]:
-        return ({"name": "known", "version": "1", "reason": ""},)
+    def index(self) -> tuple[StoredVersion, ...]:
+        return (StoredVersion("known", "1"),)
 
     async def ask(self, action: str, model: str = "") -> RepositoryAnswer:
         await self.commands.carry_out(RepositoryCommand(7, action, model))
@@ -63,7 +66,7 @@ async def test_what_was_loaded_and_unloaded_is_told() -> None:
 async def test_the_index_is_answered_and_changes_nothing() -> None:
     box = Box()
     answer = await box.ask("index")
-    assert answer.index == ({"name": "known", "version": "1", "state": "LOADING", "reason": "checking"},)
+    assert answer.index == (RepositoryEntry("known", "1", "LOADING", "checking"),)
     assert box.changed == []
 
 
@@ -87,11 +90,11 @@ async def test_an_error_is_answered_too(action: str, model: str, code: str, word
 
 
 def state(offer: Offer | None, view: View | None = None, routes: Layout | None = None, reason: str = "") -> Any:
-    entries = [{"name": "a", "version": "1", "reason": reason}]
+    entries = [StoredVersion("a", "1", reason)]
     offers = {} if offer is None else {"a": offer}
     (found,) = repository_index(entries, offers, view or View(), routes)
-    assert (found["name"], found["version"]) == ("a", "1")
-    return found["state"], found["reason"]
+    assert (found.name, found.version) == ("a", "1")
+    return found.state, found.reason
 
 
 def test_a_version_is_ready_where_requests_go_to_it() -> None:
@@ -106,6 +109,9 @@ def test_the_reason_is_told_where_it_is_not() -> None:
     offered = Offer("a", "offered", version=version("a"))
     assert state(None) == ("UNAVAILABLE", "unloaded")
     assert state(None, reason="no such file") == ("UNAVAILABLE", "no such file")
-    assert state(offered, View(refused={"a": "too slow"})) == ("UNAVAILABLE", "too slow")
+    assert state(offered, View(refused={"a": Refusal("failing", "a", said="too slow")})) == (
+        "UNAVAILABLE",
+        "a: too slow",
+    )
     assert state(Offer("a", "failed", "no tensors")) == ("UNAVAILABLE", "no tensors")
     assert state(Offer("a", "measuring")) == ("LOADING", "measuring")

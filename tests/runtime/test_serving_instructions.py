@@ -10,7 +10,7 @@ from serving_parts import CAPS, Supervised, Written, layout, table, version
 
 from edge.core.clock import ManualClock
 from edge.core.serving import Gpulet, ModelBatch, ServedModel, ServingPlan, ServingProblem
-from edge.core.serving_reasons import ServingReason
+from edge.core.serving_reasons import Refusal, ServingReason
 from edge.runtime.executor_worker import SetVersions
 from edge.runtime.serving_instructions import ServingInstructions
 from edge.runtime.serving_shares import ServingShares
@@ -89,14 +89,22 @@ def test_versions_and_notes(tmp_path: Path) -> None:
     for order in (
         served,
         failed,
-        r.Note("model_capped", "a is capped", {"part": 0.5}),
-        r.Note("executor_lost", "a moved"),
+        r.CappedNote("a", 0.5),
+        r.RefusedNote(Refusal("not_measured", "b")),
+        r.ExecutorNote("executor_lost", "e1", ("a", "b"), "SIGKILL"),
+        r.ExecutorNote("executor_failed", "e1", ("a",), "no memory"),
     ):
         box.instructions.do(order)
+    capped = "a is served at 50 % of the rate that is asked: the rest of the share is taken"
+    refused = "b: its latencies on this device are not measured yet"
+    lost, given_up = "e1 (a, b) was lost: SIGKILL; it is started again", "e1 (a) was given up: no memory"
     assert box.loader.calls == [("served", served), ("version_failed", failed)]
     assert box.written.notes == [
         ("serving.version", {"model": "a", "version": "2"}),
-        ("serving.model_capped", {"message": "a is capped", "part": 0.5}),
-        ("serving.executor_lost", {"message": "a moved"}),
+        ("serving.model_capped", {"message": capped, "model": "a", "part": 0.5}),
+        ("serving.model_refused", {"message": refused, "model": "b", "code": "not_measured"}),
+        ("serving.executor_lost", {"message": lost, "executor": "e1", "reason": "SIGKILL"}),
+        ("serving.executor_failed", {"message": given_up, "executor": "e1", "reason": "no memory"}),
     ]
-    assert box.written.complaints == [("model_capped", "a is capped")]
+    complaints = [("model_capped", capped), ("model_refused", refused), ("executor_failed", given_up)]
+    assert box.written.complaints == complaints, "one that is started again is for the journal alone"

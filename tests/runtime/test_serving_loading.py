@@ -13,6 +13,7 @@ from serving_parts import CAPS, Written, layout, table
 from edge.core.clock import ManualClock
 from edge.core.errors import Conflict, InvalidValue, NotFound, Unavailable, WeightsError, WorkerFailed
 from edge.core.layout import Layout, ServedVersion
+from edge.core.serving_reasons import Refusal
 from edge.runtime.serving_demand import Offer
 from edge.runtime.serving_loading import ModelLoader
 from edge.runtime.serving_models import OfferedModels
@@ -123,10 +124,10 @@ async def test_a_load_of_what_serves_already_changes_nothing(tmp_path: Path) -> 
 
 async def test_a_load_waits_until_the_events_before_it_are_decided_on(tmp_path: Path) -> None:
     box = Box(tmp_path)
-    box.planner.view, box.planner.idle = View(refused={"left": "an old reason"}), False
+    box.planner.view, box.planner.idle = View(refused={"left": Refusal("not_measured", "left")}), False
     task = await box.loading("left")
     assert not task.done(), "what is refused now is not this version yet"
-    box.planner.view, box.planner.idle = View(refused={"left": "too slow"}), True
+    box.planner.view, box.planner.idle = View(refused={"left": Refusal("failing", "left", said="too slow")}), True
     box.planner.decide()
     with pytest.raises(Unavailable, match="too slow"):
         await task

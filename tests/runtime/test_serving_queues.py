@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 import yaml
-from pydantic import TypeAdapter
 from serving_kit import Served, echo, served
 
-from edge.appliance.answers.serving import Serving
+from edge.appliance.answers.serving import serving_answer
 from edge.core.serving import DeviceTable
 from edge.runtime.serving_tables import keep_table
 from edge.settings import ServingPlanning
@@ -85,15 +84,16 @@ async def test_a_model_gets_a_second_queue_and_loses_it_and_no_request_is_lost(b
         await box.until(lambda: queues(box) == ({0, 1}, {"fast": 0, "slow": 1}), "two queues")
         await more(5)
         status = box.runtime.status()
-        (model,) = [m for m in status["models"] if m["name"] == "m"]
-        (slow,) = [a for a in status["applications"] if a["name"] == "slow"]
-        two = model["two_queues"]
-        assert (two["reason"], two["share"], two["one_share"]) == ("less_share", 0.6, 0.8)
-        assert [q["stages"] for q in two["queues"]] == [
-            [{"application": "fast", "stage": "ask"}], [{"application": "slow", "stage": "ask"}]
+        (model,) = [m for m in status.models if m.name == "m"]
+        (slow,) = [a for a in status.applications if a.name == "slow"]
+        two = model.two_queues
+        assert two is not None
+        assert (two.reason, two.share, two.one_share) == ("less_share", 0.6, 0.8)
+        assert [q.stages for q in two.queues] == [
+            (("fast", "ask"),), (("slow", "ask"),)
         ]  # fmt: skip
-        assert (model["slo_ms"], slow["stages"][0]["queue"]) == (810.0, 1)
-        told = TypeAdapter(Serving).validate_python(status)
+        assert (model.slo_ms, slow.stages[0].queue) == (810.0, 1)
+        told = serving_answer(status)
         assert [m.two_queues is not None for m in told.models if m.name == "m"] == [True]
         plan_for(5.0)
         await box.until(lambda: queues(box) == ({0}, {"fast": 0, "slow": 0}), "one queue again")
@@ -104,5 +104,5 @@ async def test_a_model_gets_a_second_queue_and_loses_it_and_no_request_is_lost(b
     causes = [data["cause"] for data in plans]
     assert any("m has two queues: the plan takes 60 % of the device, with one 80 %" in cause for cause in causes)
     assert any("m has one queue from now on" in cause for cause in causes)
-    (total,) = [m["total"] for m in box.runtime.status()["models"] if m["name"] == "m"]
-    assert (total["failed"], total["dropped"], total["rejected"]) == (0, 0, 0)
+    (total,) = [m.total for m in box.runtime.status().models if m.name == "m"]
+    assert (total.failed, total.dropped, total.rejected) == (0, 0, 0)

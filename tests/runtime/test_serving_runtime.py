@@ -25,7 +25,7 @@ from edge.core.serving import ServingPlan, ServingProblem
 from edge.runtime.serving_cameras import CamerasNow
 from edge.runtime.serving_demand import Offer
 from edge.runtime.serving_front import check_port
-from edge.runtime.serving_status import state_of
+from edge.runtime.serving_status import ExecutorStatus, RequestEnds, state_of
 from edge.runtime.serving_tables import read_table
 from edge.serving.pipeline_files import parse_application
 from edge.settings import ServingPlanning
@@ -66,12 +66,12 @@ async def test_models_are_served_and_a_bad_file_is_refused_alone(running: Served
         with pytest.raises(InferenceServerException, match="broken"):
             await running.ask(client, "broken")
     reasons = running.runtime.reasons()
-    assert [r["code"] for r in reasons] == ["model_failed"]
+    assert [r.code for r in reasons] == ["model_failed"]
     assert running.runtime.ready, "what can be served is"
 
 
 async def test_cameras_yield_before_executors_get_their_share(running: Served) -> None:
-    share = sum(e["share"] for e in running.executors())
+    share = sum(e.share for e in running.executors())
     assert running.reserved[-1] >= share > 0
     assert running.reserved[-1] <= 0.9
 
@@ -137,26 +137,25 @@ async def test_an_unloaded_model_is_gone_and_comes_back(running: Served) -> None
 
 
 async def test_an_executor_that_is_killed_is_back_and_the_others_do_not_notice(running: Served) -> None:
-    victim = next(e for e in running.executors() if "left" in e["models"])
-    others = {e["id"]: e["pid"] for e in running.executors() if e["id"] != victim["id"]}
-    os.kill(victim["pid"], signal.SIGKILL)
+    victim = next(e for e in running.executors() if "left" in e.models)
+    others = {e.id: e.pid for e in running.executors() if e.id != victim.id}
+    os.kill(victim.pid, signal.SIGKILL)
 
-    def now() -> dict[str, Any]:
-        return next(e for e in running.executors() if e["id"] == victim["id"])
+    def now() -> ExecutorStatus:
+        return next(e for e in running.executors() if e.id == victim.id)
 
     def back() -> bool:
-        return now()["pid"] not in (None, victim["pid"]) and now()["state"] == "connected"
+        return now().pid not in (None, victim.pid) and now().state == "connected"
 
-    await running.until(lambda: now()["state"] != "connected", "the loss is seen")
+    await running.until(lambda: now().state != "connected", "the loss is seen")
     await running.until(back, "it is back")
     async with running.client() as client:
         assert (await running.ask(client, "left", 5.0))[0] == 5.0
-    assert {e["id"]: e["pid"] for e in running.executors() if e["id"] != victim["id"]} == others
+    assert {e.id: e.pid for e in running.executors() if e.id != victim.id} == others
 
 
-def _totals(running: Served, model: str) -> dict[str, int]:
-    found: dict[str, int] = next(m for m in running.runtime.status()["models"] if m["name"] == model)["total"]
-    return found
+def _totals(running: Served, model: str) -> RequestEnds:
+    return next(m for m in running.runtime.status().models if m.name == model).total
 
 
 def _open(running: Served, model: str) -> int:
@@ -167,7 +166,7 @@ def _open(running: Served, model: str) -> int:
 async def test_a_front_that_is_killed_listens_again_at_the_same_port(running: Served) -> None:
     port, pid = running.url, running.supervisor.pid("front")
     assert pid is not None
-    executor = next(e for e in running.executors() if "right" in e["models"])["pid"]
+    executor = next(e for e in running.executors() if "right" in e.models).pid
     before = _totals(running, "right")
     os.kill(executor, signal.SIGSTOP)
     try:
@@ -186,8 +185,8 @@ async def test_a_front_that_is_killed_listens_again_at_the_same_port(running: Se
     # The supervisor knows that the process is gone a moment before the runtime is told.
     await running.until(lambda: bool(losses()), "the loss is told")
     assert losses() == [1]
-    assert _totals(running, "right")["failed"] == before["failed"] + 1, "what died with the front is counted"
-    assert any(r["code"] == "serving_front" for r in running.runtime.reasons())
+    assert _totals(running, "right").failed == before.failed + 1, "what died with the front is counted"
+    assert any(r.code == "serving_front" for r in running.runtime.reasons())
     assert not running.runtime.ready
     await running.until(
         lambda: running.supervisor.pid("front") not in (None, pid) and running.runtime.front.up, "it is back"
@@ -211,7 +210,7 @@ async def test_a_front_that_is_killed_listens_again_at_the_same_port(running: Se
 
 async def test_more_demand_grows_the_share_at_once_and_less_gives_it_back(running: Served) -> None:
     def planned() -> float:
-        return float(running.runtime.status()["share"]["planned"])
+        return running.runtime.status().share.planned
 
     def asked(rate: float) -> ServingPlanning:
         return ServingPlanning.model_validate({"models": {"left": {"rate": rate, "min_rate": rate}}})
@@ -232,9 +231,9 @@ async def test_what_the_cameras_need_bounds_the_models(running: Served) -> None:
     running.runtime.change(ServingPlanning.model_validate({"models": models}))
     await running.until(lambda: running.state("digits") == "refused", "the lowest priority yields")
     await running.until(lambda: running.state("left") in ("serving", "capped"), "the highest is served")
-    assert running.runtime.status()["share"]["planned"] <= 0.12
-    refused = [r for r in running.runtime.reasons() if r["code"] == "model_refused"]
-    assert any("digits" in r["message"] and "% of the device" in r["message"] for r in refused)
+    assert running.runtime.status().share.planned <= 0.12
+    refused = [r for r in running.runtime.reasons() if r.code == "model_refused"]
+    assert any(r.model == "digits" and "% of the device" in r.words() for r in refused)
     async with running.client() as client:
         await running.told(client, "digits", "% of the device", (1, 1, 28, 28))
     running.cameras.append(CamerasNow(0.9))

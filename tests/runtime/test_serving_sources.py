@@ -101,7 +101,7 @@ def test_the_rate_is_that_of_the_lambda_in_force() -> None:
     assert len(world.events) == count
     (status,) = [world.sources.status(a) for a in world.models.demands()[1]]
     assert status is not None
-    assert (status["rate"], status["fault"], status["lost"]) == (2.0, None, 0)
+    assert (status.rate, status.fault, status.lost) == (2.0, None, 0)
 
 
 def test_a_camera_that_goes_is_let_in_no_more_and_one_that_is_off_feeds_nobody() -> None:
@@ -145,7 +145,7 @@ def test_a_stream_slower_than_lambda_bounds_the_rate_and_jitter_does_not_replan(
     (application,) = world.models.demands()[1]
     status = world.sources.status(application)
     assert status is not None
-    assert status["lost"] == 7
+    assert status.lost == 7
 
 
 def test_a_source_that_is_none_is_refused_with_the_field() -> None:

@@ -270,7 +270,7 @@ def test_without_a_policy_admission_asks_the_plan_that_is_followed(asked: tuple[
     box, candidate = asked
     step = None if box.window is None else box.window.share_step
     followed = followed_policy(DEFAULT_POLICY, ideal_caps(step))
-    assert admit(box, candidate) == admit(box, candidate, window=followed)
+    assert admit(box, candidate, SERVING) == admit(box, candidate, SERVING, followed)
     assert cameras_need(box.window, box.capacity) == cameras_need(box.window, box.capacity, followed)
 
 
@@ -286,7 +286,7 @@ def test_the_floor_of_an_answer_is_that_of_the_cameras_need(asked: tuple[Box, Se
     floor = cameras_need(box.window, box.capacity).floor
     assert floor == pytest.approx(floors_share(box.window))
     assert floor / step == pytest.approx(round(floor / step), abs=1e-3)
-    assert admit(box, candidate).serving_share_after <= max(0.0, box.capacity - floor) + 1e-6
+    assert admit(box, candidate, SERVING).serving_share_after <= max(0.0, box.capacity - floor) + 1e-6
 
 
 def small_gain(gain: float) -> WindowProblem:

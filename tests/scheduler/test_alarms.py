@@ -107,6 +107,21 @@ def test_disk_and_slo() -> None:
     assert w.at(50, a.ServedNow({"faces": 0.99})) == [("end", 2, "plates is not served any more")]
 
 
+def test_a_tenant_that_misses_its_goal_with_its_full_share() -> None:
+    w = Rules(a.Rule("goals", "tenant"), a.Rule("served", "slo"))
+
+    def seen(t: float, performance: float, missed_s: float) -> list[tuple[str, int, str]]:
+        return w.at(t, a.TenantGoalNow("gate", "Entrance", performance, 0.95, missed_s))
+
+    assert seen(1, 0.8, 0.0) == [], "with less than its share, or not for long"
+    assert seen(300, 0.8, 300.0) == [("new", 1, "Entrance: 80.0 % where 95 % is its goal, with its full share")]
+    assert w.at(301, a.ServedNow({"gate-model": 0.99})) == [], "served models say nothing of tenants"
+    assert w.at(302, a.TenantsNow(frozenset({"gate"}))) == []
+    assert [x[:2] for x in seen(400, 0.96, 0.0)] == [("end", 1)]
+    assert [x[0] for x in seen(900, 0.7, 500.0)] == ["new"]
+    assert w.at(901, a.TenantsNow(frozenset())) == [("end", 2, "gate is no tenant any more")]
+
+
 def test_a_roll_back_ends_with_the_next_promotion_or_when_it_was_seen() -> None:
     w = Rules(a.Rule("back", "roll_back"))
     assert w.at(0, a.RolledBack("gate", "m1", WORSE)) == [("new", 1, f"back to m1: {WORSE.words}")]
@@ -191,6 +206,10 @@ FACTS = st.one_of(
     st.builds(a.DiskNow, st.integers(0, 100), st.just(100)),
     st.builds(a.RolledBack, CAMERAS, st.just("m"), st.sampled_from([WORSE, ASKED])),
     st.builds(a.Promoted, CAMERAS, st.just("n")),
+    st.builds(
+        a.TenantGoalNow, st.sampled_from("tu"), st.just("T"), st.floats(0, 1), st.just(0.9), st.sampled_from((0.0, 9.0))
+    ),
+    st.builds(a.TenantsNow, st.frozensets(st.sampled_from("tu"))),
     st.builds(a.ServedNow, st.dictionaries(st.sampled_from("pq"), st.floats(0, 1))),
     st.builds(a.Acknowledged, st.integers(1, 6), st.just("ann")),
     st.builds(a.TimePassed),

@@ -8,6 +8,7 @@ import pytest
 from reorganiser_world import demand
 
 from edge.core.layout import ModelTraffic, TrafficReport
+from edge.core.serving_reasons import Refusal
 from scheduler.gpulets.demand import Demands
 from scheduler.gpulets.rates import planned_rate
 from scheduler.gpulets.reorganiser_settings import ReorganiserSettings
@@ -34,11 +35,11 @@ def test_models_that_are_asked_no_more_are_forgotten_and_a_changed_rate_is_expec
 def test_another_version_is_tried_though_the_one_before_failed() -> None:
     demands = Demands()
     demands.change([demand("a")])
-    demands.models["a"].failing = "no such operator"
+    failing = demands.models["a"].failing = Refusal("failing", "a", said="no such operator")
     demands.change([demand("a", slo_ms=90.0)])
-    assert demands.models["a"].failing == "no such operator", "the same files"
+    assert demands.models["a"].failing == failing, "the same files"
     demands.change([demand("a", number=2)])
-    assert demands.models["a"].failing == ""
+    assert demands.models["a"].failing is None
 
 
 def test_need_is_the_planned_rate_but_never_less_than_the_least() -> None:

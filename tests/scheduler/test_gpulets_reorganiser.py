@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypeVar
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +12,7 @@ from reorganiser_world import World, by_load, demand, one_each, table, together,
 
 from edge.core.layout import Route
 from edge.core.serving import DeviceTable, Gpulet, ModelBatch, ServedModel, ServingPlan, ServingProblem
-from edge.core.serving_reasons import in_words
+from edge.core.serving_reasons import Refusal, in_words
 from scheduler.gpulets import reorganiser_events as r
 from scheduler.gpulets.demand import Demand
 from scheduler.gpulets.fitting import Capacity, fit
@@ -26,8 +27,11 @@ def routes(w: World) -> tuple[Route, ...]:
     return () if w.layout is None else w.layout.routes
 
 
-def notes(w: World, kind: str) -> list[str]:
-    return [o.message for o in w.said if isinstance(o, r.Note) and o.kind == kind]
+Noted = TypeVar("Noted", r.ExecutorNote, r.RefusedNote, r.CappedNote)
+
+
+def notes(w: World, kind: type[Noted]) -> list[Noted]:
+    return [o for o in w.said if isinstance(o, kind)]
 
 
 def test_models_are_started_warmed_then_routed() -> None:
@@ -147,7 +151,7 @@ def test_a_first_version_that_fails_is_refused_with_the_reason_and_tried_again_l
     w.settle()
     assert w.served() == {"b"}
     assert w.layout is not None
-    assert "no such operator" in w.layout.refused["a"]
+    assert w.layout.refused["a"] == Refusal("failing", "a", said="no such operator")
     w.traffic({"a": 0.0, "b": 10.0}, RETRY_S + 2)
     w.settle()
     assert w.served() == {"a", "b"}
@@ -173,7 +177,7 @@ def test_a_lost_executor_keeps_its_place() -> None:
     name = next(n for n, p in w.processes.items() if "a" in p.versions)
     w.processes[name].state = "lost"
     w.tell(r.ExecutorLost, name, "ended by SIGKILL")
-    assert "SIGKILL" in notes(w, "executor_lost")[0]
+    assert [(n.kind, n.reason) for n in notes(w, r.ExecutorNote)] == [("executor_lost", "ended by SIGKILL")]
     w.step(name)
     assert w.served() == {"a", "b"}
     assert w.layout is not None
@@ -223,7 +227,7 @@ def test_what_does_not_fit_yields_by_priority_and_comes_back() -> None:
     w.settle()
     assert "a" not in w.reorganiser.state.capped
     assert w.reorganiser.state.capped.get("c", 0.0) < 1.0 or "c" in w.reorganiser.state.refused
-    assert notes(w, "model_capped") or notes(w, "model_refused")
+    assert notes(w, r.CappedNote) or notes(w, r.RefusedNote)
     w.tell(r.ServingCapacityChanged, Capacity(0.05, 0.05))
     w.settle()
     assert w.layout is not None
@@ -249,7 +253,7 @@ def test_a_model_without_a_table_waits_for_it() -> None:
     w = world(known=False)
     w.tell(r.ModelsChanged, (demand("a"),))
     assert w.layout is not None
-    assert "not measured" in w.layout.refused["a"]
+    assert w.layout.refused["a"].code == "not_measured"
     w.tell(r.TableChanged, table())
     w.settle()
     assert w.served() == {"a"}
@@ -368,7 +372,7 @@ def test_equal_priorities_yield_equal_parts() -> None:
 def test_an_impossible_objective_is_refused_and_takes_nobody_down() -> None:
     wanted = [*models(("a", 10.0, 0)), ServedModel("c", 1.0, 5.0)]
     found = fit(wanted, table(), Capacity(0.9, 0.9), one_each)
-    assert "5 ms" in found.refused["c"]
+    assert (found.refused["c"].code, found.refused["c"].slo_ms) == ("no_room", 5.0)
     assert [m.name for m in found.problem.models] == ["a"]
     assert not found.capped
 

@@ -57,7 +57,7 @@ def test_each_pair_that_shares_a_device_is_told_and_all_neighbours_together() ->
         "three": gpulet(0, 0.5, 20.0, c=1),
         "apart": gpulet(1, 0.5, 20.0, a=1),
     }
-    told = {(x["gpulet"], x["model"], x["beside"]): x["factor"] for x in stretch_beside(TABLE, gpulets)}
+    told = {(x.gpulet, x.model, x.beside): x.factor for x in stretch_beside(TABLE, gpulets)}
     assert {k for k in told if k[0] == "one"} == {("one", "a", "two"), ("one", "a", "three"), ("one", "a", None)}
     assert {k for k in told if k[0] == "apart"} == {("apart", "a", None)}
     assert told["apart", "a", None] == 1.0

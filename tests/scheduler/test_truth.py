@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -44,6 +45,13 @@ def town(seed: int, frames: int = 24, real: float = 0.6, missed: float = 1.0) ->
         out.append(AskableFrame(key, tuple(found)))
         truth[Question(key, "missed")] = Agreed("counted", int(rng.poisson(missed)), 1, False)
     return out, truth
+
+
+@cache
+def asked_town(seed: int) -> tuple[list[AskableFrame], Truth, Population]:
+    """The town and what may be asked there. To make both takes far longer than to estimate from answers."""
+    frames, truth = town(seed)
+    return frames, truth, population(frames, Predictor.prior())
 
 
 def true_f1(asked: Population, truth: Truth) -> tuple[float, float]:
@@ -143,8 +151,7 @@ def test_more_answers_are_never_wider_in_the_mean() -> None:
     for count in (8, 15, 30, 60, 120):
         mine = []
         for seed in range(25):
-            frames, truth = town(seed)
-            asked = population(frames, Predictor.prior())
+            frames, truth, asked = asked_town(seed)
             found = true_accuracy(asked, len(frames), sitting(asked, truth, seed, count))
             assert found is not None
             mine.append(found.student.width + found.teacher.width)
@@ -155,8 +162,7 @@ def test_more_answers_are_never_wider_in_the_mean() -> None:
 def test_as_many_answers_more_as_promised_halve_the_interval() -> None:
     ratios = []
     for seed in range(25):
-        frames, truth = town(seed)
-        asked = population(frames, Predictor.prior())
+        frames, truth, asked = asked_town(seed)
         now = true_accuracy(asked, len(frames), sitting(asked, truth, seed, 30))
         assert now is not None
         assert now.teacher.more_to_halve
@@ -182,8 +188,7 @@ def test_imported_answers_stand_for_themselves_only() -> None:
     """Labels of some pictures that somebody picked: the rest is not taken to be like them."""
     inside = []
     for seed in range(100):
-        frames, truth = town(seed)
-        asked = population(frames, Predictor.prior())
+        frames, truth, asked = asked_town(seed)
         known = {q for q in asked.questions if q.key.frame < 6}
         drawn = [n.question for n in next_questions(asked, seed, (), known, 30)]
         found = true_accuracy(asked, len(frames), {q: truth[q] for q in (*known, *drawn)}, known)
@@ -278,8 +283,7 @@ def test_the_majority_counts_and_a_tie_counts_for_nothing(
 def test_contradictions_are_counted_and_widen_the_interval() -> None:
     wider = []
     for seed in range(20):
-        frames, truth = town(seed)
-        asked = population(frames, Predictor.prior())
+        _, truth, asked = asked_town(seed)
         said = sitting(asked, truth, seed, 30)
         tied = {q: Agreed("unsure", None, 2, True) for q in list(said)[::3]}
         one, two = true_accuracy(asked, 24, said), true_accuracy(asked, 24, said | tied)

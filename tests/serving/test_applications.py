@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from edge.core.applications import Application
 from edge.core.errors import DeadlineMissed, InvalidValue, MagpieError, NotFound, Overloaded, Unavailable
-from edge.core.oip import DATATYPES, InferRequest, InferResponse, ModelMetadata, Tensor, TensorSpec
+from edge.core.oip import DATATYPES, InferRequest, InferResponse, ModelMetadata, RepositoryEntry, Tensor, TensorSpec
 from edge.serving.applications import ApplicationService
 from edge.serving.pipeline_files import parse_application, read_application
 from scheduler.gpulets.applications import expand
@@ -78,8 +78,8 @@ class Models:
     def statistics(self, model: str | None, version: str | None) -> list[Mapping[str, Any]]:
         return [{"name": name} for name in self.models if model in (None, name)]
 
-    async def repository_index(self, ready_only: bool) -> list[Mapping[str, Any]]:
-        return [{"name": name, "version": "1", "state": "READY", "reason": ""} for name in self.models]
+    async def repository_index(self, ready_only: bool) -> list[RepositoryEntry]:
+        return [RepositoryEntry(name, "1", "READY") for name in self.models]
 
     async def load_model(self, model: str, parameters: Mapping[str, Any]) -> None:
         self.loaded.append(model)
@@ -469,10 +469,10 @@ async def test_readiness_index_metadata_and_statistics(models: Models) -> None:
     models.not_ready.add("vgg16")
     assert (service.model_ready("game", None), service.model_ready("traffic", "1")) == (True, False)
     assert not service.ready()
-    index = {e["name"]: (e["state"], e["reason"]) for e in await service.repository_index(False)}
+    index = {e.name: (e.state, e.reason) for e in await service.repository_index(False)}
     assert index["game"] == ("READY", "")
     assert index["traffic"] == ("UNAVAILABLE", "stage person: model vgg16 is not ready")
-    assert "traffic" not in {e["name"] for e in await service.repository_index(True)}
+    assert "traffic" not in {e.name for e in await service.repository_index(True)}
     metadata = service.model_metadata("traffic", None)
     assert (metadata.platform, metadata.versions) == ("pipeline", ("1",))
     assert [o.name for o in metadata.outputs][:3] == ["boxes", "scores", "labels"]

@@ -15,7 +15,8 @@ from front_kit import Site, doubled, request, route, site, until, version
 from edge.core.clock import ManualClock
 from edge.core.errors import Conflict, DeadlineMissed, InvalidValue, NotFound, Overloaded, Unavailable
 from edge.core.layout import ExecutorConnected, ExecutorDrained, ExecutorGone, ModelTraffic, RepositoryAnswer
-from edge.core.oip import InferRequest, Tensor, TensorSpec
+from edge.core.oip import InferRequest, RepositoryEntry, Tensor, TensorSpec
+from edge.core.serving_reasons import Refusal
 
 
 class Totals:
@@ -123,7 +124,9 @@ async def test_unknown_refused_and_starting_models(tmp_path: Path) -> None:
         assert not s.front.ready()
         with pytest.raises(NotFound):
             await s.front.infer(request())
-        s.layout(route("e", (v, 4)), models=[v], refused={"other": "no share is left"})
+        s.layout(
+            route("e", (v, 4)), models=[v], refused={"other": Refusal("failing", "other", said="no share is left")}
+        )
         assert not s.front.ready()
         assert not s.front.model_ready("m", None)
         with pytest.raises(Unavailable, match="no executor"):
@@ -565,8 +568,8 @@ async def test_repository_commands_reach_the_control_process(tmp_path: Path) -> 
         numbers = {c.action: c.number for c in s.commands}
         assert [(c.action, c.model) for c in s.commands] == [("index", ""), ("load", "m"), ("unload", "n")]
         assert s.commands[1].parameters == {"config": "{}"}
-        ready = {"name": "m", "version": "1", "state": "READY", "reason": ""}
-        s.front.answer(RepositoryAnswer(numbers["index"], index=(ready, {**ready, "state": "UNAVAILABLE"})))
+        ready, loading = RepositoryEntry("m", "1", "READY"), RepositoryEntry("n", "1", "LOADING")
+        s.front.answer(RepositoryAnswer(numbers["index"], index=(ready, loading)))
         s.front.answer(RepositoryAnswer(numbers["load"], "m: the file is damaged", "conflict"))
         s.front.answer(RepositoryAnswer(numbers["unload"]))
         assert await index == [ready]

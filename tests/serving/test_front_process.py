@@ -24,6 +24,7 @@ import tritonclient.http as http_client
 from front_kit import HeldExecutor, doubled, route, version
 from tritonclient.utils import InferenceServerException
 
+from edge.appliance.answers.serving import AddressAnswer, FrontAnswer
 from edge.appliance.metrics import front_statistics
 from edge.commands.front_process import front_process
 from edge.core.layout import (
@@ -39,6 +40,7 @@ from edge.core.layout import (
     RepositoryCommand,
     TrafficReport,
 )
+from edge.core.oip import RepositoryEntry
 from edge.core.shares import LaunchSpec
 from edge.runtime.process import Beat, Ready, Retire, Retired, Stop, TakeOver, WorkerError, WorkerProcess
 
@@ -59,7 +61,7 @@ class Running:
             self.said.append(message)
             if isinstance(message, RepositoryCommand):
                 error, code = ("no such model", "not_found") if message.model == "absent" else ("", "")
-                entry = {"name": "m", "version": "1", "state": "READY", "reason": ""}
+                entry = RepositoryEntry("m", "1", "READY")
                 self.worker.send(RepositoryAnswer(message.number, error, code, (entry,)))
             self._changed.notify_all()
 
@@ -277,7 +279,8 @@ def test_both_ports_speak_tls_alone_where_there_is_a_certificate(tmp_path: Path)
         )
         assert http.is_server_live()
         # The control process asks its own front so (edge.appliance.metrics).
-        front = {"up": True, "http": {"host": "127.0.0.1", "port": ports.http_port}}
+        http_at, grpc_at = (AddressAnswer(host="127.0.0.1", port=p) for p in (ports.http_port, ports.grpc_port))
+        front = FrontAnswer(up=True, http=http_at, grpc=grpc_at, turned_away=0)
         assert asyncio.run(front_statistics(front, tls=True)) == []
     finally:
         running.worker.kill()

@@ -20,7 +20,7 @@ from edge.core.errors import Conflict, InvalidValue, InvalidValues, MagpieError,
 from edge.core.layout import Layout
 from edge.serving.front import Front
 from edge.serving.model_files import _PROTOCOL, ModelFile, from_protocol, parse_model, parse_override, rows_bytes
-from edge.serving.repository import Repository, files_digest
+from edge.serving.repository import Repository, StoredVersion, files_digest
 from scheduler.gpulets.batching import DeadlineBatching
 
 PLAIN: dict[str, Any] = {
@@ -65,7 +65,7 @@ def test_a_version_is_a_value(root: Path) -> None:
     assert [(t.name, t.datatype, t.shape) for t in found.outputs] == [("y", "FP32", (-1, 2))]
     assert found.digest == files_digest(root / "plates" / "3") != ""
     assert rows_bytes(found, 5) == 40
-    assert repository.index() == ({"name": "plates", "version": "3", "state": "", "reason": ""},)
+    assert repository.index() == (StoredVersion("plates", "3"),)
 
 
 def test_the_digest_follows_content(root: Path) -> None:
@@ -143,8 +143,7 @@ def test_a_wrong_field_is_named(root: Path, change: dict[str, Any], words: str) 
         repository.resolve("m")
     assert "Error" not in problems(error)
     (entry,) = repository.index()
-    assert entry["state"] == "UNAVAILABLE"
-    assert entry["reason"]
+    assert entry.fault
 
 
 @pytest.mark.parametrize("text", ["[1, 2]", "{", "a: b: c", "", "!!python/object/apply:os.system [ls]", "\x00"])
@@ -299,7 +298,7 @@ def test_a_pipeline_stands_beside_models(root: Path) -> None:
     assert repository.names() == ("app", "m")
     assert repository.models() == ("m",)
     assert repository.application("app").slo_ms == 90
-    assert [e["state"] for e in repository.index()] == ["", ""]
+    assert [e.fault for e in repository.index()] == ["", ""]
     staged = repository.stage("app", {"config": '{"slo_ms": 60}'})
     assert staged.application is not None
     assert (staged.versions, staged.application.slo_ms) == ((), 60)

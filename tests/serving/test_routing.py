@@ -10,6 +10,7 @@ from front_kit import pending, route, version
 from edge.core.errors import NotFound, Unavailable
 from edge.core.layout import Layout, Route, ServedVersion
 from edge.core.oip import TensorSpec
+from edge.core.serving_reasons import Refusal
 from edge.serving.routing import RoutingTable
 
 ONE, TWO = version(number="1"), version(number="2")
@@ -38,7 +39,7 @@ def test_the_highest_version_is_current_and_others_are_found_by_name() -> None:
 
 def test_a_refused_model_says_why() -> None:
     t = RoutingTable()
-    t.apply(layout(1, models=(), refused={"m": "no share is left"}))
+    t.apply(layout(1, models=(), refused={"m": Refusal("failing", "m", said="no share is left")}))
     with pytest.raises(Unavailable, match="no share is left"):
         t.find("m", None)
     assert t.ready, "what was refused is not waited for"

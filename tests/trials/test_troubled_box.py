@@ -104,18 +104,60 @@ async def test_a_disk_that_is_full_is_said_and_all_goes_on_when_there_is_room_ag
         await goes_on(running)
 
 
+def reasons(running: Watched) -> set[str]:
+    """The codes of what health complains of."""
+    return {r.code for r in running.appliance.services.state.health().reasons}
+
+
+def samples_lost(running: Watched) -> int:
+    """Pictures drawn for the sample that could not be kept, as the overview shows them."""
+    (camera,) = running.appliance.services.state.overview().cameras
+    return int(camera.losses["samples_lost"])
+
+
 async def test_a_disk_that_fails_is_said_and_cameras_are_answered(disk: Path) -> None:
     async with watched(disk / "data") as running:
         subprocess.run(["mount", "-o", "remount,abort", str(disk)], check=True)  # as after an error of the device
         with pytest.raises(OSError, match=os.strerror(errno.EROFS)):
             (disk / "x").write_text("x")
         window = number(running)
-        await running.until(lambda: complaints(running), "the failed disk is said", 60.0)
+        await running.until(lambda: "store" in reasons(running), "the database that cannot be written is said", 60.0)
+        assert not running.appliance.services.state.health().ready
         await running.until(lambda: number(running) > window, "windows go on", 60.0)
+        await running.until(lambda: samples_lost(running) > 0, "pictures that cannot be kept are counted", 60.0)
         await goes_on(running)
-        assert running.appliance.services.state.overview().losses.journal >= 0
-        assert not running.appliance.services.state.health().ready or complaints(running)
+        assert "store" in reasons(running), "for as long as it lasts"
     # It ends all the same: nothing waits for a disk that never comes back.
+
+
+def make_read_only(data: Path, wanted: bool) -> None:
+    """No process can write the database and its log, root's neither (the index of the log is memory that processes
+    share, and takes no error)."""
+    files = [str(data / name) for name in ("magpie.db", "magpie.db-wal")]
+    subprocess.run(["chattr", "+i" if wanted else "-i", *files], check=True)
+
+
+async def test_a_database_that_is_read_only_for_a_while_is_said_and_nothing_is_lost(disk: Path) -> None:
+    data = disk / "data"
+    async with watched(data) as running:
+        state = running.appliance.services.state
+        assert (state.health().ready, "store" in reasons(running)) == (True, False)
+        make_read_only(data, True)
+        try:
+            window = number(running)
+            await running.until(lambda: "store" in reasons(running), "it is said", 60.0)
+            assert not state.health().ready
+            await running.until(lambda: number(running) > window, "windows go on", 60.0)
+            await goes_on(running)
+        finally:
+            make_read_only(data, False)
+        await running.until(lambda: "store" not in reasons(running) and state.health().ready, "it is well again", 60.0)
+        known = windows(running)
+        await running.until(lambda: windows(running) > known, "windows are recorded again", 90.0)
+        assert state.overview().losses.journal == 0, "the journal waited for it"
+        opened = {e.window for e in running.appliance.services.events.recent(50, None, None, "window.opened")}
+        assert window + 1 in opened, "entries of that time are kept"
+        await goes_on(running)
 
 
 @pytest.mark.parametrize("step_s", [3600.0, -3600.0])

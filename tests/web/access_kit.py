@@ -100,5 +100,6 @@ def filled(template: str) -> str:
         "window": "3",
         "frame": "1",
         "kind": "camera",
+        "tenant": "north-side",
     }
     return re.sub(r"\{([^}:]*)(:[^}]*)?\}", lambda m: known.get(m[1], "1"), template)

@@ -15,6 +15,7 @@ from events_double import DictEvents
 from outputs_double import OUTPUT_STATE, DictOutputs
 from pydantic import TypeAdapter
 from served_double import DictServedModels
+from tenants_double import DictTenants
 from truth_double import DictTruth
 
 from edge.appliance.answers.access import AuditAnswer, SecretAnswer
@@ -22,9 +23,8 @@ from edge.appliance.answers.cameras import CameraAnswer, CameraTest, PictureHead
 from edge.appliance.answers.metrics import MetricsSnapshot
 from edge.appliance.answers.models import VersionAnswer
 from edge.appliance.answers.pictures import DisagreementAnswer, WindowClasses
-from edge.appliance.answers.read import plain, read
+from edge.appliance.answers.read import read
 from edge.appliance.answers.retraining import LearningAnswer, RetrainingAnswer
-from edge.appliance.answers.serving import Serving
 from edge.appliance.answers.state import BoxHealth, Doctor, Overview, Reason
 from edge.appliance.answers.system import LogAnswer, SystemAnswer
 from edge.appliance.answers.windows import ExplainedWindow, WhatIfAnswer, WindowAnswer, WindowStory
@@ -113,6 +113,7 @@ class DictAppliance:
         self.windows = DictWindows(self)
         self.models = DictModels(self)
         self.served = DictServedModels(self)
+        self.tenants = DictTenants(self)
         self.events = DictEvents(self)
         self.secrets = DictSecrets(self)
         for camera in cameras:
@@ -273,6 +274,7 @@ class DictState:
                 "objects_now": dict.fromkeys(self.box.kept, 1),
                 "lost": {"records": 0, "pictures_not_taken": 4},
             },
+            "tenants": self.box.tenants.all(),
             "truth": {c: TRUTH["estimate"] | {"window": 3} for c in self.box.kept},
             "outputs": [
                 {"destination": "mqtt", "up": True} | counted,
@@ -283,7 +285,7 @@ class DictState:
 
     async def system(self) -> SystemAnswer:
         self.box.look("system")
-        serving = None if self.box.planning is None else plain(Serving, self.box.served.status())
+        serving = None if self.box.planning is None else self.box.served.status()
         found = copy.deepcopy(SYSTEM) | {"health": self.health(), "losses": losses(self._overview(), serving, 0)}
         return read(SystemAnswer, found)
 

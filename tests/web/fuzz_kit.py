@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import requests
+import schemathesis
 import urllib3
 from hypothesis import HealthCheck, Phase, settings
+from schemathesis.pytest.lazy import get_all_tests
 from schemathesis.python.asgi import ASGIClient
 
 #: The same requests in each run; a loaded machine fails nothing.
@@ -23,6 +25,8 @@ FUZZ = settings(
     suppress_health_check=list(HealthCheck),
 )
 
+
+_BASE = "http://testserver"
 
 #: Status, headers, body.
 Answered = tuple[int, list[tuple[bytes, bytes]], bytes]
@@ -96,7 +100,7 @@ def _octets(value: str | bytes) -> bytes:
 
 
 class Client:
-    """Asks an application by `session`, or what was asked already once more with other headers."""
+    """Asks an application by `session`, or the same with several headers."""
 
     def __init__(self, app: Any) -> None:
         self._adapter = _SameThread(app)
@@ -104,9 +108,26 @@ class Client:
         self.session.trust_env = False
         self.session.mount("http://", self._adapter)
 
-    def again(self, request: requests.PreparedRequest, headers: Sequence[Mapping[str, str]]) -> list[tuple[int, bytes]]:
-        """Status and body with each of these headers. To make a request up anew costs more than its answer."""
-        copies = [request.copy() for _ in headers]
+    def each(self, case: schemathesis.Case, headers: Sequence[Mapping[str, str]]) -> list[tuple[int, bytes]]:
+        """Status and body with each of these headers. The request is made up once: that costs more than its answer."""
+        made = self.session.prepare_request(requests.Request(**case.as_transport_kwargs(_BASE)))
+        copies = [made.copy() for _ in headers]
         for copy, others in zip(copies, headers, strict=True):
             copy.headers.update(others)
         return [(status, body) for status, _, body in self._adapter.ask(copies)]
+
+
+def operations(schema: Any) -> list[tuple[str, str]]:
+    """Method and path of each operation."""
+    return [(found.ok().method.upper(), found.ok().path) for found in schema.get_all_operations()]
+
+
+def ask_made_up(schema: Any, operation: tuple[str, str], asked: Callable[[schemathesis.Case], None]) -> None:
+    """Call `asked` with each request that is made up for this operation. To make them up takes long: `parametrize` of
+    `schema` would do it for all operations in each process that collects tests."""
+    method, path = operation
+    (made,) = get_all_tests(
+        schema=schema.include(method=method, path=path), test_func=asked, settings=FUZZ, given_kwargs=None
+    )
+    _, run = made.ok()
+    run()

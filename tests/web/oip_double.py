@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from edge.core.errors import InvalidValue, MagpieError, NotFound
-from edge.core.oip import DATATYPES, InferRequest, InferResponse, ModelMetadata, Tensor, TensorSpec
+from edge.core.oip import DATATYPES, InferRequest, InferResponse, ModelMetadata, RepositoryEntry, Tensor, TensorSpec
 
 Function = Callable[[dict[str, Tensor]], list[Tensor]]
 
@@ -113,12 +113,10 @@ class NumpyService:
             if model in (None, name)
         ]
 
-    async def repository_index(self, ready_only: bool) -> list[Mapping[str, Any]]:
-        found: list[Mapping[str, Any]] = [
-            {"name": name, "version": "1", "state": "READY", "reason": ""} for name in self.models
-        ]
+    async def repository_index(self, ready_only: bool) -> list[RepositoryEntry]:
+        found = [RepositoryEntry(name, "1", "READY") for name in self.models]
         if not ready_only:
-            found.append({"name": "broken", "version": "1", "state": "UNAVAILABLE", "reason": "no such file"})
+            found.append(RepositoryEntry("broken", "1", "UNAVAILABLE", "no such file"))
         return found
 
     async def load_model(self, model: str, parameters: Mapping[str, Any]) -> None:

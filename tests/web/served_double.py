@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ class DictServedModels:
 
     def __init__(self, box: DictAppliance) -> None:
         self.box = box
+        self._answered: dict[str, AdmissionAnswer] = {}
 
     def status(self) -> Serving:
         self.box.look("serving")
@@ -45,8 +47,14 @@ class DictServedModels:
 
     async def admission(self, request: Mapping[str, Any]) -> AdmissionAnswer:
         self.box.look("admission")
-        asked = parse(AdmissionRequest, dict(request))
         in_force = self.box.planning or ServingPlanning()
+        # Planning takes long, and the tests ask the same of several people.
+        key = json.dumps([request, in_force.model_dump(mode="json")], sort_keys=True)
+        if key not in self._answered:
+            self._answered[key] = self._admission(parse(AdmissionRequest, dict(request)), in_force)
+        return self._answered[key]
+
+    def _admission(self, asked: AdmissionRequest, in_force: ServingPlanning) -> AdmissionAnswer:
         served, planning = ServedLoad((), TABLE, planning=in_force), asked.planning(in_force)
         if asked.model is not None:
             return read(AdmissionAnswer, admit_model(asked.model, served, CamerasNow(0.7), planning))

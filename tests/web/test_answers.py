@@ -66,7 +66,7 @@ from edge.core.configs import RetrainingConfig, StudentSpec
 from edge.core.detectors import InputSpec, OutputSpec, StudentDetector
 from edge.core.journal_keys import ENTRY_KEYS, entry_keys
 from edge.core.profiles import Estimate, RetrainingProfile
-from edge.settings import ConfigurationSpace, RetrainingSettings, RuleSettings, Settings, ZoneSettings
+from edge.settings import ConfigurationSpace, RetrainingSettings, RuleSettings, Settings, TenantSettings, ZoneSettings
 from web import page_types
 from web.app import create_app
 from web.examples.alarms import ALARM
@@ -74,7 +74,7 @@ from web.examples.events import EVENT
 from web.route_table import row_of
 
 #: Fields of settings that users of some cameras do not get, on purpose.
-HIDDEN_SETTINGS: Mapping[type[Settings], set[str]] = {}
+HIDDEN_SETTINGS: Mapping[type[Settings], set[str]] = {TenantSettings: {"applications"}}
 #: Answers about the caller, and about what the caller sent: of no cameras but the caller's own.
 OF_THE_CALLER = (CheckedSettings, LoggedInAnswer, Me, NewTokenAnswer, SessionAnswer, SetupAnswer, TokenAnswer)
 

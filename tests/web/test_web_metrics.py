@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from edge.appliance.answers.metrics import MetricsSnapshot
 from edge.appliance.answers.read import plain
+from edge.appliance.answers.serving import AddressAnswer, FrontAnswer
 from edge.appliance.metrics import Tally, front_statistics
 from edge.core.alarms import AccuracyMeasured, Promoted, RolledBack
 from edge.core.facts import RetrainingStepped, StudentRejected, WorkerLost
@@ -141,7 +143,7 @@ async def test_what_is_not_known_is_left_out_and_not_zero(client: httpx.AsyncCli
     for name in ("accuracy_ratio", "drift_ratio", "delay_seconds", "reconnects_total"):
         assert (f"magpie_camera_{name}", "north") not in names
     assert ("magpie_camera_accuracy_ratio", "south") in names
-    assert "nan" not in text.lower()
+    assert not re.search(r"\bnan\b", text.lower())
 
 
 async def test_retraining_counts_by_outcome(client: httpx.AsyncClient) -> None:
@@ -154,6 +156,24 @@ async def test_retraining_counts_by_outcome(client: httpx.AsyncClient) -> None:
     assert value(text, "magpie_retraining_running", camera="north") == 1
     assert value(text, "magpie_retraining_running", camera="south") == 0
     assert value(text, "magpie_worker_losses_total", worker="camera") == 1
+
+
+async def test_tenants_have_their_shares_and_what_comes_of_them(
+    client: httpx.AsyncClient, service: DictAppliance
+) -> None:
+    text = await scrape(client)
+    assert value(text, "magpie_tenant_share", tenant="gate") == 0.42
+    assert value(text, "magpie_tenant_entitlement", tenant="gate") == 0.36
+    assert value(text, "magpie_tenant_performance", tenant="gate") == 0.941
+    assert value(text, "magpie_tenant_utility", tenant="parking") == 1.0
+    bounds = [value(text, "magpie_tenant_demand_share", tenant="gate", bound=b) for b in ("low", "mean", "high")]
+    assert bounds == [0.41, 0.46, 0.53]
+    assert value(text, "magpie_tenant_moves_total", tenant="gate") == 17
+    of_one = {name for name, labels in samples(text) if ("tenant", "default-cameras") in labels}
+    assert "magpie_tenant_share" in of_one
+    assert not of_one & {"magpie_tenant_performance", "magpie_tenant_utility", "magpie_tenant_demand_share"}
+    service.tenants.kept.clear()
+    assert "magpie_tenant" not in await scrape(client), "one tenant alone shares nothing"
 
 
 async def test_serving_has_tritons_names(client: httpx.AsyncClient) -> None:
@@ -306,14 +326,16 @@ async def test_statistics_are_asked_of_the_front_over_its_own_protocol() -> None
         site = aiohttp.web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
         port = runner.addresses[0][1]
-        front = {"up": True, "http": {"host": "0.0.0.0", "port": port}}
+        nowhere = AddressAnswer(host="127.0.0.1", port=None)
+        http = AddressAnswer(host="0.0.0.0", port=port)
+        front = FrontAnswer(up=True, http=http, grpc=nowhere, turned_away=0)
         assert await front_statistics(front) == statistics()
         said = {"error": "no"}
         assert await front_statistics(front) is None
-        assert await front_statistics(front | {"up": False}) is None
+        assert await front_statistics(replace(front, up=False)) is None
     finally:
         await runner.cleanup()
-    assert await front_statistics({"up": True, "http": {"host": "127.0.0.1", "port": port}}) is None
+    assert await front_statistics(front) is None
 
 
 def dashboard() -> dict[str, Any]:

@@ -219,4 +219,5 @@ ADMISSION: Final[Example] = {
     "budgets": [],
     "rate": 40.0,
     "planned_rate": 49.3,
+    "tenants": None,
 }

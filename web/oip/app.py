@@ -10,6 +10,7 @@ import asyncio
 import gzip
 import zlib
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import Any, Final
 
 import numpy as np
@@ -198,7 +199,7 @@ class _OipApp:
                 ready = body.get("ready", False)
                 if not isinstance(ready, bool):
                     raise InvalidValue("ready", ready, "true or false")
-                return _ok(await service.repository_index(ready))
+                return _ok([asdict(entry) for entry in await service.repository_index(ready)])
             case ["v2", "repository", "models", name, ("load" | "unload") as action]:
                 _method(scope, "POST")
                 _own_site(headers)

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import asdict
 from functools import partial
 from typing import Any, Final, TypeAlias
 from urllib.parse import unquote
@@ -223,7 +224,7 @@ class OipGrpcServer:
     async def _repository_index(self, request: Any, context: _Context) -> Any:
         answer = self._messages.RepositoryIndexResponse()
         for entry in await self._service.repository_index(request.ready):
-            json_format.ParseDict(entry, answer.models.add(), ignore_unknown_fields=True)
+            json_format.ParseDict(asdict(entry), answer.models.add(), ignore_unknown_fields=True)
         return answer
 
     async def _repository_model_load(self, request: Any, context: _Context) -> Any:

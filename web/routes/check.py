@@ -20,6 +20,8 @@ from edge.settings import (
     RuleSettings,
     ServingPlanning,
     Settings,
+    SharingSettings,
+    TenantSettings,
     WebhookSettings,
     parse,
 )
@@ -36,7 +38,10 @@ ROLES: Final = {
 }
 
 _Body = dict[str, Any]
-Kind = Literal["camera", "retraining", "rule", "serving", "admission", "mqtt", "webhook", "user", "token", "secret"]
+Kind = Literal[
+    "camera", "retraining", "rule", "serving", "admission", "mqtt", "webhook", "tenant", "sharing", "user", "token",
+    "secret",
+]  # fmt: skip
 _MODELS: Final[dict[str, type[Settings]]] = {
     "camera": CameraSettings,
     "retraining": RetrainingSettings,
@@ -45,6 +50,8 @@ _MODELS: Final[dict[str, type[Settings]]] = {
     "admission": AdmissionRequest,
     "mqtt": MqttSettings,
     "webhook": WebhookSettings,
+    "tenant": TenantSettings,
+    "sharing": SharingSettings,
 }
 
 

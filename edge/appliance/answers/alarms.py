@@ -42,13 +42,21 @@ class ServedDetails:
 
 
 @kept
+class TenantDetails:
+    """Of a "tenant" alarm: the tenant."""
+
+    tenant: Shown[str]
+
+
+@kept
 class NoDetails:
     """Of a "camera_lost" or "disk" alarm."""
 
 
 #: Of a record the first that can be read; nothing is known of what an earlier version kept otherwise.
 AlarmDetails = Annotated[
-    ObjectDetails | AccuracyDetails | RollBackDetails | ServedDetails | NoDetails, Field(union_mode="left_to_right")
+    ObjectDetails | AccuracyDetails | RollBackDetails | ServedDetails | TenantDetails | NoDetails,
+    Field(union_mode="left_to_right"),
 ]
 
 

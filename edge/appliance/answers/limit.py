@@ -74,7 +74,8 @@ def _row(value: Any, may_see: MaySee) -> Any:
     kind: Any = type(value)
     marks = _marks(kind)
     whose = next((getattr(value, name) for name, mark in marks.items() if mark is Mark.OF_CAMERA), None)
-    if not may_see(whose):
+    several = (camera for name, mark in marks.items() if mark is Mark.OF_CAMERAS for camera in getattr(value, name))
+    if not may_see(whose) or not all(map(may_see, several)):
         return _NOT_YOURS
     nothing = hidden_fields(kind)
     changes: dict[str, Any] = {}

@@ -9,6 +9,7 @@ from edge.appliance.answers.marks import ByCamera, Shown, answer
 from edge.appliance.answers.serving import Serving
 from edge.appliance.answers.state import BoxHealth, Overview
 from edge.appliance.answers.system import Retained
+from edge.appliance.answers.tenants import TenantsAnswer
 from edge.appliance.answers.truth import TruthEstimate
 
 
@@ -97,3 +98,4 @@ class MetricsSnapshot:
     outputs: Shown[tuple[OutputCounts, ...]]
     alarms: Shown[AlarmCounts]
     truth: ByCamera[WindowTruth]
+    tenants: Shown[TenantsAnswer]

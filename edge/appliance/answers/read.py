@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, TypeVar
 
@@ -21,6 +22,21 @@ def read(kind: type[T], value: object) -> T:
     known: Any = kind
     found: T = _adapter(known).validate_python(value)
     return found
+
+
+def by_name(kind: type[T], value: object) -> T:
+    """`value`, made of frozen dataclasses, as the answer `kind` (or a tuple of answers), each field from that of its
+    name. Raises pydantic.ValidationError for a field that only one of the two has: a fault of ours."""
+    return read(kind, _fields_of(value))
+
+
+def _fields_of(value: Any) -> Any:
+    if is_dataclass(value):
+        return {f.name: _fields_of(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, tuple):
+        named = getattr(value, "_asdict", None)  # a named tuple
+        return tuple(map(_fields_of, value)) if named is None else named()
+    return value
 
 
 def plain(kind: Any, value: object) -> Any:

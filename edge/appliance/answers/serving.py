@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from edge.appliance.answers.marks import OfCamera, Shown, answer
+from edge.appliance.answers.read import by_name, read
 from edge.settings import ServingPlanning
+
+if TYPE_CHECKING:
+    from edge.runtime.serving import ServingStatus
 
 
 @answer
@@ -307,6 +311,23 @@ class Serving:
     problem: Shown[ServingProblemAnswer | None]
 
 
+def serving_answer(status: ServingStatus) -> Serving:
+    """The serving runtime's status as an answer."""
+    plan, problem = status.plan, status.problem
+    return Serving(
+        front=by_name(FrontAnswer, status.front),
+        settings=status.settings,
+        share=by_name(ServingShare, status.share),
+        reorganising=status.reorganising,
+        models=by_name(tuple[ServedModelAnswer, ...], status.models),
+        applications=by_name(tuple[ApplicationAnswer, ...], status.applications),
+        executors=by_name(tuple[ExecutorAnswer, ...], status.executors),
+        interference=by_name(InterferenceAnswer, status.interference),
+        plan=None if plan is None else read(ServingPlanAnswer, plan.to_json()),
+        problem=None if problem is None else read(ServingProblemAnswer, problem.to_json()),
+    )
+
+
 @answer
 class ModelEffectAnswer:
     """The effect of an admission on a model: its worst latency and the part of its rate that is served."""
@@ -342,9 +363,33 @@ class StageBudgetAnswer:
 
 
 @answer
+class TenantLossAnswer:
+    """The share that a tenant would lose of what it holds."""
+
+    tenant: str
+    held: float
+    loses: float
+
+
+@answer
+class TenantAdmissionAnswer:
+    """Where there is room in the candidate's tenant: inside its entitlement, with what others leave (`spare`), or not
+    (`none`). `share_after`: the share that the tenant would have; `room`: the most that it may have; `losses`: the
+    tenants that would lose something."""
+
+    tenant: str
+    within: Literal["entitlement", "spare", "none"]
+    entitlement: float
+    held: float
+    share_after: float
+    room: float
+    losses: tuple[TenantLossAnswer, ...]
+
+
+@answer
 class AdmissionAnswer:
     """The effect of adding a camera, model or application. `most_rate`, `rate` and `planned_rate` (with head-room) are
-    a model's or an application's, `budgets` an application's."""
+    a model's or an application's, `budgets` an application's. `tenants` null: one tenant has the box."""
 
     candidate: Shown[str]
     kind: Shown[Literal["model", "camera", "pipeline"]]
@@ -361,3 +406,4 @@ class AdmissionAnswer:
     budgets: Shown[tuple[StageBudgetAnswer, ...]] = ()
     rate: Shown[float | None] = None
     planned_rate: Shown[float | None] = None
+    tenants: TenantAdmissionAnswer | None = None

@@ -18,7 +18,10 @@ from edge.settings import (
     RuleSettings,
     ServingPlanning,
     Settings,
+    SharingSettings,
     StudentSettings,
+    TenantObjectiveSettings,
+    TenantSettings,
     ZoneSettings,
 )
 
@@ -62,6 +65,14 @@ SHOWN_SETTINGS: Final[Mapping[type[Settings], frozenset[str]]] = {
         }
     ),
     ModelDemand: frozenset({"rate", "min_rate", "slo_ms", "priority"}),
+    # Applications may be asked by a camera, and be named after it.
+    TenantSettings: frozenset(
+        {"id", "name", "entitlement", "objective", "models", "cameras", "floor", "declared_demand"}
+    ),
+    TenantObjectiveSettings: frozenset({"metric", "goal", "utility"}),
+    SharingSettings: frozenset(
+        {"policy", "interval_s", "largest_step", "explore", "dwell_s", "hysteresis", "missed_minutes"}
+    ),
     RecordingSettings: frozenset({"max_frames", "max_mb", "keep_windows"}),
     RetentionSettings: frozenset(
         {"days", "max_gb", "max_events", "max_events_mb", "max_objects", "max_object_pictures_mb"}

@@ -20,11 +20,11 @@ from scheduler.tenants.profiled import completed, nonnegative_least_squares
 from scheduler.tenants.queues import first_members, refitted, service_latency
 from scheduler.tenants.values import (
     IntervalReport,
-    SharingAnswer,
+    Party,
     SharingFeedback,
     SharingProblem,
     SharingState,
-    Tenant,
+    SharingStep,
     TenantGoal,
 )
 
@@ -33,7 +33,7 @@ OF_TENANTS = [name for name in SHARING_POLICIES if name != "e2e"]
 LEARNED = ["sw", "ew", "njc"]
 
 
-def steps_of(problem: SharingProblem, answer: SharingAnswer) -> list[float]:
+def steps_of(problem: SharingProblem, answer: SharingStep) -> list[float]:
     return [answer.allocation[tenant] / problem.granularity for tenant in problem.ids]
 
 
@@ -128,9 +128,9 @@ def test_a_silent_tenant_is_declared_or_entitled_and_never_learned(name: str) ->
 
 def test_a_declaration_counts_less_the_further_it_is_from_the_entitlement() -> None:
     goal = TenantGoal("within_slo", 0.9)
-    taken = [unmeasured_demand(Tenant("a", goal, declared_demand=d), 25.0) for d in (1.0, 25.0, 100.0)]
+    taken = [unmeasured_demand(Party("a", goal, declared_demand=d), 25.0) for d in (1.0, 25.0, 100.0)]
     assert taken == [5.0, 25.0, 50.0]
-    assert unmeasured_demand(Tenant("a", goal), 25.0) == 25.0
+    assert unmeasured_demand(Party("a", goal), 25.0) == 25.0
 
 
 @pytest.mark.parametrize("name", LEARNED)

@@ -22,7 +22,7 @@ export type AddressAnswer = {
 };
 
 /** The effect of adding a camera, model or application. `most_rate`, `rate` and `planned_rate` (with head-room) are
- * a model's or an application's, `budgets` an application's. */
+ * a model's or an application's, `budgets` an application's. `tenants` null: one tenant has the box. */
 export type AdmissionAnswer = {
   candidate: string;
   kind: "model" | "camera" | "pipeline";
@@ -39,6 +39,7 @@ export type AdmissionAnswer = {
   budgets: StageBudgetAnswer[];
   rate: number | null;
   planned_rate: number | null;
+  tenants: TenantAdmissionAnswer | null;
 };
 
 /** An alarm; `ended_utc_s` null: it goes on. `value`: the quantity that the rule checks; `object`: an
@@ -47,7 +48,7 @@ export type AlarmAnswer = {
   id: number;
   rule: string;
   rule_name: string;
-  kind: "object" | "accuracy" | "camera_lost" | "disk" | "roll_back" | "slo";
+  kind: "object" | "accuracy" | "camera_lost" | "disk" | "roll_back" | "slo" | "tenant";
   severity: "info" | "warning" | "critical";
   camera: string | null;
   phase: "new" | "update" | "end";
@@ -59,7 +60,7 @@ export type AlarmAnswer = {
   acknowledged_by: string | null;
   acknowledged_utc_s: number | null;
   picture: boolean;
-  details: ObjectDetails | AccuracyDetails | RollBackDetails | ServedDetails | NoDetails;
+  details: ObjectDetails | AccuracyDetails | RollBackDetails | ServedDetails | TenantDetails | NoDetails;
 };
 
 /** Alarms by kind, raised since the start and active now; objects by camera; losses. */
@@ -398,6 +399,22 @@ export type CostAnswer = {
   kind: "labelling" | "profiling" | "retraining" | "inference" | "planning";
   gpu_seconds: number;
   wall_s: number;
+};
+
+/** The performance expected with a share at the present load, and its bounds (about 90 %). */
+export type CurvePoint = {
+  share: number;
+  performance: number;
+  low: number;
+  high: number;
+};
+
+/** A recent report: the performance that was measured with the share given, under a load (requests per second). */
+export type CurveReport = {
+  utc_s: number;
+  share: number;
+  performance: number;
+  load: number | null;
 };
 
 /** A message that was given up after so many tries. `message` is the id that it was sent with. */
@@ -815,6 +832,18 @@ export type LambdaAnswer = {
   shape: string;
 };
 
+/** The learned state of a tenant: reports since the last change, changes noticed, when the last report came; values
+ * that were not usable; why, and when, what was learned was last forgotten. */
+export type LearnedAnswer = {
+  reports: number;
+  changes: number;
+  last_utc_s: number | null;
+  age_s: number | null;
+  dropped: number;
+  forgotten: "members" | "versions" | "table" | "device" | "objective" | "damaged" | null;
+  forgotten_utc_s: number | null;
+};
+
 /** The learning budget of this box (edge.core.learning.LearningReport). `fixed`: the parts that settings
  * fix; `facts`: measured costs by name, null: not measured; `bias` and `mean_error`: predicted - realised accuracy. */
 export type LearningAnswer = {
@@ -931,6 +960,7 @@ export type MetricsSnapshot = {
   outputs: OutputCounts[];
   alarms: AlarmCounts;
   truth: Record<string, WindowTruth>;
+  tenants: TenantsAnswer;
 };
 
 /** The demand on one served model; its model.yaml gives the rest. */
@@ -1195,7 +1225,7 @@ export type PlanAnswer = {
 
 /** `policy` planned with `caps` where `current` had been in force for `age_s` seconds (None, 0: no plan was).
  * `asked` is what the policy was asked where that differs from the recorded problem: a retraining for a group of
- * cameras counts what all of them gain. */
+ * cameras counts what all of them gain. `budgets` are the tenants'. */
 export type PlanBasisFile = {
   policy: string;
   /** The promises of a share kind on one device, as its probe showed (never more). */
@@ -1203,6 +1233,7 @@ export type PlanBasisFile = {
   current?: { format: "retrain-infer-plan/1"; policy: string; problem: string; objective: number; segments: ({ start_s: number; streams: Record<string, { inference_share: number; retraining_share?: number; retrain_config?: string | null }> })[]; decision_seconds?: number; reasons?: Record<string, string>; faults?: string[]; reason_values?: Record<string, ({ code: "retrain" | "go_on" | "not_worth_it" | "no_gain" | "inference" | "none_retrained" | "side_by_side" | "one_after_another" | "granted" | "least_kept" | "recorded"; camera?: string | null; name?: string; numbers?: Record<string, number>; sentence?: string })[]>; fault_values?: ({ code: "floor_unreachable" | "under_floor" | "recorded"; camera: string | null; floor?: number; accuracy?: number; share?: number; sentence?: string })[] } | null;
   age_s?: number;
   asked?: { format: "retrain-infer-window/1"; name?: string; num_gpus: number; window_s: number; streams: ({ id: string; start_accuracy: number; inference_profile: { kind: "linear" | "subsampling"; max_gpu: number; subsampling?: number[]; factor?: number[]; name?: string; points?: ({ config: { frame_rate: number; resolution?: number; region?: [number, number, number, number]; shape?: "camera" | "model" }; share: number; factor: number })[] }; retrain_configs?: ({ id: string; end_accuracy: number; gpu_seconds: number; curve?: [number, number][]; throughput?: [number, number][]; end_accuracy_low?: number | null; [key: string]: unknown })[]; model?: string; running?: string | null; work_done?: number; promise?: { measured: number; correction: { offset?: number; gain?: number; pull?: number; usual?: number | null; decay_per_s?: number } } | null })[]; delta?: number; a_min?: number | null; label_delay_s?: number; seed?: number | null; share_step?: number | null; carry_s?: number } | null;
+  budgets?: { tenant: string; share: number; cameras: string[] }[];
 };
 
 /** The plan in force: its objective, and its reasons by camera ("": for all of them). */
@@ -1474,7 +1505,7 @@ export type RuleSettings = {
   id: string;
   /** for people; empty: the id */
   name: string;
-  kind: "object" | "accuracy" | "camera_lost" | "disk" | "roll_back" | "slo";
+  kind: "object" | "accuracy" | "camera_lost" | "disk" | "roll_back" | "slo" | "tenant";
   enabled: boolean;
   /** empty: all */
   cameras: string[];
@@ -1682,6 +1713,50 @@ export type SharesOfCamera = {
   retraining: number;
   config: string | null;
   lambda: string | null;
+};
+
+/** The settings of the sharing; when shares were decided last and will be next (null: not yet, or not known), and
+ * the welfare now: mean and least utility of the tenants that were measured. */
+export type SharingAnswer = {
+  settings: SharingSettings;
+  active: boolean;
+  capacity: number;
+  decided_utc_s: number | null;
+  next_utc_s: number | null;
+  social_welfare: number | null;
+  egalitarian_welfare: number | null;
+};
+
+/** How tenants share the box. */
+export type SharingSettings = {
+  /** ew: greatest least utility; sw: greatest mean; njc: fair */
+  policy: "ew" | "sw" | "njc" | "fair" | "minerva" | "greedy-ew";
+  /** shares of serving tenants are decided so often */
+  interval_s: number;
+  /** most of the device that a tenant gets or gives at once */
+  largest_step: number;
+  /** nothing is tried below (1 - explore) of an entitlement */
+  explore: number;
+  /** least time between two moves of a tenant */
+  dwell_s: number;
+  /** smaller moves are not made */
+  hysteresis: number;
+  /** alarm where a goal is missed for so long at the entitlement */
+  missed_minutes: number;
+};
+
+/** The recorded day under another policy: performance is expected by the learned curves, moved to what was
+ * recorded. `rows` of five minutes were replayed, from `from_utc_s` on; the means of the tenants' utilities and the
+ * least one, in the mean over time. */
+export type SharingWhatIf = {
+  policy: string;
+  rows: number;
+  from_utc_s: number | null;
+  social_welfare: number | null;
+  egalitarian_welfare: number | null;
+  other_social_welfare: number | null;
+  other_egalitarian_welfare: number | null;
+  tenants: TenantWhatIf[];
 };
 
 /** Times in which the control loop did nothing else, in seconds: the longest since the start and of the last hour;
@@ -1893,6 +1968,160 @@ export type TallyAnswer = {
   losses_by_cause: Record<string, number>;
   silence: SilenceAnswer;
   retention: Retained;
+};
+
+/** Where there is room in the candidate's tenant: inside its entitlement, with what others leave (`spare`), or not
+ * (`none`). `share_after`: the share that the tenant would have; `room`: the most that it may have; `losses`: the
+ * tenants that would lose something. */
+export type TenantAdmissionAnswer = {
+  tenant: string;
+  within: "entitlement" | "spare" | "none";
+  entitlement: number;
+  held: number;
+  share_after: number;
+  room: number;
+  losses: TenantLossAnswer[];
+};
+
+/** A tenant now. `held`: its budget; `given`: the share that its executors or cameras have, the mean of the last
+ * interval; `entitlement`: its share by right; `floor`: the least that it has, by its setting or by the need of
+ * its plan; `below_floor`: how much its budget was raised to it. `performance` and `utility` null:
+ * nothing was measured lately. `load`: requests per second (cameras: null). `missed_s`: for so long it has missed its
+ * goal. `implicit`: a default tenant that no settings name. `cameras` also has those of its settings that are off.
+ * `moves` of its share since the start. Users of some cameras see the tenants all of whose cameras they may see. */
+export type TenantAnswer = {
+  id: string;
+  name: string;
+  settings: TenantSettings;
+  implicit: boolean;
+  models: string[];
+  applications: string[];
+  cameras: string[];
+  held: number;
+  given: number;
+  entitlement: number;
+  floor: number;
+  below_floor: number;
+  state: "meets" | "misses" | "unknown";
+  performance: number | null;
+  goal: number;
+  utility: number | null;
+  load: number | null;
+  missed_s: number;
+  moves: number;
+  demand: TenantDemand;
+  source: "learned" | "profiled" | "declared" | "entitlement" | "held";
+  reason: TenantReasonAnswer;
+  learned: LearnedAnswer;
+};
+
+/** The learned curve; `points` is empty where nothing was measured yet. `now`: today's point: the share given and
+ * the last performance (null: none). */
+export type TenantCurve = {
+  id: string;
+  goal: number;
+  points: CurvePoint[];
+  reports: CurveReport[];
+  now: CurveReport | null;
+  learned: LearnedAnswer;
+};
+
+/** The share with which the goal is expected to be met, and its bounds; null: no share is known to reach it. */
+export type TenantDemand = {
+  share: number | null;
+  low: number | null;
+  high: number | null;
+};
+
+/** One tenant with its curve. */
+export type TenantDetail = {
+  tenant: TenantAnswer;
+  curve: TenantCurve;
+};
+
+/** Of a "tenant" alarm: the tenant. */
+export type TenantDetails = {
+  tenant: string;
+};
+
+/** The last day, oldest first. */
+export type TenantHistory = {
+  rows: TenantHistoryRow[];
+};
+
+/** Means of five minutes (or of a window, of cameras) of one tenant. `performance` null: nothing was measured. */
+export type TenantHistoryRow = {
+  tenant: string;
+  utc_s: number;
+  seconds: number;
+  held: number;
+  given: number;
+  performance: number | null;
+  goal: number;
+  utility: number | null;
+  load: number | null;
+  requests: number;
+  floor: number;
+};
+
+/** The share that a tenant would lose of what it holds. */
+export type TenantLossAnswer = {
+  tenant: string;
+  held: number;
+  loses: number;
+};
+
+/** The goal of a tenant. */
+export type TenantObjectiveSettings = {
+  /** within_slo (part of requests, for served models) or accuracy (for cameras) */
+  metric: "within_slo" | "accuracy";
+  /** the performance wanted, as a part */
+  goal: number;
+  /** how utility falls below the goal */
+  utility: "linear" | "sqrt" | "quadratic";
+};
+
+/** Why a tenant has its share (edge.core.tenants.TenantReasonCode, with the numbers of the code). `others`: the
+ * tenants that gave for it, or got what it gave. */
+export type TenantReasonAnswer = {
+  code: "entitlement" | "profiled" | "declared" | "no_traffic" | "kept" | "more" | "less" | "floor" | "dwell" | "window" | "one";
+  numbers: Record<string, number>;
+  others: string[];
+};
+
+/** A tenant: a named group of served models and applications, or of cameras. One with the id default or
+ * default-cameras has the members that no other names. */
+export type TenantSettings = {
+  /** lower-case name */
+  id: string;
+  name: string;
+  /** a weight: its part of the sum is its by right */
+  entitlement: number;
+  objective: TenantObjectiveSettings;
+  models: string[];
+  applications: string[];
+  cameras: string[];
+  /** share of the device that it never has less of */
+  floor: number;
+  /** share that it says to need; counts while nothing was measured */
+  declared_demand: number | null;
+};
+
+/** One tenant over the recorded day: as it was, and as it is expected under the policy. Null: nothing measured. */
+export type TenantWhatIf = {
+  id: string;
+  share: number;
+  utility: number | null;
+  other_share: number;
+  other_utility: number | null;
+};
+
+/** Every tenant, the implicit ones last. `active` false: there is one tenant at most, so nothing is shared by
+ * tenants and all is planned as without them. `capacity`: the share that there is for all of them. */
+export type TenantsAnswer = {
+  active: boolean;
+  capacity: number;
+  tenants: TenantAnswer[];
 };
 
 /** An API token; `prefix` is how it begins. */

@@ -4,6 +4,7 @@ import type { ConfigAnswer } from "./answers";
 import type { Camera, JournalEntry } from "./api";
 import type { Version } from "./format";
 import { bytes, config, duration, percent, shortVersion } from "./format";
+import { FORGOTTEN } from "./parts/tenants";
 
 export type Tone = "good" | "bad" | "plain";
 
@@ -153,6 +154,12 @@ const KNOWN: Record<string, (d: Data, e: JournalEntry) => string | Told> = {
   "retraining.stopped": (d) => `retraining ended early${because(d)}`,
   "retraining.failed": (d) => ({ text: `retraining failed${because(d)}`, tone: "bad" }),
   "model.from_sibling": (d) => ({ text: `begins with the student of ${text(d["sibling"]) ? `camera ${text(d["sibling"])}` : "the camera"} that looks most alike`, tone: "good" }),
+  "tenant.added": (d) => `tenant ${text(d["tenant"])} was added by ${text(d["by"])}`,
+  "tenant.changed": (d) => `tenant ${text(d["tenant"])} was changed by ${text(d["by"])}`,
+  "tenant.removed": (d) => `tenant ${text(d["tenant"])} was removed by ${text(d["by"])}`,
+  "tenants.forgotten": (d) => `what was learned of ${text(d["tenant"]) ? `tenant ${text(d["tenant"])}` : "tenants"} was forgotten: ${FORGOTTEN[text(d["why"])] ?? text(d["why"])}`,
+  "tenants.moved": () => "shares of tenants moved",
+  "tenants.settings": (d) => `how tenants share the box was changed by ${text(d["by"])}`,
   "sibling.none": () => "begins with the download: no camera with a student looks alike",
   "group.member_skipped": (d) => `not judged with its group's retraining${text(d["leader"]) ? ` (of ${text(d["leader"])})` : ""}: it has another student by now`,
   "model.promoted": (d) => ({ text: `a better model is in force${scores(d)}${led(d["leader"])}`, tone: "good" }),

@@ -27,6 +27,7 @@ const KINDS: Record<Kind, string> = {
   disk: "The disk is nearly full",
   roll_back: "A model was rolled back",
   slo: "A served model misses its objective",
+  tenant: "A tenant misses its goal",
 };
 const OF_KIND: Record<string, Kind[]> = {
   cameras: ["object", "accuracy", "camera_lost", "roll_back"],

@@ -1,0 +1,422 @@
+"""How tenants share the box: the result of each share is measured, budgets follow, and the planners plan in them.
+
+Two clocks. Every `interval_s` the shares of serving tenants are decided from the front's reports; once per window,
+when the realised accuracies of the last one are known, those of all tenants together. Decisions are those of
+`scheduler.tenants`; budgets go to the serving plan (`ServingBudgets`) and to the window controller as values. With one
+tenant nothing of this happens, and everything is planned as without tenants.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from edge.core.alarms import AccuracyMeasured, TenantGoalNow, TenantsNow
+from edge.core.clock import Clock
+from edge.core.errors import InvalidValue
+from edge.core.events import CameraBudgetsMoved
+from edge.core.facts import RuntimeFact
+from edge.core.journal_kinds import JournalNote
+from edge.core.layout import TrafficReport
+from edge.core.plan_basis import CameraBudget
+from edge.core.tenants import DEFAULT_CAMERAS, DEFAULT_OBJECTIVE, DEFAULT_TENANT, SharingRules, Tenant
+from edge.runtime.runtime import Runtime
+from edge.runtime.serving import ServingRuntime
+from edge.runtime.serving_budgets import owners_of
+from edge.runtime.tenant_counts import TenantCounts
+from edge.runtime.tenant_day import TenantDay
+from edge.runtime.tenant_windows import TenantWindows
+from scheduler.gpulets.follow import plan_function
+from scheduler.gpulets.tenant_fit import ServingBudget, need_of, shares_of
+from scheduler.serving_floor import floors_share
+from scheduler.tenant_admission import TenantRoom
+from scheduler.tenants.sharing import (
+    LearnedTenant,
+    SharingDecision,
+    SharingQuestion,
+    SharingReport,
+    TenantNow,
+    TenantShare,
+    decide,
+)
+
+log = logging.getLogger(__name__)
+
+#: What was learned is written at most so often, in seconds.
+_KEEP_S = 30.0
+#: Below this share there is nothing to divide.
+_LEAST_POOL = 0.02
+#: A smaller change of what there is to share waits for the end of the interval.
+_POOL_STEP = 0.02
+#: Tenants that are remembered, those that are gone included.
+_MOST_KNOWN = 100
+#: Smaller moves are not journalled: what there is to share changes a little all the time.
+_TOLD = 0.005
+#: Seconds between two looks at whether there is something to decide without requests.
+_LOOK_S = 2.0
+
+
+@dataclass(frozen=True)
+class Members:
+    """The tenants that have members now, and who owns what: served models and applications, cameras, by name."""
+
+    tenants: tuple[Tenant, ...]
+    served: Mapping[str, str]
+    cameras: Mapping[str, str]
+
+    @property
+    def shared(self) -> bool:
+        """There are several tenants."""
+        return len(self.tenants) > 1
+
+    def of(self, tenant: str, owner: Mapping[str, str]) -> tuple[str, ...]:
+        """The names that a tenant owns."""
+        return tuple(sorted(n for n, t in owner.items() if t == tenant))
+
+
+class TenantShares:
+    """`tenants` and `rules` are the settings in force; `shares` the last answer by tenant, `known` what was learned.
+    `keep(document)` and `history` write behind, `note` journals, `fact` is for alarms."""
+
+    def __init__(
+        self,
+        tenants: Sequence[Tenant],
+        rules: SharingRules,
+        runtime: Runtime,
+        clock: Clock,
+        note: JournalNote,
+        fact: Callable[[TenantGoalNow | TenantsNow], None],
+        keep: Callable[[dict[str, Any]], None],
+        history: TenantDay,
+    ) -> None:
+        self.tenants, self.rules, self.history = tuple(tenants), rules, history
+        self.known: dict[str, LearnedTenant] = {}
+        self.shares: dict[str, TenantShare] = {}
+        self.decided_utc_s: float | None = None
+        #: Since the start, by tenant.
+        self.moves: Counter[str] = Counter()
+        self._runtime, self._clock, self._note, self._fact, self._keep = runtime, clock, note, fact, keep
+        self._serving: ServingRuntime | None = None
+        self._counts = TenantCounts()
+        self._windows = TenantWindows()
+        self._last_s, self._kept_s = clock.monotonic(), -1e18
+        self._needs: dict[str, tuple[Any, float]] = {}
+        self._deciding = asyncio.Lock()
+
+    # -- life
+
+    def restore(self, document: Mapping[str, Any] | None) -> None:
+        """Take up what an earlier run learned. Raises InvalidValue if the document is damaged."""
+        for name, value in (document or {}).get("tenants", {}).items():
+            self.known[str(name)] = LearnedTenant.from_json(value, f"tenants.{name}")
+
+    def serve(self, serving: ServingRuntime | None) -> None:
+        """Serving tenants are those of this runtime."""
+        self._serving = serving
+        if serving is not None:
+            serving.shares.budgets.on_report = self._reported
+
+    async def run(self) -> None:
+        """Decide when it is time, until cancelled."""
+        while True:
+            try:
+                await self.look()
+            except Exception:  # one bad decision must not end all
+                log.exception("tenants: no decision")
+                self._runtime.complaints.add("tenants", "shares of tenants could not be decided; the log tells more")
+            await asyncio.sleep(_LOOK_S)
+
+    def change(self, tenants: Sequence[Tenant], rules: SharingRules) -> None:
+        """Other settings, in force with the next decision, which is due at once."""
+        self.tenants, self.rules = tuple(tenants), rules
+        there = {t.id for t in self.every()}
+        # A tenant that comes back with the same members is known; the oldest that are gone are forgotten.
+        gone = [name for name in self.known if name not in there]
+        for name in gone[: max(0, len(self.known) - _MOST_KNOWN)]:
+            del self.known[name]
+        self._last_s = self._clock.monotonic() - rules.interval_s
+
+    # -- who there is
+
+    def every(self) -> tuple[Tenant, ...]:
+        """The tenants of the settings, and the two that have the members of none."""
+        named = {t.id for t in self.tenants}
+        implicit = (
+            Tenant(DEFAULT_TENANT, DEFAULT_OBJECTIVE["within_slo"]),
+            Tenant(DEFAULT_CAMERAS, DEFAULT_OBJECTIVE["accuracy"]),
+        )
+        return (*self.tenants, *(t for t in implicit if t.id not in named))
+
+    def members(self) -> Members:
+        """The tenants that have members now."""
+        if not self.tenants:
+            return Members((), {}, {})
+        every = self.every()
+        served: dict[str, str] = {}
+        if self._serving is not None:
+            budgets = tuple(_serving_budget(t, 0.0) for t in every if t.serves)
+            served = owners_of(budgets, self._serving.models.offers)
+        named = {c: t.id for t in every for c in t.cameras}
+        cameras = {
+            c: named.get(c, DEFAULT_CAMERAS) for c, known in self._runtime.cameras.items() if known.settings.enabled
+        }
+        there = {*served.values(), *cameras.values()}
+        return Members(tuple(t for t in every if t.id in there), served, cameras)
+
+    @property
+    def cameras(self) -> tuple[str, ...]:
+        """Every camera, by id."""
+        return tuple(self._runtime.cameras)
+
+    @property
+    def pool(self) -> float:
+        """The share that all tenants have together: cameras and their retraining, and served models."""
+        shares, serving = self._runtime.shares, self._serving
+        total = shares.shared_capacity()
+        if any(c.settings.enabled for c in self._runtime.cameras.values()):
+            total = shares.camera_capacity() + shares.serving
+        if serving is not None:
+            total -= serving.shares.measuring + serving.shares.front_more + serving.warm_share
+        return round(max(0.0, min(1.0, total)), 4)
+
+    def given(self, members: Members) -> dict[str, float]:
+        """The share that each tenant has now: of its executors, or of the cameras' part of the device."""
+        out: dict[str, float] = {}
+        if self._serving is not None:
+            out |= shares_of(self._serving.planner.view.plan, members.served)
+        budgets = {t.id: self.shares[t.id].held for t in members.tenants if not t.serves and t.id in self.shares}
+        total = sum(budgets.values())
+        if total > 0:
+            cameras = self._runtime.controller.state.num_gpus
+            out |= {t: cameras * b / total for t, b in budgets.items()}
+        return out
+
+    def rooms(self) -> tuple[TenantRoom, ...]:
+        """The tenants for the admission answer; none where one has the box."""
+        members = self.members()
+        if not members.shared or any(t.id not in self.shares for t in members.tenants):
+            return ()
+        given = self.given(members)
+        rooms = []
+        for tenant in members.tenants:
+            share = self.shares[tenant.id]
+            need = share.demand[0]
+            if need is None:
+                need = share.entitlement if share.source == "learned" else given.get(tenant.id, share.held)
+            owned = members.of(tenant.id, members.served if tenant.serves else members.cameras)
+            names = frozenset((*owned, *tenant.models, *tenant.applications, *tenant.cameras))
+            rooms.append(TenantRoom(tenant.id, share.entitlement, share.held, share.floor, need, names))
+        return tuple(rooms)
+
+    # -- what was measured
+
+    def _reported(self, now: float, report: TrafficReport) -> None:
+        members = self.members()
+        if members.shared:
+            self._counts.add(report, members.served, self.given(members))
+
+    def fact(self, fact: RuntimeFact) -> None:
+        """Realised accuracies of windows are what cameras did."""
+        if isinstance(fact, AccuracyMeasured):
+            members = self.members()
+            cameras = tuple(t for t in members.tenants if not t.serves)
+            window_s = self._runtime.window.settings.window_s
+            self._windows.measured(fact, cameras, members.cameras, self._clock.utc(), window_s)
+
+    # -- deciding
+
+    async def look(self) -> None:
+        """Decide if an interval is over, or a window was measured, or tenants came or went."""
+        async with self._deciding:
+            now, members = self._clock.monotonic(), self.members()
+            if not members.shared:
+                self._not_shared()
+                return
+            self._windows.gave(self.given(members), _LOOK_S)
+            others = {t.id for t in members.tenants} != set(self.shares)
+            pool = self.pool
+            if pool < _LEAST_POOL:
+                return
+            moved = abs(sum(s.held for s in self.shares.values()) - pool) > _POOL_STEP
+            if now - self._last_s < self.rules.interval_s and not others and not moved:
+                return
+            question = await self._question(members, pool, over=now - self._last_s >= self.rules.interval_s)
+            self._last_s = now
+            decision = await asyncio.to_thread(decide, dict(self.known), question)
+            self._take(decision, question, members)
+
+    def _not_shared(self) -> None:
+        """One tenant, or none: as without tenants."""
+        if not self.shares:
+            return
+        self.shares = {}
+        self._fact(TenantsNow(frozenset()))
+        self._counts.take(self._clock.utc())
+        self._runtime.dispatch(CameraBudgetsMoved(self._clock.monotonic(), ()))
+        if self._serving is not None:
+            self._serving.shares.budgets.put((), None)
+
+    async def _question(self, members: Members, pool: float, over: bool) -> SharingQuestion:
+        utc_s, windows = self._clock.utc(), self._windows.due
+        reports: dict[str, SharingReport] = {}
+        dropped: dict[str, int] = {}
+        if over:
+            reports, dropped = self._counts.take(utc_s)
+        reports |= self._windows.take()
+        entries = []
+        for tenant in members.tenants:
+            floor, need = await self._needs_of(tenant, members)
+            entries.append(
+                TenantNow(
+                    tenant, floor, need, reports.get(tenant.id), dropped.get(tenant.id, 0),
+                    self._fingerprint(tenant, members),
+                )
+            )  # fmt: skip
+        return SharingQuestion(utc_s, pool, tuple(entries), self.rules, windows)
+
+    async def _needs_of(self, tenant: Tenant, members: Members) -> tuple[float, float | None]:
+        """The share that a tenant's plan needs at least, and by its profile at the rates that are planned for."""
+        if not tenant.serves:
+            state = self._runtime.controller.state
+            mine = set(members.of(tenant.id, members.cameras))
+            if not mine & set(state.cameras):
+                return 0.0, None
+            problem = state.problem(self._clock.monotonic())
+            return floors_share(replace(problem, streams=tuple(s for s in problem.streams if s.id in mine))), None
+        serving = self._serving
+        assert serving is not None
+        demands = [d for d in serving.models.demands()[0] if members.served.get(d.version.model) == tenant.id]
+        table, view = serving.tables.table, serving.planner.view
+        if table is None or not all(serving.tables.knows(d.version.model) for d in demands):
+            return 0.0, None
+        plan = plan_function(serving.planning.policy)
+        least = tuple(d.planned(d.min_rate) for d in demands)
+        now = tuple(d.planned(view.held.get(d.version.model, d.rate)) for d in demands)
+        floor = await self._need(f"{tenant.id} floor", least, plan, table)
+        learned = self.known.get(tenant.id)
+        if learned is not None and learned.recent:
+            return floor, None
+        return floor, await self._need(f"{tenant.id} need", now, plan, table)
+
+    async def _need(self, key: str, models: Any, plan: Any, table: Any) -> float:
+        known = self._needs.get(key)
+        asked = (models, id(table))
+        if known is None or known[0] != asked:
+            known = (asked, await asyncio.to_thread(need_of, models, table, plan))
+            self._needs[key] = known
+        return known[1]
+
+    def _fingerprint(self, tenant: Tenant, members: Members) -> dict[str, str]:
+        """Names the things that the curve is of. Versions of cameras' students change with every window, which is
+        learned, too; those of served models, and their measured latencies, do not."""
+        owner = members.served if tenant.serves else members.cameras
+        names = members.of(tenant.id, owner)
+        versions: list[Any] = []
+        tables: list[Any] = []
+        if tenant.serves and self._serving is not None:
+            offers = self._serving.models.offers
+            versions = [(n, v.digest or v.version) for n in names if (v := offers[n].version) is not None]
+            tables = [(n, self._serving.tables.digests.get(n, "")) for n in names]
+        elif not tenant.serves:
+            versions = [(n, self._runtime.cameras[n].settings.student.model_dump(mode="json")) for n in names]
+        caps = self._runtime.shares.partitioner.caps
+        goal = tenant.objective
+        return {
+            "members": _digest(names),
+            "versions": _digest(versions),
+            "table": _digest(tables),
+            "device": _digest([caps.device, caps.units]),
+            "objective": _digest([goal.metric, goal.goal, goal.utility]),
+        }
+
+    # -- acting
+
+    def _take(self, decision: SharingDecision, question: SharingQuestion, members: Members) -> None:
+        """Put a decision in force, and tell of it."""
+        before = self.shares
+        self.known = {**self.known, **decision.known}
+        self.shares = dict(decision.shares)
+        seconds = self.rules.interval_s if self.decided_utc_s is None else question.utc_s - self.decided_utc_s
+        self.decided_utc_s = question.utc_s
+        self._apply(members)
+        if set(before) != set(self.shares):
+            self._fact(TenantsNow(frozenset(self.shares)))
+        for name, why in decision.forgotten.items():
+            self._note("tenants.forgotten", data={"tenant": name, "why": why})
+        moved = {t: s for t, s in self.shares.items() if t not in before or abs(s.held - before[t].held) > _TOLD}
+        self.moves.update(moved.keys())
+        if moved:
+            self._note(
+                "tenants.moved",
+                data={
+                    "shares": {t: round(s.held, 4) for t, s in self.shares.items()},
+                    "before": {t: round(s.held, 4) for t, s in before.items()},
+                    "reasons": {t: s.reason.to_json() for t, s in moved.items()},
+                },
+            )
+        for entry in question.tenants:
+            tenant, share = entry.tenant, self.shares[entry.tenant.id]
+            # Cameras count once per window, serving tenants each interval.
+            if tenant.serves or entry.report is not None:
+                length = seconds if tenant.serves or entry.report is None else entry.report.seconds
+                length = max(0.0, min(length, 86_400.0))
+                self.history.add(tenant, question.utc_s, length, share.held, share.floor, entry.report)
+            self._tell_alarms(entry, share)
+        if self._clock.monotonic() - self._kept_s >= _KEEP_S or decision.forgotten:
+            self._kept_s = self._clock.monotonic()
+            self._keep(self.document())
+
+    def _tell_alarms(self, entry: TenantNow, share: TenantShare) -> None:
+        """A goal that is missed with less than the entitlement is the policy's doing; with all of it, it is news."""
+        known = self.known[entry.tenant.id]
+        missed = 0.0 if known.missed_utc_s is None else max(0.0, self._clock.utc() - known.missed_utc_s)
+        if entry.report is None:
+            return
+        at_right = share.held >= share.entitlement * (1.0 - self.rules.explore) - 1e-6
+        within = entry.report.performance if entry.report.usable else None
+        if within is not None:
+            long = at_right and missed >= 60.0 * self.rules.missed_minutes
+            goal = entry.tenant.objective.goal
+            self._fact(TenantGoalNow(entry.tenant.id, entry.tenant.words, within, goal, missed if long else 0.0))
+
+    def _apply(self, members: Members) -> None:
+        budgets = tuple(
+            CameraBudget(t.id, round(self.shares[t.id].held, 4), members.of(t.id, members.cameras))
+            for t in members.tenants
+            if not t.serves
+        )
+        self._runtime.dispatch(CameraBudgetsMoved(self._clock.monotonic(), budgets if len(budgets) > 1 else ()))
+        serving = self._serving
+        if serving is None:
+            return
+        mine = tuple(_serving_budget(t, round(self.shares[t.id].held, 4)) for t in members.tenants if t.serves)
+        total = sum(b.share for b in mine)
+        cameras = any(not t.serves for t in members.tenants)
+        pool = min(1.0, round(total + serving.warm_share + serving.shares.measuring, 4)) if cameras else None
+        serving.shares.budgets.put(mine, pool)
+
+    def document(self) -> dict[str, Any]:
+        """All that was learned, to be kept."""
+        return {"tenants": {t: k.to_json() for t, k in self.known.items()}}
+
+    def keep_now(self) -> None:
+        """Write what was learned, as the appliance ends."""
+        with contextlib.suppress(InvalidValue):
+            if self.known:
+                self._keep(self.document())
+
+
+def _serving_budget(tenant: Tenant, share: float) -> ServingBudget:
+    members = frozenset((*tenant.models, *tenant.applications))
+    return ServingBudget(tenant.id, share, members, rest=tenant.id == DEFAULT_TENANT)
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:16]

@@ -1,0 +1,186 @@
+"""One plan of all served models, made tenant by tenant: each tenant's models within its own budget, partitions united.
+
+A tenant's plan is the smallest one, as without tenants; the rest of its budget is given to its partitions that are
+busiest, in shares that were measured. So a larger budget is felt, and where shares can be changed live a moved budget
+starts no process anew. Partitions hold models of one tenant only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from edge.core.applications import Application
+from edge.core.serving import DeviceTable, Gpulet, ServedModel, ServingPlan, ServingProblem
+from scheduler.gpulets.fitting import Capacity, Fitted, PlanFunction, fit
+from scheduler.gpulets.pipelines import FitFunction, FittedPipelines, PipelineDemand
+from scheduler.gpulets.verdict import verdict
+
+_EPS = 1e-6
+
+
+@dataclass(frozen=True)
+class ServingBudget:
+    """The share of the device that the models of one tenant may take. `members` are models and applications; those that
+    no budget names belong to `rest`."""
+
+    tenant: str
+    share: float
+    members: frozenset[str] = frozenset()
+    rest: bool = False
+
+
+@dataclass(frozen=True)
+class FitTenants:
+    """A FitFunction. `inner` plans the models of each tenant; with one budget at most it plans all, as without."""
+
+    inner: FitFunction
+    budgets: tuple[ServingBudget, ...]
+
+    def __call__(
+        self,
+        models: Sequence[ServedModel],
+        own: Sequence[ServedModel],
+        pipelines: Sequence[PipelineDemand],
+        table: DeviceTable | None,
+        capacity: Capacity,
+        plan: PlanFunction,
+        max_gpulets: int | None = None,
+    ) -> FittedPipelines:
+        """Budgets that are more than `capacity` together are cut by equal parts."""
+        if len(self.budgets) < 2:
+            return self.inner(models, own, pipelines, table, capacity, plan, max_gpulets)
+        owner = owners(self.budgets, [m.name for m in models], [p.application for p in pipelines])
+        total = sum(b.share for b in self.budgets)
+        part = min(1.0, capacity.most / total) if total > 0 else 0.0
+        parts: list[FittedPipelines] = []
+        left = max_gpulets
+        for budget in self.budgets:
+            mine = [m for m in models if owner[m.name] == budget.tenant]
+            asked = [p for p in pipelines if owner[p.application.name] == budget.tenant]
+            if not mine and not asked:
+                continue
+            share = round(min(1.0, budget.share * part), 6)
+            room = Capacity(share, share, capacity.cameras_priority)
+            found = self.inner(
+                mine, [m for m in own if owner[m.name] == budget.tenant], asked, table, room, plan, left
+            )  # fmt: skip
+            if left is not None:
+                left = max(1, left - len(found.fitted.plan.gpulets))
+            parts.append(_filled(found, table, share))
+        return _united(parts, table, capacity, max_gpulets)
+
+
+def owners(
+    budgets: Sequence[ServingBudget], models: Sequence[str], applications: Sequence[Application]
+) -> dict[str, str]:
+    """The tenant of each model and application. An application and all models that it may ask are of one tenant: that
+    of the application, else that of its first model that a tenant names. A model that is asked by applications of
+    several tenants brings them together under the first of the budgets."""
+    rest = next((b.tenant for b in budgets if b.rest), budgets[-1].tenant)
+    groups: list[tuple[list[str], set[str]]] = []
+    for application in applications:
+        asked = {o.model for s in application.stages for o in s.options}
+        names = {application.name, *(s.model for s in application.stages), *asked}
+        touched = [g for g in groups if g[1] & names]
+        groups = [g for g in groups if not g[1] & names]
+        groups.append(([*(a for g in touched for a in g[0]), application.name], names.union(*(g[1] for g in touched))))
+    grouped = {name for _, names in groups for name in names}
+    groups += [([], {name}) for name in models if name not in grouped]
+    out: dict[str, str] = {}
+    for apps, names in groups:
+        # The applications say where the group belongs, if a tenant names one of them; else the models do.
+        for wanted in (set(apps), names):
+            tenant = next((b.tenant for b in budgets if b.members & wanted), None)
+            if tenant is not None:
+                break
+        out |= dict.fromkeys(names, tenant or rest)
+    return out
+
+
+def shares_of(plan: ServingPlan | None, owner: Mapping[str, str]) -> dict[str, float]:
+    """The share of the device that a plan gives to each tenant."""
+    out: dict[str, float] = {}
+    for gpulet in plan.gpulets if plan is not None else ():
+        tenant = owner.get(gpulet.models[0].model)
+        if tenant is not None:
+            out[tenant] = out.get(tenant, 0.0) + gpulet.share
+    return {t: round(s, 6) for t, s in out.items()}
+
+
+def need_of(models: Sequence[ServedModel], table: DeviceTable | None, plan: PlanFunction) -> float:
+    """The share of the smallest plan that holds these models, alone on the device; as much as fits of them."""
+    if not models:
+        return 0.0
+    return round(fit(models, table, Capacity(1.0, 1.0), plan).plan.total_share, 6)
+
+
+def _filled(found: FittedPipelines, table: DeviceTable | None, share: float) -> FittedPipelines:
+    """The same plan, with the rest of the budget given to its busiest partitions, step by step."""
+    plan = found.fitted.plan
+    if table is None or not plan.gpulets:
+        return found
+    gpulets = list(plan.gpulets)
+    left = share - plan.total_share
+    while True:
+        steps = [
+            (_load(g, table), -n, larger)
+            for n, g in enumerate(gpulets)
+            if (larger := _larger(g, table)) is not None and larger - g.share <= left + _EPS
+        ]
+        if not steps:
+            break
+        _, n, larger = max(steps)
+        left -= larger - gpulets[-n].share
+        gpulets[-n] = replace(gpulets[-n], share=larger)
+    if tuple(gpulets) == plan.gpulets:
+        return found
+    return replace(found, fitted=replace(found.fitted, plan=replace(plan, gpulets=tuple(gpulets))))
+
+
+def _load(gpulet: Gpulet, table: DeviceTable) -> float:
+    """The part of its duty cycle in which it is busy."""
+    busy = sum(table.solo_ms(b.model, gpulet.percent, b.batch) for b in gpulet.models)
+    return busy / gpulet.duty_cycle_ms
+
+
+def _larger(gpulet: Gpulet, table: DeviceTable) -> float | None:
+    """The next share at which all its batches were measured; None: there is none."""
+    rows = [table.latency_ms[b.model] for b in gpulet.models]
+    common = set.intersection(*(set(r) for r in rows))
+    for percent in sorted(common):
+        if percent > gpulet.percent and all(
+            len(r[percent]) >= b.batch for r, b in zip(rows, gpulet.models, strict=True)
+        ):
+            return percent / 100
+    return None
+
+
+def _united(
+    parts: Sequence[FittedPipelines], table: DeviceTable | None, capacity: Capacity, most: int | None
+) -> FittedPipelines:
+    fitted = [p.fitted for p in parts]
+    problem = ServingProblem(tuple(m for f in fitted for m in f.problem.models), 1, round(capacity.most, 6), most)
+    gpulets = tuple(g for f in fitted for g in f.plan.gpulets)
+    reasons = tuple(dict.fromkeys(r for f in fitted for r in f.plan.reasons))
+    policy = next((f.plan.policy for f in fitted if f.plan.policy), "")
+    plan = ServingPlan(True, gpulets, policy, reasons)
+    if table is not None and gpulets:
+        # Neighbours of other tenants were not reckoned with: the plan says so where they matter.
+        judged = verdict(problem, table, plan)
+        if not judged.valid:
+            plan = replace(plan, reasons=(*reasons, "neighbours of other tenants may slow it"))
+    return FittedPipelines(
+        Fitted(
+            problem,
+            plan,
+            {k: v for f in fitted for k, v in f.capped.items()},
+            {k: v for f in fitted for k, v in f.refused.items()},
+        ),
+        {k: v for p in parts for k, v in p.budgets.items()},
+        tuple(r for p in parts for r in p.reasons),
+        {k: v for p in parts for k, v in p.choices.items()},
+        {k: v for p in parts for k, v in p.rates.items()},
+        {k: v for p in parts for k, v in p.queues.items()},
+        tuple(q for p in parts for q in p.two_queues),
+    )

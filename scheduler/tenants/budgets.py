@@ -1,0 +1,137 @@
+"""From a policy's allocation to budgets: floors, protection of tenants that miss their goal, largest step, dwell,
+hysteresis. Budgets always sum to what there is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from edge.core import checks
+from edge.core.tenants import SharingRules, TenantReason
+
+_EPS = 1e-9
+
+
+@dataclass(frozen=True)
+class BudgetLimits:
+    """The limits of one tenant, in shares: `entitlement`, `floor`, and the share `held` until now. `protected`: it
+    misses its goal, or nothing is known of it, so it is not taken below (1 - explore) of its entitlement. `still`: it
+    holds. `moved_ago_s`: since its last move (None: never moved)."""
+
+    id: str
+    entitlement: float
+    floor: float
+    held: float
+    protected: bool = False
+    still: bool = False
+    moved_ago_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Budgets:
+    """Shares by tenant, how much each was raised to its floor, and reasons where a limit decided. `lacking`: floors
+    are more than there is, by so much; then each has its part of them."""
+
+    shares: Mapping[str, float]
+    raised: Mapping[str, float] = field(default_factory=dict)
+    reasons: Mapping[str, TenantReason] = field(default_factory=dict)
+    lacking: float = 0.0
+
+
+def budgets(limits: Sequence[BudgetLimits], wanted: Mapping[str, float], total: float, rules: SharingRules) -> Budgets:
+    """The budgets of an interval. Floors come first, at once; then nobody moves by more than `largest_step`, those that
+    hold, or moved less than `dwell_s` ago, do not move, and moves below `hysteresis` are not made.
+
+    Gifts and takings are equal: gifts are cut to the wishes of others, and wishes to the gifts. Raises
+    InvalidValue for a total below 0."""
+    checks.in_range("total", total, 0.0, 1e6)
+    if not limits:
+        return Budgets({})
+    floors = [max(0.0, limit.floor) for limit in limits]
+    lacking = max(0.0, sum(floors) - total)
+    if lacking > _EPS:
+        part = total / sum(floors)
+        floors = [f * part for f in floors]
+    lows = _lows(limits, floors, total, rules.explore)
+    held = [max(0.0, limit.held) for limit in limits]
+    scaled = _scaled(held, [limit.entitlement for limit in limits], total)
+    base = raised_to(scaled, lows, total)
+    raised = {
+        limit.id: round(floor - before, 6)
+        for limit, floor, before in zip(limits, floors, scaled, strict=True)
+        if floor > before + 1e-6
+    }
+    reasons: dict[str, TenantReason] = {}
+    targets = []
+    for limit, low, now in zip(limits, lows, base, strict=True):
+        dwells = limit.moved_ago_s is not None and limit.moved_ago_s < rules.dwell_s
+        target = max(low, wanted.get(limit.id, now))
+        target = min(now + rules.largest_step, max(now - rules.largest_step, target))
+        if limit.still or dwells:
+            target = now
+        if dwells and abs(wanted.get(limit.id, now) - now) > rules.hysteresis:
+            numbers = {"since_s": limit.moved_ago_s or 0.0, "dwell_s": rules.dwell_s}
+            reasons[limit.id] = TenantReason("dwell", numbers)
+        targets.append(target)
+    shares = _balanced(base, targets)
+    if max(abs(a - b) for a, b in zip(shares, base, strict=True)) < rules.hysteresis:
+        shares = base
+    return Budgets({limit.id: share for limit, share in zip(limits, shares, strict=True)}, raised, reasons, lacking)
+
+
+def raised_to(shares: Sequence[float], lows: Sequence[float], total: float) -> list[float]:
+    """`shares`, each at least its low, with the sum `total`; the lack is taken from all others by equal parts.
+    The lows must not sum to more than `total`."""
+    if all(s >= low - _EPS for s, low in zip(shares, lows, strict=True)) and abs(sum(shares) - total) < _EPS:
+        return list(shares)
+    fixed: set[int] = set()
+    while True:
+        free = [j for j in range(len(shares)) if j not in fixed]
+        rest = total - sum(lows[j] for j in fixed)
+        mine = sum(shares[j] for j in free)
+        if mine <= _EPS:
+            # Nobody else has anything: the rest goes to all by equal parts above their lows.
+            spare = max(0.0, total - sum(lows)) / len(shares)
+            return [low + spare for low in lows]
+        out = {j: shares[j] * rest / mine for j in free}
+        below = {j for j in free if out[j] < lows[j] - _EPS}
+        if not below:
+            return [lows[j] if j in fixed else out[j] for j in range(len(shares))]
+        fixed |= below
+        if len(fixed) == len(shares):
+            return list(lows)
+
+
+def _lows(limits: Sequence[BudgetLimits], floors: Sequence[float], total: float, explore: float) -> list[float]:
+    """The least of each: its floor; where it is protected, (1 - explore) of its entitlement, as far as floors leave
+    it."""
+    lows = [
+        max(floor, (1.0 - explore) * limit.entitlement) if limit.protected else floor
+        for limit, floor in zip(limits, floors, strict=True)
+    ]
+    spare, over = total - sum(floors), sum(lows) - sum(floors)
+    if over > spare + _EPS:
+        lows = [f + (low - f) * max(0.0, spare) / over for f, low in zip(floors, lows, strict=True)]
+    return lows
+
+
+def _scaled(held: Sequence[float], entitlements: Sequence[float], total: float) -> list[float]:
+    """The shares held, as parts of what there is now."""
+    there = sum(held)
+    if there <= _EPS:
+        rights = sum(entitlements)
+        return [total * e / rights if rights > 0 else total / len(held) for e in entitlements]
+    if abs(there - total) < _EPS:
+        return list(held)
+    return [h * total / there for h in held]
+
+
+def _balanced(base: Sequence[float], targets: Sequence[float]) -> list[float]:
+    """Moves from `base` towards `targets` that sum to 0."""
+    ups = [max(0.0, t - b) for b, t in zip(base, targets, strict=True)]
+    downs = [max(0.0, b - t) for b, t in zip(base, targets, strict=True)]
+    up, down = sum(ups), sum(downs)
+    moved = min(up, down)
+    if moved <= _EPS:
+        return list(base)
+    return [b + u * moved / up - d * moved / down for b, u, d in zip(base, ups, downs, strict=True)]

@@ -1,0 +1,163 @@
+"""The service of tenants: settings that people change, members that are there, answers with their types."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tenants_kit import ServingBox, TenantsBox
+
+from edge.appliance.settings_in_force import site_in_force
+from edge.appliance.tenants import Tenants
+from edge.core.errors import Conflict, InvalidValue, InvalidValues, NotFound
+from edge.core.tenants import TENANTS_DOCUMENT
+from edge.settings import SiteSettings, parse
+from edge.store.store import Store
+
+SITE: dict[str, Any] = {
+    "serving": {"folder": "models"},
+    "tenants": [
+        {"id": "gate", "name": "Entrance", "models": ["a"], "entitlement": 2, "objective": {"goal": 0.95}},
+        {"id": "stats", "models": ["b"], "floor": 0.1},
+    ],
+}
+
+
+class Made:
+    def __init__(self, service: Tenants, box: TenantsBox, store: Store, notes: list[str]) -> None:
+        self.service, self.box, self.store, self.notes = service, box, store, notes
+
+
+async def made_of(folder: Path, site: SiteSettings, store: Store) -> Made:
+    serving = ServingBox(folder, "a", "b", "c")
+    await serving.start()
+    box = TenantsBox(serving, *(t.tenant() for t in site.tenants), rules=site.sharing.rules())
+    notes: list[str] = []
+    served: Any = SimpleNamespace(runtime=serving, rooms=tuple)
+    service = Tenants(site, store, box.clock, box.shares, served, lambda kind, **more: notes.append(kind))
+    await service.open()
+    await box.shares.look()
+    return Made(service, box, store, notes)
+
+
+@pytest.fixture
+async def made(tmp_path: Path) -> AsyncIterator[Made]:
+    store = Store(None, tmp_path)
+    yield await made_of(tmp_path, parse(SiteSettings, SITE), store)
+    store.close()
+
+
+async def test_every_tenant_is_told_with_its_members_and_the_default_one(made: Made) -> None:
+    found = made.service.all()
+    assert found.active
+    assert [t.id for t in found.tenants] == ["gate", "stats", "default"]
+    gate, _, default = found.tenants
+    assert (gate.name, gate.models, gate.implicit, gate.goal) == ("Entrance", ("a",), False, 0.95)
+    assert (default.models, default.implicit) == (("c",), True)
+    assert gate.entitlement == pytest.approx(0.9 * 2 / 4)
+    assert sum(t.held for t in found.tenants) == pytest.approx(found.capacity, abs=1e-3)
+    assert gate.source == "profiled"
+    for _ in range(3):
+        await made.box.interval(lambda name, share: 0.8 if name == "gate" else 1.0, {"a": 30, "b": 30, "c": 30})
+    detail = made.service.one("gate")
+    assert (detail.tenant.state, detail.tenant.source) == ("misses", "learned")
+    assert detail.tenant.performance == pytest.approx(0.8)
+    assert len(detail.curve.reports) == 3
+    assert all(p.low <= p.performance + 1e-6 and p.performance <= p.high + 1e-6 for p in detail.curve.points)
+    with pytest.raises(NotFound):
+        made.service.one("nobody")
+
+
+async def test_changes_are_kept_over_a_restart_and_the_database_decides_then(made: Made, tmp_path: Path) -> None:
+    await made.service.add({"id": "night", "models": ["c"], "objective": {"utility": "sqrt"}}, "ann")
+    await made.service.change("gate", {"entitlement": 3, "objective": {"goal": 0.9}}, "ann")
+    await made.service.remove("stats", "ann")
+    await made.service.change_sharing({"policy": "njc", "largest_step": 0.2}, "ann")
+    assert {"tenant.added", "tenant.changed", "tenant.removed", "tenants.settings"} <= set(made.notes)
+    assert [t.id for t in made.service.all().tenants] == ["gate", "night", "default"]
+    site = site_in_force(parse(SiteSettings, SITE), made.store)
+    assert [(t.id, t.entitlement) for t in site.tenants] == [("gate", 3.0), ("night", 1.0)]
+    assert (site.sharing.policy, site.sharing.largest_step) == ("njc", 0.2)
+    made.store.put_settings(TENANTS_DOCUMENT, made.box.shares.document(), "tenants", audited=False)
+    again = await made_of(tmp_path, site, made.store)
+    assert again.service.one("gate").tenant.settings == made.service.one("gate").tenant.settings
+    assert again.service.sharing().settings.policy == "njc"
+
+
+async def test_a_default_tenant_gets_settings_by_a_change(made: Made) -> None:
+    answer = await made.service.change("default", {"entitlement": 4, "objective": {"goal": 0.5}}, "ann")
+    assert (answer.implicit, answer.goal, answer.settings.entitlement) == (False, 0.5, 4.0)
+    with pytest.raises(InvalidValue, match="no member"):
+        await made.service.change("default", {"models": ["c"]}, "ann")
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "words"),
+    [
+        ({"id": "gate"}, Conflict, "exists already"),
+        ({"id": "x", "models": ["a"]}, InvalidValue, r"models\[0\].*gate has it"),
+        ({"id": "x", "models": ["nothing"]}, InvalidValues, r"models\[0\].*a, b, c"),
+        ({"id": "x", "cameras": ["north"]}, InvalidValues, "objective.metric"),
+        ({"id": "x", "objective": {"goal": 1.5}}, InvalidValues, "objective.goal"),
+        ({"id": "x", "objective": {"metric": "accuracy"}, "cameras": ["north"]}, InvalidValues, r"cameras\[0\]"),
+        ({"id": "x", "floor": 0.95}, InvalidValue, "at most 1"),
+    ],
+)
+async def test_what_cannot_be_is_an_error_that_names_the_field(
+    made: Made, settings: dict[str, Any], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        await made.service.add(settings, "ann")
+    assert [t.id for t in made.service.all().tenants] == ["gate", "stats", "default"]
+
+
+@pytest.mark.parametrize(
+    ("tenants", "words"),
+    [
+        ([{"id": "a", "entitlement": 0}], "entitlement"),
+        ([{"id": "a"}, {"id": "a"}], r"tenants\[1\]\.id"),
+        ([{"id": "a", "models": ["m"]}, {"id": "b", "models": ["m"]}], r"tenants\[1\]\.models\[0\]"),
+        ([{"id": "a", "floor": 0.6}, {"id": "b", "floor": 0.6}], r"tenants\[0\]\.floor"),
+        ([{"id": "default-cameras"}], r"tenants\[0\]\.objective\.metric"),
+    ],
+)
+def test_a_site_file_is_checked(tenants: list[dict[str, Any]], words: str) -> None:
+    with pytest.raises(InvalidValues, match=words):
+        parse(SiteSettings, {"serving": {"folder": "models"}, "tenants": tenants})
+
+
+async def test_a_member_of_the_file_that_is_not_there_stops_the_start(tmp_path: Path) -> None:
+    store = Store(None, tmp_path)
+    site = parse(SiteSettings, {**SITE, "tenants": [{"id": "gate", "models": ["zebra"]}]})
+    with pytest.raises(InvalidValue, match=r"tenants\[0\]\.models\[0\].*a, b, c"):
+        await made_of(tmp_path, site, store)
+    store.close()
+
+
+async def test_a_damaged_state_is_told_and_begun_anew(tmp_path: Path) -> None:
+    store = Store(None, tmp_path)
+    store.put_settings(TENANTS_DOCUMENT, {"tenants": {"gate": {"memory": 3}}}, "tenants", audited=False)
+    made = await made_of(tmp_path, parse(SiteSettings, SITE), store)
+    assert "tenants.forgotten" in made.notes
+    assert made.service.one("gate").curve.learned.reports == 0
+    store.close()
+
+
+async def test_a_recorded_day_under_another_policy(made: Made) -> None:
+    for _ in range(70):
+        await made.box.interval(
+            lambda name, share: min(1.0, share / (0.5 if name == "gate" else 0.05)), {"a": 30, "b": 30, "c": 30}
+        )
+    rows = made.service.history("gate").rows
+    assert len(rows) == 2
+    assert all(row.performance is not None and row.seconds >= 300 for row in rows)
+    found = await made.service.what_if("fair")
+    assert found.rows == 2
+    assert found.egalitarian_welfare is not None
+    assert found.other_egalitarian_welfare is not None
+    assert {t.id for t in found.tenants} == {"gate", "stats", "default"}
+    with pytest.raises(InvalidValues, match="policy"):
+        await made.service.what_if("dice")

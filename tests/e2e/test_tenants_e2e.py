@@ -1,0 +1,146 @@
+"""Tenants with their real front and executors: a model slower than its table says, and the share that follows."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import tritonclient.http.aio as http
+import yaml
+from serving_kit import Served, echo, served, table
+from tritonclient.utils import InferenceServerException
+
+from edge.core.tenants import SharingRules, Tenant, TenantObjective
+from edge.runtime.tenant_day import TenantDay
+from edge.runtime.tenants import TenantShares
+from edge.shares.coop import BucketFolder
+from edge.shares.cpu import CpuPartitioner
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
+#: The box's clock runs so many times faster for the decisions: an interval is two seconds of requests.
+FASTER = 5.0
+RATE = 45.0
+SIDE = 48
+
+
+class FastClock:
+    """Time for decisions."""
+
+    def monotonic(self) -> float:
+        return FASTER * time.monotonic()
+
+    def utc(self) -> float:
+        return 1_700_000_000.0 + FASTER * time.monotonic()
+
+    def local_minute(self) -> int:
+        return 0
+
+
+def network(folder: Path, name: str) -> None:
+    """A network that costs a few milliseconds."""
+    from safetensors.torch import save_file
+
+    from edge.serving.architectures import build_architecture
+
+    settings = {
+        "platform": "builtin", "architecture": "resnet18", "num_classes": 10, "slo_ms": 400.0, "max_batch": 4,
+        "rate": RATE, "inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, 3, SIDE, SIDE]}],
+        "outputs": [{"name": "y", "datatype": "FP32", "shape": [-1, 10]}],
+    }  # fmt: skip
+    (folder / name / "1").mkdir(parents=True)
+    (folder / name / "model.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
+    state = {k: v.contiguous() for k, v in build_architecture("resnet18", 10).state_dict().items()}
+    save_file(state, folder / name / "1" / "model.safetensors")
+
+
+async def ask(made: Served, model: str, shape: tuple[int, ...], rate: float) -> None:
+    """Requests at an even rate until cancelled; refusals are counted by the front."""
+    waiting: set[asyncio.Task[Any]] = set()
+
+    async def one(client: Any) -> None:
+        tensor = http.InferInput("x", list(shape), "FP32")
+        tensor.set_data_from_numpy(np.zeros(shape, np.float32))
+        with_error = (InferenceServerException, OSError)
+        try:
+            await client.infer(model, [tensor])
+        except with_error:
+            return
+
+    async with made.client() as client:
+        try:
+            while True:
+                if len(waiting) < 200:
+                    task = asyncio.create_task(one(client))
+                    waiting.add(task)
+                    task.add_done_callback(waiting.discard)
+                await asyncio.sleep(1.0 / rate)
+        finally:
+            for task in list(waiting):
+                task.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
+
+
+async def test_a_share_moves_to_the_tenant_whose_model_is_slower_than_its_table(tmp_path: Path) -> None:
+    models, buckets = tmp_path / "models", tmp_path / "buckets"
+    buckets.mkdir()
+    network(models, "gate")
+    echo(models, "stats", rate=5.0)
+    partitioner = CpuPartitioner(0.5, None, BucketFolder(buckets))
+    # The table promises a millisecond of the whole device for what costs many.
+    tables = (table(tmp_path, "gate", "stats", work_ms=1.0),)
+    async with served(tmp_path, models, partitioner, tables) as made:
+        await made.serving("gate", "stats")
+        runtime = SimpleNamespace(
+            shares=SimpleNamespace(
+                shared_capacity=lambda: 0.9, camera_capacity=lambda: 0.9, serving=0.0, partitioner=partitioner
+            ),
+            cameras={},
+            controller=SimpleNamespace(state=SimpleNamespace(num_gpus=0.0, cameras={})),
+            dispatch=lambda event: None,
+            complaints=SimpleNamespace(add=lambda *words: made.complaints.append(words)),
+            window=SimpleNamespace(settings=SimpleNamespace(window_s=100.0)),
+        )
+        tenants = (
+            Tenant("entrance", TenantObjective("within_slo", 0.95), models=("gate",)),
+            Tenant("office", TenantObjective("within_slo", 0.95), models=("stats",), floor=0.15),
+        )
+        notes: list[tuple[str, dict[str, Any]]] = []
+        shares = TenantShares(
+            tenants, SharingRules(largest_step=0.15, hysteresis=0.0), runtime, FastClock(),  # type: ignore[arg-type]
+            lambda kind, data: notes.append((kind, data)),  # type: ignore[arg-type,misc]
+            lambda fact: None, lambda document: None, TenantDay(lambda document: None),
+        )  # fmt: skip
+        shares.serve(made.runtime)
+        await shares.look()
+        first = shares.shares["entrance"].held
+        given = shares.given(shares.members())["entrance"]
+        work = [
+            asyncio.create_task(ask(made, "gate", (1, 3, SIDE, SIDE), RATE)),
+            asyncio.create_task(ask(made, "stats", (1, 4), 5.0)),
+        ]
+        seen: list[dict[str, float]] = []
+        pids = {e["pid"] for e in made.executors()}
+        try:
+            began = time.monotonic()
+            while time.monotonic() - began < 25.0 and shares.shares["entrance"].held < first + 0.15:
+                await asyncio.sleep(0.5)
+                await shares.look()
+                seen.append({t: s.held for t, s in shares.shares.items()})
+        finally:
+            for task in work:
+                task.cancel()
+            await asyncio.gather(*work, return_exceptions=True)
+        reasons = [data["reasons"]["entrance"]["code"] for kind, data in notes if kind == "tenants.moved"]
+        assert "more" in reasons
+        assert seen[-1]["entrance"] > first + 0.1
+        assert min(s["office"] for s in seen) >= 0.15 - 1e-6
+        assert all(abs(sum(s.values()) - shares.pool) < 0.02 for s in seen[-3:])
+        await made.until(lambda: not made.runtime.planner.view.in_flight, "the plan is in force")
+        assert shares.given(shares.members())["entrance"] > given + 0.05, "the executors have it"
+        assert pids <= {e["pid"] for e in made.executors()}, "by live resizes: no process was started anew"
+    partitioner.close()

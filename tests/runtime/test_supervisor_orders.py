@@ -1,0 +1,265 @@
+"""The supervisor and its replacements under any order of orders and of what becomes of processes, which here are lists
+of commands."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import worker_mains as mains
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edge.core.clock import ManualClock
+from edge.core.shares import Grant, LaunchSpec, ResizeOutcome, Role, ShareCaps, Usage
+from edge.core.workers import Worker
+from edge.runtime.process import Beat, Ready, Retire, Retired, TakeOver
+from edge.runtime.supervisor import Patience, Supervisor
+
+#: One of them is replaced by a twin beside it, the other by a process after it.
+WORKERS = {"camera-a": Worker.of_camera("a"), "retrain-a": Worker.trainer_of("a")}
+SHARES = (0.1, 0.3, 0.5)
+HANG_S, START_S = 30.0, 60.0
+
+
+class Process:
+    """A process that is only what it was sent; the test says what becomes of it."""
+
+    def __init__(
+        self,
+        name: str,
+        main: Any,
+        argument: Any,
+        launch: LaunchSpec,
+        on_message: Callable[[Any], None],
+        on_exit: Callable[[int | None], None],
+        killable: bool,
+        standby: bool,
+        memory_limit_bytes: int | None,
+        on_started: Callable[[str | None], None],
+    ) -> None:
+        self.name, self.pid, self.sent, self.messages_lost = name, 0, list[Any](), 0
+        self.say, self._on_exit, self._on_started = on_message, on_exit, on_started
+        self._standby, self.retired, self.killed, self.alive = standby, False, False, True
+
+    def send(self, message: Any) -> bool:
+        self.sent.append(message)
+        return True
+
+    def kill(self) -> None:
+        self.killed = True
+
+    def join(self, timeout_s: float) -> bool:
+        return True
+
+    @property
+    def works(self) -> bool:
+        """It acts as the worker: nobody else may."""
+        taken_over = not self._standby or any(isinstance(m, TakeOver) for m in self.sent)
+        return taken_over and self.alive and not self.killed and not self.retired
+
+    def starts(self) -> None:
+        if self.alive and not self.pid:
+            self.pid = 2**30  # of no process
+            self._on_started(None)
+
+    def retires(self) -> None:
+        if any(isinstance(m, Retire) for m in self.sent) and self.alive and not self.retired:
+            self.retired = True
+            self.say(Retired())
+
+    def ends(self, code: int) -> None:
+        if self.alive:
+            self.alive = False
+            self._on_exit(-9 if self.killed else code)
+
+
+class Places:
+    """A partitioner whose shares only shrink while a process lives; it grants places that are free."""
+
+    caps = ShareCaps("mps", "cpu", "cap", "respawn", 0.01, None, 2.0, True, False, "worker")
+
+    def __init__(self) -> None:
+        self.most: dict[str, float] = {}
+        self.attached: dict[str, float] = {}
+        self.sick: str | None = None
+
+    def launch_spec(self, worker: str, role: Role, share: float) -> LaunchSpec:
+        assert worker not in self.attached, f"{worker} is taken"
+        self.most[worker] = share
+        return LaunchSpec()
+
+    def attach(self, worker: str, role: Role, pid: int, share: float) -> Grant:
+        self.attached[worker] = share
+        return Grant(worker, role, share, share)
+
+    def resize(self, worker: str, share: float) -> ResizeOutcome:
+        if share > self.most[worker]:
+            return ResizeOutcome(False, reason="fixed at its start")
+        self.attached[worker] = share
+        return ResizeOutcome(True)
+
+    def usage(self) -> tuple[Usage, ...]:
+        return ()
+
+    def before_kill(self, worker: str) -> None:
+        assert worker in self.attached
+
+    def detach(self, worker: str) -> None:
+        self.attached.pop(worker, None)
+
+    def healthy(self) -> str | None:
+        return self.sick
+
+
+class World:
+    def __init__(self) -> None:
+        self.clock, self.places = ManualClock(), Places()
+        self.processes: list[Process] = []
+        self.wanted: dict[str, float] = {}
+        self.stops: list[asyncio.Task[None]] = []
+        self.events: list[str] = []
+        self.faults: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, fault: self.faults.append(fault))
+        patience = Patience(HANG_S, START_S, 0.0, (0.0,))
+        self.supervisor = Supervisor(
+            self.places, self.clock, lambda kind, data: self.events.append(kind), patience,  # type: ignore[arg-type]
+            process=self._make,  # type: ignore[arg-type]
+        )  # fmt: skip
+        self.supervisor.open()
+
+    def _make(self, *args: Any) -> Process:
+        self.processes.append(Process(*args))
+        return self.processes[-1]
+
+    async def settle(self) -> None:
+        for _ in range(12):
+            await asyncio.sleep(0)
+
+    async def do(self, order: tuple[str, int, float]) -> None:
+        what, n, share = order
+        name = sorted(WORKERS)[n % len(WORKERS)]
+        there = [p for p in self.processes if p.alive]
+        process = there[n % len(there)] if there else None
+        if what == "start":
+            for absent in [w for w in WORKERS if not self.supervisor.has(w)]:
+                self.wanted[absent] = share
+                self.supervisor.start(WORKERS[absent], share, mains.obedient, None, lambda message: None)
+        elif what == "resize" and name in self.wanted:
+            self.wanted[name] = share
+            self.supervisor.resize(name, share)
+        elif what == "stop":
+            self.wanted.pop(name, None)
+            self.stops.append(asyncio.create_task(self.supervisor.stop(name, 0.0)))
+        elif what == "kill":
+            self.supervisor.kill(name, "as the test wants")
+        elif what == "send":
+            self.supervisor.send(name, "work")
+        elif what == "time":
+            self.clock.advance(share * START_S)
+        elif what == "readies" and process is not None:
+            process.starts()
+            await self.settle()
+            if not process.retired:
+                process.say(Ready())
+        elif process is not None:
+            self.become(what, process)
+        await self.settle()
+        self.check()
+
+    def become(self, what: str, process: Process) -> None:
+        if what == "starts":
+            process.starts()
+        elif what == "dies":
+            process.ends(1)
+        elif what == "retires":
+            process.retires()
+        elif what == "ends" and (process.retired or process.killed):
+            process.ends(0)
+        elif what == "beats":
+            for one in self.processes:
+                if one.pid and one.alive:
+                    one.say(Beat())
+
+    def check(self) -> None:
+        assert self.faults == []
+        known = {w["name"]: w for w in self.supervisor.workers()}
+        for name in WORKERS:
+            own = [p for p in self.processes if p.name == name]
+            assert sum(p.works for p in own) <= 1, f"two processes are {name}: {self.events}"
+            assert sum(p.alive and not p.killed for p in own) <= 2, f"{name} has more than a twin"
+        for name in self.wanted:
+            assert known[name]["state"] in ("starting", "running"), f"{name} is expected: {known[name]}"
+            assert any(p.alive for p in self.processes if p.name == name), f"{name} neither runs nor starts"
+        alive = sum(p.alive for p in self.processes)
+        assert len(self.places.attached) <= alive, "a share is held for a process that is gone"
+
+    async def calm(self) -> None:
+        """Everything that is on its way succeeds."""
+        for _ in range(40):
+            for process in self.processes:
+                process.starts()
+                if process.killed:
+                    process.ends(-9)
+                process.retires()
+                if process.retired:
+                    process.ends(0)
+                elif process.alive:
+                    process.say(Ready())
+            await self.settle()
+
+    async def close(self) -> None:
+        closing = asyncio.create_task(self.supervisor.close(0.0))
+        for _ in range(10_000):
+            if closing.done():
+                break
+            for process in self.processes:
+                if process.killed:
+                    process.ends(-9)
+            await asyncio.sleep(0)
+        await closing
+        await asyncio.gather(*self.stops)
+
+
+#: Both run from the start; processes get on more often than they fail, or no replacement would get far.
+STEPS = ("start", "resize", "stop", "kill", "send", "time", "dies", "beats", "starts", "readies", "retires", "ends")
+OFTEN = (2, 4, 1, 1, 1, 1, 2, 1, 2, 6, 4, 4)
+ORDERS = st.lists(
+    st.tuples(
+        st.sampled_from([step for step, times in zip(STEPS, OFTEN, strict=True) for _ in range(times)]),
+        st.integers(0, 5),
+        st.sampled_from(SHARES),
+    ),
+    min_size=10,
+    max_size=60,
+)
+
+
+@settings(max_examples=45, deadline=None)
+@given(ORDERS)
+def test_no_order_of_events_makes_two_of_one_worker_or_forgets_one(orders: list[tuple[str, int, float]]) -> None:
+    async def play() -> None:
+        world = World()
+        try:
+            await world.do(("start", 0, SHARES[0]))
+            await world.calm()
+            for order in orders:
+                await world.do(order)
+            await world.calm()
+            world.check()
+            states = {w["name"]: w for w in world.supervisor.workers()}
+            for name, share in world.wanted.items():
+                (process,) = [p for p in world.processes if p.name == name and p.alive]
+                assert process.works, "the last one standing is the worker"
+                assert states[name]["state"] == "running"
+                assert world.supervisor.ready(name), "commands reach it"
+                if "worker.respawn_failed" not in world.events:
+                    assert states[name]["share"] == share, "the share that is wanted is in force"
+                held = [s for place, s in world.places.attached.items() if place.partition("~")[0] == name]
+                assert held == [states[name]["share"]], "it holds one share, the one that is shown"
+        finally:
+            await world.close()
+        assert world.places.attached == {}, "all shares are given back"
+
+    asyncio.run(play())

@@ -1,0 +1,193 @@
+"""Tenants at work on a box without processes: budgets follow what each did with its share."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tenants_kit import ServingBox, TenantsBox, tenant, version, wide_table
+
+from edge.core.alarms import AccuracyMeasured
+from edge.core.errors import InvalidValue
+from edge.core.events import CameraBudgetsMoved
+from edge.core.layout import ModelTraffic, TrafficReport
+from edge.core.serving_reasons import ServingReason
+from edge.core.tenants import SharingRules, Tenant, TenantObjective
+from edge.runtime.tenant_counts import TenantCounts
+from scheduler.gpulets.tenant_fit import FitTenants
+from scheduler.tenants.sharing import LearnedTenant
+
+RATES = {"a": 40, "b": 40}
+
+
+async def box_of(folder: Path, **more: float) -> TenantsBox:
+    serving = ServingBox(folder, "a", "b")
+    await serving.start()
+    return TenantsBox(serving, tenant("gate", "a"), tenant("stats", "b", **more), rules=SharingRules(largest_step=0.1))
+
+
+async def test_a_share_moves_to_the_tenant_that_misses_its_goal_and_no_floor_is_crossed(tmp_path: Path) -> None:
+    box = await box_of(tmp_path, floor=0.2)
+
+    def fares(name: str, given: float) -> float:
+        return min(1.0, given / (0.6 if name == "gate" else 0.1))
+
+    await box.shares.look()
+    assert abs(sum(box.held().values()) - 0.9) < 1e-6
+    before = box.given()
+    for _ in range(14):
+        await box.interval(fares, RATES)
+        assert abs(sum(box.held().values()) - 0.9) < 1e-6
+        assert box.held()["stats"] >= 0.2 - 1e-6
+        assert sum(box.given().values()) <= 0.9 + 1e-6
+    assert box.held()["gate"] > 0.55
+    assert box.given()["gate"] > before["gate"] + 0.1, "executors have the share, too"
+    moved = [data for kind, data in box.notes if kind == "tenants.moved"]
+    assert any(m["reasons"].get("gate", {}).get("code") == "more" for m in moved)
+    assert box.shares.known["gate"].memory.curve.reports > 10
+
+
+async def test_the_share_given_is_learned_from_not_the_one_decided(tmp_path: Path) -> None:
+    box = await box_of(tmp_path)
+    await box.shares.look()
+    given = box.given()
+    await box.interval(lambda name, share: 1.0, RATES)
+    last = box.shares.known["gate"].last
+    assert last is not None
+    assert abs(last.given - given["gate"]) < 1e-6
+
+
+async def test_without_traffic_a_tenant_holds_and_learns_nothing(tmp_path: Path) -> None:
+    box = await box_of(tmp_path)
+    for _ in range(3):
+        await box.interval(lambda name, share: 0.9, RATES)
+    held, learned = box.held(), box.shares.known["gate"].memory.curve.reports
+    for _ in range(5):
+        await box.interval(lambda name, share: 0.5, {"b": 40})
+    assert box.shares.known["gate"].memory.curve.reports == learned
+    assert box.held()["gate"] == pytest.approx(held["gate"])
+    assert box.shares.shares["gate"].source == "held"
+    assert box.shares.shares["gate"].state == "unknown"
+
+
+async def test_what_was_learned_survives_a_restart_and_is_forgotten_with_another_version(tmp_path: Path) -> None:
+    box = await box_of(tmp_path)
+    for _ in range(4):
+        await box.interval(lambda name, share: 0.8, RATES)
+    document = json.loads(json.dumps(box.shares.document()))
+    again = await box_of(tmp_path)
+    again.shares.restore(document)
+    assert again.shares.known == box.shares.known
+    await again.shares.look()
+    assert again.held() == pytest.approx(box.held())
+    again.serving.models.offers["a"].version = version("a", "a-2", 20.0)
+    await again.interval(lambda name, share: 0.8, RATES)
+    known = again.shares.known["gate"]
+    assert (known.forgotten, known.memory.curve.reports) == ("versions", 1)
+    assert ("tenants.forgotten", {"tenant": "gate", "why": "versions"}) in again.notes
+    assert again.shares.known["stats"].forgotten is None
+    await again.serving.tables.add(wide_table("b", ms=3.0))
+    await again.interval(lambda name, share: 0.8, RATES)
+    assert again.shares.known["stats"].forgotten == "table"
+
+
+async def test_an_alarm_s_fact_tells_of_a_goal_that_is_missed_with_the_full_share(tmp_path: Path) -> None:
+    box = await box_of(tmp_path)
+    box.shares.change(box.shares.tenants, SharingRules(missed_minutes=1.0, policy="fair"))
+    for _ in range(9):
+        await box.interval(lambda name, share: 0.5 if name == "gate" else 1.0, RATES)
+    told = [f for f in box.facts if getattr(f, "tenant", "") == "gate"]
+    assert told[0].missed_s == 0
+    assert told[-1].missed_s >= 60
+    assert all(f.missed_s == 0 for f in box.facts if getattr(f, "tenant", "") == "stats")
+
+
+async def test_one_tenant_changes_nothing(tmp_path: Path) -> None:
+    plain = ServingBox(tmp_path, "a", "b")
+    await plain.start()
+    serving = ServingBox(tmp_path, "a", "b")
+    await serving.start()
+    box = TenantsBox(serving)
+    for _ in range(3):
+        await box.interval(lambda name, share: 0.5, {})
+    assert serving.view == plain.view
+    assert (box.events, box.notes, box.kept, box.facts) == ([], [], [], [])
+    assert (serving.shares.budgets.budgets, serving.shares.budgets.pool) == ((), None)
+    assert not isinstance(serving.shares.budgets.fit("joint"), FitTenants)
+
+
+async def test_the_plan_says_that_budgets_moved_and_goes_back_when_tenants_go(tmp_path: Path) -> None:
+    box = await box_of(tmp_path)
+    plain = box.serving.view.plan
+    await box.shares.look()
+    assert box.serving.events[-1].cause == ServingReason("budgets")
+    assert box.serving.view.plan != plain
+    box.shares.change((), SharingRules())
+    await box.shares.look()
+    assert box.serving.view.plan == plain
+    assert box.shares.shares == {}
+
+
+def reported(at_s: float, *models: ModelTraffic) -> TrafficReport:
+    return TrafficReport(at_s, 1.0, 1, models, ())
+
+
+def test_refusals_and_drops_count_as_missed_and_bad_values_are_dropped() -> None:
+    counts, owner, given = TenantCounts(), {"a": "gate", "b": "stats"}, {"gate": 0.3, "stats": 0.4}
+    assert counts.add(reported(1.0, ModelTraffic("a", 10, 6, 1, 1, 2, 1)), owner, given)
+    assert not counts.add(reported(1.0, ModelTraffic("a", 10, 10)), owner, given), "doubled"
+    assert not counts.add(reported(0.5, ModelTraffic("a", 10, 10)), owner, given), "the clock went back"
+    assert not counts.add(reported(float("nan"), ModelTraffic("a", 10, 10)), owner, given)
+    assert counts.add(reported(2.0, ModelTraffic("b", 10, -1)), owner, given)
+    reports, dropped = counts.take(50.0)
+    assert set(reports) == {"gate"}, "a negative count is no report"
+    assert (reports["gate"].performance, reports["gate"].requests) == (0.5, 10)
+    assert dropped == {"gate": 3, "stats": 4}
+    assert counts.take(60.0) == ({}, {})
+
+
+def test_a_damaged_state_is_refused_with_its_field() -> None:
+    with pytest.raises(InvalidValue, match=r"tenant\.memory"):
+        LearnedTenant.from_json({"memory": {"curve": 3}})
+
+
+def camera() -> Any:
+    student = SimpleNamespace(model_dump=lambda mode: {"model": "small"})
+    return SimpleNamespace(settings=SimpleNamespace(enabled=True, student=student))
+
+
+async def test_cameras_budgets_move_once_per_window_by_its_accuracy(tmp_path: Path) -> None:
+    serving = ServingBox(tmp_path, "a")
+    await serving.start()
+    goal = TenantObjective("accuracy", 0.8)
+    streets = Tenant("streets", goal, cameras=("north", "south"))
+    box = TenantsBox(serving, tenant("gate", "a"), streets, Tenant("yard", goal, cameras=("east",)))
+    box.runtime.cameras.update({name: camera() for name in ("north", "south", "east", "west")})
+    await box.shares.look()
+    first = box.held()
+    assert set(first) == {"gate", "streets", "yard", "default-cameras"}
+    (told,) = [e for e in box.events if isinstance(e, CameraBudgetsMoved) and e.budgets]
+    assert [(b.tenant, b.cameras) for b in told.budgets] == [
+        ("streets", ("north", "south")), ("yard", ("east",)), ("default-cameras", ("west",)),
+    ]  # fmt: skip
+    assert serving.shares.budgets.pool == pytest.approx(first["gate"], abs=1e-3)
+    await box.interval(lambda name, share: 1.0, {"a": 20})
+    assert {t: s for t, s in box.held().items() if t != "gate"} == pytest.approx(
+        {t: s for t, s in first.items() if t != "gate"}
+    )
+    for name, accuracy in (("north", 0.4), ("south", 0.6), ("east", 0.9), ("west", 0.9)):
+        box.shares.fact(AccuracyMeasured(name, 1, accuracy))
+        box.shares.fact(AccuracyMeasured(name, 1, 0.0))  # doubled
+    await box.interval(lambda name, share: 1.0, {"a": 20})
+    last = box.shares.known["streets"].last
+    assert last is not None
+    assert last.performance == pytest.approx(0.5)
+    assert box.shares.known["streets"].memory.curve.reports == 1
+    assert box.held()["streets"] > first["streets"]
+    after = box.held()
+    box.shares.fact(AccuracyMeasured("north", 1, 0.1))  # late
+    await box.interval(lambda name, share: 1.0, {"a": 20})
+    assert box.held()["streets"] == pytest.approx(after["streets"])

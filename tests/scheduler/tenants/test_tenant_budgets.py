@@ -1,0 +1,89 @@
+"""Budgets: they sum to what there is, keep floors and steps, and protect who misses its goal."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edge.core.tenants import SharingRules
+from scheduler.tenants.budgets import BudgetLimits, budgets, raised_to
+
+PARTS = st.floats(0.0, 1.0, allow_nan=False)
+
+
+@st.composite
+def questions(draw: st.DrawFn) -> tuple[list[BudgetLimits], dict[str, float], float, SharingRules]:
+    count = draw(st.integers(1, 6))
+    total = draw(st.floats(0.05, 1.0))
+    weights = [draw(st.floats(0.0, 5.0)) for _ in range(count)]
+    weights[0] += 0.1
+    limits = [
+        BudgetLimits(
+            f"t{n}", total * w / sum(weights), draw(PARTS) * draw(st.sampled_from((0.0, 0.1, 0.6))), draw(PARTS),
+            draw(st.booleans()), draw(st.booleans()), draw(st.none() | st.floats(0.0, 100.0)),
+        )
+        for n, w in enumerate(weights)
+    ]  # fmt: skip
+    wanted = {limit.id: draw(PARTS) for limit in limits if draw(st.booleans())}
+    rules = SharingRules(
+        largest_step=draw(st.floats(0.01, 0.5)), explore=draw(PARTS), dwell_s=draw(st.sampled_from((0.0, 30.0))),
+        hysteresis=draw(st.sampled_from((0.0, 0.02))),
+    )  # fmt: skip
+    return limits, wanted, total, rules
+
+
+@settings(max_examples=300, deadline=None)
+@given(questions())
+def test_budgets_keep_every_limit(question: tuple[list[BudgetLimits], dict[str, float], float, SharingRules]) -> None:
+    limits, wanted, total, rules = question
+    found = budgets(limits, wanted, total, rules)
+    assert abs(sum(found.shares.values()) - total) < 1e-6
+    assert all(share >= -1e-9 for share in found.shares.values())
+    floors = sum(limit.floor for limit in limits)
+    for limit in limits:
+        floor = limit.floor if floors <= total else limit.floor * total / floors
+        assert found.shares[limit.id] >= floor - 1e-6
+    if floors <= total - sum(limit.entitlement for limit in limits if limit.protected):
+        for limit in limits:
+            if limit.protected:
+                assert found.shares[limit.id] >= (1 - rules.explore) * limit.entitlement - 1e-6
+
+
+@settings(max_examples=200, deadline=None)
+@given(questions())
+def test_from_a_state_that_is_allowed_nobody_moves_too_far_or_too_soon(
+    question: tuple[list[BudgetLimits], dict[str, float], float, SharingRules],
+) -> None:
+    limits, wanted, total, rules = question
+    first = budgets(limits, wanted, total, rules)
+    again = [
+        BudgetLimits(x.id, x.entitlement, x.floor, first.shares[x.id], x.protected, x.still, x.moved_ago_s)
+        for x in limits
+    ]
+    second = budgets(again, wanted, total, rules)
+    assert not second.raised or second.lacking > 0 or sum(x.floor for x in limits) > total - 1e-6
+    for limit in again:
+        moved = abs(second.shares[limit.id] - limit.held)
+        assert moved <= rules.largest_step + 1e-6
+        if limit.still or (limit.moved_ago_s is not None and limit.moved_ago_s < rules.dwell_s):
+            assert moved <= 1e-6
+
+
+def test_a_gift_needs_a_taker_and_a_wish_a_giver() -> None:
+    limits = [BudgetLimits("a", 0.5, 0.0, 0.5), BudgetLimits("b", 0.5, 0.0, 0.5)]
+    rules = SharingRules(largest_step=0.1, hysteresis=0.0)
+    assert budgets(limits, {"a": 0.2, "b": 0.5}, 1.0, rules).shares == {"a": 0.5, "b": 0.5}
+    found = budgets(limits, {"a": 0.2, "b": 0.9}, 1.0, rules).shares
+    assert found == pytest.approx({"a": 0.4, "b": 0.6})
+
+
+def test_a_floor_is_reached_at_once_and_told() -> None:
+    limits = [BudgetLimits("a", 0.5, 0.0, 0.9), BudgetLimits("b", 0.5, 0.4, 0.1)]
+    found = budgets(limits, {}, 1.0, SharingRules(largest_step=0.01))
+    assert found.shares["b"] == pytest.approx(0.4)
+    assert found.raised["b"] == pytest.approx(0.3)
+
+
+def test_all_at_their_lows_is_an_answer() -> None:
+    assert raised_to([0.0, 1.0], [0.5, 0.5], 1.0) == [0.5, 0.5]

@@ -1,0 +1,132 @@
+"""One decision of sharing: budgets from what was measured, two clocks, what is kept and what is forgotten."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edge.core.tenants import SharingRules, Tenant, TenantObjective
+from scheduler.tenants.sharing import (
+    LearnedTenant,
+    SharingQuestion,
+    SharingReport,
+    TenantNow,
+    decide,
+    entitlements,
+)
+
+GATE = Tenant("gate", TenantObjective("within_slo", 0.95), models=("a",))
+STATS = Tenant("stats", TenantObjective("within_slo", 0.95), models=("b",))
+STREETS = Tenant("streets", TenantObjective("accuracy", 0.8, "sqrt"), cameras=("north",), floor=0.1)
+
+
+def report(utc_s: float, performance: float, share: float = 0.3, load: float = 10.0) -> SharingReport:
+    return SharingReport(utc_s, 10.0, load, performance, share, 100)
+
+
+def asked(utc_s: float, *entries: TenantNow, total: float = 0.9, windows: bool = False) -> SharingQuestion:
+    return SharingQuestion(utc_s, total, entries, SharingRules(largest_step=0.1), windows)
+
+
+def test_new_tenants_have_their_entitlement_and_a_profile_where_there_is_one() -> None:
+    found = decide({}, asked(0.0, TenantNow(GATE), TenantNow(STATS), TenantNow(STREETS)))
+    assert [s.held for s in found.shares.values()] == pytest.approx([0.3, 0.3, 0.3])
+    assert [s.reason.code for s in found.shares.values()] == ["entitlement"] * 3
+    profiled = decide({}, asked(0.0, TenantNow(GATE, need=0.1), TenantNow(STATS)))
+    assert profiled.shares["gate"].source == "profiled"
+    assert profiled.shares["gate"].held < profiled.shares["stats"].held
+
+
+def test_cameras_hold_between_windows_and_move_at_one() -> None:
+    known = decide({}, asked(0.0, TenantNow(GATE), TenantNow(STREETS), TenantNow(STATS))).known
+    for n in range(1, 6):
+        entries = (
+            TenantNow(GATE, report=report(10.0 * n, 0.4)),
+            TenantNow(STREETS),
+            TenantNow(STATS, report=report(10.0 * n, 1.0)),
+        )
+        found = decide(known, asked(10.0 * n, *entries))
+        known = found.known
+        assert found.shares["streets"].held == pytest.approx(0.3)
+        assert found.shares["streets"].reason.code == "window"
+    assert found.shares["gate"].held > 0.31
+    assert found.shares["gate"].reason.others in ((), ("stats",))
+    entries = (
+        TenantNow(GATE, report=report(60.0, 0.4, found.shares["gate"].held)),
+        TenantNow(STREETS, report=SharingReport(60.0, 100.0, 1.0, 0.9, 0.3, 1)),
+        TenantNow(STATS, report=report(60.0, 1.0)),
+    )
+    moved = decide(known, asked(60.0, *entries, windows=True))
+    assert moved.shares["streets"].held != pytest.approx(0.3)
+    assert moved.known["streets"].memory.curve.reports == 1
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        report(10.0, float("nan")),
+        report(10.0, -0.1),
+        report(10.0, 1.1),
+        report(10.0, 0.5, float("inf")),
+        report(10.0, 0.5, 0.0),
+        report(10.0, 0.5, load=-1.0),
+        report(float("nan"), 0.5),
+        report(5.0, 0.5),
+        report(2.0, 0.5),
+    ],
+)
+def test_values_that_are_not_usable_or_late_or_doubled_are_counted_and_not_learned(bad: SharingReport) -> None:
+    first = decide({}, asked(5.0, TenantNow(GATE, report=report(5.0, 0.5)), TenantNow(STATS)))
+    found = decide(first.known, asked(10.0, TenantNow(GATE, report=bad), TenantNow(STATS)))
+    assert found.known["gate"].dropped == 1
+    assert found.known["gate"].memory == first.known["gate"].memory
+    assert found.known["gate"].recent == first.known["gate"].recent
+
+
+@pytest.mark.parametrize("part", ["members", "versions", "table", "device", "objective"])
+def test_another_fingerprint_forgets_the_curve_and_keeps_the_budget(part: str) -> None:
+    prints = {"members": "1", "versions": "1", "table": "1", "device": "1", "objective": "1"}
+    known = decide({}, asked(5.0, TenantNow(GATE, report=report(5.0, 0.5), fingerprint=prints), TenantNow(STATS))).known
+    same = decide(known, asked(10.0, TenantNow(GATE, fingerprint=prints), TenantNow(STATS)))
+    assert same.forgotten == {}
+    found = decide(known, asked(10.0, TenantNow(GATE, fingerprint={**prints, part: "2"}), TenantNow(STATS)))
+    assert found.forgotten == {"gate": part}
+    assert found.known["gate"].memory.curve.reports == 0
+    assert found.shares["gate"].held == pytest.approx(known["gate"].held or 0.0)
+
+
+parts = st.floats(0.0, 1.0)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.data(), st.sampled_from(("ew", "sw", "njc", "fair", "minerva", "greedy-ew")))
+def test_whatever_is_measured_budgets_sum_and_keep_floors_and_survive_json(data: st.DataObject, policy: str) -> None:
+    known: dict[str, LearnedTenant] = {}
+    tenants = (replace(GATE, floor=0.15), STATS, STREETS)
+    for n in range(4):
+        total = data.draw(st.floats(0.4, 1.0))
+        entries = []
+        for tenant in tenants:
+            there = data.draw(st.booleans())
+            seen = report(10.0 * n, data.draw(parts), data.draw(st.floats(0.01, 1.0))) if there else None
+            entries.append(TenantNow(tenant, data.draw(st.sampled_from((0.0, 0.1))), None, seen))
+        rules = SharingRules(policy=policy, explore=data.draw(parts))
+        question = SharingQuestion(10.0 * n, total, tuple(entries), rules, data.draw(st.booleans()))
+        found = decide(known, question)
+        assert sum(s.held for s in found.shares.values()) == pytest.approx(total, abs=1e-6)
+        if question.windows or n == 0:
+            for entry in entries:
+                assert found.shares[entry.tenant.id].held >= max(entry.floor, entry.tenant.floor) - 1e-6
+        rights = entitlements(tenants, total)
+        for entry in entries:
+            if question.windows and found.shares[entry.tenant.id].state == "misses":
+                floors = sum(max(e.floor, e.tenant.floor) for e in entries)
+                if floors <= 1e-9:
+                    assert found.shares[entry.tenant.id].held >= (1 - rules.explore) * rights[entry.tenant.id] - 1e-6
+        written = json.loads(json.dumps({k: v.to_json() for k, v in found.known.items()}))
+        known = {k: LearnedTenant.from_json(v) for k, v in written.items()}
+        assert known == dict(found.known)

@@ -1,0 +1,71 @@
+"""One serving plan, tenant by tenant: nobody takes more than its budget, and partitions are not shared by tenants."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edge.core.applications import Application, ApplicationOutput, Feed, Stage
+from edge.core.oip import TensorSpec
+from edge.core.serving import DeviceTable, ServedModel
+from scheduler.gpulets.fitting import Capacity
+from scheduler.gpulets.follow import plan_function
+from scheduler.gpulets.pipelines import fit_evenly
+from scheduler.gpulets.tenant_fit import FitTenants, ServingBudget, need_of, owners, shares_of
+
+NAMES = ("a", "b", "c")
+PERCENTS = tuple(range(5, 101, 5))
+TABLE = DeviceTable("toy", {m: {p: tuple(3.0 * n * 100 / p for n in range(1, 5)) for p in PERCENTS} for m in NAMES}, {})
+PLAN = plan_function("elastic")
+OWNER = {"a": "gate", "b": "stats", "c": "rest"}
+
+
+def budgets(*shares: float) -> tuple[ServingBudget, ...]:
+    tenants = (("gate", {"a"}), ("stats", {"b"}), ("rest", set()))
+    return tuple(ServingBudget(t, s, frozenset(m), t == "rest") for (t, m), s in zip(tenants, shares, strict=True))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.tuples(*[st.floats(0.0, 0.5)] * 3), st.tuples(*[st.floats(1.0, 120.0)] * 3), st.floats(0.1, 1.0))
+def test_every_tenant_stays_within_its_budget(shares: tuple[float, ...], rates: tuple[float, ...], most: float) -> None:
+    models = [ServedModel(m, r, 200.0) for m, r in zip(NAMES, rates, strict=True)]
+    fitted = FitTenants(fit_evenly, budgets(*shares))(models, models, (), TABLE, Capacity(most, most), PLAN).fitted
+    given_ = shares_of(fitted.plan, OWNER)
+    part = min(1.0, most / sum(shares)) if sum(shares) > 0 else 0.0
+    for budget in budgets(*shares):
+        assert given_.get(budget.tenant, 0.0) <= budget.share * part + 1e-5
+    assert fitted.plan.total_share <= most + 1e-5
+    assert all(len({OWNER[b.model] for b in g.models}) == 1 for g in fitted.plan.gpulets)
+    placed = {b.model for g in fitted.plan.gpulets for b in g.models}
+    assert placed | set(fitted.refused) == set(NAMES)
+
+
+def test_a_larger_budget_is_given_to_the_executors_in_the_same_partitions() -> None:
+    models = [ServedModel(m, 20.0, 200.0) for m in NAMES]
+    few, many = (
+        FitTenants(fit_evenly, budgets(s, 0.3, 0.3))(models, models, (), TABLE, Capacity(1.0, 1.0), PLAN).fitted.plan
+        for s in (0.2, 0.35)
+    )
+    assert shares_of(few, OWNER)["gate"] == pytest.approx(0.2)
+    assert shares_of(many, OWNER)["gate"] == pytest.approx(0.35)
+    assert [g.models for g in few.gpulets] == [g.models for g in many.gpulets]
+    assert need_of(models[:1], TABLE, PLAN) < 0.2
+
+
+def test_one_budget_is_no_tenant() -> None:
+    models = [ServedModel(m, 20.0, 200.0) for m in NAMES]
+    asked = (models, models, (), TABLE, Capacity(0.8, 0.7, 2), PLAN)
+    assert FitTenants(fit_evenly, budgets(0.1, 0.1, 0.1)[:1])(*asked) == fit_evenly(*asked)
+
+
+def test_an_application_brings_its_models_to_its_tenant() -> None:
+    x = TensorSpec("x", "FP32", (-1, 4))
+    stages = (Stage("s0", "b", {"x": Feed("x")}), Stage("s1", "c", {"x": Feed("s0.x")}))
+    application = Application("app", 300.0, (x,), (ApplicationOutput(x, "s1.x"),), stages)
+    given_ = (
+        ServingBudget("gate", 0.3, frozenset({"a", "app"})), ServingBudget("stats", 0.3, frozenset({"b"})),
+        ServingBudget("rest", 0.3, frozenset(), True),
+    )  # fmt: skip
+    assert owners(given_, NAMES, [application]) == {"app": "gate", "a": "gate", "b": "gate", "c": "gate"}
+    assert owners(given_, NAMES, []) == {"a": "gate", "b": "stats", "c": "rest"}
