@@ -7,7 +7,7 @@ The arena is an independent program (protocol "tenant-arena/1", docs/tenants.md)
 stored references (expected.json). Every policy plays for the objective that it is made for; sw, ew and njc play for
 their own objective. The table has medians over seeds beside the reference; the bars that are missed are
 listed. Runs that results/tenants.json has already are not played again with --keep. With --own N, N problems of each
-kind of benchmarks.tenant_problems are played instead: constants are chosen on them, and nothing is written.
+kind of benchmarks.own_tenants are played instead: constants are chosen on them, and nothing is written.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.tenant_problems import KINDS, own_problem
+from benchmarks.own_tenants import KINDS, own_problem
 from scheduler.tenants.policies import FOR_PIPELINES, SHARING_POLICIES
 
 RESULTS = Path(__file__).resolve().parent / "results" / "tenants.json"

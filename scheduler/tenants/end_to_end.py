@@ -34,6 +34,8 @@ KEEP = 0.6
 LOAD_BOUNDS = (0.0, 1.0)
 #: A step that brings nothing by the model is still worth this part of the goal: nothing is left free.
 WORTH = 1e-7
+#: A share is read as at least this part of the resource.
+LEAST_SHARE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -77,11 +79,12 @@ def _with_reports(problem: SharingProblem, memory: EndToEndMemory, feedback: Sha
     rows, latencies, load, origin = list(memory.rows), list(memory.latencies), memory.load, memory.origin
     goal = problem.p99_goal_ms or 1.0
     for report, services in zip(feedback.reports.get("", ()), feedback.services, strict=False):
-        if report.load <= 0 or set(services) != set(problem.ids) or min(services.values()) <= 0:
+        if report.load <= 0 or set(services) != set(problem.ids):
             continue
         load = load.seen(report.load)
         origin = report.load if origin is None else origin
-        units = np.array([services[i] for i in problem.ids])
+        # A service without a share is overloaded without measure; its logarithm must be finite.
+        units = np.maximum([services[i] for i in problem.ids], LEAST_SHARE * problem.units)
         rows.append(tuple((units / problem.entitlements * origin / report.load).tolist()))
         latencies.append(report.performance / goal)
     added = len(latencies) - len(memory.latencies)

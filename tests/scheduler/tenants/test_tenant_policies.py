@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from tenant_problems import feedbacks, played, problems, saturating, services, two
 
 from edge.core.errors import InvalidValue
-from scheduler.tenants.learned import unmeasured_demand
+from scheduler.tenants.learned import softness, unmeasured_demand
 from scheduler.tenants.policies import DEFAULT_SHARING_POLICY, SHARING_POLICIES, check_kind, sharing_policy
 from scheduler.tenants.profiled import completed, nonnegative_least_squares
+from scheduler.tenants.queues import first_members, refitted, service_latency
 from scheduler.tenants.values import (
     IntervalReport,
     Party,
@@ -159,6 +160,65 @@ def test_parties_and_miad_raise_a_missed_demand() -> None:
         assert sum(answers[-1].allocation.values()) <= 100.0
 
 
+def after(policy: str, held: dict[str, float], reports: dict[str, float], **first: Any) -> dict[str, float]:
+    """The allocation after one interval with `held`, out of 100 units."""
+    problem = two(**first)
+    state = SharingState(policy, 0, 0.0, (int(held["a"]), int(held["b"])), 0, {"targets": list(held.values())})
+    seen = {tenant: (IntervalReport(10.0, value, held[tenant]),) for tenant, value in reports.items()}
+    return dict(sharing_policy(policy).step(problem, state, SharingFeedback(0, 10.0, seen)).allocation)
+
+
+def test_minerva_goes_to_share_over_utility_at_once() -> None:
+    # Utilities 1 and 0.5: 50 and 100 parts, with one step more each and one step first.
+    assert after("minerva", {"a": 49.0, "b": 49.0}, {"a": 0.9, "b": 0.45}) == {"a": 34.0, "b": 66.0}
+
+
+@pytest.mark.parametrize(("declared", "expected"), [(98.0, 50.0), (49.0, 34.0)])
+def test_minerva_reads_a_silent_tenant_s_utility_from_its_declaration(declared: float, expected: float) -> None:
+    silent = {"feedback": False, "declared_demand": declared}
+    assert after("minerva", {"a": 49.0, "b": 49.0}, {"b": 0.45}, **silent)["a"] == expected
+
+
+def test_minerva_and_greedy_leave_a_tenant_of_which_nothing_is_known() -> None:
+    for name in ("minerva", "greedy-ew"):
+        assert after(name, {"a": 60.0, "b": 40.0}, {"b": 0.3}, feedback=False) == {"a": 60.0, "b": 40.0}
+
+
+def test_greedy_takes_no_last_step() -> None:
+    assert after("greedy-ew", {"a": 2.0, "b": 98.0}, {"a": 0.9, "b": 0.1}) == {"a": 1.0, "b": 99.0}
+    assert after("greedy-ew", {"a": 1.0, "b": 99.0}, {"a": 0.9, "b": 0.1}) == {"a": 1.0, "b": 99.0}
+
+
+def test_greedy_takes_from_a_silent_tenant_that_has_what_it_declares() -> None:
+    silent = {"feedback": False, "declared_demand": 20.0}
+    assert after("greedy-ew", {"a": 50.0, "b": 50.0}, {"b": 0.4}, **silent) == {"a": 49.0, "b": 51.0}
+
+
+def test_miad_demands_a_multiple_of_the_share_that_was_held() -> None:
+    # 1.5 x 20 = 30 units for a, one less for b: both fit.
+    assert after("miad", {"a": 20.0, "b": 40.0}, {"a": 0.5, "b": 0.95}) == {"a": 30.0, "b": 39.0}
+
+
+def test_the_least_of_many_is_insured_more() -> None:
+    assert softness(40) > softness(20) > softness(5) > softness(1) > 0
+    assert softness(20) == pytest.approx(0.02, abs=0.001)
+
+
+def test_a_tenant_that_did_worse_than_its_band_loses_no_share() -> None:
+    curves = {"a": lambda u: saturating(u, 8.0), "b": lambda u: saturating(u, 60.0)}
+    policy, problem = sharing_policy("ew"), two()
+    answer = played(policy, problem, curves, 30)[-1]
+    held = dict(answer.allocation)
+    for drop, loses in ((0.0, True), (0.5, False)):
+        # More for b would be planned, as its load grew; whether a is taken from depends on how a did.
+        reports = {
+            "a": (IntervalReport(10.0, saturating(held["a"], 8.0) - drop, held["a"]),),
+            "b": (IntervalReport(16.0, saturating(held["b"] / 1.6, 60.0), held["b"]),),
+        }
+        given = policy.step(problem, answer.state, SharingFeedback(30, 310.0, reports)).allocation["a"]
+        assert (given < held["a"]) == loses
+
+
 def test_evolution_keeps_what_scored_best() -> None:
     curves = {"a": lambda u: saturating(u, 5.0), "b": lambda u: saturating(u, 60.0)}
     for name in ("evo-sw", "evo-ew"):
@@ -211,3 +271,47 @@ def test_end_to_end_without_usable_reports_holds() -> None:
     answer = policy.begin(problem)
     again: Any = policy.step(problem, answer.state, SharingFeedback(0, 10.0, {}))
     assert again.allocation == answer.allocation
+
+
+NEEDS = {"find": 8.0, "read": 20.0, "rank": 4.0, "show": 12.0}
+
+
+def queued(held: dict[str, float], load: float) -> float:
+    """P99 in ms of four services that queue; beyond their capacity a backlog grows."""
+    out = 30.0
+    for service, need in NEEDS.items():
+        use = need * load / 50.0 / held[service]
+        out += 8.0 * min(use, 0.98) / (1 - min(use, 0.98)) + 4000.0 * max(0.0, 1 - 0.98 / use)
+    return min(out, 5000.0)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_end_to_end_tries_no_service_below_its_need_once_it_is_known(seed: int) -> None:
+    policy, problem, rng = sharing_policy("e2e"), services(tuple(NEEDS), 60.0), np.random.default_rng(seed)
+    answer = policy.begin(problem, seed=seed)
+    seen = []
+    for round_ in range(40):
+        held = dict(answer.allocation)
+        load = 50.0 * float(np.exp(rng.normal(0.0, 0.03)))
+        seen.append(queued(held, load))
+        report = IntervalReport(load, seen[-1] * float(np.exp(rng.normal(0.0, 0.08))), 0.0)
+        feedback = SharingFeedback(round_, 10.0 * round_ + 10, {"": (report,)}, (held,))
+        answer = policy.step(problem, answer.state, feedback)
+    # Equal shares leave one service at use 1.3; the best division is at about 130 ms.
+    assert seen[0] > 1000.0
+    assert max(seen[20:]) < 300.0
+    assert np.mean(seen[20:]) < 170.0
+
+
+def test_end_to_end_learns_from_reports_that_stop_at_a_timeout() -> None:
+    members = first_members(2, np.random.default_rng(1))
+    places = np.array([[1.0, 0.2], [1.0, 0.3], [1.0, 1.0], [1.0, 1.2]])
+    rng = np.random.default_rng(2)
+    for _ in range(10):
+        members = refitted(members, places, np.array([10.0, 10.0, 0.5, 0.5]), rng)
+    shares = np.array([0.25, 0.5, 1.0, 2.0])
+    added = service_latency(np.array(members), 1, shares)
+    assert (np.diff(added) <= 0).all()
+    # A quarter of an equal share is overload; an equal share is enough.
+    assert added[0] > 5.0
+    assert added[2] < 0.5

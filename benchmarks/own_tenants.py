@@ -21,7 +21,7 @@ def own_problem(kind: str, seed: int) -> dict[str, Any]:
     rng = np.random.default_rng([KINDS.index(kind), seed])
     made = {"tables": _tables, "box": _box, "pipeline": _pipeline}[kind](rng)
     head = {"format": "tenant-problem/1", "name": f"own-{kind}-{seed}", "synthetic": True, "settle_s": 0, "seed": seed}
-    return {**head, "about": "made by benchmarks.tenant_problems", **made}
+    return {**head, "about": "made by benchmarks.own_tenants", **made}
 
 
 def _loads(rng: np.random.Generator, mean: float, reports: int) -> list[float]:
