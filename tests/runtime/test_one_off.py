@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
 import pytest
+import worker_mains as mains
 import yaml
 from serving_kit import echo, lenet, served, table
 
@@ -17,7 +17,6 @@ from edge.core.errors import MagpieError, MemoryLimitExceeded, Unavailable, Weig
 from edge.core.layout import ServedVersion
 from edge.runtime.golden_worker import GoldenWorkerSpec, check_golden
 from edge.runtime.one_off import first_message, run_once
-from edge.runtime.process import Beat, Channel
 from edge.runtime.serving_check import check_version
 from edge.serving.repository import Repository
 from edge.shares.coop import BucketFolder
@@ -27,34 +26,9 @@ MIB = 2**20
 FILE = "models/net.onnx"
 
 
-def takes_and_waits(channel: Channel, mib: int) -> None:
-    """Touches what it takes; says nothing before its owner is gone."""
-    kept = np.ones(mib * MIB, np.uint8)
-    while kept[0]:
-        channel.beat()
-        channel.receive(0.2)
-
-
-def asks_at_once(channel: Channel, mib: int) -> None:
-    channel.send(len(bytearray(mib * MIB)))
-
-
-def raises(channel: Channel, error: Exception) -> None:
-    raise error
-
-
-def ends(channel: Channel, argument: Any) -> None:
-    return
-
-
-def beats_first(channel: Channel, argument: Any) -> None:
-    channel.send(Beat())
-    channel.send("done")
-
-
 def test_one_that_takes_more_than_it_may_is_ended() -> None:
     with pytest.raises(MemoryLimitExceeded) as caught:
-        first_message("check", takes_and_waits, 900, FILE, 800 * MIB)
+        first_message("check", mains.takes_and_waits, 900, FILE, 800 * MIB)
     said = str(caught.value)
     assert FILE in said
     assert "worker_memory_mb: 800 MiB" in said
@@ -64,8 +38,8 @@ def test_one_that_takes_more_than_it_may_is_ended() -> None:
 
 def test_one_that_asks_for_much_more_at_once_does_not_get_it() -> None:
     with pytest.raises(MemoryLimitExceeded, match="1024 MiB"):
-        first_message("check", asks_at_once, 4000, FILE, 1024 * MIB)
-    assert first_message("check", asks_at_once, 100, FILE, 1024 * MIB) == 100 * MIB
+        first_message("check", mains.asks_at_once, 4000, FILE, 1024 * MIB)
+    assert first_message("check", mains.asks_at_once, 100, FILE, 1024 * MIB) == 100 * MIB
 
 
 @pytest.mark.parametrize(
@@ -73,22 +47,22 @@ def test_one_that_asks_for_much_more_at_once_does_not_get_it() -> None:
 )
 def test_a_library_that_says_so_in_its_own_words_is_understood(words: str) -> None:
     with pytest.raises(MemoryLimitExceeded, match=FILE):
-        run_once("check", raises, WeightsError(words), FILE)
+        run_once("check", mains.raises, WeightsError(words), FILE)
 
 
 def test_everything_else_stays_what_it_was() -> None:
-    assert run_once("check", beats_first, None, FILE) == "done"
+    assert run_once("check", mains.beats_first, None, FILE) == "done"
     with pytest.raises(WeightsError, match="no tensors"):
-        run_once("check", raises, WeightsError("no tensors"), FILE)
+        run_once("check", mains.raises, WeightsError("no tensors"), FILE)
     with pytest.raises(MagpieError, match="unexpected: odd"):
-        run_once("check", raises, ValueError("odd"), FILE)
+        run_once("check", mains.raises, ValueError("odd"), FILE)
     with pytest.raises(WorkerFailed, match=f"{FILE}: its process ended"):
-        run_once("check", ends, None, FILE)
+        run_once("check", mains.ends, None, FILE)
 
 
 def test_one_that_says_nothing_is_given_up() -> None:
     with pytest.raises(Unavailable, match=FILE):
-        first_message("check", takes_and_waits, 1, FILE, patience_s=0.0)
+        first_message("check", mains.takes_and_waits, 1, FILE, patience_s=0.0)
 
 
 def swollen(folder: Path, name: str) -> ServedVersion:

@@ -1,4 +1,5 @@
-"""Worker mains of the supervisor's tests: real processes that do next to nothing."""
+"""Worker mains of tests: real processes that do next to nothing. Each loads the module that its main is in, so this one
+loads little."""
 
 from __future__ import annotations
 
@@ -8,6 +9,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from edge.core.errors import WeightsError
 from edge.core.shares import LaunchSpec
@@ -140,6 +143,34 @@ def camera(channel: Channel, argument: Frames) -> None:
                     file.write(f"{number} {os.getpid()} {time.monotonic()}\n")
             last = now
             channel.send(Said("answer", now))
+
+
+def takes_and_waits(channel: Channel, mib: int) -> None:
+    """Touches what it takes; says nothing before its owner is gone."""
+    kept = np.ones(mib * 2**20, np.uint8)
+    while kept[0]:
+        channel.beat()
+        channel.receive(0.2)
+
+
+def asks_at_once(channel: Channel, mib: int) -> None:
+    """Takes so much memory at once."""
+    channel.send(len(bytearray(mib * 2**20)))
+
+
+def raises(channel: Channel, error: Exception) -> None:
+    """Ends with this error."""
+    raise error
+
+
+def ends(channel: Channel, argument: Any) -> None:
+    """Ends without a word."""
+
+
+def beats_first(channel: Channel, argument: Any) -> None:
+    """Beats before it says anything."""
+    channel.send(Beat())
+    channel.send("done")
 
 
 def owner(folder: str) -> None:

@@ -82,7 +82,7 @@ def by_day(tmp_path_factory: pytest.TempPathFactory) -> Callable[[StudentSpec], 
     def student(spec: StudentSpec) -> Student:
         if spec not in known:
             data = window(root, spec.task, night=False, train=40 if spec.task == "detection" else 16)
-            config = RetrainingConfig(14 if spec.task == "detection" else 6, 8, "all", 1.0, 5e-3)
+            config = RetrainingConfig(14 if spec.task == "detection" else 3, 8, "all", 1.0, 5e-3)
             run = Retraining(Student(spec, build(spec, 7)), data, config, seed=1, held_out_every=0)
             known[spec] = run.run()
             assert evaluate(known[spec], data.held_out).value > 0.5
@@ -91,15 +91,18 @@ def by_day(tmp_path_factory: pytest.TempPathFactory) -> Callable[[StudentSpec], 
     return student
 
 
-@pytest.mark.parametrize(("spec", "layers"), [(DETECTOR, "head"), (DETECTOR, "all"), (NAMER, "all")])
+@pytest.mark.parametrize(
+    ("spec", "layers", "epochs"), [(DETECTOR, "head", 10), (DETECTOR, "all", 10), (NAMER, "all", 4)]
+)
 def test_retraining_lifts_a_stale_student_by_far(
-    by_day: Callable[[StudentSpec], Student], spec: StudentSpec, layers: str, tmp_path: Path
+    by_day: Callable[[StudentSpec], Student], spec: StudentSpec, layers: str, epochs: int, tmp_path: Path
 ) -> None:
     stale = by_day(spec)
     data = window(tmp_path, spec.task, train=24 if spec.task == "detection" else 8)
     before = evaluate(stale, data.held_out)
     weights = {k: v.clone() for k, v in stale.module.state_dict().items()}
-    run = Retraining(stale, data, RetrainingConfig(10, 8, layers, 1.0, 4e-3), seed=3, held_out_every=5)  # type: ignore[arg-type]
+    config = RetrainingConfig(epochs, 8, layers, 1.0, 4e-3)  # type: ignore[arg-type]
+    run = Retraining(stale, data, config, seed=3, held_out_every=epochs // 2)
     seen = list(run.steps())
     after = evaluate(run.result(), data.held_out)
     assert after.value > before.value + 0.15
@@ -109,7 +112,7 @@ def test_retraining_lifts_a_stale_student_by_far(
     if layers == "head":
         assert all(torch.equal(new[k], v) for k, v in weights.items() if k.startswith("features."))
     assert [p.step for p in seen] == list(range(1, run.total_steps + 1))
-    assert [p.epoch + 1 for p in seen if p.held_out is not None] == [5, 10]
+    assert [p.epoch + 1 for p in seen if p.held_out is not None] == [epochs // 2, epochs]
     assert seen[-1].held_out == pytest.approx(after.value, abs=0.1)
     assert all(a.cpu_seconds <= b.cpu_seconds for a, b in itertools.pairwise(seen))
 
@@ -118,18 +121,18 @@ def test_an_interrupted_run_ends_as_if_it_had_not_been(tmp_path: Path) -> None:
     parent = Student(DETECTOR, build(DETECTOR, 2))
     data = window(tmp_path, "detection", train=8, held_out=2)
     for layers in ("head", "last_stage", "all"):
-        config = RetrainingConfig(3, 4, layers, 1.0, 1e-3)  # type: ignore[arg-type]
+        config = RetrainingConfig(2, 4, layers, 1.0, 1e-3)  # type: ignore[arg-type]
         whole = Retraining(parent, data, config, seed=5, held_out_every=0)
         expected = whole.run().module.state_dict()
         path = tmp_path / f"{layers}.checkpoint"
         first = Retraining(parent, data, config, 5, path, held_out_every=0)
         steps = first.steps()
-        for _ in range(5):  # one epoch has two steps: the process dies in the third
+        for _ in range(3):  # one epoch has two steps: the process dies in the second
             next(steps)
         del steps, first
         second = Retraining(parent, data, config, 5, path, held_out_every=0)
         assert second.resumed
-        assert second.step == 4
+        assert second.step == 2
         assert second.cpu_seconds > 0
         got = second.run().module.state_dict()
         # BatchNorm counts its batches, which nothing reads.
@@ -180,7 +183,7 @@ def test_the_prefix_is_computed_once_for_all(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(parent.module, "run_stem", lambda x: seen.append(len(x)) or real(x))  # type: ignore[func-returns-value]
     for rate in (1e-3, 2e-3):
         for fraction in (1.0, 0.5):
-            Retraining(parent, examples, RetrainingConfig(4, 4, "head", fraction, rate), 1, cache=cache).run()
+            Retraining(parent, examples, RetrainingConfig(2, 4, "head", fraction, rate), 1, cache=cache).run()
     # Eight train frames in two variants and two held-out frames, each at most once.
     assert sum(seen) <= 18
     assert cache.cpu_seconds > 0
