@@ -42,14 +42,16 @@ class Seats:
         self._ending: set[asyncio.Task[None]] = set()
         #: A worker's name by the place that one of its processes has at the partitioner, or had. The owner forgets.
         self.workers: dict[str, str] = {}
+        #: Places of processes that are not gone, also of those whose worker was stopped and forgotten.
+        self._taken: set[str] = set()
 
     def start(self, worker: WorkerState, share: float, standby: bool) -> Seat:
         """Start another process of the worker: it is there soon after."""
         worker.generation += 1
         now = self._clock.monotonic()
-        taken = {s.place for s in worker.seats}
         name = worker.spec.name
-        place = next(p for n in range(len(taken) + 1) if (p := f"{name}~{n}" if n else name) not in taken)
+        place = next(p for n in range(len(self._taken) + 1) if (p := f"{name}~{n}" if n else name) not in self._taken)
+        self._taken.add(place)
         self.workers[place] = name
         seat = Seat(place, worker.generation, share, now, now)
         worker.seats.append(seat)
@@ -81,7 +83,8 @@ class Seats:
         """The process is there (None), or none could be made: that is reported as one that died at once."""
         if failure is not None:
             seat.last_error, seat.process = failure, None
-        if failure is not None or seat.gone or seat.process is None:
+        # A process whose worker was stopped meanwhile ends as soon as it is there: it gets no share.
+        if failure is not None or seat.gone or seat.process is None or worker.state == "stopped":
             return
         seat.last_beat_s = self._clock.monotonic()
         try:
@@ -99,6 +102,11 @@ class Seats:
         """Tell that the partitioner did not grant `share`."""
         worker.last_error = str(error)
         self._on_event("worker.share_refused", {"worker": worker.spec.name, "share": share, "message": str(error)})
+
+    def release(self, seat: Seat) -> None:
+        """Its process is gone: give back the share and the place."""
+        self._partitioner.detach(seat.place)
+        self._taken.discard(seat.place)
 
     async def end(self, seat: Seat) -> None:
         """Kill a process. On a GPU its work is dropped first, or the others could hang on it (docs/shares.md)."""

@@ -41,6 +41,8 @@ _HEALTHY_S = 60.0
 #: Workers of these roles are replaced by a twin that is warm before the old one ends; the others have state that only
 #: one process may hold (a checkpoint, a job in hand): they hand it over on disk, or finish it first.
 _BESIDE: tuple[Role, ...] = ("inference", "golden")
+#: An ended process is waited for so long: one whose start has not come through yet ends as soon as it is there.
+_JOIN_S = 5.0
 #: Commands held for a worker that is being replaced.
 _HELD_LIMIT = 1000
 
@@ -195,6 +197,7 @@ class Supervisor:
         if worker.retry is not None:
             worker.retry.cancel()
         for other in [s for s in worker.seats if s is not worker.seat]:
+            other.ending = True
             await self._seats.end(other)
         seat = worker.seat
         if seat is not None and seat.process is not None and not seat.gone:
@@ -203,8 +206,10 @@ class Supervisor:
                 async with asyncio.timeout(drain_s):
                     await worker.stopped.wait()
             except TimeoutError:
+                seat.ending = True
                 await self._seats.end(seat)
-                await asyncio.to_thread(seat.process.join, 5.0)
+                if await asyncio.to_thread(seat.process.join, _JOIN_S):
+                    await worker.stopped.wait()
         self._forget(worker)
 
     def kill(self, name: str, reason: str, cause: LossCause = "other") -> None:
@@ -245,9 +250,12 @@ class Supervisor:
     # -- ending
 
     def _forget(self, worker: WorkerState) -> None:
+        """Nobody waits for its processes any more. Each keeps its place, and its share, until it is gone."""
         worker.state = "stopped"
         for seat in worker.seats:
-            self._partitioner.detach(seat.place)
+            if not seat.ending and seat.process is not None:
+                seat.ending = True
+                self._seats.end_soon(worker, seat)
         worker.replacement.handover = None
         worker.replacement.held.clear()
         if self._workers.get(worker.spec.name) is worker:
@@ -259,7 +267,7 @@ class Supervisor:
         seat.gone = True
         worker.seats.remove(seat)
         self._count_lost(worker, seat)
-        self._partitioner.detach(seat.place)
+        self._seats.release(seat)
         if seat is worker.seat:
             worker.stopped.set()
         if worker.state in ("stopping", "stopped") or self._closing:

@@ -19,7 +19,7 @@ def test_each_code_has_words_that_name_its_subject(code: ServingReasonCode) -> N
     named = ServingReason(code, "plates", "gate", "read", "large", "executor-1", NUMBERS).words()
     assert bare
     assert not named.endswith(".")
-    of_all = ("models_changed", "measured", "settings", "capacity", "retried", "wasted", "split")
+    of_all = ("models_changed", "measured", "settings", "capacity", "retried", "wasted", "split", "budgets")
     assert (named == bare) == (code in of_all)
 
 
