@@ -63,6 +63,7 @@ class ServingBox:
         budgets = ServingBudgets(lambda: self.planning, self.clock, self.send)
         self.shares = SimpleNamespace(measuring=0.0, front_more=0.0, budgets=budgets)
         self.warm_share = 0.0
+        self.front = SimpleNamespace(up=True)
         for name in models:
             self.models.offers[name] = Offer(name, "offered", version=version(name, f"{name}-1", rate))
 

@@ -293,6 +293,7 @@ class Appliance:
         await services.served.open()
         for error in await services.tenants.open():
             runtime.complaints.add(error.code, f"learning of tenants begins anew: {error}")
+        self._parts.callback(services.tenants.shares.keep_now)
         self._keep_running(services.tenants.shares.run(), "tenants")
         # A switch that comes by MQTT must never reach a runtime that is closing: a start that fails stops them first.
         self._parts.push_async_callback(services.outputs.stop)

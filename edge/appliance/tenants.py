@@ -158,7 +158,8 @@ class Tenants:
         ]
         decided = shares.decided_utc_s if members.shared else None
         return SharingAnswer(
-            settings=self._sharing, active=members.shared, capacity=shares.pool, decided_utc_s=decided,
+            settings=self._sharing, dwell_s=shares.rules_in_force.dwell_s, restarts=not shares.live,
+            active=members.shared, capacity=shares.pool, decided_utc_s=decided,
             next_utc_s=None if decided is None else decided + self._sharing.interval_s,
             social_welfare=sum(values) / len(values) if values else None,
             egalitarian_welfare=min(values) if values else None,

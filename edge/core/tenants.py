@@ -39,15 +39,18 @@ TenantState = Literal["meets", "misses", "unknown"]
 
 #: Why a tenant has the share that it has. `TenantReason.numbers` by code:
 #: "entitlement": nothing is known yet. "profiled": the serving plan needs `need`. "declared": it demands `demand`.
-#: "no_traffic": nothing was measured, it holds. "kept": no other share is better by enough. "more": it got `moved`; its
-#: `performance` and its `goal`. "less": it gave `moved`; `performance`, `goal`, and `spare` between them (may be below
-#: 0: others gain more). "floor": raised by `raised` to `floor`, the least that its plan needs. "dwell": it moved
-#: `since_s` ago, and moves again after `dwell_s`. "window": cameras move at boundaries only. "one": it is alone.
+#: "no_traffic": nothing was measured, it holds. "front_down": the front that takes its requests told nothing for
+#: `down_s` of the interval, and `lost` open requests failed: nobody knows how it fared, it holds. "kept": no other
+#: share is better by enough. "more": it got `moved`; its `performance` and its `goal`. "less": it gave `moved`;
+#: `performance`, `goal`, and `spare` between them (may be below 0: others gain more). "floor": raised by `raised` to
+#: `floor`, the least that its plan needs. "dwell": it moved `since_s` ago, and moves again after `dwell_s`.
+#: "window": cameras move at boundaries only. "one": it is alone.
 TenantReasonCode = Literal[
     "entitlement",
     "profiled",
     "declared",
     "no_traffic",
+    "front_down",
     "kept",
     "more",
     "less",

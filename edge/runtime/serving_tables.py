@@ -32,6 +32,7 @@ class DeviceTables:
         self.table: DeviceTable | None = None
         #: Names of the latencies of each model as they were measured; factors of drift change nothing.
         self.digests: Mapping[str, str] = {}
+        self._version: tuple[DeviceTable | None, str] = (None, "")
         self._measured, self._planned = folder / f"table-{device}-{caps.units:g}.json", folder / "tables"
         self._complain = complain
 
@@ -46,6 +47,14 @@ class DeviceTables:
                 self._complain("serving_table", f"the measured latencies are not used: {error}")
         self.table = merged(tables)
         self.digests = _digests(tables)
+
+    @property
+    def version(self) -> str:
+        """Names the latencies that plans reckon with now, factors of drift included: equal names, equal tables."""
+        if self._version[0] is not self.table:
+            text = "" if self.table is None else json.dumps(self.table.to_json(), sort_keys=True, separators=(",", ":"))
+            self._version = (self.table, hashlib.sha256(text.encode()).hexdigest()[:16])
+        return self._version[1]
 
     def knows(self, model: str) -> bool:
         """Latencies of this model are known."""

@@ -9,7 +9,6 @@ tenant nothing of this happens, and everything is planned as without tenants.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
 import json
 import logging
@@ -20,28 +19,29 @@ from typing import Any
 
 from edge.core.alarms import AccuracyMeasured, TenantGoalNow, TenantsNow
 from edge.core.clock import Clock
-from edge.core.errors import InvalidValue
 from edge.core.events import CameraBudgetsMoved
 from edge.core.facts import RuntimeFact
 from edge.core.journal_kinds import JournalNote
 from edge.core.layout import TrafficReport
 from edge.core.plan_basis import CameraBudget
+from edge.core.serving import DeviceTable, ServedModel
 from edge.core.tenants import DEFAULT_CAMERAS, DEFAULT_OBJECTIVE, DEFAULT_TENANT, SharingRules, Tenant
 from edge.runtime.runtime import Runtime
 from edge.runtime.serving import ServingRuntime
 from edge.runtime.serving_budgets import owners_of
-from edge.runtime.tenant_counts import TenantCounts
+from edge.runtime.tenant_counts import CountedInterval, TenantCounts
 from edge.runtime.tenant_day import TenantDay
 from edge.runtime.tenant_windows import TenantWindows
+from scheduler.gpulets.fitting import PlanFunction
 from scheduler.gpulets.follow import plan_function
 from scheduler.gpulets.tenant_fit import ServingBudget, need_of, shares_of
 from scheduler.serving_floor import floors_share
 from scheduler.tenant_admission import TenantRoom
+from scheduler.tenants.budgets import rules_for
 from scheduler.tenants.sharing import (
     LearnedTenant,
     SharingDecision,
     SharingQuestion,
-    SharingReport,
     TenantNow,
     TenantShare,
     decide,
@@ -59,6 +59,8 @@ _POOL_STEP = 0.02
 _MOST_KNOWN = 100
 #: Smaller moves are not journalled: what there is to share changes a little all the time.
 _TOLD = 0.005
+#: The models, the version of the table and the planning policy that a need was found for.
+_Asked = tuple[tuple[ServedModel, ...], str, str]
 #: Seconds between two looks at whether there is something to decide without requests.
 _LOOK_S = 2.0
 
@@ -106,8 +108,8 @@ class TenantShares:
         self._serving: ServingRuntime | None = None
         self._counts = TenantCounts()
         self._windows = TenantWindows()
-        self._last_s, self._kept_s = clock.monotonic(), -1e18
-        self._needs: dict[str, tuple[Any, float]] = {}
+        self._last_s, self._kept_s, self._unkept = clock.monotonic(), -1e18, False
+        self._needs: dict[str, tuple[_Asked, float]] = {}
         self._deciding = asyncio.Lock()
 
     # -- life
@@ -169,6 +171,16 @@ class TenantShares:
         }
         there = {*served.values(), *cameras.values()}
         return Members(tuple(t for t in every if t.id in there), served, cameras)
+
+    @property
+    def rules_in_force(self) -> SharingRules:
+        """The rules of the settings, as the share kind allows them."""
+        return rules_for(self.rules, self.live)
+
+    @property
+    def live(self) -> bool:
+        """A budget that moves starts no process anew."""
+        return self._runtime.shares.partitioner.caps.resize == "live"
 
     @property
     def cameras(self) -> tuple[str, ...]:
@@ -236,18 +248,22 @@ class TenantShares:
         """Decide if an interval is over, or a window was measured, or tenants came or went."""
         async with self._deciding:
             now, members = self._clock.monotonic(), self.members()
+            if self._unkept and now - self._kept_s >= _KEEP_S:
+                self.keep_now()
             if not members.shared:
                 self._not_shared()
                 return
+            if self._serving is not None and not self._serving.front.up:
+                self._counts.front_down()
             self._windows.gave(self.given(members), _LOOK_S)
             others = {t.id for t in members.tenants} != set(self.shares)
             pool = self.pool
             if pool < _LEAST_POOL:
                 return
             moved = abs(sum(s.held for s in self.shares.values()) - pool) > _POOL_STEP
-            if now - self._last_s < self.rules.interval_s and not others and not moved:
+            if now - self._last_s < self.rules_in_force.interval_s and not others and not moved:
                 return
-            question = await self._question(members, pool, over=now - self._last_s >= self.rules.interval_s)
+            question = await self._question(members, pool, now - self._last_s)
             self._last_s = now
             decision = await asyncio.to_thread(decide, dict(self.known), question)
             self._take(decision, question, members)
@@ -258,28 +274,26 @@ class TenantShares:
             return
         self.shares = {}
         self._fact(TenantsNow(frozenset()))
-        self._counts.take(self._clock.utc())
+        self._counts = TenantCounts()
         self._runtime.dispatch(CameraBudgetsMoved(self._clock.monotonic(), ()))
         if self._serving is not None:
             self._serving.shares.budgets.put((), None)
 
-    async def _question(self, members: Members, pool: float, over: bool) -> SharingQuestion:
+    async def _question(self, members: Members, pool: float, elapsed_s: float) -> SharingQuestion:
         utc_s, windows = self._clock.utc(), self._windows.due
-        reports: dict[str, SharingReport] = {}
-        dropped: dict[str, int] = {}
-        if over:
-            reports, dropped = self._counts.take(utc_s)
-        reports |= self._windows.take()
+        over = elapsed_s >= self.rules_in_force.interval_s
+        counted = self._counts.take(utc_s, elapsed_s) if over else CountedInterval()
+        reports = {**counted.reports, **self._windows.take()}
         entries = []
         for tenant in members.tenants:
             floor, need = await self._needs_of(tenant, members)
             entries.append(
                 TenantNow(
-                    tenant, floor, need, reports.get(tenant.id), dropped.get(tenant.id, 0),
-                    self._fingerprint(tenant, members),
+                    tenant, floor, need, reports.get(tenant.id), counted.dropped.get(tenant.id, 0),
+                    self._fingerprint(tenant, members), counted.silence(tenant.id) if tenant.serves else None,
                 )
             )  # fmt: skip
-        return SharingQuestion(utc_s, pool, tuple(entries), self.rules, windows)
+        return SharingQuestion(utc_s, pool, tuple(entries), self.rules_in_force, windows)
 
     async def _needs_of(self, tenant: Tenant, members: Members) -> tuple[float, float | None]:
         """The share that a tenant's plan needs at least, and by its profile at the rates that are planned for."""
@@ -296,20 +310,21 @@ class TenantShares:
         table, view = serving.tables.table, serving.planner.view
         if table is None or not all(serving.tables.knows(d.version.model) for d in demands):
             return 0.0, None
-        plan = plan_function(serving.planning.policy)
+        planner = serving.planning.policy
+        plan = plan_function(planner)
         least = tuple(d.planned(d.min_rate) for d in demands)
         now = tuple(d.planned(view.held.get(d.version.model, d.rate)) for d in demands)
-        floor = await self._need(f"{tenant.id} floor", least, plan, table)
+        version = serving.tables.version
+        floor = await self._need(f"{tenant.id} floor", (least, version, planner), plan, table)
         learned = self.known.get(tenant.id)
         if learned is not None and learned.recent:
             return floor, None
-        return floor, await self._need(f"{tenant.id} need", now, plan, table)
+        return floor, await self._need(f"{tenant.id} need", (now, version, planner), plan, table)
 
-    async def _need(self, key: str, models: Any, plan: Any, table: Any) -> float:
+    async def _need(self, key: str, asked: _Asked, plan: PlanFunction, table: DeviceTable) -> float:
         known = self._needs.get(key)
-        asked = (models, id(table))
         if known is None or known[0] != asked:
-            known = (asked, await asyncio.to_thread(need_of, models, table, plan))
+            known = (asked, await asyncio.to_thread(need_of, asked[0], table, plan))
             self._needs[key] = known
         return known[1]
 
@@ -369,15 +384,15 @@ class TenantShares:
                 length = max(0.0, min(length, 86_400.0))
                 self.history.add(tenant, question.utc_s, length, share.held, share.floor, entry.report)
             self._tell_alarms(entry, share)
+        self._unkept = True
         if self._clock.monotonic() - self._kept_s >= _KEEP_S or decision.forgotten:
-            self._kept_s = self._clock.monotonic()
-            self._keep(self.document())
+            self.keep_now()
 
     def _tell_alarms(self, entry: TenantNow, share: TenantShare) -> None:
         """A goal that is missed with less than the entitlement is the policy's doing; with all of it, it is news."""
         known = self.known[entry.tenant.id]
         missed = 0.0 if known.missed_utc_s is None else max(0.0, self._clock.utc() - known.missed_utc_s)
-        if entry.report is None:
+        if entry.report is None or entry.silence is not None:
             return
         at_right = share.held >= share.entitlement * (1.0 - self.rules.explore) - 1e-6
         within = entry.report.performance if entry.report.usable else None
@@ -407,10 +422,10 @@ class TenantShares:
         return {"tenants": {t: k.to_json() for t, k in self.known.items()}}
 
     def keep_now(self) -> None:
-        """Write what was learned, as the appliance ends."""
-        with contextlib.suppress(InvalidValue):
-            if self.known:
-                self._keep(self.document())
+        """Write what was learned and is not written yet; also as the appliance ends."""
+        if self._unkept:
+            self._unkept, self._kept_s = False, self._clock.monotonic()
+            self._keep(self.document())
 
 
 def _serving_budget(tenant: Tenant, share: float) -> ServingBudget:

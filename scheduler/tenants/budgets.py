@@ -4,12 +4,16 @@ hysteresis. Budgets always sum to what there is."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from edge.core import checks
 from edge.core.tenants import SharingRules, TenantReason
 
 _EPS = 1e-9
+#: Where a share cannot be resized live, a move starts executors anew: for some 12 s (a start, the load of the models
+#: and their warming) two of them share the device, and it does less. A tenant that stays for ten times as long loses a
+#: tenth of that at most.
+RESTART_DWELL_S = 120.0
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,12 @@ class Budgets:
     raised: Mapping[str, float] = field(default_factory=dict)
     reasons: Mapping[str, TenantReason] = field(default_factory=dict)
     lacking: float = 0.0
+
+
+def rules_for(rules: SharingRules, live: bool) -> SharingRules:
+    """The rules as they are in force. Decisions are made, and curves learned, as often as ever; without `live` resizes
+    a tenant that moved stays for RESTART_DWELL_S at least."""
+    return rules if live else replace(rules, dwell_s=max(rules.dwell_s, RESTART_DWELL_S))
 
 
 def budgets(limits: Sequence[BudgetLimits], wanted: Mapping[str, float], total: float, rules: SharingRules) -> Budgets:

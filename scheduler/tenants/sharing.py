@@ -83,6 +83,14 @@ class SharingReport:
 
 
 @dataclass(frozen=True)
+class Silence:
+    """The front told nothing for `seconds` of an interval; `lost` requests of the tenant, which were open, failed."""
+
+    seconds: float
+    lost: int = 0
+
+
+@dataclass(frozen=True)
 class LearnedTenant:
     """All that is known of one tenant. `scale` is the share that the curve's places refer to; `fingerprint` names what
     it was learned of, by part; `held` is its budget (None: none yet); `missed_utc_s`: since then it misses its goal."""
@@ -149,7 +157,8 @@ class LearnedTenant:
 @dataclass(frozen=True)
 class TenantNow:
     """A tenant in an interval. `floor`: the share that its plan needs at least; `need`: the share of its plan by its
-    profile (None: there is none); `report` None: nothing was measured; `dropped` values that were not usable."""
+    profile (None: there is none); `report` None: nothing was measured; `dropped` values that were not usable. With a
+    `silence` the report leaves out all that clients could not send, so nothing is learned of it."""
 
     tenant: Tenant
     floor: float = 0.0
@@ -157,6 +166,7 @@ class TenantNow:
     report: SharingReport | None = None
     dropped: int = 0
     fingerprint: Mapping[str, str] = field(default_factory=dict)
+    silence: Silence | None = None
 
 
 @dataclass(frozen=True)
@@ -197,6 +207,8 @@ class SharingDecision:
 
 def decide(known: Mapping[str, LearnedTenant], question: SharingQuestion) -> SharingDecision:
     """The next budgets. Tenants that are new get their entitlement, or what is known to suffice, at once."""
+    blind = tuple(t if t.silence is None else replace(t, report=None) for t in question.tenants)
+    question = replace(question, tenants=blind)
     forgotten: dict[str, ForgottenCode] = {}
     now: dict[str, LearnedTenant] = {}
     rights = entitlements([t.tenant for t in question.tenants], question.total)
@@ -416,7 +428,8 @@ def _limits(
 ) -> BudgetLimits:
     tenant = entry.tenant
     measured = known.memory.load.last is not None
-    still = entry.report is None and (measured or (entry.need is None and tenant.declared_demand is None))
+    nothing = entry.report is None and (measured or (entry.need is None and tenant.declared_demand is None))
+    still = nothing or entry.silence is not None
     unknown = not measured and entry.need is None and tenant.declared_demand is None
     ago = None if known.moved_utc_s is None else max(0.0, question.utc_s - known.moved_utc_s)
     return BudgetLimits(
@@ -434,6 +447,8 @@ def state_of(entry: TenantNow) -> TenantState:
 
 
 def _source(entry: TenantNow, known: LearnedTenant) -> TenantSource:
+    if entry.silence is not None:
+        return "held"
     if known.memory.load.last is not None:
         return "held" if entry.report is None else "learned"
     if entry.need is not None:
@@ -447,6 +462,8 @@ def _reason(
     tenant, mine = entry.tenant, shares[entry.tenant.id]
     if len(shares) < 2:
         return TenantReason("one")
+    if entry.silence is not None:
+        return TenantReason("front_down", {"down_s": entry.silence.seconds, "lost": float(entry.silence.lost)})
     if mine.raised > 1e-6:
         return TenantReason("floor", {"raised": mine.raised, "floor": mine.floor})
     if abs(mine.moved) > 1e-6:

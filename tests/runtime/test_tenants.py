@@ -16,9 +16,9 @@ from edge.core.events import CameraBudgetsMoved
 from edge.core.layout import ModelTraffic, TrafficReport
 from edge.core.serving_reasons import ServingReason
 from edge.core.tenants import SharingRules, Tenant, TenantObjective
-from edge.runtime.tenant_counts import TenantCounts
+from edge.runtime.tenant_counts import CountedInterval, TenantCounts
 from scheduler.gpulets.tenant_fit import FitTenants
-from scheduler.tenants.sharing import LearnedTenant
+from scheduler.tenants.sharing import LearnedTenant, Silence
 
 RATES = {"a": 40, "b": 40}
 
@@ -105,6 +105,17 @@ async def test_an_alarm_s_fact_tells_of_a_goal_that_is_missed_with_the_full_shar
     assert all(f.missed_s == 0 for f in box.facts if getattr(f, "tenant", "") == "stats")
 
 
+async def test_what_was_learned_is_written_as_the_appliance_ends_and_only_if_it_is_new(tmp_path: Path) -> None:
+    box = await box_of(tmp_path)
+    await box.interval(lambda name, share: 0.8, RATES)
+    await box.interval(lambda name, share: 0.7, RATES)
+    box.shares.keep_now()
+    assert box.kept[-1] == box.shares.document()
+    written = len(box.kept)
+    box.shares.keep_now()
+    assert len(box.kept) == written
+
+
 async def test_one_tenant_changes_nothing(tmp_path: Path) -> None:
     plain = ServingBox(tmp_path, "a", "b")
     await plain.start()
@@ -142,11 +153,42 @@ def test_refusals_and_drops_count_as_missed_and_bad_values_are_dropped() -> None
     assert not counts.add(reported(0.5, ModelTraffic("a", 10, 10)), owner, given), "the clock went back"
     assert not counts.add(reported(float("nan"), ModelTraffic("a", 10, 10)), owner, given)
     assert counts.add(reported(2.0, ModelTraffic("b", 10, -1)), owner, given)
-    reports, dropped = counts.take(50.0)
+    counted = counts.take(50.0, 3.0)
+    reports, dropped = counted.reports, counted.dropped
     assert set(reports) == {"gate"}, "a negative count is no report"
     assert (reports["gate"].performance, reports["gate"].requests) == (0.5, 10)
     assert dropped == {"gate": 3, "stats": 4}
-    assert counts.take(60.0) == ({}, {})
+    assert counts.take(60.0, 3.0) == CountedInterval()
+
+
+def test_a_front_that_goes_fails_its_open_requests_and_makes_the_interval_silent() -> None:
+    counts, owner, given = TenantCounts(), {"a": "gate", "b": "stats"}, {"gate": 0.3, "stats": 0.4}
+    assert counts.add(reported(1.0, ModelTraffic("a", 10, 8, queued=2, running=1), ModelTraffic("b", 4, 4)), owner, given)
+    counts.front_down()
+    counts.front_down()
+    assert counts.add(reported(9.0, ModelTraffic("a", 5, 5)), owner, given)
+    counted = counts.take(50.0, 9.0)
+    assert counted.silence("gate") == Silence(7.0, 3), "from its last report to the first of its successor"
+    assert counted.silence("stats") == Silence(7.0, 0)
+    assert (counted.reports["gate"].requests, counted.reports["gate"].performance) == (16, 1 - 3 / 16)
+    assert counts.add(reported(10.0, ModelTraffic("a", 5, 5)), owner, given)
+    assert counts.take(60.0, 1.0).silence("gate") is None, "the next interval heard everything"
+
+
+async def test_while_the_front_is_away_a_tenant_holds_and_learns_nothing_of_the_rest(tmp_path: Path) -> None:
+    box = await box_of(tmp_path)
+    for _ in range(3):
+        await box.interval(lambda name, share: 0.9, RATES)
+    held, learned = box.held(), box.shares.known["gate"].memory.curve.reports
+    box.serving.front.up = False
+    await box.interval(lambda name, share: 0.2, RATES)
+    assert box.held() == pytest.approx(held)
+    assert box.shares.known["gate"].memory.curve.reports == learned
+    assert box.shares.shares["gate"].reason.code == "front_down"
+    box.serving.front.up = True
+    await box.interval(lambda name, share: 0.9, RATES)
+    assert box.shares.shares["gate"].reason.code != "front_down"
+    assert box.shares.known["gate"].memory.curve.reports == learned + 1
 
 
 def test_a_damaged_state_is_refused_with_its_field() -> None:

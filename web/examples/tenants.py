@@ -77,6 +77,8 @@ SHARING_SETTINGS: Final[Example] = {
 }
 SHARING: Final[Example] = {
     "settings": SHARING_SETTINGS,
+    "dwell_s": 0.0,
+    "restarts": False,
     "active": True,
     "capacity": 0.9,
     "decided_utc_s": AT_UTC_S - 6.0,

@@ -132,9 +132,12 @@ class TenantsAnswer:
 @answer
 class SharingAnswer:
     """The settings of the sharing; when shares were decided last and will be next (null: not yet, or not known), and
-    the welfare now: mean and least utility of the tenants that were measured."""
+    the welfare now: mean and least utility of the tenants that were measured. `dwell_s`: a tenant that moved stays for
+    so long, by the settings or, where a move starts executors anew (`restarts`), for a least time."""
 
     settings: Shown[SharingSettings]
+    dwell_s: Shown[float]
+    restarts: Shown[bool]
     active: Shown[bool]
     capacity: Shown[float]
     decided_utc_s: Shown[float | None]

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edge.core.tenants import SharingRules
-from scheduler.tenants.budgets import BudgetLimits, budgets, raised_to
+from scheduler.tenants.budgets import RESTART_DWELL_S, BudgetLimits, budgets, raised_to, rules_for
 
 PARTS = st.floats(0.0, 1.0, allow_nan=False)
 
@@ -87,3 +87,11 @@ def test_a_floor_is_reached_at_once_and_told() -> None:
 
 def test_all_at_their_lows_is_an_answer() -> None:
     assert raised_to([0.0, 1.0], [0.5, 0.5], 1.0) == [0.5, 0.5]
+
+
+def test_where_a_move_starts_executors_anew_a_tenant_stays_longer() -> None:
+    rules = SharingRules(dwell_s=5.0)
+    assert rules_for(rules, live=True) == rules
+    assert rules_for(rules, live=False).dwell_s == RESTART_DWELL_S
+    patient = SharingRules(dwell_s=2 * RESTART_DWELL_S)
+    assert rules_for(patient, live=False) == patient

@@ -1716,9 +1716,12 @@ export type SharesOfCamera = {
 };
 
 /** The settings of the sharing; when shares were decided last and will be next (null: not yet, or not known), and
- * the welfare now: mean and least utility of the tenants that were measured. */
+ * the welfare now: mean and least utility of the tenants that were measured. `dwell_s`: a tenant that moved stays for
+ * so long, by the settings or, where a move starts executors anew (`restarts`), for a least time. */
 export type SharingAnswer = {
   settings: SharingSettings;
+  dwell_s: number;
+  restarts: boolean;
   active: boolean;
   capacity: number;
   decided_utc_s: number | null;
@@ -2084,7 +2087,7 @@ export type TenantObjectiveSettings = {
 /** Why a tenant has its share (edge.core.tenants.TenantReasonCode, with the numbers of the code). `others`: the
  * tenants that gave for it, or got what it gave. */
 export type TenantReasonAnswer = {
-  code: "entitlement" | "profiled" | "declared" | "no_traffic" | "kept" | "more" | "less" | "floor" | "dwell" | "window" | "one";
+  code: "entitlement" | "profiled" | "declared" | "no_traffic" | "front_down" | "kept" | "more" | "less" | "floor" | "dwell" | "window" | "one";
   numbers: Record<string, number>;
   others: string[];
 };

@@ -135,7 +135,7 @@ function Alone({ tenants, onAdd }: { tenants: Tenant[]; onAdd: (() => void) | nu
 }
 
 function Summary({ answer, sharing, now_s }: { answer: TenantsAnswer; sharing: SharingAnswer; now_s: number }) {
-  const { settings, decided_utc_s, next_utc_s, social_welfare, egalitarian_welfare } = sharing;
+  const { settings, dwell_s, restarts, decided_utc_s, next_utc_s, social_welfare, egalitarian_welfare } = sharing;
   return (
     <section class="card tenants-summary" aria-label="In short">
       <dl>
@@ -168,6 +168,14 @@ function Summary({ answer, sharing, now_s }: { answer: TenantsAnswer; sharing: S
           <dt>Policy</dt>
           <dd>{SHARING_POLICIES[settings.policy] ?? settings.policy}</dd>
         </div>
+        {restarts && (
+          <div>
+            <dt>Rest after a move</dt>
+            <dd>
+              {duration(dwell_s)} <span class="quiet">(shares of this device change by a new start)</span>
+            </dd>
+          </div>
+        )}
       </dl>
     </section>
   );

@@ -115,6 +115,8 @@ export function reasonWords(tenant: Tenant, tenants: readonly Tenant[]): string 
       return `Nothing was measured yet: it says to need ${part(n("demand"))}, which is believed in part.`;
     case "no_traffic":
       return "Nothing was measured in the last interval: it holds.";
+    case "front_down":
+      return `The serving front was away for ${duration(n("down_s"))}${n("lost") > 0 ? `, and ${n("lost")} open requests failed` : ""}: it holds.`;
     case "kept":
       return "No other share is better by enough.";
     case "more":
