@@ -49,8 +49,9 @@ MODELS = {"entrance": "vehicles", "office": "shufflenet"}
 SLOWER = 1.6
 SLO_MS = 400.0
 BLOCK_S = 120.0
-#: The load: so much of the largest rates that the true table holds on this part of the device, in these parts.
-PART, ON_SHARE = 0.4, 0.45
+#: The load: so much of the largest rates that the true table holds on this part of the device, in these parts. It is
+#: scarce for three tenants: with less (0.4 of 0.45) everybody's goal is met by planned shares, and nothing is to learn.
+PART, ON_SHARE = 0.8, 0.55
 HEAVY, LIGHT = 0.75, 0.25
 CAMERA_GOAL, SERVED_GOAL = 0.6, 0.95
 TENANTS: tuple[dict[str, Any], ...] = (
@@ -207,6 +208,10 @@ def summed(found: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
         worst = [min(b["utility"].values()) for b in mine]
         out[name] = {
             "worst_tenant": round(statistics.fmean(worst), 4),
+            "by_tenant": {
+                t: round(statistics.fmean(b["utility"][t] for b in mine if t in b["utility"]), 4)
+                for t in sorted({t for b in mine for t in b["utility"]})
+            },
             "worst_tenant_by_block": [round(w, 4) for w in worst],
             "spread": round(statistics.pstdev(worst), 4),
             "requests": sum(b["requests"] for b in mine),

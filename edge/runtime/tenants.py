@@ -316,9 +316,6 @@ class TenantShares:
         now = tuple(d.planned(view.held.get(d.version.model, d.rate)) for d in demands)
         version = serving.tables.version
         floor = await self._need(f"{tenant.id} floor", (least, version, planner), plan, table)
-        learned = self.known.get(tenant.id)
-        if learned is not None and learned.recent:
-            return floor, None
         return floor, await self._need(f"{tenant.id} need", (now, version, planner), plan, table)
 
     async def _need(self, key: str, asked: _Asked, plan: PlanFunction, table: DeviceTable) -> float:

@@ -167,18 +167,26 @@ class Standing:
         worse = [view is not None and view.memory.curve.outside < 0 for view in self.views]
         return [steps if bad else int(steps * KEEP) for steps, bad in zip(self.held, worse, strict=True)]
 
+    def _least(self, kept: Sequence[int]) -> list[int]:
+        """The least steps that are allowed to each. Where all of them together are more than there are, as a floor has
+        risen above what its tenant holds, first caution goes, then what is held without a measurement; floors stay."""
+        problem, count = self.problem, range(len(self.held))
+        floors = list(problem.floors)
+        held = [self.held[j] if self.holds(j) else floors[j] for j in count]
+        careful = [held[j] if self.holds(j) else max(floors[j], kept[j]) for j in count]
+        return next((least for least in (careful, held) if sum(least) <= problem.steps), floors)
+
     def tables(self, widths: float, keep: float | Sequence[int]) -> Floats:
         """Utilities (tenants, steps), so many standard deviations from the mean; steps that are not allowed (below the
         floor, or below the part `keep` of the share held, or the steps `keep`) are negative."""
         problem = self.problem
         rows = zip(problem.tenants, self.views, problem.entitlements.tolist(), strict=True)
         out = np.array([table(problem, tenant, view, entitled, widths) for tenant, view, entitled in rows])
-        for j, (row, steps, floor) in enumerate(zip(out, self.held, problem.floors, strict=True)):
+        kept = [int(steps * keep) if isinstance(keep, float) else keep[j] for j, steps in enumerate(self.held)]
+        for j, (row, steps, least) in enumerate(zip(out, self.held, self._least(kept), strict=True)):
             if self.holds(j):
                 row[steps:] = row[steps]
-                row[:steps] = -1.0
-            else:
-                row[: max(floor, int(steps * keep) if isinstance(keep, float) else keep[j])] = -1.0
+            row[:least] = -1.0
         return out
 
     def demands(self, caution: float, keep: float) -> list[float]:

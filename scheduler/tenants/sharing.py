@@ -157,8 +157,9 @@ class LearnedTenant:
 @dataclass(frozen=True)
 class TenantNow:
     """A tenant in an interval. `floor`: the share that its plan needs at least; `need`: the share of its plan by its
-    profile (None: there is none); `report` None: nothing was measured; `dropped` values that were not usable. With a
-    `silence` the report leaves out all that clients could not send, so nothing is learned of it."""
+    profile at the present rates (None: there is none); `report` None: nothing was measured; `dropped` values
+    that were not usable. With a `silence` the report leaves out all that clients could not send, so nothing is
+    learned of it."""
 
     tenant: Tenant
     floor: float = 0.0
@@ -348,10 +349,13 @@ def _wanted(
     """The policy's allocation."""
     if len(scope) < 2 or total < 2 * STEP:
         return {}
-    parties = [_party(t, known[t.tenant.id]) for t in scope]
+    floors = [max(t.tenant.floor, t.floor) for t in scope]
+    rights = entitlements([t.tenant for t in scope], total)
+    safe = [max(f, safe_share(t, known[t.tenant.id], rights[t.tenant.id])) for f, t in zip(floors, scope, strict=True)]
     steps = math.floor(total / STEP + 1e-9)
-    if sum(math.ceil(p.floor / STEP - 1e-9) for p in parties) > steps:
-        parties = [replace(p, floor=0.0) for p in parties]  # the limits keep what can be kept of them
+    # What cannot be kept of the floors the limits keep.
+    least = next((f for f in (safe, floors) if sum(_steps_of(share) for share in f) <= steps), [0.0] * len(scope))
+    parties = [replace(_party(t, known[t.tenant.id]), floor=f) for t, f in zip(scope, least, strict=True)]
     if not sum(p.weight for p in parties) > 0:
         parties = [replace(p, weight=1.0) for p in parties]
     problem = SharingProblem("box", total, STEP, tuple(parties))
@@ -367,6 +371,27 @@ def _wanted(
     if question.rules.policy == "fair":
         return {p.id: e for p, e in zip(parties, problem.entitlements.tolist(), strict=True)}
     return dict(policy.step(problem, state, SharingFeedback(0, 0.0, reports)).allocation)
+
+
+def safe_share(entry: TenantNow, known: LearnedTenant, right: float) -> float:
+    """The share below which a serving tenant is not put for the others' sake: its need by the profile, or a smaller one
+    with which it was seen to meet its goal under the present load and never seen to miss it; at most its `right`.
+
+    Requests wait in a queue: a little below the need nearly all of them are late, which a smooth curve tells too late.
+    """
+    if entry.need is None or not entry.tenant.serves:
+        return 0.0
+    last = entry.report if entry.report is not None else known.last
+    if last is None:
+        return 0.0  # its first share is by the profile
+    goal = entry.tenant.objective.goal - 1e-9
+    missed = max((r.given for r in known.recent if r.performance < goal and r.load <= last.load), default=0.0)
+    met = [r.given for r in known.recent if r.performance >= goal and r.load >= last.load and r.given > missed]
+    return min(entry.need, right, *met)
+
+
+def _steps_of(share: float) -> int:
+    return math.ceil(share / STEP - 1e-9)
 
 
 def _fitting(standing: Standing) -> Standing:

@@ -17,6 +17,7 @@ from scheduler.tenants.sharing import (
     TenantNow,
     decide,
     entitlements,
+    safe_share,
 )
 
 GATE = Tenant("gate", TenantObjective("within_slo", 0.95), models=("a",))
@@ -97,6 +98,55 @@ def test_another_fingerprint_forgets_the_curve_and_keeps_the_budget(part: str) -
     assert found.forgotten == {"gate": part}
     assert found.known["gate"].memory.curve.reports == 0
     assert found.shares["gate"].held == pytest.approx(known["gate"].held or 0.0)
+
+
+def history(*reports: SharingReport) -> LearnedTenant:
+    return LearnedTenant(recent=reports)
+
+
+def test_the_safe_share_is_the_need_or_less_where_less_was_seen_to_suffice() -> None:
+    now = TenantNow(GATE, need=0.2, report=report(40.0, 1.0, share=0.25, load=50.0))
+    assert safe_share(now, history(), right=0.3) == 0.2
+    assert safe_share(now, history(), right=0.15) == 0.15, "not beyond its entitlement"
+    less = report(10.0, 0.99, share=0.12, load=60.0)
+    assert safe_share(now, history(less), right=0.3) == 0.12
+    assert safe_share(now, history(report(10.0, 0.99, share=0.12, load=40.0)), right=0.3) == 0.2, "under less load"
+    assert safe_share(now, history(less, report(20.0, 0.5, share=0.14, load=50.0)), right=0.3) == 0.2, "it missed, too"
+    assert safe_share(replace(now, need=None), history(less), right=0.3) == 0.0
+    assert safe_share(replace(now, tenant=STREETS), history(less), right=0.3) == 0.0, "cameras have no queue"
+
+
+@pytest.mark.parametrize("policy", ["ew", "sw", "njc", "minerva"])
+def test_nobody_is_put_below_its_need_for_the_good_of_cameras(policy: str) -> None:
+    known: dict[str, LearnedTenant] = {}
+    for n in range(12):
+        utc_s = 10.0 * (n + 1)
+        served = [
+            TenantNow(tenant, 0.0, 0.2, report(utc_s, 1.0, share=(known[tenant.id].held if known else 0.25) or 0.25))
+            for tenant in (GATE, STATS)
+        ]
+        streets = TenantNow(STREETS, report=SharingReport(utc_s, 10.0, 1.0, 0.3, 0.3, 1))
+        question = SharingQuestion(utc_s, 0.9, (*served, streets), SharingRules(policy=policy), windows=True)
+        found = decide(known, question)
+        known = dict(found.known)
+        assert all(found.shares[t].held >= 0.2 - 0.011 for t in ("gate", "stats"))
+
+
+@pytest.mark.parametrize("policy", ["ew", "sw", "njc"])
+def test_where_a_floor_rises_above_a_share_and_nobody_may_lose_the_floors_are_kept(policy: str) -> None:
+    rules = SharingRules(policy=policy)
+
+    def ask(utc_s: float, floor: float, *reports: SharingReport | None) -> SharingQuestion:
+        rows = zip((GATE, STATS, STREETS), (floor, 0.0, 0.0), reports, strict=True)
+        entries = tuple(TenantNow(tenant, least, None, seen) for tenant, least, seen in rows)
+        return SharingQuestion(utc_s, 0.9, entries, rules, windows=True)
+
+    known = decide({}, ask(5.0, 0.0, report(5.0, 1.0), report(5.0, 0.5), report(5.0, 0.5))).known
+    held = {name: tenant.held or 0.0 for name, tenant in known.items()}
+    floor = held["gate"] + 0.1
+    found = decide(known, ask(10.0, floor, report(10.0, 0.2), None, None)).shares
+    assert found["gate"].held >= floor - 1e-6
+    assert sum(s.held for s in found.values()) == pytest.approx(0.9)
 
 
 parts = st.floats(0.0, 1.0)
