@@ -17,9 +17,9 @@ from scheduler.gpulets.pipelines import FitFunction, FittedPipelines, PipelineDe
 from scheduler.gpulets.verdict import verdict
 
 _EPS = 1e-6
-#: Budgets that are more than there is by no more than this part are rounded, not too large. Cutting them would put one
-#: of exactly a partition below it.
-_ROUNDED = 0.005
+#: Budgets that are more than there is by no more than this are rounded, not too large. Cutting them would put one of
+#: exactly a partition below it.
+_ROUNDED = 1e-4
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class FitTenants:
             return self.inner(models, own, pipelines, table, capacity, plan, max_gpulets)
         owner = owners(self.budgets, [m.name for m in models], [p.application for p in pipelines])
         total = sum(b.share for b in self.budgets)
-        part = min(1.0, capacity.most / total) if total > capacity.most * (1 + _ROUNDED) else 1.0
+        part = min(1.0, capacity.most / total) if total > capacity.most + _ROUNDED else 1.0
         parts: list[FittedPipelines] = []
         left = max_gpulets
         for budget in self.budgets:

@@ -34,8 +34,8 @@ def test_every_tenant_stays_within_its_budget(shares: tuple[float, ...], rates: 
     given_ = shares_of(fitted.plan, OWNER)
     part = min(1.0, most / sum(shares)) if sum(shares) > 0 else 0.0
     for budget in budgets(*shares):
-        assert given_.get(budget.tenant, 0.0) <= budget.share * part + 1e-5
-    assert fitted.plan.total_share <= most + 1e-5
+        assert given_.get(budget.tenant, 0.0) <= budget.share * part + 2e-4
+    assert fitted.plan.total_share <= most + 2e-4
     assert all(len({OWNER[b.model] for b in g.models}) == 1 for g in fitted.plan.gpulets)
     placed = {b.model for g in fitted.plan.gpulets for b in g.models}
     assert placed | set(fitted.refused) == set(NAMES)
@@ -51,6 +51,15 @@ def test_a_larger_budget_is_given_to_the_executors_in_the_same_partitions() -> N
     assert shares_of(many, OWNER)["gate"] == pytest.approx(0.35)
     assert [g.models for g in few.gpulets] == [g.models for g in many.gpulets]
     assert need_of(models[:1], TABLE, PLAN) < 0.2
+
+
+def test_budgets_that_are_rounded_up_keep_their_partitions() -> None:
+    models = [ServedModel(m, 1.0, 400.0) for m in NAMES]
+    least = need_of(models[:1], TABLE, PLAN)
+    shares = (0.09742, least, least)
+    most = round(sum(shares), 4) - 1e-5
+    found = FitTenants(fit_evenly, budgets(*shares))(models, models, (), TABLE, Capacity(most, most), PLAN).fitted
+    assert {b.model for g in found.plan.gpulets for b in g.models} == set(NAMES)
 
 
 def test_one_budget_is_no_tenant() -> None:
