@@ -207,8 +207,9 @@ async def replan(folder: Path, table: Path | None, minutes: float, seed: int, sh
         rate = PART_BEFORE_DOUBLED * await settle(box, folder, seed)
         objective = next(a for a in served(box).status().applications if a.name == NAME).slo_ms
 
-        async def stricter() -> None:
-            await box.services.served.change({"models": {NAME: {"slo_ms": 0.8 * objective}}}, "benchmark")
+        async def longer() -> None:
+            # Where no plan holds a shorter one at this rate, the application would be refused, as it should be.
+            await box.services.served.change({"models": {NAME: {"slo_ms": 1.25 * objective}}}, "benchmark")
 
         async def replaced() -> None:
             shutil.copytree(models / "namer" / "1", models / "namer" / "2")
@@ -219,7 +220,7 @@ async def replan(folder: Path, table: Path | None, minutes: float, seed: int, sh
 
         doubled = {"kind": "steps", "steps": [[0.0, 1.0], [WARM_UP_S + BLOCK_S / 3, 2.0]]}
         changes: tuple[tuple[str, Callable[[], Awaitable[None]], dict[str, Any] | None], ...] = (
-            ("objective changed", stricter, None),
+            ("objective changed", longer, None),
             ("stage replaced", replaced, None),
             ("rate doubled", nothing, doubled),
         )
@@ -260,18 +261,28 @@ def judged(results: dict[str, Any]) -> dict[str, bool]:
     return out
 
 
-async def run(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
+async def run(arguments: argparse.Namespace, folder: Path) -> None:
     make_files(folder)
     table = arguments.table
-    results: dict[str, Any] = {}
     for part in arguments.parts or PARTS:
         work = split if part == "split" else replan
-        results[part] = await work(folder, table, arguments.minutes, arguments.seed, arguments.share)
+        kept(arguments.out, part, await work(folder, table, arguments.minutes, arguments.seed, arguments.share))
         if table is None:
             # What was measured for one part serves the next.
-            kept = sorted((folder / part / "serving").glob("table-*.json"))
-            table = kept[0] if kept else None
-    return results
+            measured = sorted((folder / part / "serving").glob("table-*.json"))
+            table = measured[0] if measured else None
+
+
+def kept(out: Path, part: str, found: dict[str, Any]) -> None:
+    """Write a part's results as soon as they are there, beside those of the other part."""
+    results = json.loads(out.read_text(encoding="utf-8")) if out.exists() else {}
+    about = {"date": time.strftime("%Y-%m-%d"), "machine": platform.machine(), "cpus": psutil.cpu_count(),
+             "load_at_end": round(psutil.getloadavg()[0], 2)}  # fmt: skip
+    results[part] = about | found
+    results["reached"] = judged({k: v for k, v in results.items() if k in PARTS})
+    out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    for what, good in judged({part: found}).items():
+        print(f"{'reached' if good else 'NOT reached'}: {what}")
 
 
 def main() -> None:
@@ -284,16 +295,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS, help="results (%(default)s)")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        found = asyncio.run(run(arguments, Path(folder)))
-    out: Path = arguments.out
-    results = json.loads(out.read_text(encoding="utf-8")) if out.exists() else {}
-    about = {"date": time.strftime("%Y-%m-%d"), "machine": platform.machine(), "cpus": psutil.cpu_count(),
-             "load_at_end": round(psutil.getloadavg()[0], 2)}  # fmt: skip
-    results |= {part: about | value for part, value in found.items()}
-    results["reached"] = judged({k: v for k, v in results.items() if k in PARTS})
-    out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    for what, good in judged(found).items():
-        print(f"{'reached' if good else 'NOT reached'}: {what}")
+        asyncio.run(run(arguments, Path(folder)))
 
 
 if __name__ == "__main__":
