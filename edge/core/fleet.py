@@ -21,7 +21,7 @@ UNBOUNDED: Final = 1_000_000.0
 #: An avoidance group and a zone may name the box itself in place of a label.
 BOX_LABEL: Final = "box"
 #: Kinds of ephemeral resources that the fleet's own schedulers make; jobs may not offer them.
-OWN_KINDS: Final = frozenset({"apart", "at", "done", "queue", "turn", "zone"})
+OWN_KINDS: Final = frozenset({"apart", "at", "done", "queue", "zone"})
 
 FleetDiscipline = Literal["fifo", "priority"]
 FLEET_DISCIPLINES: Final[tuple[FleetDiscipline, ...]] = ("fifo", "priority")

@@ -55,6 +55,8 @@ class Matcher:
         self._held: dict[Hashable, tuple[Claim, ...]] = {}
         #: Boxes whose free amounts changed, in order; readers keep their place in it.
         self.changes: list[str] = []
+        #: (box, name) of ephemeral resources that were made, resized or removed since the reader emptied it.
+        self.resized: list[tuple[str, str]] = []
 
     # --- boxes ---------------------------------------------------------------------------------------------------
     @property
@@ -109,6 +111,7 @@ class Matcher:
             room.capacity[name] = capacity
             if box != FLEET:
                 self._with.setdefault(name, {})[box] = None
+                self.resized.append((box, name))
         self.changes.append(box)
 
     def set_everywhere(self, name: str, capacity: float) -> None:
@@ -124,6 +127,10 @@ class Matcher:
         self._unset(name, box)
         self.changes.append(box)
 
+    def capacity(self, name: str, box: str) -> float:
+        """The capacity of a name on a box, 0 where it has none."""
+        return self._room(box).capacity.get(name, self._everywhere.get(name, 0.0) if box != FLEET else 0.0)
+
     def exists(self, name: str) -> bool:
         """Whether an ephemeral resource exists anywhere."""
         return name in self._everywhere or bool(self._with.get(name)) or name in self._rooms[FLEET].capacity
@@ -134,6 +141,7 @@ class Matcher:
 
     def _unset(self, name: str, box: str) -> None:
         self._room(box).capacity.pop(name, None)
+        self.resized.append((box, name))
         boxes = self._with.get(name)
         if boxes is not None:
             boxes.pop(box, None)
