@@ -73,6 +73,8 @@ class Apart:
         if taken[value] == 1 and step > 0:
             for other in self._boxes_by_value(group.per)[value]:
                 self._matcher.set_resource(name, 0.0, other)
+        elif step < 0 and taken[value]:
+            self._matcher.set_resource(name, 0.0, box)
         elif not taken[value]:
             del taken[value]
             for other in self._boxes_by_value(group.per)[value]:

@@ -7,7 +7,7 @@ resources first. The shared resource is the scarcest one: that of which most is 
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from edge.core.errors import InvalidValue
@@ -80,8 +80,8 @@ class FairShares:
 
     def __init__(self, tenants: Sequence[FleetTenant]) -> None:
         self.tree = TenantTree(tenants)
-        self._used: dict[str, Counter[str]] = {leaf: Counter() for leaf in self.tree.leaves}
-        self._want: dict[str, Counter[str]] = {leaf: Counter() for leaf in self.tree.leaves}
+        self._used: dict[str, dict[str, float]] = {leaf: defaultdict(float) for leaf in self.tree.leaves}
+        self._want: dict[str, dict[str, float]] = {leaf: defaultdict(float) for leaf in self.tree.leaves}
         self._credit: dict[str, float] = dict.fromkeys(self._used, 0.0)
         self._share: dict[str, float] = {}
         self._resource = ""
@@ -142,8 +142,8 @@ class FairShares:
         return self._credit[tenant] + gap * self._mean_s
 
     @staticmethod
-    def _add(book: dict[str, Counter[str]], tenant: str | None, demand: Mapping[str, float], tasks: int) -> None:
+    def _add(book: Mapping[str, dict[str, float]], tenant: str | None, demand: Mapping[str, float], tasks: int) -> None:
         if tenant is not None:
             row = book[tenant]
             for name, amount in demand.items():
-                row[name] += amount * tasks  # type: ignore[assignment]
+                row[name] += amount * tasks

@@ -72,7 +72,7 @@ def circle(needs: Mapping[str, Iterable[str]], start: str) -> tuple[str, ...]:
                 chain = [job]
                 while chain[-1] != start:
                     chain.append(came_from[chain[-1]])
-                return (*reversed(chain), start) if len(chain) > 1 or job == start else (start,)
+                return (*reversed(chain), start)
             if other not in came_from:
                 came_from[other] = job
                 ahead.append(other)
