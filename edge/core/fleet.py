@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Final, Literal
 
 from edge.core import checks
@@ -29,7 +28,6 @@ FLEET_DISCIPLINES: Final[tuple[FleetDiscipline, ...]] = ("fifo", "priority")
 _PHYSICAL: Final = re.compile(r"[A-Za-z][A-Za-z0-9_./-]{0,62}")
 _EPHEMERAL: Final = re.compile(r"[a-z][a-z0-9-]{0,30}:[A-Za-z0-9][A-Za-z0-9_./@=-]{0,126}")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@/-]{0,126}")
-_NOTHING: Final[Mapping[str, float]] = MappingProxyType({})
 
 
 def is_ephemeral(name: str) -> bool:
@@ -137,12 +135,12 @@ class FleetJob:
     priority: float = 0.0
     gang: bool = False
     after: tuple[str, ...] = ()
-    rule: SpatialRule = SpatialRule()
+    rule: SpatialRule = field(default_factory=SpatialRule)
     choices: tuple[SpatialRule, ...] = ()
     relax_after_s: float = 0.0
     overlap: bool = False
     checkpoints: bool = False
-    offers: Mapping[str, float] = _NOTHING
+    offers: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_name("id", self.id)
@@ -180,8 +178,8 @@ class FleetRules:
     """How long silence lasts before it means something. A box sends a beat every `beat_s`; after `missed_beats` of them
     nothing new is placed on it. `lease_s` after its last beat what others asked of it is given to other boxes; the box
     itself stops that work `fence_margin_s` earlier, so that no task lives twice. A box that gives no answer to an order
-    within `answer_s` did not get it. A gang, or a task larger than half of the largest box, that waited for `patience_s`
-    while others went first has its boxes kept free."""
+    within `answer_s` did not get it. A gang, or a task larger than half of the largest box, that waited
+    `patience_s` while others went first has boxes kept free for it."""
 
     beat_s: float = 2.0
     missed_beats: int = 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-#: A job that nobody can ever place. "no_such_resource": no box has the resource `names[0]`. "no_box_in_zone": no box has
+#: A job that nobody can ever place. "no_such_resource": no box has the resource `names[0]`. "no_box_in_zone": none has
 #: one of the values `names` of a label. "too_large": one task wants `wanted` of `names[0]`, the largest allowed box has
 #: `possible`. "too_many_at_once": `wanted` tasks have to run at once, `possible` fit on the empty fleet.
 #: "queue_too_small": a gang of `wanted` tasks, `possible` slots. "target_refused": the job `names[0]`, which it needs,
@@ -36,8 +36,8 @@ FleetReasonCode = Literal[
     "fencing",
     "head",
 ]
-#: Why a task is taken from a box: the box is drained; another task of its gang is lost; its parent, in whose resources it
-#: lived, is gone; a newer copy of it is in force; the box has heard no head for the length of its lease.
+#: Why a task is taken from a box: the box is drained; another task of its gang is lost; its parent, in whose resources
+#: it lived, is gone; a newer copy of it is in force; the box has heard no head for the length of its lease.
 EvictionCode = Literal["drain", "gang_broken", "parent_gone", "superseded", "lease_over"]
 
 

@@ -28,8 +28,8 @@ def move_drained(state: FleetState) -> bool:
 
 
 def _move(state: FleetState, job: JobState, task: int) -> bool:
-    """Move a task: the order to stop it and the order to start it elsewhere come together, so that a service is away for
-    no longer than a start takes."""
+    """Move a task: the orders to stop it and to start it elsewhere come together, so that a service is away for no
+    longer than a start takes."""
     holder, box = (job.id, task), job.tasks[task].box
     if box is None or state.boxes[box].status != "open" or job.broken:
         return False
@@ -42,7 +42,7 @@ def _move(state: FleetState, job: JobState, task: int) -> bool:
         ask = state.ask(job.job, choice)
         boxes = state.bookings.fitting(ask, job.id)
         opens_now = choice == 0 or job.job.relax_after_s <= 0.0
-        if boxes and not opens_now:
+        if boxes and (job.job.offers or not opens_now):
             later = True
             break
         got = book_all(state.bookings, [holder], ask, state.shape(job.job), boxes, state.ranking(job.job))

@@ -71,8 +71,8 @@ class Places:
 
 
 def boxes_to_keep(boxes: Iterable[tuple[str, int]], tasks: int, busy: Callable[[str], float]) -> list[str]:
-    """The boxes to keep free for a job of so many tasks; `boxes`: how many of its tasks each could hold if all work that
-    ends had ended. The least busy ones are taken, so that they are free soon."""
+    """The boxes to keep free for a job of so many tasks; `boxes`: how many of its tasks each could hold if all work
+    that ends had ended. The least busy ones are taken, so that they are free soon."""
     chosen, places = [], 0
     for box, fitting in sorted(boxes, key=lambda pair: (busy(pair[0]), -pair[1], pair[0])):
         if fitting > 0 and places < tasks:

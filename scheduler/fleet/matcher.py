@@ -225,8 +225,7 @@ class Matcher:
         something already, NotFound for an unknown box."""
         if holder in self._held:
             raise Conflict(f"{holder} holds resources already")
-        done = 0
-        for box, demand in claims:
+        for done, (box, demand) in enumerate(claims):
             if box not in self._rooms:
                 self._give_back(claims[:done])
                 raise NotFound(f"there is no box {box}")
@@ -234,7 +233,6 @@ class Matcher:
                 self._give_back(claims[:done])
                 return False
             self._take(box, demand, 1.0)
-            done += 1
         self._held[holder] = tuple(claims)
         return True
 

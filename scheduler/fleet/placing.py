@@ -36,8 +36,8 @@ def enqueue(state: FleetState, job: JobState) -> None:
 
 
 def try_line(state: FleetState, line: Line) -> bool:
-    """Place one task (a gang: all) of the first job of a line that fits. False: none can be placed now. Behind a job that
-    never began nobody in a strict line is tried."""
+    """Place one task (a gang: all) of the first job of a line that fits. False: none can be placed now. In a strict
+    line nobody is tried behind a job that never began."""
     if not line.strict:
         return try_job(state, state.jobs[line.tickets[0][2]], line)
     for _, _, name in list(line.tickets):
