@@ -130,6 +130,10 @@ class FairShares:
         """(resource, fair share, used) of a tenant now."""
         return self._resource, self._share.get(tenant, 0.0), self._used[tenant][self._resource]
 
+    def is_owed(self, tenant: str | None) -> bool:
+        """Whether a tenant had less than its share; work of no tenant is always owed."""
+        return tenant is None or self._owed(tenant) > 0.0
+
     def order(self, tenants: Iterable[str | None]) -> list[str | None]:
         """Tenants, the one that is owed most first; work of no tenant before all others."""
         return sorted(tenants, key=lambda t: (t is not None, -self._owed(t), t or ""))

@@ -23,7 +23,8 @@ def keep_boxes(state: FleetState) -> bool:
         for line in lines.values():
             job = state.jobs[line.tickets[0][2]]
             waited_s = state.now_s - job.since_s
-            if waited_s >= state.rules.patience_s - 1e-9 and job.number < state.latest_begun and _large(state, job):
+            overtaken = waited_s >= state.rules.patience_s - 1e-9 and job.number < state.latest_begun
+            if overtaken and _large(state, job) and state.fair.is_owed(job.job.tenant):
                 waiting.append((job.number, job))
     for _, job in sorted(waiting, key=lambda pair: pair[0]):
         tasks = len(job.waiting()) if job.job.gang else 1
