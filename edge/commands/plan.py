@@ -1,6 +1,6 @@
 """Planning problems in files (`magpie plan window FILE`, `magpie plan serving FILE`, `magpie plan pipeline FILE`,
-`magpie plan tenants FILE`, `magpie plan fleet FILE`), and recorded plans made again (`magpie plan replay`). Starts without
-torch."""
+`magpie plan tenants FILE`, `magpie plan fleet FILE`), and recorded plans made again (`magpie plan replay`).
+Starts without torch."""
 
 from __future__ import annotations
 

@@ -128,12 +128,11 @@ class FleetWorld:
 
     def _decide(self) -> None:
         """Let the head decide, and carry its instructions out."""
-        if not self._head or not self._inbox:
-            return
-        inbox, self._inbox = self._inbox, []
-        self._decisions += 1
-        for instruction in self._controller.handle(*inbox):
-            self._do(instruction)
+        while self._head and self._inbox:
+            inbox, self._inbox = self._inbox, []
+            self._decisions += 1
+            for instruction in self._controller.handle(*inbox):
+                self._do(instruction)
 
     # --- instructions --------------------------------------------------------------------------------------------
     @singledispatchmethod
@@ -153,6 +152,8 @@ class FleetWorld:
             return
         for task in order.tasks:
             self._hold(task, dict(order.demand), order.choice)
+        if order.confirm:
+            self._inbox.append(ev.TasksTaken(self._now_s, order.tasks))
 
     @_do.register
     def _(self, order: ev.EvictTask) -> None:

@@ -16,7 +16,7 @@ from scheduler.fleet.draining import drain, move_drained
 from scheduler.fleet.feasible import Feasibility
 from scheduler.fleet.losing import box_heard, box_lost, end, lose
 from scheduler.fleet.patience import keep_boxes
-from scheduler.fleet.placing import announce_resized, enqueue, try_line
+from scheduler.fleet.placing import announce_resized, answered, enqueue, try_line
 from scheduler.fleet.state import BoxState, FleetState, JobState, Placement, TaskState
 from scheduler.fleet.why import why_waiting
 
@@ -124,9 +124,16 @@ class FleetController:
         enqueue(state, job)
 
     @_on.register
+    def _(self, event: ev.TasksTaken) -> None:
+        for name in {task.job for task in event.tasks}:
+            if name in self._state.jobs:
+                answered(self._state, self._state.jobs[name], taken=True)
+
+    @_on.register
     def _(self, event: ev.TaskEnded) -> None:
         job = self._state.jobs.get(event.task.job)
         if job is not None:
+            answered(self._state, job, taken=True)
             task = job.tasks[event.task.task]
             if task.status != "done" and task.epoch == event.task.epoch:
                 end(self._state, job, event.task.task, event.ran_s)
@@ -145,6 +152,7 @@ class FleetController:
             if self._in_force(task):
                 by_job.setdefault(task.job, []).append(task.task)
         for name, tasks in by_job.items():
+            answered(self._state, self._state.jobs[name], taken=False)
             lose(self._state, self._state.jobs[name], tasks)
 
     @_on.register

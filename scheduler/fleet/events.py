@@ -55,6 +55,13 @@ class JobSubmitted(FleetEvent):
 
 
 @dataclass(frozen=True)
+class TasksTaken(FleetEvent):
+    """The boxes of a placement answered that they took its tasks."""
+
+    tasks: tuple[TaskAt, ...]
+
+
+@dataclass(frozen=True)
 class TaskEnded(FleetEvent):
     """A task's work is done; it took `ran_s` since its start."""
 
@@ -98,11 +105,13 @@ class MakeResource(FleetInstruction):
 
 @dataclass(frozen=True)
 class PlaceTasks(FleetInstruction):
-    """Start these tasks, each on its box: all of them or none. Each holds `demand`; `choice` of the job's choices."""
+    """Start these tasks, each on its box: all of them or none. Each holds `demand`; `choice` of the job's choices.
+    `confirm`: the controller waits for `TasksTaken`, since nobody may begin before this job does."""
 
     tasks: tuple[TaskAt, ...]
     demand: Mapping[str, float]
     choice: int
+    confirm: bool = False
 
 
 @dataclass(frozen=True)

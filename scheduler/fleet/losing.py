@@ -8,7 +8,7 @@ from edge.core.fleet import TaskAt
 from edge.core.fleet_reasons import EvictionCode
 from scheduler.fleet.bookings import Booking
 from scheduler.fleet.events import BoxReported, EvictTask
-from scheduler.fleet.placing import enqueue, settle_on
+from scheduler.fleet.placing import answered, enqueue, settle_on
 from scheduler.fleet.state import BoxState, FleetState, JobState
 
 
@@ -17,6 +17,7 @@ def release(state: FleetState, job: JobState, task: int) -> None:
     box = job.tasks[task].box
     state.bookings.give_back((job.id, task))
     state.to_move.pop((job.id, task), None)
+    answered(state, job, taken=False)
     if box is None:
         return
     state.boxes[box].tasks.discard((job.id, task))

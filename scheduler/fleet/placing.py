@@ -42,6 +42,8 @@ def try_line(state: FleetState, line: Line) -> bool:
         return try_job(state, state.jobs[line.tickets[0][2]], line)
     for _, _, name in list(line.tickets):
         job = state.jobs[name]
+        if job.job.queue in state.unconfirmed:
+            return False
         line.forget()
         if try_job(state, job, line):
             return True
@@ -110,11 +112,23 @@ def commit(state: FleetState, job: JobState, tasks: Sequence[int], boxes: Sequen
         placed.epoch += 1
         settle_on(state, job, task, box)
         announce(state, box, ask)
-    job.began = True
+    queue = job.job.queue
+    confirm = queue is not None and not job.began
+    if queue is not None and confirm:
+        state.unconfirmed[queue] = job.id
+    else:
+        job.began = True
     state.latest_begun = max(state.latest_begun, job.number)
-    state.out.append(PlaceTasks(tuple(job.at(task) for task in tasks), dict(ask.here), choice))
+    state.out.append(PlaceTasks(tuple(job.at(task) for task in tasks), dict(ask.here), choice, confirm))
     if not job.waiting():
         state.lines.leave(job.id)
+
+
+def answered(state: FleetState, job: JobState, *, taken: bool) -> None:
+    """The boxes of a job's first placement answered, or did not."""
+    job.began = job.began or taken
+    if job.job.queue is not None and state.unconfirmed.get(job.job.queue) == job.id:
+        del state.unconfirmed[job.job.queue]
 
 
 def settle_on(state: FleetState, job: JobState, task: int, box: str) -> None:

@@ -106,6 +106,8 @@ class FleetState:
         self.announced: dict[tuple[str, str], float] = {}
         #: Placed tasks on drained boxes, which move once there is room.
         self.to_move: dict[tuple[str, int], None] = {}
+        #: The job of each queue whose first task was ordered, and not taken yet: nobody behind it may begin.
+        self.unconfirmed: dict[str, str] = {}
         #: The largest number of arrival of a job that began.
         self.latest_begun = -1
         self._placement = placement
