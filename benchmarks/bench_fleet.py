@@ -5,8 +5,8 @@
 Times are CPU time on one core. The matcher: match, book and give back on one box, with 100 names in the demand, and on
 1,000 boxes. The curve: simulated fleets of 10 to 1,000 boxes with 3 jobs a box in 300 s, one box in fifty lost for a
 minute, the head away for 15 s; `decide_ms` is the controller's time for one event. Two kinds of gangs that fit one at
-a time compete for 8 cores: the last end against the lower bound. Fair share: three tenants in a tree that come one after
-another, 4 seeds. Every log is judged by the project's checker; with --problems the scenarios of a folder are played,
+a time compete for 8 cores: the last end against the lower bound. Fair share: three tenants in a tree that come one
+after another, 4 seeds. Every log is judged by the project's checker; with --problems the scenarios of a folder are played,
 with --checker an independent checker judges all logs too. Any broken rule ends with exit code 1.
 """
 
@@ -138,7 +138,7 @@ def gangs(checker: ModuleType | None) -> dict[str, Any]:
     """16 gangs of 5 and 6 of 8 cores, one at a time: last end against the bound of 16 durations."""
     boxes = [{"name": f"b{n}", "resources": {"cpu": 2}, "labels": {}} for n in range(4)]
     jobs = [
-        {"id": f"{kind}{n}", "t": round(0.01 * n, 3), "tasks": tasks, "demand": {"cpu": 1}, "gang": True, "duration_s": 2}
+        {"id": f"{kind}{n}", "t": 0.01 * n, "tasks": tasks, "demand": {"cpu": 1}, "gang": True, "duration_s": 2}
         for n in range(8) for kind, tasks in (("x", 5), ("y", 6))
     ]  # fmt: skip
     value = {"format": "fleet-scenario/1", "name": "gangs", "boxes": boxes, "jobs": jobs}

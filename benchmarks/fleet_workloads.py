@@ -1,4 +1,4 @@
-"""Fleets for the benchmark: scenarios of many boxes with every kind of job, boxes that are lost, a head that is away."""
+"""Fleets for the benchmark: scenarios of many boxes with every kind of job, lost boxes, a head that is away."""
 
 from __future__ import annotations
 
@@ -30,8 +30,7 @@ def fleet_of(number: int, jobs_per_box: float = 3.0, seed: int = 1, cameras_per_
             {"id": f"cam{n}", "t": round(n * 5 / max(1, cameras), 3), "demand": {"cpu": 0.5}, "duration_s": None}
         )
         jobs[-1] |= {"zone": zone, "overlap": "allowed"}
-    for n in range(int(number * jobs_per_box)):
-        jobs.append(_job(rng, n, sites, cameras))
+    jobs += [_job(rng, n, sites, cameras) for n in range(int(number * jobs_per_box))]
     lost = rng.sample(range(number), number // 50)
     faults = [{"t": 150, "kind": "head_down"}, {"t": 165, "kind": "head_up"}]
     for n in lost:
@@ -53,7 +52,8 @@ def fleet_of(number: int, jobs_per_box: float = 3.0, seed: int = 1, cameras_per_
 def _job(rng: random.Random, number: int, sites: int, cameras: int) -> dict[str, Any]:
     job: dict[str, Any] = {
         "id": f"j{number}", "t": round(rng.uniform(5, 300), 2), "demand": {"cpu": rng.choice([0.5, 1, 2])},
-        "duration_s": round(rng.uniform(5, 80), 1), "checkpoints": True, "tenant": f"t{rng.randrange(4)}{rng.randrange(3)}",
+        "duration_s": round(rng.uniform(5, 80), 1), "checkpoints": True,
+        "tenant": f"t{rng.randrange(4)}{rng.randrange(3)}",
     }  # fmt: skip
     chosen = rng.random()
     for kind, part in _KINDS:
