@@ -14,7 +14,7 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial, singledispatchmethod
+from functools import partial
 from typing import Any
 
 from edge.core.fleet import FleetBox, FleetJob, FleetRules, TaskAt
@@ -97,8 +97,6 @@ class FleetWorld:
         #: Events of this instant; while no head is there, the reports that members keep for it.
         self._inbox: list[ev.FleetEvent] = []
         self._progress: dict[tuple[str, int], float] = {}
-        #: The last agreed place of each task: every member has it.
-        self._owners: dict[tuple[str, int], TaskAt] = {}
         self._wakes: set[float] = set()
         self._decisions = 0
 
@@ -135,42 +133,32 @@ class FleetWorld:
                 self._do(instruction)
 
     # --- instructions --------------------------------------------------------------------------------------------
-    @singledispatchmethod
-    def _do(self, instruction: ev.FleetInstruction) -> None:
-        raise TypeError(f"no box knows {instruction!r}")
+    def _do(self, order: ev.FleetInstruction) -> None:
+        match order:
+            case ev.MakeResource(box=box, name=name, capacity=capacity):
+                if self._boxes[box].reachable:
+                    self._write("set_resource", name=name, box=box, capacity=capacity)
+            case ev.PlaceTasks():
+                self._place(order)
+            case ev.EvictTask(task=task, reason=reason):
+                run = self._boxes[task.box].runs.get((task.job, task.task))
+                if self._boxes[task.box].reachable and run is not None and run.task.epoch == task.epoch:
+                    self._stop(self._boxes[task.box], run, reason)
+            case ev.RefuseJob(job=job, reason=why):
+                self._write("rejected", job=job, reason=why.words(), code=why.code)
+            case ev.WakeAt(at_s=at_s):
+                if at_s not in self._wakes:
+                    self._wakes.add(at_s)
+                    self._at(at_s, 2, self._wake)
 
-    @_do.register
-    def _(self, order: ev.MakeResource) -> None:
-        if self._boxes[order.box].reachable:
-            self._write("set_resource", name=order.name, box=order.box, capacity=order.capacity)
-
-    @_do.register
-    def _(self, order: ev.PlaceTasks) -> None:
-        silent = tuple(dict.fromkeys(t.box for t in order.tasks if not self._boxes[t.box].reachable))
-        if silent:
+    def _place(self, order: ev.PlaceTasks) -> None:
+        if not all(self._boxes[task.box].reachable for task in order.tasks):
             self._at(self._now_s + self._rules.answer_s, 2, partial(self._no_answer, order.tasks))
             return
         for task in order.tasks:
             self._hold(task, dict(order.demand), order.choice)
         if order.confirm:
             self._inbox.append(ev.TasksTaken(self._now_s, order.tasks))
-
-    @_do.register
-    def _(self, order: ev.EvictTask) -> None:
-        box = self._boxes[order.task.box]
-        run = box.runs.get((order.task.job, order.task.task))
-        if box.reachable and run is not None and run.task.epoch == order.task.epoch:
-            self._stop(box, run, order.reason)
-
-    @_do.register
-    def _(self, order: ev.RefuseJob) -> None:
-        self._write("rejected", job=order.job, reason=order.reason.words(), code=order.reason.code)
-
-    @_do.register
-    def _(self, order: ev.WakeAt) -> None:
-        if order.at_s not in self._wakes:
-            self._wakes.add(order.at_s)
-            self._at(order.at_s, 2, self._wake)
 
     def _wake(self) -> None:
         self._wakes.discard(self._now_s)
@@ -189,10 +177,8 @@ class FleetWorld:
 
     def _hold(self, task: TaskAt, demand: dict[str, float], choice: int, **more: Any) -> None:
         """A box took a task: from now on it holds what the task asks for, and starts it."""
-        key = (task.job, task.task)
         self._write("placed", job=task.job, task=task.task, box=task.box, demand=demand, choice=choice, **more)
-        run = self._boxes[task.box].runs[key] = _Run(task)
-        self._owners[key] = task
+        run = self._boxes[task.box].runs[(task.job, task.task)] = _Run(task)
         self._at(self._now_s + self._times.start_s, 2, partial(self._start, run))
 
     def _start(self, run: _Run) -> None:
@@ -215,9 +201,7 @@ class FleetWorld:
 
     def _end(self, run: _Run) -> None:
         """The end of a task's work counts: the members know it."""
-        key = (run.task.job, run.task.task)
-        del self._boxes[run.task.box].runs[key]
-        self._owners.pop(key, None)
+        del self._boxes[run.task.box].runs[(run.task.job, run.task.task)]
         self._write("ended", job=run.task.job, task=run.task.task, box=run.task.box)
         self._inbox.append(ev.TaskEnded(self._now_s, run.task, self._now_s - (run.started_s or self._now_s)))
 
@@ -278,7 +262,8 @@ class FleetWorld:
             return
         if box.reachable:
             box.heard += 1
-        for task in [t for t in self._owners.values() if t.box == box.box.name]:
+        # Members have the last head's decisions: the controller's state while no head decides.
+        for task in self._controller.running_on(box.box.name):
             self._at(self._now_s + self._times.restart_s, 2, partial(self._restart, box, task, box.heard))
 
     def _is_cut(self, box: _SimulatedBox) -> None:
@@ -298,8 +283,8 @@ class FleetWorld:
         else:
             box.heard += 1
             for run in list(box.runs.values()):
-                owner = self._owners.get((run.task.job, run.task.task))
-                if owner is None or owner.epoch != run.task.epoch:
+                owner = self._controller.owner(run.task.job, run.task.task)
+                if owner is not None and owner.epoch != run.task.epoch:
                     self._stop(box, run, "superseded")
         for run in list(box.runs.values()):
             if run.finished:
@@ -334,7 +319,7 @@ class FleetWorld:
     def _restart(self, box: _SimulatedBox, task: TaskAt, heard: int) -> None:
         """A box without a head starts a camera again that is its own by the last agreement."""
         job, key = self._jobs[task.job], (task.job, task.task)
-        own = job.duration_s is None and job.overlap and self._owners.get(key) == task
+        own = job.duration_s is None and job.overlap and self._controller.owner(*key) == task
         in_time = not box.cut or self._now_s < box.last_beat_s + self._rules.lease_s - self._rules.fence_margin_s
         alone = box.up and box.heard == heard and key not in box.runs and (box.cut or not self._head)
         if own and in_time and alone:

@@ -70,11 +70,12 @@ class Bookings:
         """What the holder holds."""
         return self._of.get(holder)
 
-    def fitting(self, ask: Ask, job: str, among: Iterable[str] | None = None) -> list[str]:
-        """Boxes on which one more task fits now, those that are kept free for other jobs left out."""
+    def fitting(self, ask: Ask, job: str | None, among: Iterable[str] | None = None) -> list[str]:
+        """Boxes on which one more task fits now, those that are kept free for other jobs left out; `job` None: a
+        service, for which nothing is kept free."""
         here, fits, kept = ask.here, self.matcher.fits, self.kept
         boxes = self.matcher.candidates(here) if among is None else among
-        if kept:
+        if kept and job is not None:
             return [box for box in boxes if kept.get(box, job) == job and fits(box, here)]
         return [box for box in boxes if fits(box, here)]
 

@@ -60,6 +60,7 @@ class FleetController:
         if len(state.matcher.changes) > _MOST_CHANGES:
             state.lines.look_everywhere()
             state.matcher.changes.clear()
+            state.matcher.freed.clear()
         out, state.out = state.out, []
         return out
 
@@ -163,6 +164,7 @@ class FleetController:
             box_heard(state, known, event)
             return
         state.boxes[name] = BoxState(event.box)
+        state.boxes_changed()
         state.matcher.add_box(name, event.box.resources)
         state.bookings.box_began_anew(event.box)
         state.zones.box_began_anew(event.box)

@@ -34,13 +34,14 @@ def _move(state: FleetState, job: JobState, task: int) -> bool:
     if box is None or state.boxes[box].status != "open" or job.broken:
         return False
     before = job.at(task)
+    own, freed = None if job.job.duration_s is None else job.id, len(state.matcher.freed)
     booking = state.bookings.give_back(holder)
     if booking is None:
         return False
     later = False
     for choice in range(len(job.job.rules)):
         ask = state.ask(job.job, choice)
-        boxes = state.bookings.fitting(ask, job.id)
+        boxes = state.bookings.fitting(ask, own)
         opens_now = choice == 0 or job.job.relax_after_s <= 0.0
         if boxes and (job.job.offers or not opens_now):
             later = True
@@ -57,6 +58,7 @@ def _move(state: FleetState, job: JobState, task: int) -> bool:
     state.matcher.reopen(box)
     state.bookings.take(holder, booking)
     state.matcher.close(box)
+    del state.matcher.freed[freed:]
     if later:
         evict(state, job, task, "drain")
         lose(state, job, ())

@@ -29,6 +29,8 @@ def book_all(
     heap = [(bookings.rank(box, ranking, alike), box) for box in boxes]
     heapq.heapify(heap)
     placed: list[str] = []
+    freed = bookings.matcher.freed
+    before = len(freed)
     for holder in holders:
         while heap:
             _, box = heapq.heappop(heap)
@@ -39,6 +41,8 @@ def book_all(
         else:
             for done in holders[: len(placed)]:
                 bookings.give_back(done)
+            # All is as it was: nobody else need look.
+            del freed[before:]
             return None
     return placed
 

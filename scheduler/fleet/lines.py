@@ -21,7 +21,7 @@ class Line:
     tenant: str | None
     strict: bool = False
     tickets: list[Ticket] = field(default_factory=list)
-    #: Up to here in the matcher's changes the first job is known not to fit; below 0: unknown.
+    #: Up to here in the matcher's list of freed boxes the first job is known not to fit; below 0: unknown.
     seen: int = -1
     #: How many choices were open then.
     choices: int = 0

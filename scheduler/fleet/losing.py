@@ -99,6 +99,7 @@ def end(state: FleetState, job: JobState, task: int, ran_s: float) -> None:
 def box_lost(state: FleetState, box: BoxState) -> None:
     """The lease of a silent box is over: nothing that others asked of it runs there."""
     box.status = "lost"
+    state.boxes_changed()
     state.matcher.close(box.box.name)
     for name, tasks in _by_job(box):
         lose(state, state.jobs[name], tasks)
@@ -117,6 +118,7 @@ def box_heard(state: FleetState, box: BoxState, event: BoxReported) -> None:
     for place in [place for place in state.announced if place[0] == name]:
         del state.announced[place]
     box.status = "open"
+    state.boxes_changed()
     if event.fresh:
         box.drained = False
         _begin_anew(state, box, event, gone)

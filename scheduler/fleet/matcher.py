@@ -53,8 +53,9 @@ class Matcher:
         self._everywhere: dict[str, float] = {}
         self._with: dict[str, dict[str, None]] = {}
         self._held: dict[Hashable, tuple[Claim, ...]] = {}
-        #: Boxes whose free amounts changed, in order; readers keep their place in it.
+        #: Boxes whose free amounts changed, in order, and those of which more is free; readers keep their place.
         self.changes: list[str] = []
+        self.freed: list[str] = []
         #: (box, name) of ephemeral resources that were made, resized or removed since the reader emptied it.
         self.resized: list[tuple[str, str]] = []
 
@@ -69,7 +70,7 @@ class Matcher:
         if box in self._rooms:
             raise Conflict(f"there is a box {box} already")
         self._rooms[box] = _Room(resources)
-        self.changes.append(box)
+        self._note(box, freed=True)
 
     def forget_names(self, box: str, resources: Mapping[str, float]) -> None:
         """The box began anew: its ephemeral resources are gone. Raises Conflict while somebody holds of it."""
@@ -79,17 +80,17 @@ class Matcher:
         for name in [n for n in room.capacity if n not in room.physical]:
             self._unset(name, box)
         self._rooms[box] = _Room(resources)
-        self.changes.append(box)
+        self._note(box, freed=True)
 
     def close(self, box: str) -> None:
         """Nothing more fits on the box until it is opened; holders keep what they hold."""
         self._room(box).open = False
-        self.changes.append(box)
+        self._note(box, freed=False)
 
     def reopen(self, box: str) -> None:
         """The box takes claims again."""
         self._room(box).open = True
-        self.changes.append(box)
+        self._note(box, freed=True)
 
     def is_open(self, box: str) -> bool:
         """Whether the box takes claims."""
@@ -105,6 +106,7 @@ class Matcher:
             raise InvalidValue("name", name, f"an ephemeral resource: {box} has this one by itself")
         if not 0.0 <= capacity <= UNBOUNDED:
             raise InvalidValue("capacity", capacity, f"a number from 0 to {UNBOUNDED:g}")
+        before = self.capacity(name, box)
         if capacity == 0.0 and name not in self._everywhere:
             self._unset(name, box)
         else:
@@ -112,7 +114,7 @@ class Matcher:
             if box != FLEET:
                 self._with.setdefault(name, {})[box] = None
                 self.resized.append((box, name))
-        self.changes.append(box)
+        self._note(box, freed=capacity > before)
 
     def set_everywhere(self, name: str, capacity: float) -> None:
         """The capacity of a name on each box that has none of its own, boxes to come included; 0 removes it. The caller
@@ -125,7 +127,7 @@ class Matcher:
     def clear(self, name: str, box: str) -> None:
         """The box has no capacity of its own for a name that exists everywhere."""
         self._unset(name, box)
-        self.changes.append(box)
+        self._note(box, freed=True)
 
     def capacity(self, name: str, box: str) -> float:
         """The capacity of a name on a box, 0 where it has none."""
@@ -270,7 +272,12 @@ class Matcher:
             else:
                 used.pop(name, None)
         room.weigh()
+        self._note(box, freed=sign < 0.0)
+
+    def _note(self, box: str, *, freed: bool) -> None:
         self.changes.append(box)
+        if freed:
+            self.freed.append(box)
 
     def _room(self, box: str) -> _Room:
         room = self._rooms.get(box)

@@ -54,34 +54,35 @@ def try_line(state: FleetState, line: Line) -> bool:
 
 def try_job(state: FleetState, job: JobState, line: Line) -> bool:
     """Place one waiting task of a job, or all of a gang."""
-    spec, changes = job.job, state.matcher.changes
+    spec, freed = job.job, state.matcher.freed
     opened = open_choices(spec, job.since_s, state.now_s)
     if len(opened) != line.choices:
         line.choices = len(opened)
         line.forget()
     changed: set[str] | None = None
     if line.seen >= 0:
-        if line.seen == len(changes):
+        if line.seen == len(freed):
             return False
-        changed = set(changes[line.seen :])
+        changed = set(freed[line.seen :])
         if FLEET in changed:
             changed = None
     waiting = job.waiting()
+    own = None if spec.duration_s is None else job.id
     tasks = waiting if spec.gang else waiting[:1]
     for choice in opened:
         ask = state.ask(spec, choice)
         if ask.fleet and not state.matcher.fits(FLEET, ask.fleet):
             continue
         if len(tasks) == 1:
-            boxes = state.bookings.fitting(ask, job.id, changed)
+            boxes = state.bookings.fitting(ask, own, changed)
         elif _enough(state, line, job, ask, len(tasks)):
-            boxes = state.bookings.fitting(ask, job.id)
+            boxes = state.bookings.fitting(ask, own)
         else:
             continue
         if boxes and _book(state, job, tasks, ask, choice, boxes):
             line.seen = -1
             return True
-    line.seen = len(changes)
+    line.seen = len(freed)
     return False
 
 

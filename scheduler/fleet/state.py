@@ -111,6 +111,7 @@ class FleetState:
         #: The largest number of arrival of a job that began.
         self.latest_begun = -1
         self._placement = placement
+        self._capacity: dict[str, float] | None = None
 
     def ask(self, job: FleetJob, choice: int) -> Ask:
         """All that one task of a job asks for under one choice."""
@@ -133,12 +134,19 @@ class FleetState:
 
     def capacity(self) -> dict[str, float]:
         """Physical resources of all boxes that are not lost."""
+        if self._capacity is not None:
+            return self._capacity
         total: dict[str, float] = {}
         for state in self.boxes.values():
             if state.status != "lost":
                 for name, amount in state.box.resources.items():
                     total[name] = total.get(name, 0.0) + amount
+        self._capacity = total
         return total
+
+    def boxes_changed(self) -> None:
+        """A box joined, is lost, or is back: the fleet has other amounts."""
+        self._capacity = None
 
     def _spatial(self, rule: SpatialRule) -> Iterable[Ask]:
         if rule.zone:
