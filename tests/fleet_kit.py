@@ -45,6 +45,7 @@ class ObedientFleet:
     def tell(self, *events: ev.FleetEvent) -> None:
         """Events happen at one time; what follows is done."""
         taken: list[TaskAt] = []
+        stopped: list[TaskAt] = []
         for order in self.controller.handle(*events):
             match order:
                 case ev.PlaceTasks(tasks=tasks, choice=choice, confirm=confirm):
@@ -55,7 +56,7 @@ class ObedientFleet:
                         self.begun.append(task.job)
                         self.choices[task.job] = choice
                 case ev.EvictTask(task=task, reason=reason):
-                    self.running.pop((task.job, task.task), None)
+                    stopped += [task] if self.running.pop((task.job, task.task), None) == task else []
                     self.evictions.append((task.job, reason))
                 case ev.RefuseJob(job=job, reason=reason_):
                     self.refused[job] = reason_.code
@@ -64,6 +65,8 @@ class ObedientFleet:
         self.check()
         if taken:
             self.tell(ev.TasksTaken(self.now_s, tuple(taken)))
+        if stopped:
+            self.tell(*(ev.TaskStopped(self.now_s, task) for task in stopped))
 
     def check(self) -> None:
         """Nobody is over-booked, and a gang runs whole or not."""

@@ -130,6 +130,8 @@ class _Judge:
         for job, until_s in list(self._partial_until_s.items()):
             if ledger.now_s > until_s + self._tolerance_s:
                 del self._partial_until_s[job]
+                if not self._is_partial(ledger.jobs[job]):
+                    continue
                 self._break("gang", f"{job} holds only a part of its resources for too long")
         if self._judge(row):
             ledger.enter(row)

@@ -65,6 +65,10 @@ class _SimulatedBox:
         """Whether other members hear it."""
         return self.up and not self.cut
 
+    def has(self, run: _Run) -> bool:
+        """Whether a task is still on it."""
+        return self.runs.get((run.task.job, run.task.task)) is run
+
 
 @dataclass(frozen=True)
 class FleetRun:
@@ -140,10 +144,8 @@ class FleetWorld:
                     self._write("set_resource", name=name, box=box, capacity=capacity)
             case ev.PlaceTasks():
                 self._place(order)
-            case ev.EvictTask(task=task, reason=reason):
-                run = self._boxes[task.box].runs.get((task.job, task.task))
-                if self._boxes[task.box].reachable and run is not None and run.task.epoch == task.epoch:
-                    self._stop(self._boxes[task.box], run, reason)
+            case ev.EvictTask():
+                self._evict(order)
             case ev.RefuseJob(job=job, reason=why):
                 self._write("rejected", job=job, reason=why.words(), code=why.code)
             case ev.WakeAt(at_s=at_s):
@@ -159,6 +161,16 @@ class FleetWorld:
             self._hold(task, dict(order.demand), order.choice)
         if order.confirm:
             self._inbox.append(ev.TasksTaken(self._now_s, order.tasks))
+
+    def _evict(self, order: ev.EvictTask) -> None:
+        task, box = order.task, self._boxes[order.task.box]
+        run = box.runs.get((task.job, task.task))
+        if not box.reachable:
+            silent = partial(ev.BoxSilent, box=task.box)
+            self._at(self._now_s + self._rules.answer_s, 2, partial(self._unheard, box, box.heard, silent))
+        elif run is not None and run.task.epoch == task.epoch:
+            self._stop(box, run, order.reason)
+            self._inbox.append(ev.TaskStopped(self._now_s, task))
 
     def _wake(self) -> None:
         self._wakes.discard(self._now_s)
@@ -182,7 +194,7 @@ class FleetWorld:
         self._at(self._now_s + self._times.start_s, 2, partial(self._start, run))
 
     def _start(self, run: _Run) -> None:
-        if not self._runs(run):
+        if not self._boxes[run.task.box].has(run):
             return
         run.started_s = self._now_s
         self._write("started", job=run.task.job, task=run.task.task, box=run.task.box)
@@ -192,7 +204,7 @@ class FleetWorld:
             self._at(self._now_s + max(left_s, 0.0), 1, partial(self._finish, run))
 
     def _finish(self, run: _Run) -> None:
-        if not self._runs(run):
+        if not self._boxes[run.task.box].has(run):
             return
         if self._boxes[run.task.box].cut:
             run.finished = True
@@ -220,10 +232,6 @@ class FleetWorld:
         key = (run.task.job, run.task.task)
         kept_s = done_s if exact else math.floor(done_s / every_s) * every_s
         self._progress[key] = self._progress.get(key, 0.0) + kept_s
-
-    def _runs(self, run: _Run) -> bool:
-        """Whether a task is still on its box."""
-        return self._boxes[run.task.box].runs.get((run.task.job, run.task.task)) is run
 
     # --- faults --------------------------------------------------------------------------------------------------
     def _strike(self, fault: InjectedFault) -> None:
@@ -254,9 +262,8 @@ class FleetWorld:
         box.up, box.fresh = False, True
 
     def _comes_up(self, box: _SimulatedBox) -> None:
-        if box.up:
-            return
-        box.up, box.drained = True, False
+        """A box that was up began anew without losing its work: an operator puts a drained one back."""
+        box.up, box.drained, box.fresh = True, False, True
         if box.reachable and self._head:
             self._report(box)
             return
@@ -306,8 +313,21 @@ class FleetWorld:
         self._at(box.last_beat_s + rules.lease_s, 2, partial(self._unheard, box, box.heard, lost))
 
     def _unheard(self, box: _SimulatedBox, heard: int, make: Callable[[float], ev.FleetEvent]) -> None:
-        if self._head and box.heard == heard and not box.reachable:
-            self._inbox.append(make(self._now_s))
+        if box.heard != heard or box.reachable:
+            return
+        event = make(self._now_s)
+        if self._head:
+            self._inbox.append(event)
+        elif isinstance(event, ev.LeaseEnded):
+            self._give_up_gangs(box)
+
+    def _give_up_gangs(self, box: _SimulatedBox) -> None:
+        """Without a head members give up their part of a gang of which another part was on the box."""
+        gangs = {task.job for task in self._controller.running_on(box.box.name) if self._jobs[task.job].gang}
+        for other in self._boxes.values():
+            for run in list(other.runs.values()):
+                if other.reachable and run.task.job in gangs:
+                    self._stop(other, run, "gang_broken")
 
     def _fence(self, box: _SimulatedBox, heard: int) -> None:
         """The box's lease is about to end: it stops what others asked of it."""

@@ -14,7 +14,7 @@ from edge.core.fleet_reasons import FleetReason
 from scheduler.fleet import events as ev
 from scheduler.fleet.draining import drain, move_drained
 from scheduler.fleet.feasible import Feasibility
-from scheduler.fleet.losing import box_heard, box_lost, end, lose
+from scheduler.fleet.losing import box_heard, box_lost, end, lose, stopped
 from scheduler.fleet.patience import keep_boxes
 from scheduler.fleet.placing import announce_resized, answered, enqueue, try_line
 from scheduler.fleet.state import BoxState, FleetState, JobState, Placement, TaskState
@@ -89,11 +89,10 @@ class FleetController:
         state = self._state
         progress = True
         while progress:
-            progress = bool(state.to_move) and move_drained(state)
             tenants = state.fair.order(state.lines.by_tenant)
-            progress = any(self._place_one(tenant) for tenant in tenants) or progress
-            if not progress:
-                progress = keep_boxes(state)
+            progress = any(self._place_one(tenant) for tenant in tenants) or keep_boxes(state)
+        if state.to_move:
+            move_drained(state)
 
     def _place_one(self, tenant: str | None) -> bool:
         """Place one task (a gang: all) of a tenant, the first that fits; without a tenant, all that fit."""
@@ -143,6 +142,11 @@ class FleetController:
     def _(self, event: ev.TaskLost) -> None:
         if self._in_force(event.task):
             lose(self._state, self._state.jobs[event.task.job], (event.task.task,))
+
+    @_on.register
+    def _(self, event: ev.TaskStopped) -> None:
+        if self._in_force(event.task):
+            stopped(self._state, self._state.jobs[event.task.job], event.task.task)
 
     @_on.register
     def _(self, event: ev.PlacementFailed) -> None:
@@ -204,7 +208,7 @@ class FleetController:
         job.refused = reason
         state.lines.leave(job.id)
         state.out.append(ev.RefuseJob(job.id, reason))
-        beside = [name for name in state.lines.waiting() if job.id in state.jobs[name].job.rule.near]
+        beside = [name for name, other in state.jobs.items() if job.id in other.job.rule.near]
         for name in [*state.lines.wake(job.id), *beside]:
             other = state.jobs[name]
             if other.refused is None:

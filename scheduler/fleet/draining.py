@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from scheduler.fleet.events import EvictTask
-from scheduler.fleet.gang import book_all
-from scheduler.fleet.losing import evict, lose
-from scheduler.fleet.placing import commit
+from scheduler.fleet.losing import stop
 from scheduler.fleet.state import BoxState, FleetState, JobState
 
 
@@ -22,44 +19,32 @@ def drain(state: FleetState, box: BoxState) -> None:
         state.to_move[(job, task)] = None
 
 
-def move_drained(state: FleetState) -> bool:
-    """Move one task from a drained box. False: none can move now."""
-    return any(_move(state, state.jobs[job], task) for job, task in list(state.to_move))
+def move_drained(state: FleetState) -> None:
+    """Stop tasks on drained boxes for which there is room elsewhere, on each box one at a time: as it has stopped it is
+    placed, and the next one sees what room is left."""
+    busy = {state.jobs[job].tasks[task].box for job, task in state.to_move if state.jobs[job].tasks[task].stopping}
+    for name, task in state.to_move:
+        job = state.jobs[name]
+        box = job.tasks[task].box
+        if box is not None and box not in busy and _has_room_elsewhere(state, job, task, box):
+            stop(state, job, task, "drain")
+            busy.add(box)
 
 
-def _move(state: FleetState, job: JobState, task: int) -> bool:
-    """Move a task: the orders to stop it and to start it elsewhere come together, so that a service is away for no
-    longer than a start takes."""
-    holder, box = (job.id, task), job.tasks[task].box
-    if box is None or state.boxes[box].status != "open" or job.broken:
+def _has_room_elsewhere(state: FleetState, job: JobState, task: int, box: str) -> bool:
+    """Whether another box could take the task, under any of its choices."""
+    if state.boxes[box].status != "open" or job.broken:
         return False
-    before = job.at(task)
-    own, freed = None if job.job.duration_s is None else job.id, len(state.matcher.freed)
+    holder, freed = (job.id, task), len(state.matcher.freed)
     booking = state.bookings.give_back(holder)
     if booking is None:
         return False
-    later = False
-    for choice in range(len(job.job.rules)):
-        ask = state.ask(job.job, choice)
-        boxes = state.bookings.fitting(ask, own)
-        opens_now = choice == 0 or job.job.relax_after_s <= 0.0
-        if boxes and (job.job.offers or not opens_now):
-            later = True
-            break
-        got = book_all(state.bookings, [holder], ask, state.shape(job.job), boxes, state.ranking(job.job))
-        if got is not None:
-            state.out.append(EvictTask(before, "drain"))
-            del state.to_move[holder]
-            state.boxes[box].tasks.discard(holder)
-            state.fair.uses(job.job.tenant, job.job.demand, -1)
-            job.since_s = state.now_s
-            commit(state, job, [task], got, choice, ask)
-            return True
+    own = None if job.job.duration_s is None else job.id
+    asks = [state.ask(job.job, choice) for choice in range(len(job.job.rules))]
+    found = any(state.bookings.fitting(ask, own) for ask in asks)
+    # Back as it was: nobody else need look.
     state.matcher.reopen(box)
     state.bookings.take(holder, booking)
     state.matcher.close(box)
     del state.matcher.freed[freed:]
-    if later:
-        evict(state, job, task, "drain")
-        lose(state, job, ())
-    return later
+    return found

@@ -77,6 +77,13 @@ class TaskLost(FleetEvent):
 
 
 @dataclass(frozen=True)
+class TaskStopped(FleetEvent):
+    """A box answered that it stopped a task, as it was told. Until then the task may still run."""
+
+    task: TaskAt
+
+
+@dataclass(frozen=True)
 class PlacementFailed(FleetEvent):
     """No task of a placement began, because the boxes `silent` gave no answer."""
 

@@ -28,23 +28,32 @@ def release(state: FleetState, job: JobState, task: int) -> None:
 
 
 def _orphans(state: FleetState, name: str, box: str) -> None:
-    """Evict the holders of a name until no more of it is held than there is."""
+    """Stop holders of a name until no more of it is held than there is."""
+    over = state.matcher.held_beyond(name, box)
     for holder in sorted(state.boxes[box].tasks):
-        if not state.matcher.over_booked(name, box):
-            return
         booking = state.bookings.of(holder)
-        if booking is not None and name in booking.ask.here:
-            job = state.jobs[holder[0]]
-            evict(state, job, holder[1], "parent_gone")
-            lose(state, job, ())
+        amount = 0.0 if booking is None else booking.ask.here.get(name, 0.0)
+        if over > 0.0 and amount > 0.0:
+            over -= amount
+            stop(state, state.jobs[holder[0]], holder[1], "parent_gone")
 
 
-def evict(state: FleetState, job: JobState, task: int, reason: EvictionCode) -> None:
-    """Stop a placed task; it waits again, and its choices open from now on."""
-    state.out.append(EvictTask(job.at(task), reason))
+def stop(state: FleetState, job: JobState, task: int, reason: EvictionCode) -> None:
+    """Order that a placed task stops before its work is done. It holds what it holds until its box answers."""
+    if job.tasks[task].stopping is None:
+        job.tasks[task].stopping = reason
+        state.out.append(EvictTask(job.at(task), reason))
+
+
+def stopped(state: FleetState, job: JobState, task: int) -> None:
+    """A task stopped as ordered; it waits again, and its choices open from now on."""
     release(state, job, task)
     _wait(job, task)
     job.since_s = state.now_s
+    if job.broken:
+        break_gang(state, job)
+    else:
+        enqueue(state, job)
 
 
 def lose(state: FleetState, job: JobState, tasks: Iterable[int]) -> None:
@@ -59,20 +68,14 @@ def lose(state: FleetState, job: JobState, tasks: Iterable[int]) -> None:
 
 
 def break_gang(state: FleetState, job: JobState) -> None:
-    """Give back what is left of a gang that lost a part. Tasks on silent boxes may still run: the gang begins again
-    when those boxes' leases are over, or they are heard."""
-    job.broken = True
-    left = False
-    for task, state_of in enumerate(job.tasks):
-        if state_of.status == "placed" and state_of.box is not None:
-            if state.boxes[state_of.box].status == "silent":
-                left = True
-            else:
-                evict(state, job, task, "gang_broken")
-    if not left:
-        job.broken = False
-        if job.waiting():
-            enqueue(state, job)
+    """Give back what is left of a gang that lost a part; it begins again when all of it is back. Tasks on silent boxes
+    may still run until those boxes' leases are over, or they are heard."""
+    for task, placed in enumerate(job.tasks):
+        if placed.status == "placed" and placed.box is not None and state.boxes[placed.box].status != "silent":
+            stop(state, job, task, "gang_broken")
+    job.broken = any(task.status == "placed" for task in job.tasks)
+    if not job.broken and job.waiting():
+        enqueue(state, job)
 
 
 def end(state: FleetState, job: JobState, task: int, ran_s: float) -> None:
@@ -128,9 +131,14 @@ def box_heard(state: FleetState, box: BoxState, event: BoxReported) -> None:
         lose(state, state.jobs[job_name], tasks)
     for there in event.running:
         _take_up(state, there)
-    for job_name, _ in _by_job(box):
-        if state.jobs[job_name].broken:
-            break_gang(state, state.jobs[job_name])
+    for job_name, tasks in _by_job(box):
+        job = state.jobs[job_name]
+        for task in tasks:
+            reason, job.tasks[task].stopping = job.tasks[task].stopping, None
+            if reason is not None:
+                stop(state, job, task, reason)
+        if job.broken:
+            break_gang(state, job)
 
 
 def _begin_anew(state: FleetState, box: BoxState, event: BoxReported, gone: dict[str, list[int]]) -> None:
@@ -183,3 +191,4 @@ def _by_job(box: BoxState) -> list[tuple[str, list[int]]]:
 def _wait(job: JobState, task: int) -> None:
     job.tasks[task].status = "waiting"
     job.tasks[task].box = None
+    job.tasks[task].stopping = None

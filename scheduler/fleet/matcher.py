@@ -248,10 +248,10 @@ class Matcher:
         """The claims of the holder."""
         return self._held.get(holder, ())
 
-    def over_booked(self, name: str, box: str) -> bool:
-        """Whether more of a name is held than there is now (it was resized)."""
-        room = self._rooms[box]
-        return room.used.get(name, 0.0) > room.capacity.get(name, self._everywhere.get(name, 0.0)) + _ROUNDING
+    def held_beyond(self, name: str, box: str) -> float:
+        """How much more of a name is held than there is now (it was resized); 0 where it is not."""
+        over = self._rooms[box].used.get(name, 0.0) - self.capacity(name, box)
+        return over if over > _ROUNDING else 0.0
 
     def status(self, box: str) -> dict[str, tuple[float, float]]:
         """(capacity, available) by name."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from edge.core.fleet import FleetBox, FleetJob, FleetQueue, FleetRules, FleetTenant, SpatialRule, TaskAt
-from edge.core.fleet_reasons import FleetReason
+from edge.core.fleet_reasons import EvictionCode, FleetReason
 from scheduler.fleet.bookings import Bookings
 from scheduler.fleet.compose import Ask, all_of
 from scheduler.fleet.events import FleetInstruction
@@ -36,6 +36,8 @@ class TaskState:
     epoch: int = 0
     #: The choice of the job's choices under which it was placed.
     choice: int = 0
+    #: Why its box was told to stop it; it holds its resources until the box answers, or its lease is over.
+    stopping: EvictionCode | None = None
 
 
 @dataclass(slots=True)
