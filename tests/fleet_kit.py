@@ -56,7 +56,8 @@ class ObedientFleet:
                         self.begun.append(task.job)
                         self.choices[task.job] = choice
                 case ev.EvictTask(task=task, reason=reason):
-                    stopped += [task] if self.running.pop((task.job, task.task), None) == task else []
+                    if self.running.get((task.job, task.task)) == task:
+                        stopped.append(self.running.pop((task.job, task.task)))
                     self.evictions.append((task.job, reason))
                 case ev.RefuseJob(job=job, reason=reason_):
                     self.refused[job] = reason_.code

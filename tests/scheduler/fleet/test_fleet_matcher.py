@@ -39,7 +39,7 @@ def test_a_name_may_be_asked_for_before_it_exists() -> None:
     assert matcher.match(demand) == "b1"
     matcher.set_resource("teacher:heavy", 0, "b1")
     assert matcher.match(demand) is None
-    assert matcher.over_booked("teacher:heavy", "b1")
+    assert matcher.held_beyond("teacher:heavy", "b1") == 2
 
 
 def test_all_claims_are_booked_or_none() -> None:
