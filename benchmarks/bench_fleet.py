@@ -103,7 +103,7 @@ MATCHED: dict[str, Callable[[], float]] = {
 
 
 def played(value: dict[str, Any], checker: ModuleType | None) -> dict[str, Any]:
-    """Simulate a scenario; what it cost, and which rules were broken."""
+    """Simulate a scenario: its cost, and the rules that were broken."""
     scenario = scenario_from_json(value)
     begin = time.process_time()
     run = FleetWorld(scenario).run()
@@ -172,7 +172,7 @@ def fair_share(checker: ModuleType | None) -> dict[str, Any]:
 
 
 def missed(report: dict[str, Any]) -> list[str]:
-    """What was not reached, in words."""
+    """Targets that were not reached, in words."""
     out = [f"matcher {name}: {us} us" for name, us in report["matcher_us"].items() if us > MOST_US[name]]
     runs = [*report["fleets"], report["gangs"], *report.get("problems", {}).values()]
     out += [f"{run['name']}: rules broken: {run['broken']}" for run in runs if run["broken"]]

@@ -43,7 +43,7 @@ class ObedientFleet:
         self.tell(*(ev.BoxReported(0.0, box) for box in fleet))
 
     def tell(self, *events: ev.FleetEvent) -> None:
-        """Events happen at one time; what follows is done."""
+        """Events happen at one time, and their instructions are carried out."""
         taken: list[TaskAt] = []
         stopped: list[TaskAt] = []
         for order in self.controller.handle(*events):
@@ -92,7 +92,7 @@ class ObedientFleet:
     def pass_time(self, at_s: float) -> None:
         """Nothing happens until then."""
         self.now_s = at_s
-        self.tell(ev.TimePassed(at_s))
+        self.tell(ev.WakeTimeCame(at_s))
 
     def lose(self, box: str, at_s: float) -> None:
         """A box's lease is over."""

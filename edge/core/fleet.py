@@ -169,7 +169,7 @@ class FleetJob:
 
     @property
     def rules(self) -> tuple[SpatialRule, ...]:
-        """What holds besides `rule`, by choice: at least one."""
+        """The rules that hold besides `rule`, by choice: at least one."""
         return self.choices or (SpatialRule(),)
 
 

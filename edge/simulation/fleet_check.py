@@ -14,7 +14,7 @@ from typing import Any, Final
 from edge.core.errors import InvalidValue
 from edge.core.fleet import FleetJob, is_ephemeral
 from edge.simulation.fleet_ends import rules_of_the_end
-from edge.simulation.fleet_ledger import Key, Ledger
+from edge.simulation.fleet_ledger import FleetLedger, Key
 from edge.simulation.fleet_meter import FairMeter
 from edge.simulation.fleet_scenario import FleetScenario
 
@@ -99,7 +99,7 @@ class _Judge:
 
     def __init__(self, scenario: FleetScenario, tolerance_s: float) -> None:
         self._scenario, self._tolerance_s = scenario, tolerance_s
-        self._ledger = Ledger(scenario)
+        self._ledger = FleetLedger(scenario)
         self._meter = FairMeter(scenario)
         self._queues = {queue.name: queue for queue in scenario.queues}
         self._arrivals = {arriving.job.id: arriving.at_s for arriving in scenario.jobs}

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from edge.simulation.fleet_ledger import Key, Ledger, Stay
+from edge.simulation.fleet_ledger import FleetLedger, Key, TaskStay
 from edge.simulation.fleet_scenario import ArrivingJob, CountedTasks, FleetScenario
 
 Breach = tuple[str, str]
 
 
 def rules_of_the_end(
-    scenario: FleetScenario, ledger: Ledger, hfs_errors: Mapping[str, float], tolerance_s: float
+    scenario: FleetScenario, ledger: FleetLedger, hfs_errors: Mapping[str, float], tolerance_s: float
 ) -> Iterator[Breach]:
     """(rule, text) of each breach."""
     for arriving in scenario.jobs:
@@ -41,7 +41,7 @@ def rules_of_the_end(
             yield "pack", f"at {counted.at_s:g} s tasks of {counted.jobs}* are on {used} boxes"
 
 
-def _job(scenario: FleetScenario, ledger: Ledger, arriving: ArrivingJob, tolerance_s: float) -> Iterator[Breach]:
+def _job(scenario: FleetScenario, ledger: FleetLedger, arriving: ArrivingJob, tolerance_s: float) -> Iterator[Breach]:
     job = arriving.job
     if job.id not in ledger.submitted_s:
         yield "lost", f"{job.id} was never submitted"
@@ -57,7 +57,7 @@ def _job(scenario: FleetScenario, ledger: Ledger, arriving: ArrivingJob, toleran
                 yield "lost", f"{job.id}/{task} has not ended"
 
 
-def _service(scenario: FleetScenario, ledger: Ledger, key: Key, tolerance_s: float) -> Iterator[Breach]:
+def _service(scenario: FleetScenario, ledger: FleetLedger, key: Key, tolerance_s: float) -> Iterator[Breach]:
     """A service always runs: no gap is too long, and two copies live no longer than a cut and the merge after it."""
     end_s, most_s = ledger.now_s, scenario.expect.max_gap_s
     stays = sorted(ledger.stays[key], key=lambda stay: stay.from_s)
@@ -72,7 +72,7 @@ def _service(scenario: FleetScenario, ledger: Ledger, key: Key, tolerance_s: flo
 
 
 def _doubles(
-    scenario: FleetScenario, ledger: Ledger, key: Key, stays: Sequence[Stay], tolerance_s: float
+    scenario: FleetScenario, ledger: FleetLedger, key: Key, stays: Sequence[TaskStay], tolerance_s: float
 ) -> Iterator[Breach]:
     for n, stay in enumerate(stays):
         for other in stays[n + 1 :]:
@@ -83,7 +83,7 @@ def _doubles(
                 yield "copies", f"{key[0]}/{key[1]} lives on {stay.box} and {other.box} until {both_until_s:.1f} s"
 
 
-def _tasks_by_box(ledger: Ledger, counted: CountedTasks) -> list[int]:
+def _tasks_by_box(ledger: FleetLedger, counted: CountedTasks) -> list[int]:
     """How many tasks of these jobs ran on each box that is up at the end."""
     on: Counter[str] = Counter()
     for (job, _), stays in ledger.stays.items():

@@ -1,4 +1,4 @@
-"""What a fleet's log says was true at each moment: boxes, holdings, stays, losses. Judges nothing."""
+"""The state of a fleet at each moment, as its log tells it: boxes, holdings, stays, losses. Judges nothing."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class Holding:
     demand: Mapping[str, float]
     choice: int
     started_s: float | None = None
-    stay: Stay | None = None
+    stay: TaskStay | None = None
 
 
 @dataclass(slots=True)
-class Stay:
+class TaskStay:
     """A task ran on a box from `from_s` on; `to_s` is None while it does."""
 
     box: str
@@ -49,7 +49,7 @@ class Stay:
     to_s: float | None = None
 
 
-class Ledger:
+class FleetLedger:
     """The state after the rows that were entered, and the history that the last rules need."""
 
     def __init__(self, scenario: FleetScenario) -> None:
@@ -60,7 +60,7 @@ class Ledger:
         self.holdings: dict[Key, dict[str, Holding]] = defaultdict(dict)
         self.of_job: dict[str, set[Key]] = defaultdict(set)
         self.last_box: dict[str, dict[int, str]] = defaultdict(dict)
-        self.stays: dict[Key, list[Stay]] = defaultdict(list)
+        self.stays: dict[Key, list[TaskStay]] = defaultdict(list)
         self.done_s: dict[str, dict[int, float]] = defaultdict(dict)
         self.submitted_s: dict[str, float] = {}
         self.refused: set[str] = set()
@@ -81,7 +81,7 @@ class Ledger:
         return len(self.of_job[job])
 
     def rules(self, job: str, choice: int) -> tuple[SpatialRule, ...]:
-        """What limits a task of the job that was placed under a choice."""
+        """The rules for a task of the job that was placed under a choice."""
         spec = self.jobs[job]
         return (spec.rule, *spec.choices[choice : choice + 1])
 
@@ -159,7 +159,7 @@ class Ledger:
         holding = self.holdings[(row["job"], row["task"])].get(row["box"])
         if holding is not None:
             holding.started_s = self.now_s
-            holding.stay = Stay(holding.box, self.now_s)
+            holding.stay = TaskStay(holding.box, self.now_s)
             self.stays[holding.key].append(holding.stay)
 
     def _leave(self, row: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Measures fair share over a run: what each tenant had of one resource, against what it should have had."""
+"""Measures fair share over a run: the amount that each tenant had of one resource, against its share."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from edge.simulation.fleet_ledger import Ledger
+from edge.simulation.fleet_ledger import FleetLedger
 from edge.simulation.fleet_scenario import FleetScenario
 from scheduler.fleet.fair import TenantTree
 
@@ -23,7 +23,7 @@ class FairMeter:
         self._due: dict[str, float] = defaultdict(float)
         self._whole = 0.0
 
-    def pass_time(self, ledger: Ledger, to_s: float) -> None:
+    def pass_time(self, ledger: FleetLedger, to_s: float) -> None:
         """From the last row until `to_s` everything stayed as it is."""
         if self._expect is None:
             return
@@ -40,7 +40,7 @@ class FairMeter:
             self._due[tenant] += share * past_s
         self._whole += whole * past_s
 
-    def note(self, ledger: Ledger, row: Mapping[str, Any]) -> None:
+    def note(self, ledger: FleetLedger, row: Mapping[str, Any]) -> None:
         """A row was entered: more, or less, is asked for."""
         if self._expect is not None and row["event"] in ("submitted", "ended"):
             job = self._jobs[row["job"]]

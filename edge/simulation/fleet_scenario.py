@@ -1,4 +1,4 @@
-"""Fleet scenarios: what arrives at a fleet, what breaks, and what is expected ("fleet-scenario/1", docs/fleet.md)."""
+"""Fleet scenarios: arriving jobs, faults, and expectations ("fleet-scenario/1", docs/fleet.md)."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class FairShareExpected:
 
 @dataclass(frozen=True)
 class FleetExpectation:
-    """What has to hold of a run; None: nothing is said. Times in s (see docs/fleet.md)."""
+    """Conditions on a run; None: nothing is said. Times in s (see docs/fleet.md)."""
 
     deadline_s: float | None = None
     max_gap_s: float | None = None

@@ -1,6 +1,6 @@
 """A simulated fleet: boxes, a head, faults and work under a simulated clock, driven by the real fleet controller.
 
-What is modelled: a start takes `start_s`; a box sends beats at whole multiples of the beat; a box that is cut off goes
+Modelled are: a start takes `start_s`; a box sends beats at whole multiples of the beat; a box that is cut off goes
 on, stops what others asked of it shortly before its lease is over (cameras go on), and reports when it is heard again;
 work that ends on it meanwhile counts once it is heard. Members hear each other: while the head is away ended work
 is kept for the next head, and a box that begins anew starts its own cameras again if no other box owns them. Nothing is
@@ -72,7 +72,7 @@ class _SimulatedBox:
 
 @dataclass(frozen=True)
 class FleetRun:
-    """What a simulation answered: the log, the jobs that wait at its end and why, and how often the controller was
+    """The answer of a simulation: the log, the jobs that wait at its end and why, and how often the controller was
     asked."""
 
     log: tuple[LogRow, ...]
@@ -175,7 +175,7 @@ class FleetWorld:
     def _wake(self) -> None:
         self._wakes.discard(self._now_s)
         if self._head:
-            self._inbox.append(ev.TimePassed(self._now_s))
+            self._inbox.append(ev.WakeTimeCame(self._now_s))
 
     def _no_answer(self, tasks: tuple[TaskAt, ...]) -> None:
         silent = tuple(dict.fromkeys(t.box for t in tasks if not self._boxes[t.box].reachable))
@@ -370,4 +370,4 @@ class FleetWorld:
             if box.drained:
                 self._inbox.append(ev.BoxDraining(self._now_s, name))
         self._inbox += others
-        self._inbox.append(ev.TimePassed(self._now_s))
+        self._inbox.append(ev.WakeTimeCame(self._now_s))

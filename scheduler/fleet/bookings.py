@@ -67,7 +67,7 @@ class Bookings:
         return booking
 
     def of(self, holder: Hashable) -> Booking | None:
-        """What the holder holds."""
+        """The booking of a holder, if it has one."""
         return self._of.get(holder)
 
     def fitting(self, ask: Ask, job: str | None, among: Iterable[str] | None = None) -> list[str]:

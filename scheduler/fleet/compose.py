@@ -1,4 +1,4 @@
-"""What one task asks for, and how the answers of several schedulers are joined.
+"""The demand of one task, and how the answers of several schedulers are joined.
 
 AND adds demand vectors (`all_of`). OR is a list of such sums that are tried in turn (`scheduler.fleet.soft`). Nesting
 needs nothing of its own: a parent offers names while it holds real resources, and its children ask for those names.

@@ -47,8 +47,8 @@ class FleetController:
         )
 
     def handle(self, *events: ev.FleetEvent) -> list[ev.FleetInstruction]:
-        """What to do after these events, which happened at one time (or one after another while nobody decided).
-        Raises Conflict for a job whose id was used before."""
+        """Instructions that follow from these events, which happened at one time (or one after another, while nobody
+        decided). Raises Conflict for a job whose id was used before."""
         state = self._state
         for event in events:
             state.now_s = max(state.now_s, event.at_s)

@@ -1,4 +1,4 @@
-"""What happened to a fleet (events), and what the controller wants done (instructions)."""
+"""Events of a fleet (past facts), and instructions of its controller (orders)."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class PlacementFailed(FleetEvent):
 
 
 @dataclass(frozen=True)
-class TimePassed(FleetEvent):
+class WakeTimeCame(FleetEvent):
     """The time of a `WakeAt` has come."""
 
 
@@ -139,6 +139,6 @@ class RefuseJob(FleetInstruction):
 
 @dataclass(frozen=True)
 class WakeAt(FleetInstruction):
-    """Tell the controller when this time has come (`TimePassed`)."""
+    """Tell the controller when this time has come (`WakeTimeCame`)."""
 
     at_s: float

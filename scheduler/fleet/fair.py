@@ -46,7 +46,7 @@ class TenantTree:
 
     def shares(self, want: Mapping[str, float], total: float) -> dict[str, float]:
         """The part of `total` of each leaf: weighted max-min at each level, from the top. Nobody gets more than it
-        wants; what one leaves goes to its siblings."""
+        wants, and its siblings get the rest."""
         asked: dict[str, float] = {}
 
         def ask(name: str) -> float:
@@ -76,7 +76,7 @@ class TenantTree:
 
 
 class FairShares:
-    """Who uses how much, and who is owed how much. The caller tells each change and lets time pass before it."""
+    """Amounts that tenants use, and that they are owed. The caller tells each change and lets time pass before it."""
 
     def __init__(self, tenants: Sequence[FleetTenant]) -> None:
         self.tree = TenantTree(tenants)

@@ -16,7 +16,7 @@ _ROUNDING = 1e-9
 
 
 class Feasibility:
-    """Answers for the boxes of now; what it found for equal jobs is kept until a box joins."""
+    """Answers for the boxes of now. Findings for equal jobs are kept until a box joins."""
 
     def __init__(
         self,

@@ -1,4 +1,5 @@
-"""Waiting lines: who is next. One line for each queue, in which nobody overtakes; else one for jobs that are alike."""
+"""Waiting lines: the order in which jobs are tried. Each queue has one line, in which nobody overtakes; jobs of no queue
+that are alike share one."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Order in time: a job that has ended makes the name `done:JOB` (signals, barriers, graphs), a queue has slots.
 
-A unit of a queue's name comes back when its task ends: the name limits how many run at once. Who is next is the order
-of the waiting line (`scheduler.fleet.lines`), where nobody overtakes.
+A unit of a queue's name comes back when its task ends: the name limits how many run at once. Jobs begin in the order of
+their waiting line (`scheduler.fleet.lines`), where nobody overtakes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the controller knows: boxes, jobs, tasks, and the schedulers' books beside them."""
+"""The state of the controller: boxes, jobs, tasks, and the schedulers' books beside them."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def why_waiting(state: FleetState, job: JobState) -> FleetReason | None:
 
 
 def _in_queue(state: FleetState, job: JobState) -> FleetReason | None:
-    """Who is before it, or that all slots are taken."""
+    """The job before it in its queue, or that all slots are taken."""
     queue = state.slots.queues.get(job.job.queue or "")
     line = state.lines.line_of(job.id)
     if queue is None or line is None:
