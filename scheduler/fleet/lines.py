@@ -1,5 +1,5 @@
-"""Waiting lines: the order in which jobs are tried. Each queue has one line, in which nobody overtakes; jobs of no queue
-that are alike share one."""
+"""Waiting lines: the order in which jobs are tried. Each queue has one line, in which nobody overtakes; jobs of no
+queue that are alike share one."""
 
 from __future__ import annotations
 
