@@ -195,8 +195,10 @@ class _Judge:
             if not holds:
                 if event != "evicted":
                     self._break("log", f"{_words(row)} {event}, and holds nothing there")
-                return event == "evicted"
-            return self._started(row, key) if event == "started" else event == "evicted" or self._ended(row, key)
+                return bool(event == "evicted")
+            if event == "started":
+                return self._started(row, key)
+            return True if event == "evicted" else self._ended(row, key)
         if event == "submitted":
             early = self._ledger.now_s < self._arrivals[row["job"]] - self._tolerance_s - _ROUNDING
             if early or row["job"] in self._ledger.submitted_s:

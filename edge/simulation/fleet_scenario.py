@@ -242,7 +242,7 @@ def _expectation(row: Mapping[str, Any]) -> FleetExpectation:
             str(required(given, "resource", "expect.hfs")),
             *(number(given, key, "expect.hfs") for key in ("from", "to", "max_error")),
         )
-    counted = {}
+    counted: dict[str, tuple[CountedTasks, ...]] = {}
     for key in ("balance", "pack"):
         rows = []
         for n, item in enumerate(sequence(row.get(key) or (), f"expect.{key}")):
@@ -253,7 +253,7 @@ def _expectation(row: Mapping[str, Any]) -> FleetExpectation:
             rows.append(CountedTasks(str(given.get("jobs", "")), at_s, most))
         counted[key] = tuple(rows)
     given_times = {key: number(row, key, "expect") for key in times if row.get(key) is not None}
-    return FleetExpectation(**given_times, hfs=hfs, **counted)
+    return FleetExpectation(**given_times, hfs=hfs, balance=counted["balance"], pack=counted["pack"])
 
 
 def _check(scenario: FleetScenario) -> None:

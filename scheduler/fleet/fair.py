@@ -26,7 +26,7 @@ class TenantTree:
         self._by_name = {tenant.name: tenant for tenant in tenants}
         self._children: dict[str | None, list[FleetTenant]] = defaultdict(list)
         for n, tenant in enumerate(tenants):
-            if self._by_name[tenant.name] is not tenant:
+            if any(tenant.name == earlier.name for earlier in tenants[:n]):
                 raise InvalidValue(f"tenants[{n}].name", tenant.name, "each name once")
             if tenant.parent is not None and tenant.parent not in self._by_name:
                 raise InvalidValue(f"tenants[{n}].parent", tenant.parent, "the name of another tenant")
