@@ -355,9 +355,6 @@ class FleetWorld:
     def _head_returns(self) -> None:
         """A head decides again: it reads what members kept for it, and hears of every box."""
         self._head = True
-        ended = [event for event in self._inbox if isinstance(event, ev.TaskEnded)]
-        others = [event for event in self._inbox if not isinstance(event, ev.TaskEnded)]
-        self._inbox = list(ended)
         for box in self._boxes.values():
             name = box.box.name
             if box.reachable:
@@ -369,5 +366,4 @@ class FleetWorld:
                     self._inbox.append(ev.LeaseEnded(self._now_s, name))
             if box.drained:
                 self._inbox.append(ev.BoxDraining(self._now_s, name))
-        self._inbox += others
         self._inbox.append(ev.WakeTimeCame(self._now_s))

@@ -141,7 +141,7 @@ class FleetController:
     @_on.register
     def _(self, event: ev.TaskLost) -> None:
         if self._in_force(event.task):
-            lose(self._state, self._state.jobs[event.task.job], (event.task.task,))
+            lose(self._state, self._state.jobs[event.task.job], (event.task.task,), event.at_s)
 
     @_on.register
     def _(self, event: ev.TaskStopped) -> None:
@@ -151,7 +151,7 @@ class FleetController:
     @_on.register
     def _(self, event: ev.PlacementFailed) -> None:
         for box in event.silent:
-            self._silent(box)
+            self._silent(box, event.at_s)
         by_job: dict[str, list[int]] = {}
         for task in event.tasks:
             if self._in_force(task):
@@ -176,7 +176,7 @@ class FleetController:
 
     @_on.register
     def _(self, event: ev.BoxSilent) -> None:
-        self._silent(event.box)
+        self._silent(event.box, event.at_s)
 
     @_on.register
     def _(self, event: ev.LeaseEnded) -> None:
@@ -190,9 +190,9 @@ class FleetController:
         if box is not None:
             drain(self._state, box)
 
-    def _silent(self, name: str) -> None:
+    def _silent(self, name: str, at_s: float) -> None:
         box = self._state.boxes.get(name)
-        if box is not None and box.status == "open":
+        if box is not None and box.status == "open" and at_s >= box.heard_s:
             box.status = "silent"
             self._state.matcher.close(name)
 

@@ -56,11 +56,13 @@ def stopped(state: FleetState, job: JobState, task: int) -> None:
         enqueue(state, job)
 
 
-def lose(state: FleetState, job: JobState, tasks: Iterable[int]) -> None:
-    """Tasks are gone without an order; they wait again, with the rest of their gang."""
+def lose(state: FleetState, job: JobState, tasks: Iterable[int], since_s: float = 0.0) -> None:
+    """Tasks are gone without an order; they wait again, with the rest of their gang. Their box may have stopped them at
+    `since_s` at the latest: choices open from then on."""
     for task in tasks:
         release(state, job, task)
         _wait(job, task)
+    job.since_s = max(job.since_s, since_s)
     if job.job.gang:
         break_gang(state, job)
     elif job.waiting():
@@ -104,8 +106,9 @@ def box_lost(state: FleetState, box: BoxState) -> None:
     box.status = "lost"
     state.boxes_changed()
     state.matcher.close(box.box.name)
+    stopped_s = state.now_s - state.rules.fence_margin_s
     for name, tasks in _by_job(box):
-        lose(state, state.jobs[name], tasks)
+        lose(state, state.jobs[name], tasks, 0.0 if state.jobs[name].job.overlap else stopped_s)
 
 
 def box_heard(state: FleetState, box: BoxState, event: BoxReported) -> None:
@@ -120,7 +123,7 @@ def box_heard(state: FleetState, box: BoxState, event: BoxReported) -> None:
                 gone.setdefault(job_name, []).append(task)
     for place in [place for place in state.announced if place[0] == name]:
         del state.announced[place]
-    box.status = "open"
+    box.status, box.heard_s = "open", state.now_s
     state.boxes_changed()
     if event.fresh:
         box.drained = False
@@ -128,7 +131,7 @@ def box_heard(state: FleetState, box: BoxState, event: BoxReported) -> None:
     if not box.drained:
         state.matcher.reopen(name)
     for job_name, tasks in gone.items():
-        lose(state, state.jobs[job_name], tasks)
+        lose(state, state.jobs[job_name], tasks, state.now_s)
     for there in event.running:
         _take_up(state, there)
     for job_name, tasks in _by_job(box):

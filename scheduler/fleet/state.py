@@ -80,6 +80,8 @@ class BoxState:
 
     box: FleetBox
     status: BoxStatus = "open"
+    #: When it reported last: older news of its silence mean nothing.
+    heard_s: float = 0.0
     drained: bool = False
     #: Tasks that hold resources on it.
     tasks: set[tuple[str, int]] = field(default_factory=set)
