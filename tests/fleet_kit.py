@@ -146,6 +146,27 @@ def random_scenario(seed: int) -> dict[str, Any]:
     return scenario(boxes(number, cpu=5.0), jobs, **fields)
 
 
+def overlapping_faults(seed: int, number: int) -> list[dict[str, Any]]:
+    """Boxes that are cut off, killed and drained at about one time, while the head goes away; b0 and b1 stay."""
+    rng = random.Random(seed)
+    at_s, boxes_ = rng.uniform(5, 25), [f"b{n}" for n in range(2, number)]
+    cut, killed, drained, both = (rng.choice(boxes_) for _ in range(4))
+    rows = [(at_s, "box_cut", cut), (at_s + rng.choice([2, 7, 12, 25]), "box_healed", cut)]
+    if killed != cut:
+        down_s = at_s + rng.uniform(-3, 10)
+        rows += [(down_s, "box_down", killed), (down_s + rng.choice([2, 5, 10, 20, 40]), "box_up", killed)]
+    if rng.random() < 0.6:
+        away_s = at_s + rng.uniform(-4, 12)
+        rows += [(away_s, "head_down", ""), (away_s + rng.choice([3, 10, 20]), "head_up", "")]
+    if rng.random() < 0.4:
+        rows.append((at_s + rng.uniform(30, 50), "drain", drained))
+    if rng.random() < 0.4:
+        late_s = at_s + 70
+        rows += [(late_s, "box_cut", both), (late_s + 3, "box_down", both)]
+        rows += [(late_s + rng.choice([6, 30]), "box_up", both), (late_s + 40, "box_healed", both)]
+    return [{"t": t, "kind": kind} | ({"box": box} if box else {}) for t, kind, box in sorted(rows)]
+
+
 def _work(rng: random.Random, name: str, **fields: Any) -> dict[str, Any]:
     begin = {"id": name, "t": round(rng.uniform(1, 60), 2), "demand": {"cpu": rng.choice([0.5, 1])}}
     return begin | {"duration_s": round(rng.uniform(0.5, 15), 1), "checkpoints": rng.random() < 0.5} | fields

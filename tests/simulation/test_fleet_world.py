@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fleet_kit import boxes, random_scenario, scenario
+from fleet_kit import boxes, overlapping_faults, random_scenario, scenario
 
 from benchmarks.scripts import load_script
 from edge.simulation.fleet_check import check_log
@@ -27,9 +27,15 @@ def play(value: dict[str, Any]) -> FleetRun:
     return run
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(40))
 def test_random_fleets_keep_every_rule(seed: int) -> None:
     play(random_scenario(seed))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_faults_that_overlap_break_no_rule(seed: int) -> None:
+    value = random_scenario(seed)
+    play(value | {"faults": overlapping_faults(seed, len(value["boxes"]))})
 
 
 @pytest.mark.parametrize("seed", range(60, 75))
