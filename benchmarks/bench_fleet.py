@@ -4,7 +4,7 @@
 
 Times are CPU time on one core. The matcher: match, book and give back on one box, with 100 names in the demand, and on
 1,000 boxes. The curve: simulated fleets of 10 to 1,000 boxes with 3 jobs a box in 300 s, one box in fifty lost for a
-minute, the head away for 15 s; `decide_ms` is the controller's time for one event. Two kinds of gangs that fit one at
+minute, the head away for 15 s; `decide_ms` is all CPU time by decision. Two kinds of gangs that fit one at
 a time compete for 8 cores: the last end against the lower bound. Fair share: three tenants in a tree that come one
 after another, 4 seeds. Every log is judged by the project's checker; with --problems the scenarios of a folder are
 played, with --checker an independent checker judges all logs too. Any broken rule ends with exit code 1.
