@@ -2,9 +2,11 @@
 
 Modelled are: a start takes `start_s`; a box sends beats at whole multiples of the beat; a box that is cut off goes
 on, stops what others asked of it shortly before its lease is over (cameras go on), and reports when it is heard again;
-work that ends on it meanwhile counts once it is heard. Members hear each other: while the head is away ended work
-is kept for the next head, and a box that begins anew starts its own cameras again if no other box owns them. Nothing is
-modelled of the time that transfers take, of slow boxes, or of messages that are lost one by one.
+work that ends on it meanwhile counts once it is heard. A box that goes down is an appliance that was killed: its
+machine refuses connections, which proves that nothing runs there, so it is lost after the missed beats alone. Members
+hear each other: while the head is away ended work is kept for the next head, and a box that begins anew starts its own
+cameras again if no other box owns them. Nothing is modelled of the time that transfers take, of slow boxes, or of
+messages that are lost one by one.
 """
 
 from __future__ import annotations
@@ -58,6 +60,8 @@ class _SimulatedBox:
     #: Counts the times that it was heard again: timers of an older silence mean nothing.
     heard: int = 0
     last_beat_s: float = 0.0
+    #: When others may take what it had, if it is not heard before.
+    lost_s: float = 0.0
     runs: dict[tuple[str, int], _Run] = field(default_factory=dict)
 
     @property
@@ -255,7 +259,7 @@ class FleetWorld:
 
     def _goes_down(self, box: _SimulatedBox) -> None:
         if box.reachable:
-            self._falls_silent(box)
+            self._falls_silent(box, self._rules.silent_s)
         for run in box.runs.values():
             self._keep_progress(run, exact=False)
         box.runs.clear()
@@ -275,7 +279,7 @@ class FleetWorld:
 
     def _is_cut(self, box: _SimulatedBox) -> None:
         if box.reachable:
-            self._falls_silent(box)
+            self._falls_silent(box, self._rules.lease_s)
             fence_s = box.last_beat_s + self._rules.lease_s - self._rules.fence_margin_s
             self._at(fence_s, 1, partial(self._fence, box, box.heard))
         box.cut = True
@@ -304,13 +308,14 @@ class FleetWorld:
                 self._inbox.append(ev.BoxSilent(self._now_s, box.box.name))
             self._inbox.append(ev.BoxDraining(self._now_s, box.box.name))
 
-    def _falls_silent(self, box: _SimulatedBox) -> None:
-        """Nobody hears the box from now on."""
+    def _falls_silent(self, box: _SimulatedBox, lost_after_s: float) -> None:
+        """Nobody hears the box from now on; it counts as lost so long after its last beat."""
         rules, name = self._rules, box.box.name
         box.last_beat_s = math.floor(self._now_s / rules.beat_s) * rules.beat_s
         silent, lost = partial(ev.BoxSilent, box=name), partial(ev.LeaseEnded, box=name)
+        box.lost_s = box.last_beat_s + lost_after_s
         self._at(box.last_beat_s + rules.silent_s, 2, partial(self._unheard, box, box.heard, silent))
-        self._at(box.last_beat_s + rules.lease_s, 2, partial(self._unheard, box, box.heard, lost))
+        self._at(box.lost_s, 2, partial(self._unheard, box, box.heard, lost))
 
     def _unheard(self, box: _SimulatedBox, heard: int, make: Callable[[float], ev.FleetEvent]) -> None:
         if box.heard != heard or box.reachable:
@@ -362,7 +367,7 @@ class FleetWorld:
             else:
                 if self._now_s >= box.last_beat_s + self._rules.silent_s:
                     self._inbox.append(ev.BoxSilent(self._now_s, name))
-                if self._now_s >= box.last_beat_s + self._rules.lease_s:
+                if self._now_s >= box.lost_s:
                     self._inbox.append(ev.LeaseEnded(self._now_s, name))
             if box.drained:
                 self._inbox.append(ev.BoxDraining(self._now_s, name))
