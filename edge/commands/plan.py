@@ -1,5 +1,6 @@
 """Planning problems in files (`magpie plan window FILE`, `magpie plan serving FILE`, `magpie plan pipeline FILE`,
-`magpie plan tenants FILE`), and recorded plans made again (`magpie plan replay`). Starts without torch."""
+`magpie plan tenants FILE`, `magpie plan fleet FILE`), and recorded plans made again (`magpie plan replay`).
+Starts without torch."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from edge.commands.plan_fleet import placed
 from edge.commands.plan_tenants import converse, decide
 from edge.core.errors import InvalidValue, NotFound, StoreError
 from edge.core.pipelines import PipelineProblem, problems_of
@@ -66,6 +68,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_policy(tenants, SHARING_POLICIES, DEFAULT_SHARING_POLICY)
     tenants.add_argument("--seed", type=int, default=0, help="of the policies that try at random (%(default)s)")
     tenants.add_argument("--out", metavar="FILE", help="write the decision there instead of standard output")
+    fleet = kinds.add_parser("fleet", help="cameras on the boxes of a fleet: fleet-placement/1 in, -plan/1 out")
+    fleet.add_argument("file", metavar="FILE", help="the problem (JSON), or - for standard input")
+    _add_policy(fleet, WINDOW_POLICIES, DEFAULT_POLICY)
+    fleet.add_argument("--out", metavar="FILE", help="write the plan there instead of standard output")
     replay = kinds.add_parser("replay", help="recorded windows: is every plan made again as it was?")
     replay.add_argument(
         "file",
@@ -87,7 +93,14 @@ def run(args: argparse.Namespace) -> int:
     """Print or write the plan as JSON. Raises MagpieError for a bad file; faults of a window plan and why nothing
     could be scheduled go to standard error, with exit code 3 for the latter, and for a recorded plan that is not made
     again as it was."""
-    kinds = {"window": _window, "serving": _serving, "pipeline": _pipeline, "tenants": _tenants, "replay": _replay}
+    kinds = {
+        "window": _window,
+        "serving": _serving,
+        "pipeline": _pipeline,
+        "tenants": _tenants,
+        "fleet": _fleet,
+        "replay": _replay,
+    }
     return kinds[str(args.kind)](args)
 
 
@@ -150,6 +163,12 @@ def _tenants(args: argparse.Namespace) -> int:
         return converse(policy, sys.stdin, sys.stdout, args.seed)
     _put(decide(policy, read_json(args.file), args.seed), args.out)
     return 0
+
+
+def _fleet(args: argparse.Namespace) -> int:
+    plan = placed(read_json(args.file), window_policy(args.policy))
+    _put(plan, args.out)
+    return 3 if plan["unplaced"] else 0
 
 
 def _replay(args: argparse.Namespace) -> int:

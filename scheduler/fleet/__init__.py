@@ -1,0 +1,1 @@
+"""Decisions for a fleet of boxes: a matcher of named quantities, application-level schedulers, one controller. Pure."""

@@ -1,0 +1,64 @@
+"""Cameras on boxes: the largest sum of accuracies, by the boxes' own answers."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.fleet import placement
+from scheduler.fleet.placement import AskBox, BoxAnswer, place_cameras
+
+
+def shared(capacity: dict[str, float], value: dict[str, float]) -> AskBox:
+    """Boxes whose cameras share a capacity; none admits a camera that would get less than 0.2."""
+
+    def ask(box: str, cameras: frozenset[str]) -> BoxAnswer:
+        if not cameras:
+            return BoxAnswer(0.0)
+        each = min(1.0, capacity[box] / len(cameras))
+        return BoxAnswer(None if each < 0.2 else sum(value[camera] * each**0.5 for camera in sorted(cameras)))
+
+    return ask
+
+
+def test_a_crowded_box_gives_way_to_an_idle_one() -> None:
+    def ask(box: str, cameras: frozenset[str]) -> BoxAnswer:
+        have = {"crowded": 2.0, "idle": 0.9}[box]
+        lost = {"crowded": 0.3, "idle": 0.05}[box]
+        return BoxAnswer(have + len(cameras) * (0.8 - lost))
+
+    answer = place_cameras(["c"], {"c": ["crowded", "idle"]}, ask)
+    assert answer.boxes == {"c": "idle"}
+    assert answer.gain == pytest.approx(0.75)
+
+
+def test_a_camera_without_a_box_says_why() -> None:
+    answer = place_cameras(["far", "heavy"], {"heavy": ["b"]}, lambda box, cameras: BoxAnswer(None if cameras else 0.0))
+    assert answer.unplaced == {"far": "no_box_reaches", "heavy": "no_box_admits"}
+    assert answer.boxes == {}
+
+
+@given(
+    st.dictionaries(st.sampled_from(["p", "q", "r"]), st.floats(0.2, 2.0), min_size=2, max_size=3),
+    st.dictionaries(st.sampled_from(["a", "b", "c", "d"]), st.floats(0.1, 1.0), min_size=1, max_size=4),
+)
+@settings(max_examples=40)
+def test_the_search_is_as_good_as_trying_all(capacity: dict[str, float], value: dict[str, float]) -> None:
+    ask, reach = shared(capacity, value), {camera: sorted(capacity) for camera in value}
+
+    def worth(placed: dict[str, str]) -> float | None:
+        sums = [ask(b, frozenset(c for c in placed if placed[c] == b)).accuracy for b in set(placed.values())]
+        return None if None in sums else sum(s for s in sums if s is not None)
+
+    best = max(
+        ((len(placed), gain) for boxes in itertools.product([*capacity, None], repeat=len(value))
+         if (gain := worth(placed := {c: b for c, b in zip(sorted(value), boxes, strict=True) if b})) is not None),
+    )  # fmt: skip
+    exact = place_cameras(sorted(value), reach, ask)
+    assert (len(exact.boxes), exact.gain) == pytest.approx(best)
+    searched = placement._improve(placement._greedy(sorted(value), reach, worth), reach, worth)
+    assert len(searched) == best[0]
+    assert (worth(searched) or 0.0) >= 0.9 * best[1]
