@@ -1,13 +1,12 @@
 """Machines are paid whole, as gpu-lets are on a box: the cheapest set of whole machines for each module, with the
-objective split exactly. Even arrivals are replayed through the plan; where a request is late, the cheapest plan that is
-in time takes its place, if no other policy's plan is cheaper."""
+objective split exactly. Even arrivals are replayed through the plan; where a request is late, the cheapest plan that was
+found in time takes its place. One tuple a module is always in time, so there is one wherever such a plan exists."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from itertools import islice
 
 from edge.core.pipelines import PipelinePlan, PipelineProblem
 from scheduler.pipelines.answer import all_configurations, planned, rounded_up, too_slow
@@ -39,17 +38,17 @@ MOST_STEPS = 200_000
 #: The same for plans that are in time: sets of machines, ways to feed them, and requests replayed in modules.
 MOST_REPLAYED = 100_000
 
-#: So many rivals are asked before plans in time are looked for, the others only where one was found.
-_FIRST = 3
+#: Where there is no plan of one tuple a module, plans in time are looked for up to so many times the least cost.
+_DEARER = 1.5
 
-#: The plans of the other policies, the cheapest first where that is known.
+#: The plans of other policies.
 Rivals = Callable[[PipelineProblem], Iterable[PipelinePlan]]
 
 
 class WholePolicy:
-    """The least cost of whole machines that is in time with even arrivals; at most what the `rivals` cost once their
-    machines are rounded up. Where every plan that was found in time is dearer than that, the cheapest plan that keeps
-    the rules."""
+    """The least cost of whole machines that was found in time with even arrivals; at most what those of the `rivals`
+    cost that are in time, once their machines are rounded up. Where no plan in time was found, the cheapest plan that
+    keeps the rules."""
 
     def __init__(self, rivals: Rivals) -> None:
         self._rivals = rivals
@@ -85,13 +84,56 @@ class WholePolicy:
     def _in_time(
         self, problem: PipelineProblem, modules: Modules, least: float, steps: CountedSteps
     ) -> list[FedModule] | None:
-        """The cheapest plan in time, if no rival is cheaper; `least` is the least cost of any plan."""
-        rivals = (rounded_up(problem, plan) for plan in self._rivals(problem) if plan.feasible)
-        few = min(islice(rivals, _FIRST), default=least)
-        found = cheapest_in_time(modules, max(least, few), steps)
-        if found is None or _paid(found) <= least + CLOSE:
-            return found
-        return found if all(_paid(found) <= cost + CLOSE for cost in rivals) else None
+        """The cheapest plan in time that was found; `least` is the least cost of any plan."""
+        best = one_tuple_each(modules)
+        if best is not None and _paid(best) <= least + CLOSE:
+            return best
+        most = least * _DEARER if best is None else _paid(best) - 2 * CLOSE
+        best = cheapest_in_time(modules, most, steps) or best
+        if best is not None and _paid(best) <= least + CLOSE:
+            return best
+        for plan in self._rivals(problem):
+            if plan.feasible and (best is None or rounded_up(problem, plan) < _paid(best) - CLOSE):
+                how = as_fed(problem, plan, modules)
+                if in_time(modules, how, steps):
+                    best = how
+        return best
+
+
+def one_tuple_each(modules: Modules) -> list[FedModule] | None:
+    """The cheapest plan of one tuple a module, without dummies, along the graph's tree, or None. It is in time."""
+    fronts = []
+    for configs, rate in zip(modules.configs, modules.rates, strict=True):
+        alone = FoundPoints()
+        _alone(configs, rate, alone)
+        fronts.append(alone.points())
+    limit = modules.objective + CLOSE
+    best = cheapest_within(joined(modules.graph.tree, fronts, limit), limit)
+    if best is None:
+        return None
+    of: dict[int, Point] = {}
+    chosen(modules.graph.tree, best, of)
+    return [
+        FedModule("POOL", allotted(of[m][2].machines, [rate], rate)) for m, rate in enumerate(modules.rates)
+    ]
+
+
+def as_fed(problem: PipelineProblem, plan: PipelinePlan, modules: Modules) -> list[FedModule]:
+    """A feasible plan of `problem` with its machines rounded up. Requests that are dealt to machines (RR) are dealt to
+    tuples of one machine each."""
+    how = []
+    for module, configs in zip(problem.modules, modules.configs, strict=True):
+        known = {(c.batch, c.hardware): c for c in configs}
+        given = plan.modules[module.name]
+        tuples: list[Allotted] = []
+        for t in given.tuples:
+            machines, c = math.ceil(t.machines - 1e-6), known[t.batch, t.hardware]
+            if given.dispatch == "RR":
+                tuples += [Allotted(c, 1, t.rate / machines, t.dummy_rate / machines)] * machines
+            else:
+                tuples.append(Allotted(c, machines, t.rate, t.dummy_rate))
+        how.append(FedModule("DT" if given.dispatch == "RR" else given.dispatch, tuple(tuples)))
+    return how
 
 
 def _paid(how: Sequence[FedModule]) -> float:

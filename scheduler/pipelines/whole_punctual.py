@@ -35,10 +35,11 @@ def in_time(modules: Modules, fed: Sequence[FedModule], steps: CountedSteps) -> 
     """Whether no request is late; `fed` in the order of the problem. Where every module has one tuple without dummies
     there is nothing to replay: batches are taken in the order of arrival, and a request that arrives sooner ends no
     later, so worst cases add up along a path."""
-    if all(len(f.tuples) == 1 and f.dispatch == "POOL" and not f.tuples[0].dummy for f in fed):
+    if all(len(f.tuples) == 1 and not f.tuples[0].dummy for f in fed):
         return True
-    replay = PipelineReplay(modules.graph, modules.rates, REQUESTS, steps)
-    return replay.worst([fed[m] for m in modules.graph.order]) <= modules.objective * (1 + _TOLERANCE)
+    ordered, limit = [fed[m] for m in modules.graph.order], modules.objective * (1 + _TOLERANCE)
+    replays = (PipelineReplay(modules.graph, modules.rates, n, steps) for n in (SHORT, REQUESTS))
+    return all(replay.worst(ordered) <= limit for replay in replays)
 
 
 def cheapest_in_time(modules: Modules, most: float, steps: CountedSteps) -> list[FedModule] | None:
