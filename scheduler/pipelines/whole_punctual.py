@@ -32,14 +32,23 @@ _TOLERANCE = 1e-6
 
 
 def in_time(modules: Modules, fed: Sequence[FedModule], steps: CountedSteps) -> bool:
-    """Whether no request is late; `fed` in the order of the problem. Where every module has one tuple without dummies
-    there is nothing to replay: batches are taken in the order of arrival, and a request that arrives sooner ends no
-    later, so worst cases add up along a path."""
+    """Whether no request is late; `fed` in the order of the problem."""
+    return lateness(modules, fed, steps) <= 1
+
+
+def lateness(modules: Modules, fed: Sequence[FedModule], steps: CountedSteps) -> float:
+    """The longest time of a request from end to end, of the objective; above 1, that of a short replay may be told.
+    Where every module has one tuple without dummies there is nothing to replay, and 0 is told: batches are taken in the
+    order of arrival, and a request that arrives sooner ends no later, so worst cases add up along a path."""
     if all(len(f.tuples) == 1 and not f.tuples[0].dummy for f in fed):
-        return True
-    ordered, limit = [fed[m] for m in modules.graph.order], modules.objective * (1 + _TOLERANCE)
-    replays = (PipelineReplay(modules.graph, modules.rates, n, steps) for n in (SHORT, REQUESTS))
-    return all(replay.worst(ordered) <= limit for replay in replays)
+        return 0.0
+    ordered, longest = [fed[m] for m in modules.graph.order], 0.0
+    for requests in (SHORT, REQUESTS):
+        replay = PipelineReplay(modules.graph, modules.rates, requests, steps)
+        longest = replay.worst(ordered) / (modules.objective * (1 + _TOLERANCE))
+        if longest > 1:
+            break
+    return longest
 
 
 def cheapest_in_time(modules: Modules, most: float, steps: CountedSteps) -> list[FedModule] | None:
