@@ -13,11 +13,12 @@ from scheduler.pipelines.answer import all_configurations, planned, rounded_up, 
 from scheduler.pipelines.dispatch import CLOSE, Allotted, module_plan, whole_cost
 from scheduler.pipelines.graph import PipelineGraph
 from scheduler.pipelines.harpagon import fastest
+from scheduler.pipelines.pareto import ParetoFront
 from scheduler.pipelines.replay import FedModule
 from scheduler.pipelines.splitting import Modules
 from scheduler.pipelines.steps import CountedSteps
-from scheduler.pipelines.whole_machines import cheapest_machines, fed
-from scheduler.pipelines.whole_narrowed import cheapest_strict
+from scheduler.pipelines.whole_machines import cheapest_of, fed, whole_fronts
+from scheduler.pipelines.whole_narrowed import cheapest_narrowed
 from scheduler.pipelines.whole_punctual import cheapest_in_time, in_time
 
 #: Configurations looked at in all branches, for one plan (the hardest of 680 workloads takes some thousands).
@@ -52,13 +53,14 @@ class WholePolicy:
         steps = CountedSteps(MOST_STEPS)
         graph = PipelineGraph.of(problem)
         modules = Modules(graph, [m.rate for m in problem.modules], all_configurations(problem), "POOL", problem.slo_s)
-        found = cheapest_machines(modules, steps)
+        fronts = whole_fronts(modules, steps)
+        found = cheapest_of(modules, fronts, problem.slo_s)
         if found is None:
             return planned(problem, self.name, "POOL", None, steps, too_slow(problem, graph, fastest(modules)))
         how, budgets = fed(modules, found, problem.slo_s)
         replayed = CountedSteps(MOST_REPLAYED)
         if not in_time(modules, how, replayed):
-            better = self._in_time(problem, modules, _paid(how), replayed)
+            better = self._in_time(problem, modules, fronts, _paid(how), replayed)
             if better is not None:
                 how, budgets = better, [0.0] * len(better)
         plans = {}
@@ -71,10 +73,15 @@ class WholePolicy:
         )
 
     def _in_time(
-        self, problem: PipelineProblem, modules: Modules, least: float, steps: CountedSteps
+        self,
+        problem: PipelineProblem,
+        modules: Modules,
+        fronts: Sequence[ParetoFront],
+        least: float,
+        steps: CountedSteps,
     ) -> list[FedModule] | None:
         """The cheapest plan in time that was found; `least` is the least cost of any plan."""
-        best = cheapest_strict(modules, steps)
+        best = cheapest_narrowed(modules, fronts, steps)
         if best is not None and _paid(best) <= least + CLOSE:
             return best
         most = least * _DEARER if best is None else _paid(best) - 2 * CLOSE
