@@ -82,12 +82,11 @@ class WholePolicy:
     ) -> list[FedModule] | None:
         """The cheapest plan in time that was found; `least` is the least cost of any plan."""
         best = cheapest_narrowed(modules, fronts, steps)
-        if best is not None and _paid(best) <= least + CLOSE:
-            return best
-        most = least * _DEARER if best is None else _paid(best) - 2 * CLOSE
-        best = cheapest_in_time(modules, most, steps) or best
-        if best is not None and _paid(best) <= least + CLOSE:
-            return best
+        for more in (False, True):
+            if best is not None and _paid(best) <= least + CLOSE:
+                return best
+            most = least * _DEARER if best is None else _paid(best) - 2 * CLOSE
+            best = cheapest_in_time(modules, most, steps, more) or best
         for plan in self._rivals(problem):
             if plan.feasible and (best is None or rounded_up(problem, plan) < _paid(best) - CLOSE):
                 how = as_fed(problem, plan, modules)

@@ -51,10 +51,13 @@ def lateness(modules: Modules, fed: Sequence[FedModule], steps: CountedSteps) ->
     return longest
 
 
-def cheapest_in_time(modules: Modules, most: float, steps: CountedSteps) -> list[FedModule] | None:
+def cheapest_in_time(
+    modules: Modules, most: float, steps: CountedSteps, more: bool = False
+) -> list[FedModule] | None:
     """How each module is fed in the cheapest plan of at most `most` that is in time, in the order of the problem; None
-    where none was found within `steps` (one for each set and each request replayed in a module)."""
-    found = _ways(modules, most, steps)
+    where none was found within `steps` (one for each set and each request replayed in a module). `more`: by more ways
+    to feed a module."""
+    found = _ways(modules, most, steps, more)
     if not all(found):
         return None
     order, limit = modules.graph.order, modules.objective * (1 + _TOLERANCE)
@@ -95,14 +98,14 @@ def cheapest_in_time(modules: Modules, most: float, steps: CountedSteps) -> list
     return None
 
 
-def _ways(modules: Modules, most: float, steps: CountedSteps) -> list[list[Way]]:
+def _ways(modules: Modules, most: float, steps: CountedSteps, more: bool) -> list[list[Way]]:
     """Each module's ways, where the others cost and take the least that they can."""
     tree, count = modules.graph.tree, len(modules.rates)
     fronts = [least_front(configs, rate) for configs, rate in zip(modules.configs, modules.rates, strict=True)]
     found = []
     for m in range(count):
         allowed = Allowance(caps(tree, m, fronts, modules.objective, most + CLOSE), most + CLOSE, CLOSE)
-        found.append(ways(modules.configs[m], modules.rates[m], allowed, steps))
+        found.append(ways(modules.configs[m], modules.rates[m], allowed, steps, more))
     return found
 
 

@@ -37,6 +37,9 @@ _BATCHES = ((1, 1), (2, 1), (3, 1), (4, 1), (6, 1), (8, 1), (1, 2), (1, 3), (1, 
 #: Parts of the second tuple's room that it takes, and of all spare places that dummies take.
 _PARTS = (0.05, 0.5, 0.95)
 _DUMMIES = (0.5, 1.0)
+#: The same, both at once, where more ways are looked at.
+_MORE_PARTS = (0.1, 0.3, 0.5, 0.7, 0.9)
+_MORE_DUMMIES = (0.2, 0.4, 0.6, 0.8, 1.0)
 
 
 class Way(NamedTuple):
@@ -47,8 +50,10 @@ class Way(NamedTuple):
     fed: FedModule
 
 
-def ways(configs: Sequence[Configuration], rate: float, allowed: Allowance, steps: CountedSteps) -> list[Way]:
-    """The module's ways, the least cost first."""
+def ways(
+    configs: Sequence[Configuration], rate: float, allowed: Allowance, steps: CountedSteps, more: bool
+) -> list[Way]:
+    """The module's ways, the least cost first. `more`: two tuples with dummies share the rate in many ways, too."""
     drawn: list[Way] = []
     sets = _Sets(allowed, steps)
     sets.look([c for c in configs if c.duration <= allowed.longest], rate)
@@ -56,7 +61,7 @@ def ways(configs: Sequence[Configuration], rate: float, allowed: Allowance, step
         cost = sum(m.number * m.configuration.price for m in machines)
         if steps.spent:
             break
-        for fed in _feedings(machines, rate, allowed.longest):
+        for fed in _feedings(machines, rate, allowed.longest, more):
             steps.take(_STEPS_OF_FEEDING)
             latency = worst_case(fed.tuples, fed.dispatch)
             if latency <= allowed.longest:
@@ -139,7 +144,7 @@ class _Sets:
                 if missing <= rate * SLACK:
                     self._take(_filled(machines), spent, machines)
                 if after:
-                    rest = spent + max(after[0].price, missing * after[0].unit_cost)
+                    rest = spent + max(min(other.price for other in after), missing * after[0].unit_cost)
                     if rest < most and not self._beaten(shortest, rest):
                         self.look(after, missing, machines, spent)
 
@@ -160,7 +165,7 @@ def _filled(machines: Sequence[Machines]) -> float:
     return worst
 
 
-def _feedings(machines: Sequence[Machines], rate: float, longest: float) -> Iterator[FedModule]:
+def _feedings(machines: Sequence[Machines], rate: float, longest: float, more: bool) -> Iterator[FedModule]:
     """The ways to feed one set."""
     full = [m.capacity for m in machines]
     spare = max(0.0, sum(full) - rate)
@@ -172,20 +177,24 @@ def _feedings(machines: Sequence[Machines], rate: float, longest: float) -> Iter
         if dealt is not None and min(dealt) > 0:
             yield FedModule("DT", allotted(machines, dealt, rate))
         if len(machines) == 2:
-            for second in _seconds(machines, rate):
+            for second in _seconds(machines, rate, _PARTS):
                 yield FedModule("POOL", allotted(machines, [rate - second, second], rate))
     for part in _DUMMIES if spare > SLACK * rate else ():
         total = rate + part * spare
         filled = [x * total / sum(full) for x in full]
         for dispatch in ("POOL",) if len(machines) == 1 else ("POOL", "DT"):
             yield FedModule(dispatch, allotted(machines, filled, rate))
+    for part in _MORE_DUMMIES if more and len(machines) == 2 and spare > SLACK * rate else ():
+        total = rate + part * spare
+        for second in _seconds(machines, total, _MORE_PARTS):
+            yield FedModule("POOL", allotted(machines, [total - second, second], rate))
 
 
-def _seconds(machines: Sequence[Machines], rate: float) -> list[float]:
+def _seconds(machines: Sequence[Machines], rate: float, parts: Sequence[float]) -> list[float]:
     """Rates of the second of two tuples."""
     first, second = machines
     low, high = max(0.0, rate - first.capacity), min(second.capacity, rate)
-    found = {low + (high - low) * part for part in _PARTS}
+    found = {low + (high - low) * part for part in parts}
     for p, q in _BATCHES:
         one, other = p * first.configuration.batch, q * second.configuration.batch
         found.add(rate * other / (one + other))
