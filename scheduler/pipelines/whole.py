@@ -26,7 +26,10 @@ MOST_STEPS = 200_000
 
 
 #: The same for plans that are in time: sets of machines, ways to feed them, and requests replayed in modules.
-MOST_REPLAYED = 100_000
+MOST_REPLAYED = 130_000
+
+#: Of these, steps for plans that are narrowed.
+MOST_NARROWED = 20_000
 
 #: Where there is no plan of one tuple a module, plans in time are looked for up to so many times the least cost.
 _DEARER = 1.5
@@ -81,7 +84,9 @@ class WholePolicy:
         steps: CountedSteps,
     ) -> list[FedModule] | None:
         """The cheapest plan in time that was found; `least` is the least cost of any plan."""
-        best = cheapest_narrowed(modules, fronts, steps)
+        narrowed = CountedSteps(MOST_NARROWED)
+        best = cheapest_narrowed(modules, fronts, narrowed)
+        steps.take(narrowed.taken)
         for more in (False, True):
             if best is not None and _paid(best) <= least + CLOSE:
                 return best

@@ -7,6 +7,7 @@ the longest time that a short replay of the module alone shows.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right, insort
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
@@ -55,8 +56,8 @@ def ways(
 ) -> list[Way]:
     """The module's ways, the least cost first. `more`: two tuples with dummies share the rate in many ways, too."""
     drawn: list[Way] = []
-    sets = _Sets(allowed, steps)
-    sets.look([c for c in configs if c.duration <= allowed.longest], rate)
+    sets = _Sets([c for c in configs if c.duration <= allowed.longest], allowed, steps)
+    sets.look(rate)
     for _, _, machines in _few(sets.found):
         cost = sum(m.number * m.configuration.price for m in machines)
         if steps.spent:
@@ -119,21 +120,31 @@ def _few(sets: list[_Set]) -> list[_Set]:
 class _Sets:
     """Every set of machines that can do the module's rate and may be paid, less most of those that many others beat."""
 
-    def __init__(self, allowed: Allowance, steps: CountedSteps) -> None:
-        self._allowed, self._steps = allowed, steps
+    def __init__(self, configs: Sequence[Configuration], allowed: Allowance, steps: CountedSteps) -> None:
+        self._configs, self._allowed, self._steps = configs, allowed, steps
+        #: The last is looked at first: what it does not beat is not beaten by all.
         self._layers = [FoundPoints() for _ in range(_BEATEN)]
+        self._price = [math.inf] * (len(configs) + 1)
+        for n in reversed(range(len(configs))):
+            self._price[n] = min(self._price[n + 1], configs[n].price)
         self.found: list[_Set] = []
 
     def look(
-        self, configs: Sequence[Configuration], rate: float, before: tuple[Machines, ...] = (), cost: float = 0.0
+        self,
+        rate: float,
+        first: int = 0,
+        before: tuple[Machines, ...] = (),
+        cost: float = 0.0,
+        least: float = 0.0,
     ) -> None:
-        """Sets that do `rate` besides the machines `before`, which cost `cost`. The least worst case of a set is that
-        with all places filled."""
-        least = max((m.configuration.duration for m in before), default=0.0)
-        for n, c in enumerate(configs):
+        """Sets that do `rate` with configurations from `first` on, besides the machines `before`, which cost `cost` and
+        whose longest duration is `least`. The least worst case of a set is that with all places filled."""
+        more = len(before) + 1 < _MOST_CONFIGURATIONS
+        for n in range(first, len(self._configs)):
+            c = self._configs[n]
             shortest = max(least, c.duration)
             most = self._allowed.at(shortest)
-            after = configs[n + 1 :] if len(before) + 1 < _MOST_CONFIGURATIONS else ()
+            behind = self._configs[n + 1].unit_cost if more and n + 1 < len(self._configs) else math.inf
             for count in range(1, int((most - cost) / c.price + CLOSE) + 1):
                 if not self._steps.take(_STEPS_OF_SET):
                     return
@@ -143,13 +154,13 @@ class _Sets:
                 missing = max(0.0, rate - count * c.throughput)
                 if missing <= rate * SLACK:
                     self._take(_filled(machines), spent, machines)
-                if after:
-                    rest = spent + max(min(other.price for other in after), missing * after[0].unit_cost)
+                if behind < math.inf:
+                    rest = spent + max(self._price[n + 1], missing * behind)
                     if rest < most and not self._beaten(shortest, rest):
-                        self.look(after, missing, machines, spent)
+                        self.look(missing, n + 1, machines, spent, shortest)
 
     def _beaten(self, latency: float, cost: float) -> bool:
-        return all(layer.beats(latency, cost) for layer in self._layers)
+        return all(layer.beats(latency, cost) for layer in reversed(self._layers))
 
     def _take(self, latency: float, cost: float, machines: tuple[Machines, ...]) -> None:
         if cost < self._allowed.at(latency) and not self._beaten(latency, cost):
