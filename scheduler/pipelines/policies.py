@@ -58,7 +58,7 @@ def _ablation(name: str) -> Callable[[], PipelinePolicy]:
     return lambda: HarpagonPolicy(f"harpagon-{name}", ABLATIONS[name])
 
 
-#: Whose plans `whole` is compared with: all but the parts of Harpagon, of which only the dealt dispatch is in time often.
+#: Whose plans `whole` is compared with: of Harpagon's parts only the one that deals, which is often in time.
 _RIVALS = (
     "fronts",
     "pool",

@@ -104,7 +104,7 @@ def served(fed: FedModule, times: FloatArray) -> FloatArray:
         times = both[order]
     if fed.dispatch == "DT":
         total = sum(t.rate for t in fed.tuples)
-        got = _dealt(tuple(t.rate / total for t in fed.tuples), -(-len(times) // _DEALT))[: len(times)]
+        got = dealt(tuple(t.rate / total for t in fed.tuples), -(-len(times) // _DEALT))[: len(times)]
         for n, t in enumerate(fed.tuples):
             mine = np.nonzero(got == n)[0]
             _run(t, times[mine], which[mine], np.arange(0, len(mine), t.configuration.batch), done)
@@ -132,8 +132,9 @@ def _opened(t: Allotted, times: list[float]) -> IntArray:
 
 
 @lru_cache(maxsize=64)
-def _dealt(gains: tuple[float, ...], blocks: int) -> IntArray:
-    """DT: the tuple of each request, the one that has most to get, where each gets the part `gains` of them."""
+def dealt(gains: tuple[float, ...], blocks: int) -> IntArray:
+    """DT: the tuple of each of `blocks` x 500 requests, the one that has most to get, where each gets the part `gains`
+    of them."""
     count = blocks * _DEALT
     return np.array(_dealt_to_two(*gains, count) if len(gains) == 2 else _dealt_to_many(gains, count), np.int8)
 

@@ -1,6 +1,8 @@
 """Machines are paid whole, as gpu-lets are on a box: the cheapest set of whole machines for each module, with the
-objective split exactly. Even arrivals are replayed through the plan; where a request is late, the cheapest plan that was
-found in time takes its place. One tuple a module is always in time, so there is one wherever such a plan exists."""
+objective split exactly. Even arrivals are replayed through the plan; where a request is late, the cheapest plan that
+was found in time takes its place: a late answer is worth nothing, however cheap. One tuple a module without dummies is
+always in time, so such a plan is found wherever there is one.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +26,14 @@ from scheduler.pipelines.whole_punctual import cheapest_in_time, in_time
 #: Configurations looked at in all branches, for one plan (the hardest of 680 workloads takes some thousands).
 MOST_STEPS = 200_000
 
-
 #: The same for plans that are in time: sets of machines, ways to feed them, and requests replayed in modules.
-MOST_REPLAYED = 130_000
+MOST_REPLAYED = 120_000
 
-#: Of these, steps for plans that are narrowed.
-MOST_NARROWED = 20_000
+#: Of these, the steps for plans that are narrowed.
+MOST_NARROWED = 40_000
+
+#: More ways to feed a module are looked at where the search took fewer steps.
+MORE_BELOW = 40_000
 
 #: Where there is no plan of one tuple a module, plans in time are looked for up to so many times the least cost.
 _DEARER = 1.5
@@ -61,41 +65,51 @@ class WholePolicy:
         if found is None:
             return planned(problem, self.name, "POOL", None, steps, too_slow(problem, graph, fastest(modules)))
         how, budgets = fed(modules, found, problem.slo_s)
-        replayed = CountedSteps(MOST_REPLAYED)
-        if not in_time(modules, how, replayed):
-            better = self._in_time(problem, modules, fronts, _paid(how), replayed)
+        search = _SearchInTime(modules, fronts, _paid(how))
+        if not in_time(modules, how, search.steps):
+            better = search.cheapest()
+            if better is None or _paid(better) > _paid(how) + CLOSE:
+                better = search.compared(better, problem, self._rivals(problem))
             if better is not None:
                 how, budgets = better, [0.0] * len(better)
         plans = {}
         for module, one, budget in zip(problem.modules, how, budgets, strict=True):
             plan = module_plan(one.tuples, one.dispatch)
             plans[module.name] = replace(plan, budget_s=max(plan.budget_s, budget))
-        complete = not (steps.spent or replayed.spent)
-        return PipelinePlan(
-            problem.name, self.name, True, _paid(how), plans, (), steps.taken + replayed.taken, complete
-        )
+        complete = not (steps.spent or search.steps.spent)
+        taken = steps.taken + search.steps.taken + search.rivals_steps.taken
+        return PipelinePlan(problem.name, self.name, True, _paid(how), plans, (), taken, complete)
 
-    def _in_time(
-        self,
-        problem: PipelineProblem,
-        modules: Modules,
-        fronts: Sequence[ParetoFront],
-        least: float,
-        steps: CountedSteps,
-    ) -> list[FedModule] | None:
-        """The cheapest plan in time that was found; `least` is the least cost of any plan."""
+
+class _SearchInTime:
+    """The search for a plan in time; `least` is the least cost of any plan, `fronts` are the modules' by the rules."""
+
+    def __init__(self, modules: Modules, fronts: Sequence[ParetoFront], least: float) -> None:
+        self._modules, self._fronts, self._least = modules, fronts, least
+        self.steps, self.rivals_steps = CountedSteps(MOST_REPLAYED), CountedSteps(MOST_REPLAYED)
+
+    def cheapest(self) -> list[FedModule] | None:
+        """The cheapest plan in time that was found."""
         narrowed = CountedSteps(MOST_NARROWED)
-        best = cheapest_narrowed(modules, fronts, narrowed)
-        steps.take(narrowed.taken)
+        best = cheapest_narrowed(self._modules, self._fronts, narrowed)
+        self.steps.take(narrowed.taken)
         for more in (False, True):
-            if best is not None and _paid(best) <= least + CLOSE:
-                return best
-            most = least * _DEARER if best is None else _paid(best) - 2 * CLOSE
-            best = cheapest_in_time(modules, most, steps, more) or best
-        for plan in self._rivals(problem):
+            if best is not None and _paid(best) <= self._least + CLOSE:
+                break
+            if more and self.steps.taken > MORE_BELOW:
+                break
+            most = self._least * _DEARER if best is None else _paid(best) - 2 * CLOSE
+            best = cheapest_in_time(self._modules, most, self.steps, more) or best
+        return best
+
+    def compared(
+        self, best: list[FedModule] | None, problem: PipelineProblem, rivals: Iterable[PipelinePlan]
+    ) -> list[FedModule] | None:
+        """`best`, or a cheaper plan of the `rivals` that is in time."""
+        for plan in rivals:
             if plan.feasible and (best is None or rounded_up(problem, plan) < _paid(best) - CLOSE):
-                how = as_fed(problem, plan, modules)
-                if in_time(modules, how, steps):
+                how = as_fed(problem, plan, self._modules)
+                if in_time(self._modules, how, self.rivals_steps):
                     best = how
         return best
 

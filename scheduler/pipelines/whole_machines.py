@@ -1,5 +1,5 @@
-"""The cheapest whole machines of all modules by a bound of each: fronts of sets of machines, joined along the graph, and
-the way in which each chosen set is fed."""
+"""The cheapest whole machines of all modules by a bound of each: fronts of sets of machines, joined along the graph,
+and the way in which each chosen set is fed."""
 
 from __future__ import annotations
 
@@ -26,11 +26,6 @@ from scheduler.pipelines.whole_ways import allotted
 
 #: Each module's worst case in seconds and its machines.
 Found = list[tuple[float, Fed]]
-
-
-def cheapest_machines(modules: Modules, steps: CountedSteps) -> Found | None:
-    """The cheapest machines by the rules, or None."""
-    return cheapest_of(modules, whole_fronts(modules, steps), modules.objective)
 
 
 def whole_fronts(modules: Modules, steps: CountedSteps, strict: bool = False) -> list[ParetoFront]:

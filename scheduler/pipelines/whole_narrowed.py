@@ -9,6 +9,7 @@ Modules of one tuple without dummies are in time, so the last plan of all is.
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Sequence
 from itertools import count
 from typing import Final
@@ -78,7 +79,7 @@ def cheapest_narrowed(modules: Modules, fronts: Sequence[ParetoFront], steps: Co
     modules' by the rules."""
     alone = one_tuple_fronts(modules)
     sure = cheapest_of(modules, alone, modules.objective)
-    most = float("inf") if sure is None else _cost(sure)
+    most = math.inf if sure is None else _cost(sure)
     strict = whole_fronts(modules, steps, strict=True)
     found = _Narrowing(modules, (fronts, strict, alone), steps).cheapest(most)
     return found if found is not None or sure is None else fed(modules, sure, modules.objective)[0]

@@ -51,9 +51,7 @@ def lateness(modules: Modules, fed: Sequence[FedModule], steps: CountedSteps) ->
     return longest
 
 
-def cheapest_in_time(
-    modules: Modules, most: float, steps: CountedSteps, more: bool = False
-) -> list[FedModule] | None:
+def cheapest_in_time(modules: Modules, most: float, steps: CountedSteps, more: bool = False) -> list[FedModule] | None:
     """How each module is fed in the cheapest plan of at most `most` that is in time, in the order of the problem; None
     where none was found within `steps` (one for each set and each request replayed in a module). `more`: by more ways
     to feed a module."""

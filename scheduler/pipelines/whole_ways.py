@@ -28,7 +28,7 @@ _MOST_CONFIGURATIONS = 3
 #: seen in the replay only.
 _BEATEN = 3
 #: Looking at a set takes as long as so many requests in a replay.
-_STEPS_OF_SET = 12
+_STEPS_OF_SET = 6
 #: To work out the worst case of one way to feed a set takes as long as so many requests in a replay.
 _STEPS_OF_FEEDING = 25
 #: Requests in the replay of a module alone.
