@@ -5,9 +5,9 @@
 Without --problems it plans 60 workloads of its own. Every plan must keep the rules (`scheduler.pipelines.verdict`, and
 with --checker an independent checker); one that does not ends the benchmark. Costs are against Harpagon's on the same
 workload, as planned and with every machine paid whole; with --expected also against stored ones. Times are CPU
-milliseconds of one plan on one core. Even arrivals are replayed through every plan of `whole`, and through cheaper plans
-of other policies; with --checker its own replay goes through every n-th plan of four policies (--replay n). Random
-arrivals (Poisson) go through plans of `pool` for 1.2 times the rate, event by event.
+milliseconds of one plan on one core. Even arrivals are replayed through every plan of `whole`, and through cheaper
+plans of other policies; with --checker its own replay goes through every n-th plan of four policies (--replay n).
+Random arrivals (Poisson) go through plans of `pool` for 1.2 times the rate, event by event.
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ def _cheaper(problems: Sequence[PipelineProblem], runs: Mapping[str, Run]) -> li
             {
                 "policy": name,
                 "cost": round(costs[name], 4),
-                "longest_of_objective": round(_late(problem, others[name]), 4),
+                "longest_of_objective": round(_late(problem, others[name]), 6),
             }
             for name in less
         ]
