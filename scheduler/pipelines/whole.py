@@ -27,7 +27,7 @@ from scheduler.pipelines.whole_punctual import cheapest_in_time, in_time
 MOST_STEPS = 200_000
 
 #: The same for plans that are in time: sets of machines, ways to feed them, and requests replayed in modules.
-MOST_REPLAYED = 120_000
+MOST_REPLAYED = 110_000
 
 #: Of these, the steps for plans that are narrowed.
 MOST_NARROWED = 40_000

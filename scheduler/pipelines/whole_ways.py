@@ -122,7 +122,7 @@ class _Sets:
 
     def __init__(self, configs: Sequence[Configuration], allowed: Allowance, steps: CountedSteps) -> None:
         self._configs, self._allowed, self._steps = configs, allowed, steps
-        #: The last is looked at first: what it does not beat is not beaten by all.
+        #: A set is in the first layer that does not beat it, so what the last one beats is beaten by all.
         self._layers = [FoundPoints() for _ in range(_BEATEN)]
         self._price = [math.inf] * (len(configs) + 1)
         for n in reversed(range(len(configs))):
@@ -139,7 +139,7 @@ class _Sets:
     ) -> None:
         """Sets that do `rate` with configurations from `first` on, besides the machines `before`, which cost `cost` and
         whose longest duration is `least`. The least worst case of a set is that with all places filled."""
-        more = len(before) + 1 < _MOST_CONFIGURATIONS
+        more, beaten = len(before) + 1 < _MOST_CONFIGURATIONS, self._layers[-1].beats
         for n in range(first, len(self._configs)):
             c = self._configs[n]
             shortest = max(least, c.duration)
@@ -148,22 +148,20 @@ class _Sets:
             for count in range(1, int((most - cost) / c.price + CLOSE) + 1):
                 if not self._steps.take(_STEPS_OF_SET):
                     return
-                machines, spent = (*before, Machines(c, count)), cost + count * c.price
-                if self._beaten(shortest, spent):
+                spent = cost + count * c.price
+                if beaten(shortest, spent):
                     break
                 missing = max(0.0, rate - count * c.throughput)
                 if missing <= rate * SLACK:
+                    machines = (*before, Machines(c, count))
                     self._take(_filled(machines), spent, machines)
                 if behind < math.inf:
                     rest = spent + max(self._price[n + 1], missing * behind)
-                    if rest < most and not self._beaten(shortest, rest):
-                        self.look(missing, n + 1, machines, spent, shortest)
-
-    def _beaten(self, latency: float, cost: float) -> bool:
-        return all(layer.beats(latency, cost) for layer in reversed(self._layers))
+                    if rest < most and not beaten(shortest, rest):
+                        self.look(missing, n + 1, (*before, Machines(c, count)), spent, shortest)
 
     def _take(self, latency: float, cost: float, machines: tuple[Machines, ...]) -> None:
-        if cost < self._allowed.at(latency) and not self._beaten(latency, cost):
+        if cost < self._allowed.at(latency) and not self._layers[-1].beats(latency, cost):
             self.found.append((cost, latency, machines))
             next(layer for layer in self._layers if not layer.beats(latency, cost)).add(latency, cost, None)
 
