@@ -38,6 +38,9 @@ MORE_BELOW = 40_000
 #: Where there is no plan of one tuple a module, plans in time are looked for up to so many times the least cost.
 _DEARER = 1.5
 
+#: Machines of a module to which requests are dealt one by one (RR) in a plan that is compared.
+_MOST_DEALT = 64
+
 #: The plans of other policies.
 Rivals = Callable[[PipelineProblem], Iterable[PipelinePlan]]
 
@@ -107,11 +110,19 @@ class _SearchInTime:
     ) -> list[FedModule] | None:
         """`best`, or a cheaper plan of the `rivals` that is in time."""
         for plan in rivals:
-            if plan.feasible and (best is None or rounded_up(problem, plan) < _paid(best) - CLOSE):
+            if not plan.feasible or not replayable(plan):
+                continue
+            if best is None or rounded_up(problem, plan) < _paid(best) - CLOSE:
                 how = as_fed(problem, plan, self._modules)
                 if in_time(self._modules, how, self.rivals_steps):
                     best = how
         return best
+
+
+def replayable(plan: PipelinePlan) -> bool:
+    """Whether `as_fed` makes few tuples of the plan: a replay takes as long as its requests times its tuples."""
+    dealt = (m.tuples for m in plan.modules.values() if m.dispatch == "RR")
+    return all(sum(math.ceil(t.machines - 1e-6) for t in tuples) <= _MOST_DEALT for tuples in dealt)
 
 
 def as_fed(problem: PipelineProblem, plan: PipelinePlan, modules: Modules) -> list[FedModule]:

@@ -14,7 +14,15 @@ from hypothesis import strategies as st
 
 from benchmarks.pipeline_workloads import workloads
 from benchmarks.scripts import load_script
-from edge.core.pipelines import PipelineModule, PipelinePlan, PipelineProblem, ProfileRow, problems_of
+from edge.core.pipelines import (
+    ModulePlan,
+    PipelineModule,
+    PipelinePlan,
+    PipelineProblem,
+    PipelineTuple,
+    ProfileRow,
+    problems_of,
+)
 from scheduler.pipelines.answer import all_configurations, rounded_up
 from scheduler.pipelines.dispatch import Allotted, Configuration, configurations, whole_cost
 from scheduler.pipelines.graph import PipelineGraph
@@ -22,7 +30,7 @@ from scheduler.pipelines.policies import PIPELINE_POLICIES, pipeline_policy
 from scheduler.pipelines.replay import FedModule, PipelineReplay, dealt, served
 from scheduler.pipelines.splitting import Modules
 from scheduler.pipelines.steps import CountedSteps
-from scheduler.pipelines.whole import as_fed
+from scheduler.pipelines.whole import as_fed, replayable
 from scheduler.pipelines.whole_machines import cheapest_of, fed, one_tuple_fronts, whole_fronts
 from scheduler.pipelines.whole_narrowed import cheapest_narrowed
 from scheduler.pipelines.whole_punctual import in_time
@@ -103,7 +111,7 @@ def test_whole_is_in_time_and_no_plan_in_time_is_cheaper(problem: PipelineProble
         return
     for name in PIPELINE_POLICIES:
         other = pipeline_policy(name).plan(problem)
-        if other.feasible and rounded_up(problem, other) < plan.cost * (1 - 1e-6):
+        if other.feasible and replayable(other) and rounded_up(problem, other) < plan.cost * (1 - 1e-6):
             assert not in_time(modules, as_fed(problem, other, modules), steps)
 
 
@@ -133,3 +141,16 @@ def test_dummies_alone_keep_the_objective_where_requests_are_few() -> None:
     plan = pipeline_policy("whole").plan(problem)
     assert plan.modules["m"].tuples[0].dummy_rate > 0
     assert in_time(modules_of(problem), how(problem, plan), CountedSteps(10**9))
+
+
+def test_requests_dealt_to_machines_are_dealt_to_tuples_of_one_machine_each() -> None:
+    module = PipelineModule("m", 30.0, (ProfileRow(1, 0.05, "gpu", 1.0), ProfileRow(4, 0.1, "gpu", 1.0)))
+    problem = PipelineProblem("one", 0.5, (module,))
+    part = PipelineTuple(4, "gpu", 1.5, 30.0)
+    dealt_to = PipelinePlan("one", "nexus", True, 1.5, {"m": ModulePlan("RR", 0.5, 0.3667, (part,))})
+    (one,) = as_fed(problem, dealt_to, modules_of(problem))
+    assert one.dispatch == "DT"
+    assert [(t.machines, t.rate) for t in one.tuples] == [(1, 15.0), (1, 15.0)]
+    assert replayable(dealt_to)
+    many = {"m": ModulePlan("RR", 0.5, 0.3667, (PipelineTuple(4, "gpu", 1e7, 30.0),))}
+    assert not replayable(PipelinePlan("one", "nexus", True, 1e7, many))
