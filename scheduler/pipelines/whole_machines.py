@@ -36,11 +36,12 @@ def whole_fronts(modules: Modules, steps: CountedSteps, strict: bool = False) ->
     fronts: list[ParetoFront] = [least_front(modules.configs[m], modules.rates[m]) for m in range(count)]
     known = [_one_tuple(configs, rate) for configs, rate in zip(modules.configs, modules.rates, strict=True)]
     limit = objective + CLOSE
-    best = cheapest_within(joined(tree, [found.points() for found in known], limit), limit)
+    best = cheapest_within(joined(tree, [found.points() for found in known], limit, steps=steps), limit)
     most = math.inf if best is None else best[1] + CLOSE
     for m in sorted(range(count), key=lambda m: len(fronts[m])):
-        allowed = Allowance(caps(tree, m, fronts, objective, most), most, CLOSE)
-        WholeSearch(modules.configs[m], modules.rates[m], known[m], allowed, steps, strict).run()
+        if not steps.spent:
+            allowed = Allowance(caps(tree, m, fronts, objective, most), most, CLOSE)
+            WholeSearch(modules.configs[m], modules.rates[m], known[m], allowed, steps, strict).run()
         fronts[m] = known[m].points()
     return fronts
 

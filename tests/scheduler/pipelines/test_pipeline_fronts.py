@@ -219,3 +219,21 @@ def test_steps_of_a_long_objective_are_cut_and_the_plan_says_so() -> None:
     plan = pipeline_policy("nexus").plan(single(100, 1e6, ((1, 0.05), (8, 0.2))))
     assert plan.feasible
     assert not plan.complete
+
+
+@pytest.mark.parametrize("name", ["fronts", "pool", "whole"])
+def test_a_long_chain_of_many_batches_ends_and_says_that_it_is_not_complete(name: str) -> None:
+    modules = tuple(
+        PipelineModule(
+            f"m{n}",
+            1000.0 + 73.0 * n,
+            tuple(ProfileRow(b, 0.01 + 0.0041 * b**0.83 * (1 + 0.01 * n), "gpu", 1 + 0.0137 * n) for b in range(1, 25)),
+        )
+        for n in range(24)
+    )
+    edges = tuple((a.name, b.name) for a, b in itertools.pairwise(modules))
+    problem = PipelineProblem("long", 1.8, modules, edges)
+    plan = pipeline_policy(name).plan(problem)
+    assert plan.feasible
+    assert not plan.complete
+    assert faults(problem, plan) == ()
