@@ -55,6 +55,8 @@ __all__ = [
 #: Halvings in the search for a rate.
 HALVINGS = 5
 _EPS = 1e-6
+#: Requests, or rows of a model, per second.
+_MOST_RATE = 1e9
 
 
 @dataclass(frozen=True)
@@ -384,7 +386,12 @@ def _with_pipeline(box: Box, candidate: PipelineCandidate) -> Box:
     for number, stage in enumerate(application.stages):
         if box.table is None or not {o.model for o in stage.options} & box.table.latency_ms.keys():
             _measured(f"pipeline.stages[{number}].model", stage.model, box.table)
-    checks.in_range("pipeline.rate", candidate.rate, 0.0, 1e9, low_open=True)
+    checks.in_range("pipeline.rate", candidate.rate, 0.0, _MOST_RATE, low_open=True)
+    asked = _asked(candidate.demand)
+    for name, rate in asked.items():
+        if rate > _MOST_RATE:
+            allowed = f"a rate at which no model is asked more than {_MOST_RATE:g} rows/s: {name} is asked {rate:g}"
+            raise InvalidValue("pipeline.rate", candidate.rate, allowed)
     if box.table is not None:
         _check_reachable(box, candidate, box.table)
     known = {m.name: m for m in box.models}
@@ -393,7 +400,7 @@ def _with_pipeline(box: Box, candidate: PipelineCandidate) -> Box:
         for name, rate in _asked(pipeline).items():
             if name in known:
                 known[name] = replace(known[name], rate=max(0.0, known[name].rate - rate))
-    for name, rate in _asked(candidate.demand).items():
+    for name, rate in asked.items():
         new = ServedModel(name, 0.0, application.slo_ms, application.priority)
         model = known.get(name, new)
         # A model is as urgent as the most urgent that asks it.

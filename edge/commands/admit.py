@@ -146,7 +146,13 @@ def admission_of(value: Any, folder: Path) -> Admission:
     planner = ServingPlanner(serving_policy(policy), split_policy(value.get("split", DEFAULT_SPLIT_POLICY)))
     checks.one_of("window_policy", cameras, WINDOW_POLICIES)
     caps = ideal_caps(None if box.window is None else box.window.share_step)
-    return admit(box, _candidate(value, box), planner, followed_policy(cameras, caps))
+    candidate = _candidate(value, box)
+    try:
+        return admit(box, candidate, planner, followed_policy(cameras, caps))
+    except InvalidValue as error:
+        asked = error.path.partition(".")[0] in ("model", "camera", "pipeline")
+        path = f"candidate.{error.path}" if asked else error.path
+        raise InvalidValue(path, error.given, error.allowed) from None
 
 
 def _part(value: Mapping[str, Any], key: str, folder: Path) -> Any:
@@ -178,8 +184,9 @@ def _application(value: Any, path: str) -> PipelineCandidate:
         raise InvalidValue(f"{path}.name", name, "text")
     application = described_application(name, required(given, "description", path), f"{path}.description")
     if given.get("slo_ms") is not None:
-        application = replace(application, slo_ms=float(number(given, "slo_ms", path)))
-        checks.positive(f"{path}.slo_ms", application.slo_ms)
+        slo_ms = float(number(given, "slo_ms", path))
+        checks.positive(f"{path}.slo_ms", slo_ms)
+        application = replace(application, slo_ms=slo_ms)
     rate = float(number(given, "rate", path, application.rate))
     checks.in_range(f"{path}.rate", rate, 0.0, 1e9, low_open=True)
     return PipelineCandidate(application, rate)

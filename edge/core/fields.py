@@ -12,19 +12,22 @@ from edge.core.errors import InvalidValue
 def required(value: Mapping[str, Any], key: str, path: str) -> Any:
     """The value of a field that must be there."""
     if key not in value or value[key] is None:
-        raise InvalidValue(f"{path}.{key}" if path else key, None, "a value (the field is required)")
+        raise InvalidValue(_where(path, key), None, "a value (the field is required)")
     return value[key]
 
 
 def number(value: Mapping[str, Any], key: str, path: str, default: float | None = None) -> Any:
     """A finite number; required unless there is a default (which null stands for, too)."""
     given = value.get(key)
-    where = f"{path}.{key}" if path else key
     if given is None:
         return default if default is not None else required(value, key, path)
     if isinstance(given, bool) or not isinstance(given, (int, float)) or not finite(given):
-        raise InvalidValue(where, given, "a finite number")
+        raise InvalidValue(_where(path, key), given, "a finite number")
     return given
+
+
+def _where(path: str, key: str) -> str:
+    return ".".join(part for part in (path, key) if part)
 
 
 def points(value: Mapping[str, Any], key: str, path: str) -> tuple[tuple[Any, Any], ...]:

@@ -210,8 +210,9 @@ def less_accurate(pipelines: Sequence[PipelineDemand], part: float = 1.0) -> tup
         name = pipeline.application.name
         for stage in pipeline.application.stages:
             best = next(iter(stage.options), None)
-            if best is not None and best.model != stage.model:
-                accuracies = {"accuracy": stage.accuracy or 0.0, "other_accuracy": best.accuracy}
+            own = stage.accuracy or 0.0
+            if best is not None and best.accuracy > own:
+                accuracies = {"accuracy": own, "other_accuracy": best.accuracy}
                 numbers = {**accuracies, "holds": float(part >= 1.0)}
                 found.append(ServingReason("less_accurate", stage.model, name, stage.name, best.model, numbers=numbers))
     return tuple(found)

@@ -8,7 +8,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 from scheduler.pipelines.graph import Branch, Tree
-from scheduler.pipelines.pareto import ParetoFront, cheapest_within, joined
+from scheduler.pipelines.pareto import ParetoFront, cheapest_within, joined, thinned
 
 #: (latency, cost): where the module takes at most `latency`, the others cost at least `cost`. Both ascend.
 Caps = list[tuple[float, float]]
@@ -24,6 +24,7 @@ def caps(tree: Tree, module: int, fronts: Sequence[ParetoFront], objective: floa
             if part is not inside:
                 front = joined(part, fronts, objective, most_cost)
                 found = _after(found, front, most_cost) if tree.kind == "series" else _beside(found, front, most_cost)
+                found = thinned(found, len(fronts))
         tree = inside
     return found
 

@@ -43,7 +43,7 @@ class FrontsPolicy:
         graph = PipelineGraph.of(problem)
         modules = Modules(graph, [m.rate for m in problem.modules], all_configurations(problem), "TC", problem.slo_s)
         found = exact(modules, steps)
-        if not graph.exact:
+        if steps.spent or not graph.exact:
             found = _improved(modules, found)
         why = () if found is not None else (too_slow(problem, graph, fastest(modules)),)
         return planned(problem, self.name, "TC", found, steps, *why)
@@ -55,14 +55,15 @@ def exact(modules: Modules, steps: CountedSteps) -> list[Tuples] | None:
     count = len(modules.rates)
     fronts: list[ParetoFront] = [_easier(modules.configs[m], modules.rates[m]) for m in range(count)]
     known = [_greedy(modules, m) for m in range(count)]
-    within = joined(tree, [found.points() for found in known], objective)
+    within = joined(tree, [found.points() for found in known], objective, steps=steps)
     best = cheapest_within(within, objective + CLOSE)
     most = float("inf") if best is None else best[1] + CLOSE
     for m in sorted(range(count), key=lambda m: len(fronts[m])):
-        allowed = Allowance(caps(tree, m, fronts, objective, most), most, CLOSE)
-        ModuleSearch(modules.configs[m], modules.rates[m], known[m], allowed, steps).run()
+        if not steps.spent:
+            allowed = Allowance(caps(tree, m, fronts, objective, most), most, CLOSE)
+            ModuleSearch(modules.configs[m], modules.rates[m], known[m], allowed, steps).run()
         fronts[m] = known[m].points()
-    best = cheapest_within(joined(tree, fronts, objective + CLOSE, most), objective + CLOSE)
+    best = cheapest_within(joined(tree, fronts, objective + CLOSE, most, steps), objective + CLOSE)
     if best is None:
         return None
     of: dict[int, Point] = {}

@@ -6,9 +6,10 @@ import math
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
-from typing import Any
+from typing import Any, TypeVar
 
 from scheduler.pipelines.graph import Tree
+from scheduler.pipelines.steps import CountedSteps
 
 #: Latency, cost, and the module's choice for it, or the two points of which this one is made. A plain tuple: planners
 #: make thousands of them.
@@ -17,6 +18,11 @@ Point = tuple[float, float, Any]
 #: Ascending in latency, descending in cost.
 ParetoFront = Sequence[Point]
 
+#: Points that a joined front has at most, times the modules of the graph: a join may have as many points as both fronts
+#: multiplied, so a large graph would never end. (On 680 workloads of up to five modules a front has 260 at most.)
+MOST_POINTS = 8192
+
+_T = TypeVar("_T")
 _LATENCY = itemgetter(0)
 _BOTH = itemgetter(0, 1)
 _LEAST = 1e-12
@@ -62,15 +68,33 @@ def in_parallel(first: ParetoFront, second: ParetoFront) -> list[Point]:
     return pareto(points)
 
 
-def joined(tree: Tree, fronts: Sequence[ParetoFront], limit: float, most_cost: float = math.inf) -> ParetoFront:
-    """The front of a whole tree from those of its modules, up to `limit` and `most_cost`."""
+def joined(
+    tree: Tree,
+    fronts: Sequence[ParetoFront],
+    limit: float,
+    most_cost: float = math.inf,
+    steps: CountedSteps | None = None,
+) -> ParetoFront:
+    """The front of a whole tree from those of its modules, up to `limit` and `most_cost`; of very many points some are
+    left out, which `steps` then tell."""
     if isinstance(tree, int):
         return fronts[tree]
-    front = joined(tree.parts[0], fronts, limit, most_cost)
+    front = joined(tree.parts[0], fronts, limit, most_cost, steps)
     for part in tree.parts[1:]:
-        other = joined(part, fronts, limit, most_cost)
-        front = in_series(front, other, limit, most_cost) if tree.kind == "series" else in_parallel(front, other)
+        other = joined(part, fronts, limit, most_cost, steps)
+        whole = in_series(front, other, limit, most_cost) if tree.kind == "series" else in_parallel(front, other)
+        front = thinned(whole, len(fronts))
+        if steps is not None and len(front) < len(whole):
+            steps.left_out()
     return front
+
+
+def thinned(points: list[_T], modules: int) -> list[_T]:
+    """The points, or of very many some at equal places, the first and the last among them."""
+    most = MOST_POINTS // modules
+    if len(points) <= most:
+        return points
+    return [points[n * (len(points) - 1) // (most - 1)] for n in range(most)]
 
 
 def chosen(tree: Tree, point: Point, into: dict[int, Point]) -> None:

@@ -58,16 +58,30 @@ def _ablation(name: str) -> Callable[[], PipelinePolicy]:
     return lambda: HarpagonPolicy(f"harpagon-{name}", ABLATIONS[name])
 
 
-def _others(problem: PipelineProblem) -> Iterator[PipelinePlan]:
-    """The plans of all policies but `whole`."""
-    return (make().plan(problem) for name, make in PIPELINE_POLICIES.items() if name != "whole")
+#: Whose plans `whole` is compared with: of Harpagon's parts only the one that deals, which is often in time.
+_RIVALS = (
+    "fronts",
+    "pool",
+    "harpagon",
+    "harpagon-dt",
+    "nexus",
+    "nexus-cheapest",
+    "scrooge",
+    "inferline",
+    "clipper",
+    "clipper-cheapest",
+)
+
+
+def _rivals(problem: PipelineProblem) -> Iterator[PipelinePlan]:
+    return (PIPELINE_POLICIES[name]().plan(problem) for name in _RIVALS)
 
 
 PIPELINE_POLICIES: Mapping[str, Callable[[], PipelinePolicy]] = MappingProxyType(
     {
         "fronts": FrontsPolicy,
         "pool": PoolPolicy,
-        "whole": lambda: WholePolicy(_others),
+        "whole": lambda: WholePolicy(_rivals),
         "harpagon": HarpagonPolicy,
         **{f"harpagon-{name}": _ablation(name) for name in ABLATIONS},
         "nexus": NexusPolicy,

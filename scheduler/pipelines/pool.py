@@ -38,7 +38,7 @@ class PoolPolicy:
         graph = PipelineGraph.of(problem)
         modules = Modules(graph, [m.rate for m in problem.modules], all_configurations(problem), "POOL", problem.slo_s)
         steps.take(sum(len(configs) for configs in modules.configs))
-        found = pooled(modules)
+        found = pooled(modules, steps)
         if found is None:
             return planned(problem, self.name, "POOL", None, steps, too_slow(problem, graph, fastest(modules)))
         tuples = padded(modules, found, steps)
@@ -47,14 +47,14 @@ class PoolPolicy:
         return replace(plan, modules={n: replace(m, budget_s=budgets[n]) for n, m in plan.modules.items()})
 
 
-def pooled(modules: Modules) -> list[Allotted] | None:
+def pooled(modules: Modules, steps: CountedSteps) -> list[Allotted] | None:
     """The cheapest configuration of each module within the objective along the graph's tree, or None."""
     fronts: list[ParetoFront] = [
         pareto((c.duration + c.collected / rate, c.unit_cost * rate, c) for c in configs)
         for configs, rate in zip(modules.configs, modules.rates, strict=True)
     ]
     limit = modules.objective + CLOSE
-    best = cheapest_within(joined(modules.graph.tree, fronts, limit), limit)
+    best = cheapest_within(joined(modules.graph.tree, fronts, limit, steps=steps), limit)
     if best is None:
         return None
     of: dict[int, Point] = {}

@@ -104,7 +104,7 @@ def served(fed: FedModule, times: FloatArray) -> FloatArray:
         times = both[order]
     if fed.dispatch == "DT":
         total = sum(t.rate for t in fed.tuples)
-        got = _dealt(tuple(t.rate / total for t in fed.tuples), -(-len(times) // _DEALT))[: len(times)]
+        got = dealt(tuple(t.rate / total for t in fed.tuples), -(-len(times) // _DEALT))[: len(times)]
         for n, t in enumerate(fed.tuples):
             mine = np.nonzero(got == n)[0]
             _run(t, times[mine], which[mine], np.arange(0, len(mine), t.configuration.batch), done)
@@ -132,19 +132,42 @@ def _opened(t: Allotted, times: list[float]) -> IntArray:
 
 
 @lru_cache(maxsize=64)
-def _dealt(gains: tuple[float, ...], blocks: int) -> IntArray:
-    """DT: the tuple of each request, the one that has most to get, where each gets the part `gains` of them."""
+def dealt(gains: tuple[float, ...], blocks: int) -> IntArray:
+    """DT: the tuple of each of `blocks` x 500 requests, the one that has most to get, where each gets the part `gains`
+    of them."""
+    count = blocks * _DEALT
+    return np.array(_dealt_to_two(*gains, count) if len(gains) == 2 else _dealt_to_many(gains, count), np.int8)
+
+
+def _dealt_to_two(gain: float, other_gain: float, count: int) -> list[int]:
+    """The common case of `_dealt_to_many`, several times as fast, with the very same sums."""
+    credit = other = 0.0
+    got = []
+    for _ in range(count):
+        credit += gain
+        other += other_gain
+        if other > credit:
+            other -= 1.0
+            got.append(1)
+        else:
+            credit -= 1.0
+            got.append(0)
+    return got
+
+
+def _dealt_to_many(gains: tuple[float, ...], count: int) -> list[int]:
     credits = [0.0] * len(gains)
     got = []
-    for _ in range(blocks * _DEALT):
-        best = 0
-        for n, gain in enumerate(gains):
-            credits[n] += gain
-            if credits[n] > credits[best]:
-                best = n
-        credits[best] -= 1.0
+    numbered = tuple(enumerate(gains))
+    for _ in range(count):
+        best, most = 0, -2.0
+        for n, gain in numbered:
+            credits[n] = credit = credits[n] + gain
+            if credit > most:
+                best, most = n, credit
+        credits[best] = most - 1.0
         got.append(best)
-    return np.array(got, np.int8)
+    return got
 
 
 def _run(t: Allotted, times: FloatArray, which: IntArray, opened: IntArray, done: FloatArray) -> np.ndarray:

@@ -10,6 +10,7 @@ class CountedSteps:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.taken = 0
+        self._cut = False
 
     def take(self, steps: int = 1) -> bool:
         """Count `steps`; whether the limit leaves room for them."""
@@ -18,5 +19,10 @@ class CountedSteps:
 
     @property
     def spent(self) -> bool:
-        """More steps were asked for than the limit allows."""
-        return self.taken > self.limit
+        """More steps were asked for than the limit allows, or something was left out."""
+        return self._cut or self.taken > self.limit
+
+    def left_out(self) -> None:
+        """Tell that something was left out, so that a search ends: it is not complete."""
+        self._cut = True
+        self.taken += 1

@@ -32,19 +32,30 @@ _TOLERANCE = 1e-6
 
 
 def in_time(modules: Modules, fed: Sequence[FedModule], steps: CountedSteps) -> bool:
-    """Whether no request is late; `fed` in the order of the problem. Where every module has one tuple without dummies
-    there is nothing to replay: batches are taken in the order of arrival, and a request that arrives sooner ends no
-    later, so worst cases add up along a path."""
-    if all(len(f.tuples) == 1 and f.dispatch == "POOL" and not f.tuples[0].dummy for f in fed):
-        return True
-    replay = PipelineReplay(modules.graph, modules.rates, REQUESTS, steps)
-    return replay.worst([fed[m] for m in modules.graph.order]) <= modules.objective * (1 + _TOLERANCE)
+    """Whether no request is late; `fed` in the order of the problem."""
+    return lateness(modules, fed, steps) <= 1
 
 
-def cheapest_in_time(modules: Modules, most: float, steps: CountedSteps) -> list[FedModule] | None:
+def lateness(modules: Modules, fed: Sequence[FedModule], steps: CountedSteps) -> float:
+    """The longest time of a request from end to end, of the objective; above 1, that of a short replay may be told.
+    Where every module has one tuple without dummies there is nothing to replay, and 0 is told: batches are taken in the
+    order of arrival, and a request that arrives sooner ends no later, so worst cases add up along a path."""
+    if all(len(f.tuples) == 1 and not f.tuples[0].dummy for f in fed):
+        return 0.0
+    ordered, longest = [fed[m] for m in modules.graph.order], 0.0
+    for requests in (SHORT, REQUESTS):
+        replay = PipelineReplay(modules.graph, modules.rates, requests, steps)
+        longest = replay.worst(ordered) / (modules.objective * (1 + _TOLERANCE))
+        if longest > 1:
+            break
+    return longest
+
+
+def cheapest_in_time(modules: Modules, most: float, steps: CountedSteps, more: bool = False) -> list[FedModule] | None:
     """How each module is fed in the cheapest plan of at most `most` that is in time, in the order of the problem; None
-    where none was found within `steps` (one for each set and each request replayed in a module)."""
-    found = _ways(modules, most, steps)
+    where none was found within `steps` (one for each set and each request replayed in a module). `more`: by more ways
+    to feed a module."""
+    found = _ways(modules, most, steps, more)
     if not all(found):
         return None
     order, limit = modules.graph.order, modules.objective * (1 + _TOLERANCE)
@@ -85,14 +96,14 @@ def cheapest_in_time(modules: Modules, most: float, steps: CountedSteps) -> list
     return None
 
 
-def _ways(modules: Modules, most: float, steps: CountedSteps) -> list[list[Way]]:
+def _ways(modules: Modules, most: float, steps: CountedSteps, more: bool) -> list[list[Way]]:
     """Each module's ways, where the others cost and take the least that they can."""
     tree, count = modules.graph.tree, len(modules.rates)
     fronts = [least_front(configs, rate) for configs, rate in zip(modules.configs, modules.rates, strict=True)]
     found = []
     for m in range(count):
         allowed = Allowance(caps(tree, m, fronts, modules.objective, most + CLOSE), most + CLOSE, CLOSE)
-        found.append(ways(modules.configs[m], modules.rates[m], allowed, steps))
+        found.append(ways(modules.configs[m], modules.rates[m], allowed, steps, more))
     return found
 
 

@@ -113,13 +113,19 @@ def least_front(configs: Sequence[Configuration], rate: float) -> list[Point]:
 
 class WholeSearch:
     """One search; `found` has the front after `run`, up to what `allowed` lets the module take and cost, unless the
-    steps ran out. Choices are `Fed`."""
+    steps ran out. Choices are `Fed`; `strict`: none by the formula."""
 
     def __init__(
-        self, configs: Sequence[Configuration], rate: float, found: FoundPoints, allowed: Allowance, steps: CountedSteps
+        self,
+        configs: Sequence[Configuration],
+        rate: float,
+        found: FoundPoints,
+        allowed: Allowance,
+        steps: CountedSteps,
+        strict: bool = False,
     ) -> None:
         self._rate, self._found, self._allowed, self._steps = rate, found, allowed, steps
-        self._longest = allowed.longest
+        self._longest, self._strict = allowed.longest, strict
         self._configs = [c for c in configs if c.duration <= self._longest]
         last = len(self._configs)
         self._fill, self._price = [0.0] * (last + 1), [math.inf] * (last + 1)
@@ -176,7 +182,8 @@ class WholeSearch:
         self._offer(strict_pool(machines, full, True), cost, Fed(machines, "POOL", True))
         if len(machines) > 1 and self._useful(formula, cost):
             self._offer(least_dealt(machines, self._rate), cost, Fed(machines, "DT", True))
-        self._offer(formula, cost * (1 + LAX), Fed(machines, "POOL", False))
+        if not self._strict:
+            self._offer(formula, cost * (1 + LAX), Fed(machines, "POOL", False))
 
     def _offer(self, latency: float, cost: float, choice: Fed) -> None:
         if latency <= self._longest and self._useful(latency, cost):

@@ -7,6 +7,7 @@ the longest time that a short replay of the module alone shows.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right, insort
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
@@ -27,7 +28,7 @@ _MOST_CONFIGURATIONS = 3
 #: seen in the replay only.
 _BEATEN = 3
 #: Looking at a set takes as long as so many requests in a replay.
-_STEPS_OF_SET = 12
+_STEPS_OF_SET = 6
 #: To work out the worst case of one way to feed a set takes as long as so many requests in a replay.
 _STEPS_OF_FEEDING = 25
 #: Requests in the replay of a module alone.
@@ -37,6 +38,9 @@ _BATCHES = ((1, 1), (2, 1), (3, 1), (4, 1), (6, 1), (8, 1), (1, 2), (1, 3), (1, 
 #: Parts of the second tuple's room that it takes, and of all spare places that dummies take.
 _PARTS = (0.05, 0.5, 0.95)
 _DUMMIES = (0.5, 1.0)
+#: The same, both at once, where more ways are looked at.
+_MORE_PARTS = (0.1, 0.3, 0.5, 0.7, 0.9)
+_MORE_DUMMIES = (0.2, 0.4, 0.6, 0.8, 1.0)
 
 
 class Way(NamedTuple):
@@ -47,16 +51,18 @@ class Way(NamedTuple):
     fed: FedModule
 
 
-def ways(configs: Sequence[Configuration], rate: float, allowed: Allowance, steps: CountedSteps) -> list[Way]:
-    """The module's ways, the least cost first."""
+def ways(
+    configs: Sequence[Configuration], rate: float, allowed: Allowance, steps: CountedSteps, more: bool
+) -> list[Way]:
+    """The module's ways, the least cost first. `more`: two tuples with dummies share the rate in many ways, too."""
     drawn: list[Way] = []
-    sets = _Sets(allowed, steps)
-    sets.look([c for c in configs if c.duration <= allowed.longest], rate)
+    sets = _Sets([c for c in configs if c.duration <= allowed.longest], allowed, steps)
+    sets.look(rate)
     for _, _, machines in _few(sets.found):
         cost = sum(m.number * m.configuration.price for m in machines)
         if steps.spent:
             break
-        for fed in _feedings(machines, rate, allowed.longest):
+        for fed in _feedings(machines, rate, allowed.longest, more):
             steps.take(_STEPS_OF_FEEDING)
             latency = worst_case(fed.tuples, fed.dispatch)
             if latency <= allowed.longest:
@@ -114,40 +120,48 @@ def _few(sets: list[_Set]) -> list[_Set]:
 class _Sets:
     """Every set of machines that can do the module's rate and may be paid, less most of those that many others beat."""
 
-    def __init__(self, allowed: Allowance, steps: CountedSteps) -> None:
-        self._allowed, self._steps = allowed, steps
+    def __init__(self, configs: Sequence[Configuration], allowed: Allowance, steps: CountedSteps) -> None:
+        self._configs, self._allowed, self._steps = configs, allowed, steps
+        #: A set is in the first layer that does not beat it, so what the last one beats is beaten by all.
         self._layers = [FoundPoints() for _ in range(_BEATEN)]
+        self._price = [math.inf] * (len(configs) + 1)
+        for n in reversed(range(len(configs))):
+            self._price[n] = min(self._price[n + 1], configs[n].price)
         self.found: list[_Set] = []
 
     def look(
-        self, configs: Sequence[Configuration], rate: float, before: tuple[Machines, ...] = (), cost: float = 0.0
+        self,
+        rate: float,
+        first: int = 0,
+        before: tuple[Machines, ...] = (),
+        cost: float = 0.0,
+        least: float = 0.0,
     ) -> None:
-        """Sets that do `rate` besides the machines `before`, which cost `cost`. The least worst case of a set is that
-        with all places filled."""
-        least = max((m.configuration.duration for m in before), default=0.0)
-        for n, c in enumerate(configs):
+        """Sets that do `rate` with configurations from `first` on, besides the machines `before`, which cost `cost` and
+        whose longest duration is `least`. The least worst case of a set is that with all places filled."""
+        more, beaten = len(before) + 1 < _MOST_CONFIGURATIONS, self._layers[-1].beats
+        for n in range(first, len(self._configs)):
+            c = self._configs[n]
             shortest = max(least, c.duration)
             most = self._allowed.at(shortest)
-            after = configs[n + 1 :] if len(before) + 1 < _MOST_CONFIGURATIONS else ()
+            behind = self._configs[n + 1].unit_cost if more and n + 1 < len(self._configs) else math.inf
             for count in range(1, int((most - cost) / c.price + CLOSE) + 1):
                 if not self._steps.take(_STEPS_OF_SET):
                     return
-                machines, spent = (*before, Machines(c, count)), cost + count * c.price
-                if self._beaten(shortest, spent):
+                spent = cost + count * c.price
+                if beaten(shortest, spent):
                     break
                 missing = max(0.0, rate - count * c.throughput)
                 if missing <= rate * SLACK:
+                    machines = (*before, Machines(c, count))
                     self._take(_filled(machines), spent, machines)
-                if after:
-                    rest = spent + max(after[0].price, missing * after[0].unit_cost)
-                    if rest < most and not self._beaten(shortest, rest):
-                        self.look(after, missing, machines, spent)
-
-    def _beaten(self, latency: float, cost: float) -> bool:
-        return all(layer.beats(latency, cost) for layer in self._layers)
+                if behind < math.inf:
+                    rest = spent + max(self._price[n + 1], missing * behind)
+                    if rest < most and not beaten(shortest, rest):
+                        self.look(missing, n + 1, (*before, Machines(c, count)), spent, shortest)
 
     def _take(self, latency: float, cost: float, machines: tuple[Machines, ...]) -> None:
-        if cost < self._allowed.at(latency) and not self._beaten(latency, cost):
+        if cost < self._allowed.at(latency) and not self._layers[-1].beats(latency, cost):
             self.found.append((cost, latency, machines))
             next(layer for layer in self._layers if not layer.beats(latency, cost)).add(latency, cost, None)
 
@@ -160,7 +174,7 @@ def _filled(machines: Sequence[Machines]) -> float:
     return worst
 
 
-def _feedings(machines: Sequence[Machines], rate: float, longest: float) -> Iterator[FedModule]:
+def _feedings(machines: Sequence[Machines], rate: float, longest: float, more: bool) -> Iterator[FedModule]:
     """The ways to feed one set."""
     full = [m.capacity for m in machines]
     spare = max(0.0, sum(full) - rate)
@@ -172,20 +186,24 @@ def _feedings(machines: Sequence[Machines], rate: float, longest: float) -> Iter
         if dealt is not None and min(dealt) > 0:
             yield FedModule("DT", allotted(machines, dealt, rate))
         if len(machines) == 2:
-            for second in _seconds(machines, rate):
+            for second in _seconds(machines, rate, _PARTS):
                 yield FedModule("POOL", allotted(machines, [rate - second, second], rate))
     for part in _DUMMIES if spare > SLACK * rate else ():
         total = rate + part * spare
         filled = [x * total / sum(full) for x in full]
         for dispatch in ("POOL",) if len(machines) == 1 else ("POOL", "DT"):
             yield FedModule(dispatch, allotted(machines, filled, rate))
+    for part in _MORE_DUMMIES if more and len(machines) == 2 and spare > SLACK * rate else ():
+        total = rate + part * spare
+        for second in _seconds(machines, total, _MORE_PARTS):
+            yield FedModule("POOL", allotted(machines, [total - second, second], rate))
 
 
-def _seconds(machines: Sequence[Machines], rate: float) -> list[float]:
+def _seconds(machines: Sequence[Machines], rate: float, parts: Sequence[float]) -> list[float]:
     """Rates of the second of two tuples."""
     first, second = machines
     low, high = max(0.0, rate - first.capacity), min(second.capacity, rate)
-    found = {low + (high - low) * part for part in _PARTS}
+    found = {low + (high - low) * part for part in parts}
     for p, q in _BATCHES:
         one, other = p * first.configuration.batch, q * second.configuration.batch
         found.add(rate * other / (one + other))

@@ -211,6 +211,11 @@ PIPELINE = {
 }
 
 
+def with_read(**more: Any) -> dict[str, Any]:
+    """`PIPELINE`, its second stage changed."""
+    return PIPELINE | {"stages": [PIPELINE["stages"][0], PIPELINE["stages"][1] | more]}
+
+
 def test_a_pipeline_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     asked = document(candidate={"pipeline": {"name": "gate", "description": PIPELINE}})
     assert answer(tmp_path, asked) == 0
@@ -232,10 +237,20 @@ def test_a_pipeline_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ("pipeline", "path"),
     [
         ({"name": "gate", "description": PIPELINE, "rate": 0}, "candidate.pipeline.rate"),
-        ({"name": "gate", "description": PIPELINE, "slo_ms": 0.001}, "pipeline.slo_ms"),
+        ({"name": "gate", "description": PIPELINE, "rate": 1e9}, "candidate.pipeline.rate: got 1000000000.0"),
+        ({"name": "gate", "description": PIPELINE, "slo_ms": 0}, "candidate.pipeline.slo_ms: got 0.0"),
+        ({"name": "gate", "description": PIPELINE, "slo_ms": 0.001}, "candidate.pipeline.slo_ms: got 0.001"),
         ({"name": "gate"}, "candidate.pipeline.description"),
         ({"name": "gate", "description": PIPELINE | {"slo_ms": "soon"}}, "candidate.pipeline.description.slo_ms"),
-        ({"name": "gate", "description": PIPELINE | {"stages": PIPELINE["stages"][1:]}}, "candidate.pipeline"),
+        ({"name": "gate", "description": PIPELINE | {"slo_ms": 3}}, "candidate.pipeline.slo_ms: got 3.0, allowed: at"),
+        ({"name": "gate", "description": PIPELINE | {"stages": PIPELINE["stages"][1:]}}, "description.stages[read].in"),
+        ({"name": "gate", "description": with_read(inputs={})}, "candidate.pipeline.description.stages.1.inputs"),
+        ({"name": "gate", "description": with_read(inputs={"p": "read.text"})}, "description.stages: got ['read']"),
+        ({"name": "gate", "description": with_read(per_request=0)}, "description.stages.1.per_request: got 0"),
+        (
+            {"name": "gate", "description": with_read(model="speech")},
+            "candidate.pipeline.stages[1].model: got 's",
+        ),
     ],
 )
 def test_a_bad_pipeline_is_named(
@@ -243,6 +258,42 @@ def test_a_bad_pipeline_is_named(
 ) -> None:
     assert answer(tmp_path, document(candidate={"pipeline": pipeline})) == 1
     assert path in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("latencies", "path"),
+    [
+        ([None, 50], "latency_ms.plates.10[0]: got None"),
+        ([0, 50], "latency_ms.plates.10[0]: got 0"),
+        ([], "latency_ms.plates.10: got ()"),
+    ],
+)
+def test_a_table_without_batch_1_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], latencies: list[float | None], path: str
+) -> None:
+    device = DEVICE | {"latency_ms": {"plates": {"10": latencies}}}
+    assert (
+        answer(tmp_path, document(device=device, candidate={"pipeline": {"name": "a", "description": PIPELINE}})) == 1
+    )
+    assert path in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "row",
+    [[50, 40, 30], [40, 40, 40]],
+    ids=["larger batches are faster", "alike"],
+)
+def test_odd_tables_get_an_answer(tmp_path: Path, row: list[float]) -> None:
+    device = DEVICE | {"latency_ms": {"plates": {str(p): [x * 10 / p for x in row] for p in (10, 50, 100)}}}
+    assert (
+        answer(tmp_path, document(device=device, candidate={"pipeline": {"name": "a", "description": PIPELINE}})) == 0
+    )
+
+
+def test_a_fan_out_of_10_000_does_not_fit_and_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pipeline = {"name": "gate", "description": with_read(per_request=10_000)}
+    assert answer(tmp_path, document(candidate={"pipeline": pipeline})) == 3
+    assert "plates: 50000 requests/s within 100 ms do not fit" in capsys.readouterr().out
 
 
 def test_an_appliance_is_asked_about_a_pipeline(

@@ -58,6 +58,26 @@ def test_bad_fields_end_with_1_and_their_path(tmp_path: Path, capsys: pytest.Cap
     assert "policy: got 'luck'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"edges": [["find", "read"], ["read", "find"]]}, "edges: got 'a circle among find, read'"),
+        (
+            {"modules": PROBLEM["modules"] | {"x": {"rate": 1, "profile": ROWS}}},
+            "modules.x: got 'a module that no",
+        ),
+        ({"modules": {"find": {"rate": 0, "profile": ROWS}, "read": PROBLEM["modules"]["read"]}}, "modules.find.rate"),
+        ({"modules": {"find": {"rate": 1, "profile": []}, "read": PROBLEM["modules"]["read"]}}, "modules.find.profile"),
+        ({"slo_s": 0}, "slo_s: got 0.0"),
+    ],
+)
+def test_bad_graphs_and_rates_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], change: dict[str, Any], words: str
+) -> None:
+    assert main(["plan", "pipeline", written(tmp_path, PROBLEM | change)]) == 1
+    assert words in capsys.readouterr().err
+
+
 def test_many_problems_are_answered_in_one_file(tmp_path: Path) -> None:
     file = written(tmp_path, {"format": "pipeline-problems/1", "problems": [PROBLEM, {**PROBLEM, "name": "two"}]})
     out = tmp_path / "plans.json"

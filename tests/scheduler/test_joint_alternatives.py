@@ -83,6 +83,13 @@ def test_where_none_holds_as_much_as_can_be_is_served() -> None:
     assert "with either" in fitted([PipelineDemand(READER, 900.0)]).reasons[0].words()
 
 
+def test_a_model_of_the_same_accuracy_is_no_reason() -> None:
+    alike = application([("d", 0.99)], [(SMALL, 0.9), (LARGE, 0.9)])
+    found = fitted([PipelineDemand(alike, 5.0)])
+    assert found.choices["app"] == {"s1": SMALL}, "the one in force stays"
+    assert found.reasons == ()
+
+
 def test_without_alternatives_nothing_changes() -> None:
     plain = application([("d", 0.9)], [("c", 0.9)])
     demands = [PipelineDemand(plain, 20.0)]
