@@ -1,7 +1,8 @@
 """The pictures of docs/dashboard.md: `python -m benchmarks.make_screenshots [--out docs/images] [--windows 5]`.
 
-A real appliance in a real browser: four drawn street cameras, three served models under load, users, rules and alarms,
-and a few retraining windows, which takes some minutes. Every page at 1440 pixels, some in the dark, each at 390.
+A real appliance in a real browser: four drawn street cameras, three served models under load that tenants share the box
+for, users, rules and alarms, and a few retraining windows, which takes some minutes. Every page at 1440 pixels, some in
+the dark, each at 390.
 """
 
 from __future__ import annotations
@@ -62,6 +63,8 @@ def shots(window: int) -> tuple[Shot, ...]:
         Shot("windows", "#/windows"),
         Shot("window", f"#/windows/{window}", dark=True),
         Shot("serving", "#/serving", dark=True),
+        Shot("tenants", "#/tenants", dark=True),
+        Shot("tenant", "#/tenants/entrance"),
         Shot("system", "#/system"),
         Shot("settings-cameras", "#/settings/cameras"),
         Shot("settings-retraining", "#/settings/retraining"),
@@ -107,6 +110,17 @@ def furnish(box: Box) -> Person:
     good(rest.put("/secrets/pager", json={"value": "shown-to-nobody"}))
     good(rest.post("/outputs/webhooks", json={"id": "pager", "url": "http://127.0.0.1:9/alarms", "kinds": ["alarm"]}))
     return admin
+
+
+def share(admin: Person) -> None:
+    """Two departments with models of their own, beside the third model and all cameras, which have most of the box."""
+    for tenant in (
+        {"id": "entrance", "name": "Entrance", "entitlement": 2, "models": ["lenet"], "objective": {"goal": 0.98}},
+        {"id": "deliveries", "name": "Deliveries", "models": ["vehicles"], "objective": {"goal": 0.95}},
+    ):
+        good(admin.rest.post("/tenants", json=tenant))
+    cameras = {"name": "Streets", "entitlement": 6, "objective": {"metric": "accuracy", "goal": 0.3}}
+    good(admin.rest.patch("/tenants/default-cameras", json=cameras))
 
 
 @contextmanager
@@ -194,6 +208,7 @@ def main() -> int:
             with Box(site, folder) as box:
                 admin = furnish(box)
                 with load(admin):
+                    share(admin)
                     began = time.monotonic()
                     window = measured(admin, args.windows)
                     print(f"{window} windows in {time.monotonic() - began:.0f} s; {box.url}", flush=True)

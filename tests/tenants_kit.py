@@ -11,8 +11,9 @@ from edge.core.clock import ManualClock
 from edge.core.layout import ModelTraffic, ServedVersion, TrafficReport
 from edge.core.oip import TensorSpec
 from edge.core.serving import DeviceTable
-from edge.core.shares import ShareCaps
+from edge.core.shares import ShareCaps, Usage
 from edge.core.tenants import SharingRules, Tenant, TenantObjective
+from edge.core.workers import Activity
 from edge.runtime.serving_budgets import ServingBudgets
 from edge.runtime.serving_demand import Offer
 from edge.runtime.serving_models import OfferedModels
@@ -84,6 +85,8 @@ class TenantsBox:
     def __init__(self, serving: ServingBox, *tenants: Tenant, rules: SharingRules | None = None) -> None:
         self.serving, self.clock = serving, serving.clock
         self.events: list[Any] = []
+        #: Accounts of workers, as the runtime tells them.
+        self.usage: list[tuple[Usage, Activity, str | None]] = []
         self.facts: list[Any] = []
         self.kept: list[dict[str, Any]] = []
         self.notes: list[tuple[str, dict[str, Any]]] = []
@@ -93,7 +96,8 @@ class TenantsBox:
                 partitioner=SimpleNamespace(caps=CAPS),
             ),
             cameras={},
-            controller=SimpleNamespace(state=SimpleNamespace(num_gpus=0.9, cameras={})),
+            controller=SimpleNamespace(state=SimpleNamespace(num_gpus=0.9, cameras={}, window=1)),
+            usage=lambda: list(self.usage),
             dispatch=self.events.append,
             complaints=SimpleNamespace(add=lambda *a: None),
             window=SimpleNamespace(settings=SimpleNamespace(window_s=100.0)),

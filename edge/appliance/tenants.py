@@ -296,7 +296,7 @@ def _settings_of(tenant: Tenant) -> TenantSettings:
         {
             "id": tenant.id, "name": tenant.name, "entitlement": tenant.entitlement, "floor": tenant.floor,
             "declared_demand": tenant.declared_demand, "models": tenant.models, "applications": tenant.applications,
-            "cameras": tenant.cameras,
+            "cameras": tenant.cameras, "proxy_utilisation": tenant.proxy_utilisation,
             "objective": {"metric": goal.metric, "goal": goal.goal, "utility": goal.utility},
         }
     )  # fmt: skip

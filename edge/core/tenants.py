@@ -30,15 +30,18 @@ TENANT_METRICS: Final[tuple[TenantMetric, ...]] = ("within_slo", "accuracy")
 TenantUtility = Literal["linear", "sqrt", "quadratic"]
 TENANT_UTILITIES: Final[tuple[TenantUtility, ...]] = ("linear", "sqrt", "quadratic")
 
-#: What a tenant's share comes from. learned: its curve; profiled: the serving plan's own need; declared: its declared
-#: demand; entitlement: nothing else is known; held: nothing was measured in the last interval, or it holds by a rule.
-TenantSource = Literal["learned", "profiled", "declared", "entitlement", "held"]
+#: What a tenant's share comes from. learned: its curve; profiled: the serving plan's own need; proxy: what its workers
+#: use of their share; declared: its declared demand; entitlement: nothing else is known; held: nothing was measured in
+#: the last interval, or it holds by a rule.
+TenantSource = Literal["learned", "profiled", "proxy", "declared", "entitlement", "held"]
 
 #: How a tenant stands: its goal is met, missed, or not known (nothing was measured lately).
 TenantState = Literal["meets", "misses", "unknown"]
 
 #: Why a tenant has the share that it has. `TenantReason.numbers` by code:
-#: "entitlement": nothing is known yet. "profiled": the serving plan needs `need`. "declared": it demands `demand`.
+#: "entitlement": nothing is known yet. "profiled": the serving plan needs `need`. "proxy": its workers used the part
+#: `utilisation` of the share `given`, and `target` is wanted, so it is taken to demand `demand`. "declared": it demands
+#: `demand`.
 #: "no_traffic": nothing was measured, it holds. "front_down": the front that takes its requests told nothing for
 #: `down_s` of the interval, and `lost` open requests failed: nobody knows how it fared, it holds. "kept": no other
 #: share is better by enough. "more": it got `moved`; its `performance` and its `goal`. "less": it gave `moved`;
@@ -48,6 +51,7 @@ TenantState = Literal["meets", "misses", "unknown"]
 TenantReasonCode = Literal[
     "entitlement",
     "profiled",
+    "proxy",
     "declared",
     "no_traffic",
     "front_down",
@@ -93,7 +97,8 @@ DEFAULT_OBJECTIVE: Final[Mapping[TenantMetric, TenantObjective]] = {
 @dataclass(frozen=True)
 class Tenant:
     """`entitlement` is a weight: its part of the sum of weights is the part of the device that is its by right. It
-    never has less than `floor`. `declared_demand` (share) stands in while nothing was measured. Its members are served
+    never has less than `floor`. While nothing was measured, `proxy_utilisation` says which part of its share its
+    workers shall use (None: their use tells nothing), and `declared_demand` (share) stands in. Its members are served
     models and applications (metric within_slo) or cameras (accuracy); those of the default tenants are not named."""
 
     id: str
@@ -105,12 +110,15 @@ class Tenant:
     models: tuple[str, ...] = ()
     applications: tuple[str, ...] = ()
     cameras: tuple[str, ...] = ()
+    proxy_utilisation: float | None = None
 
     def __post_init__(self) -> None:
         checks.in_range(f"tenants.{self.id}.entitlement", self.entitlement, 0.0, 1e6)
         checks.in_range(f"tenants.{self.id}.floor", self.floor, 0.0, 1.0)
         if self.declared_demand is not None:
             checks.in_range(f"tenants.{self.id}.declared_demand", self.declared_demand, 0.0, 1.0)
+        if self.proxy_utilisation is not None:
+            checks.in_range(f"tenants.{self.id}.proxy_utilisation", self.proxy_utilisation, 0.1, 1.0)
         if self.objective.metric == "accuracy" and (self.models or self.applications):
             raise InvalidValue(
                 f"tenants.{self.id}.objective.metric", "accuracy", "within_slo: its members are models and applications"

@@ -31,6 +31,7 @@ from edge.runtime.serving import ServingRuntime
 from edge.runtime.serving_budgets import owners_of
 from edge.runtime.tenant_counts import CountedInterval, TenantCounts
 from edge.runtime.tenant_day import TenantDay
+from edge.runtime.tenant_use import LEAST_S, TenantUse, owners_of_workers
 from edge.runtime.tenant_windows import TenantWindows
 from scheduler.gpulets.fitting import PlanFunction
 from scheduler.gpulets.follow import plan_function
@@ -104,11 +105,13 @@ class TenantShares:
         self.decided_utc_s: float | None = None
         #: Since the start, by tenant.
         self.moves: Counter[str] = Counter()
-        self._runtime, self._clock, self._note, self._fact, self._keep = runtime, clock, note, fact, keep
+        self._runtime, self._clock, self._note, self._fact = runtime, clock, note, fact
         self._serving: ServingRuntime | None = None
         self._counts = TenantCounts()
         self._windows = TenantWindows()
-        self._last_s, self._kept_s, self._unkept = clock.monotonic(), -1e18, False
+        self._use = TenantUse()
+        self._kept = KeptLearning(keep, self.document, clock)
+        self._last_s = clock.monotonic()
         self._needs: dict[str, tuple[_Asked, float]] = {}
         self._deciding = asyncio.Lock()
 
@@ -242,20 +245,41 @@ class TenantShares:
             window_s = self._runtime.window.settings.window_s
             self._windows.measured(fact, cameras, members.cameras, self._clock.utc(), window_s)
 
+    def _by_use(self, tenant: Tenant) -> bool:
+        """Its use counts: it has a target for it, and its performance was not measured yet."""
+        return tenant.proxy_utilisation is not None and self._unmeasured(tenant.id)
+
+    def _unmeasured(self, tenant: str) -> bool:
+        known = self.known.get(tenant)
+        return known is None or known.memory.load.last is None
+
+    def _least_use_s(self, tenant: Tenant) -> float:
+        """Half a window of cameras says more about them than its beginning, which is without retraining."""
+        return LEAST_S if tenant.serves else self._runtime.window.settings.window_s / 2
+
+    def _look_at_use(self, members: Members) -> None:
+        mine = [t for t in members.tenants if self._by_use(t)]
+        if not mine:
+            return
+        executors = () if self._serving is None else self._serving.planner.view.executors
+        rows = owners_of_workers(self._runtime.usage(), executors, members.served, members.cameras)
+        self._use.in_window(self._runtime.controller.state.window, [t.id for t in mine if not t.serves])
+        self._use.look(rows, [t.id for t in mine])
+
     # -- deciding
 
     async def look(self) -> None:
         """Decide if an interval is over, or a window was measured, or tenants came or went."""
         async with self._deciding:
             now, members = self._clock.monotonic(), self.members()
-            if self._unkept and now - self._kept_s >= _KEEP_S:
-                self.keep_now()
+            self._kept.look()
             if not members.shared:
                 self._not_shared()
                 return
             if self._serving is not None and not self._serving.front.up:
                 self._counts.front_down()
             self._windows.gave(self.given(members), _LOOK_S)
+            self._look_at_use(members)
             others = {t.id for t in members.tenants} != set(self.shares)
             pool = self.pool
             if pool < _LEAST_POOL:
@@ -274,15 +298,18 @@ class TenantShares:
             return
         self.shares = {}
         self._fact(TenantsNow(frozenset()))
-        self._counts = TenantCounts()
+        self._counts, self._use = TenantCounts(), TenantUse()
         self._runtime.dispatch(CameraBudgetsMoved(self._clock.monotonic(), ()))
         if self._serving is not None:
             self._serving.shares.budgets.put((), None)
 
     async def _question(self, members: Members, pool: float, elapsed_s: float) -> SharingQuestion:
-        utc_s, windows = self._clock.utc(), self._windows.due
+        utc_s, windows = self._clock.utc(), self._windows.due or self._use.due
+        self._use.due = False
         over = elapsed_s >= self.rules_in_force.interval_s
         counted = self._counts.take(utc_s, elapsed_s) if over else CountedInterval()
+        if over:
+            self._use.ended(t.id for t in members.tenants if t.serves)
         reports = {**counted.reports, **self._windows.take()}
         entries = []
         for tenant in members.tenants:
@@ -291,6 +318,7 @@ class TenantShares:
                 TenantNow(
                     tenant, floor, need, reports.get(tenant.id), counted.dropped.get(tenant.id, 0),
                     self._fingerprint(tenant, members), counted.silence(tenant.id) if tenant.serves else None,
+                    self._use.of(tenant.id, self._least_use_s(tenant)) if self._by_use(tenant) else None,
                 )
             )  # fmt: skip
         return SharingQuestion(utc_s, pool, tuple(entries), self.rules_in_force, windows)
@@ -327,13 +355,16 @@ class TenantShares:
 
     def _fingerprint(self, tenant: Tenant, members: Members) -> dict[str, str]:
         """Names the things that the curve is of. Versions of cameras' students change with every window, which is
-        learned, too; those of served models, and their measured latencies, do not."""
+        learned, too; those of served models, and their measured latencies, do not. Empty while models are taken in
+        after a start: until then nobody knows what is served, and for which tenant."""
+        offers = {} if self._serving is None or not tenant.serves else self._serving.models.offers
+        if any(o.state == "waiting" for o in offers.values()):
+            return {}
         owner = members.served if tenant.serves else members.cameras
         names = members.of(tenant.id, owner)
         versions: list[Any] = []
         tables: list[Any] = []
         if tenant.serves and self._serving is not None:
-            offers = self._serving.models.offers
             versions = [(n, v.digest or v.version) for n in names if (v := offers[n].version) is not None]
             tables = [(n, self._serving.tables.digests.get(n, "")) for n in names]
         elif not tenant.serves:
@@ -353,6 +384,8 @@ class TenantShares:
     def _take(self, decision: SharingDecision, question: SharingQuestion, members: Members) -> None:
         """Put a decision in force, and tell of it."""
         before = self.shares
+        # A first report is worth more than the next ones.
+        fresh = any(k.last is not None and self._unmeasured(t) for t, k in decision.known.items())
         self.known = {**self.known, **decision.known}
         self.shares = dict(decision.shares)
         seconds = self.rules.interval_s if self.decided_utc_s is None else question.utc_s - self.decided_utc_s
@@ -381,9 +414,7 @@ class TenantShares:
                 length = max(0.0, min(length, 86_400.0))
                 self.history.add(tenant, question.utc_s, length, share.held, share.floor, entry.report)
             self._tell_alarms(entry, share)
-        self._unkept = True
-        if self._clock.monotonic() - self._kept_s >= _KEEP_S or decision.forgotten:
-            self.keep_now()
+        self._kept.changed(at_once=fresh or bool(decision.forgotten))
 
     def _tell_alarms(self, entry: TenantNow, share: TenantShare) -> None:
         """A goal that is missed with less than the entitlement is the policy's doing; with all of it, it is news."""
@@ -420,9 +451,35 @@ class TenantShares:
 
     def keep_now(self) -> None:
         """Write what was learned and is not written yet; also as the appliance ends."""
+        self._kept.now()
+
+
+class KeptLearning:
+    """Writes `document()` by `keep` at most every _KEEP_S seconds while it changes."""
+
+    def __init__(
+        self, keep: Callable[[dict[str, Any]], None], document: Callable[[], dict[str, Any]], clock: Clock
+    ) -> None:
+        self._keep, self._document, self._clock = keep, document, clock
+        self._last_s, self._unkept = -1e18, False
+
+    def changed(self, at_once: bool = False) -> None:
+        """There is something new."""
+        self._unkept = True
+        if at_once:
+            self.now()
+        self.look()
+
+    def look(self) -> None:
+        """Write, if there is something new and it is time."""
+        if self._clock.monotonic() - self._last_s >= _KEEP_S:
+            self.now()
+
+    def now(self) -> None:
+        """Write what is new."""
         if self._unkept:
-            self._unkept, self._kept_s = False, self._clock.monotonic()
-            self._keep(self.document())
+            self._unkept, self._last_s = False, self._clock.monotonic()
+            self._keep(self._document())
 
 
 def _serving_budget(tenant: Tenant, share: float) -> ServingBudget:

@@ -67,4 +67,5 @@ DEFAULT_RULES = (
     RuleSettings(id="camera-lost", name="Camera lost", kind="camera_lost", severity="critical"),
     RuleSettings(id="disk-low", name="Disk nearly full", kind="disk", severity="critical"),
     RuleSettings(id="model-rolled-back", name="Model rolled back", kind="roll_back", severity="warning"),
+    RuleSettings(id="tenant-goal-missed", name="A tenant's goal is missed", kind="tenant", severity="warning"),
 )

@@ -40,6 +40,11 @@ class TenantSettings(Settings):
     declared_demand: float | None = Field(
         None, ge=0, le=1, description="share that it says to need; counts while nothing was measured"
     )
+    proxy_utilisation: float | None = Field(
+        None, ge=0.1, le=1,
+        description="part of its share that its workers shall use: while nothing was measured, and there is no "
+        "profile, it is taken to need what they use, over this (empty: their use does not count)",
+    )  # fmt: skip
 
     @model_validator(mode="after")
     def _fits(self) -> TenantSettings:
@@ -57,7 +62,7 @@ class TenantSettings(Settings):
         goal = self.objective
         return Tenant(
             self.id, TenantObjective(goal.metric, goal.goal, goal.utility), self.name, self.entitlement, self.floor,
-            self.declared_demand, self.models, self.applications, self.cameras,
+            self.declared_demand, self.models, self.applications, self.cameras, self.proxy_utilisation,
         )  # fmt: skip
 
 

@@ -3,6 +3,10 @@
 A tenant's plan is the smallest one, as without tenants; the rest of its budget is given to its partitions that are
 busiest, in shares that were measured. So a larger budget is felt, and where shares can be changed live a moved budget
 starts no process anew. Partitions hold models of one tenant only.
+
+A tenant's plan knows nothing of the other tenants' partitions on the device, which may slow its batches (interference).
+So the plans are judged together, and where a model would break its objective because of neighbours of another tenant,
+its tenant's plan is made anew for batches that take as much longer as was judged, and so on for a few rounds.
 """
 
 from __future__ import annotations
@@ -14,12 +18,18 @@ from edge.core.applications import Application
 from edge.core.serving import DeviceTable, Gpulet, ServedModel, ServingPlan, ServingProblem
 from scheduler.gpulets.fitting import Capacity, Fitted, PlanFunction, fit
 from scheduler.gpulets.pipelines import FitFunction, FittedPipelines, PipelineDemand
-from scheduler.gpulets.verdict import verdict
+from scheduler.gpulets.stage_drift import slowed
+from scheduler.gpulets.verdict import times, verdict
 
 _EPS = 1e-6
 #: Budgets that are more than there is by no more than this are rounded, not too large. Cutting them would put one of
 #: exactly a partition below it.
 _ROUNDED = 1e-4
+#: So often plans are made anew because of neighbours of other tenants: a plan that makes up for them takes larger
+#: shares, which slow the neighbours more, and so on; the effect shrinks each time.
+ROUNDS = 3
+#: Neighbours that slow a model by a smaller part more than was planned for are no reason to plan anew.
+_LEAST_MORE = 0.005
 
 
 @dataclass(frozen=True)
@@ -56,22 +66,92 @@ class FitTenants:
         owner = owners(self.budgets, [m.name for m in models], [p.application for p in pipelines])
         total = sum(b.share for b in self.budgets)
         part = min(1.0, capacity.most / total) if total > capacity.most + _ROUNDED else 1.0
-        parts: list[FittedPipelines] = []
-        left = max_gpulets
+        asked = []
         for budget in self.budgets:
             mine = [m for m in models if owner[m.name] == budget.tenant]
-            asked = [p for p in pipelines if owner[p.application.name] == budget.tenant]
-            if not mine and not asked:
+            its = [p for p in pipelines if owner[p.application.name] == budget.tenant]
+            if mine or its:
+                share = round(min(1.0, budget.share * part), 6)
+                asked.append(_Asked(mine, [m for m in own if owner[m.name] == budget.tenant], its, share))
+        planner = _Planner(self.inner, table, capacity.cameras_priority, plan, max_gpulets)
+        parts: list[FittedPipelines] = []
+        for one in asked:
+            parts.append(planner.part(one, parts, {}))
+        slower = planner.around_neighbours(asked, parts)
+        return _united(parts, table, capacity, max_gpulets, slower)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The models and applications of one tenant, which are planned within `share`."""
+
+    models: Sequence[ServedModel]
+    own: Sequence[ServedModel]
+    pipelines: Sequence[PipelineDemand]
+    share: float
+
+
+@dataclass(frozen=True)
+class _Planner:
+    """Makes one tenant's part of the plan."""
+
+    inner: FitFunction
+    table: DeviceTable | None
+    cameras_priority: int
+    plan: PlanFunction
+    max_gpulets: int | None
+
+    def part(self, asked: _Asked, others: Sequence[FittedPipelines], slower: Mapping[str, float]) -> FittedPipelines:
+        """The plan beside those of `others`, with so many times the latencies of some models."""
+        room = Capacity(asked.share, asked.share, self.cameras_priority)
+        left = self.max_gpulets
+        if left is not None:
+            left = max(1, left - sum(len(p.fitted.plan.gpulets) for p in others))
+        table = slowed(self.table, slower) if self.table is not None and slower else self.table
+        found = self.inner(asked.models, asked.own, asked.pipelines, table, room, self.plan, left)
+        return _filled(found, self.table, asked.share)
+
+    def around_neighbours(self, asked: Sequence[_Asked], parts: list[FittedPipelines]) -> dict[str, float]:
+        """Make parts anew, in place, whose models break their objective because of neighbours of other tenants. How
+        many times the measured latencies of a model are planned for, where it is more than once.
+
+        No model loses its place by that: such a part stays as it was."""
+        slower: dict[str, float] = {}
+        stays: set[int] = set()
+        for _ in range(ROUNDS if self.table is not None else 0):
+            assert self.table is not None
+            news = False
+            for n, factors in slowed_by_others([p.fitted for p in parts], self.table).items():
+                more = {m: f for m, f in factors.items() if f > slower.get(m, 1.0) * (1.0 + _LEAST_MORE)}
+                if not more or n in stays:
+                    continue
+                tried = {**slower, **more}
+                again = self.part(asked[n], [p for k, p in enumerate(parts) if k != n], tried)
+                if set(again.fitted.refused) - set(parts[n].fitted.refused):
+                    stays.add(n)
+                    continue
+                slower, parts[n], news = tried, again, True
+            if not news:
+                break
+        return slower
+
+
+def slowed_by_others(parts: Sequence[Fitted], table: DeviceTable) -> dict[int, dict[str, float]]:
+    """By the number of a part and model: how many times as long its batches take beside all parts as beside its own, of
+    the models in a partition that breaks an objective so."""
+    together = iter(times(table, [g for p in parts for g in p.plan.gpulets]))
+    out: dict[int, dict[str, float]] = {}
+    for n, part in enumerate(parts):
+        objectives = {m.queue_id: m.slo_ms for m in part.problem.models}
+        for alone, beside in zip(times(table, part.plan.gpulets), together, strict=False):
+            batches = alone.gpulet.models
+            if not (beside.overfull() or any(beside.late(objectives[b.queue_id]) for b in batches)):
                 continue
-            share = round(min(1.0, budget.share * part), 6)
-            room = Capacity(share, share, capacity.cameras_priority)
-            found = self.inner(
-                mine, [m for m in own if owner[m.name] == budget.tenant], asked, table, room, plan, left
-            )  # fmt: skip
-            if left is not None:
-                left = max(1, left - len(found.fitted.plan.gpulets))
-            parts.append(_filled(found, table, share))
-        return _united(parts, table, capacity, max_gpulets)
+            for batch, before, now in zip(batches, alone.factors, beside.factors, strict=True):
+                if now > before + _EPS:
+                    mine = out.setdefault(n, {})
+                    mine[batch.model] = max(mine.get(batch.model, 1.0), now / before)
+    return out
 
 
 def owners(
@@ -160,16 +240,24 @@ def _larger(gpulet: Gpulet, table: DeviceTable) -> float | None:
 
 
 def _united(
-    parts: Sequence[FittedPipelines], table: DeviceTable | None, capacity: Capacity, most: int | None
+    parts: Sequence[FittedPipelines],
+    table: DeviceTable | None,
+    capacity: Capacity,
+    most: int | None,
+    slower: Mapping[str, float],
 ) -> FittedPipelines:
     fitted = [p.fitted for p in parts]
     problem = ServingProblem(tuple(m for f in fitted for m in f.problem.models), 1, round(capacity.most, 6), most)
     gpulets = tuple(g for f in fitted for g in f.plan.gpulets)
     reasons = tuple(dict.fromkeys(r for f in fitted for r in f.plan.reasons))
+    reasons += tuple(
+        f"{model}: batches are planned to take {factor:.2f} times as long, beside other tenants"
+        for model, factor in sorted(slower.items())
+    )
     policy = next((f.plan.policy for f in fitted if f.plan.policy), "")
     plan = ServingPlan(True, gpulets, policy, reasons)
     if table is not None and gpulets:
-        # Neighbours of other tenants were not reckoned with: the plan says so where they matter.
+        # Where neighbours of other tenants could not be made up for, the plan says so.
         judged = verdict(problem, table, plan)
         if not judged.valid:
             plan = replace(plan, reasons=(*reasons, "neighbours of other tenants may slow it"))

@@ -32,6 +32,14 @@ class GpuletTiming:
     busy_ms: float
     worst_ms: float
 
+    def overfull(self, slack: float = USUAL_SLACK) -> bool:
+        """Its batches take longer than the duty cycle."""
+        return self.busy_ms > self.gpulet.duty_cycle_ms * (1 + slack) + _EPS
+
+    def late(self, slo_ms: float, slack: float = USUAL_SLACK) -> bool:
+        """A request may take longer than `slo_ms`."""
+        return self.worst_ms > slo_ms * (1 + slack) + _EPS
+
     @property
     def occupancy(self) -> float:
         """Part of the duty cycle that is computed in, E / D."""
@@ -90,11 +98,11 @@ def verdict(
         gpulet = timing.gpulet
         duty, busy = gpulet.duty_cycle_ms, timing.busy_ms
         where = f"device {gpulet.device}, share {gpulet.percent} %"
-        if busy > duty * (1 + slack) + _EPS:
+        if timing.overfull(slack):
             faults.append(f"{where}: {busy:.2f} ms of work in a duty cycle of {duty:.2f} ms")
         for part in gpulet.models:
             slo = asked[part.queue_id].slo_ms
-            if timing.worst_ms > slo * (1 + slack) + _EPS:
+            if timing.late(slo, slack):
                 faults.append(f"{where}: {part.model} takes up to {timing.worst_ms:.2f} ms, its SLO is {slo:g} ms")
             worst[part.model] = max(worst.get(part.model, 0.0), timing.worst_ms)
             got[part.queue_id] += timing.rate(part.batch)

@@ -91,6 +91,25 @@ class Silence:
 
 
 @dataclass(frozen=True)
+class MeasuredUse:
+    """Means of an interval: the share of the device that a tenant's workers `used`, of the share that was `given`.
+
+    It says nothing of performance: workers that are busy may do well or badly."""
+
+    used: float
+    given: float
+
+    @property
+    def utilisation(self) -> float | None:
+        """The part of the share given that was used (above 1 where nothing holds it back); None: no numbers, or nothing
+        was given."""
+        if not (self.used >= 0 and self.given > 0):
+            return None
+        part = self.used / self.given
+        return part if math.isfinite(part) else None
+
+
+@dataclass(frozen=True)
 class LearnedTenant:
     """All that is known of one tenant. `scale` is the share that the curve's places refer to; `fingerprint` names what
     it was learned of, by part; `held` is its budget (None: none yet); `missed_utc_s`: since then it misses its goal."""
@@ -157,9 +176,9 @@ class LearnedTenant:
 @dataclass(frozen=True)
 class TenantNow:
     """A tenant in an interval. `floor`: the share that its plan needs at least; `need`: the share of its plan by its
-    profile at the present rates (None: there is none); `report` None: nothing was measured; `dropped` values
-    that were not usable. With a `silence` the report leaves out all that clients could not send, so nothing is
-    learned of it."""
+    profile at the present rates (None: there is none); `report` None: nothing was measured; `dropped` values that were
+    not usable. With a `silence` the report leaves out all that clients could not send, so nothing is learned of it.
+    `use` is what its workers did with its share (None: not known)."""
 
     tenant: Tenant
     floor: float = 0.0
@@ -168,6 +187,23 @@ class TenantNow:
     dropped: int = 0
     fingerprint: Mapping[str, str] = field(default_factory=dict)
     silence: Silence | None = None
+    use: MeasuredUse | None = None
+
+    @property
+    def proxy(self) -> float | None:
+        """The share that it is taken to demand by its use: with it, its workers would use the part of their share that
+        they shall. At least a step, so that there is something to use. None: the tenant has no such target, there is a
+        profile, or the use is not known."""
+        target = self.tenant.proxy_utilisation
+        part = None if self.use is None else self.use.utilisation
+        if self.use is None or target is None or part is None or self.need is not None:
+            return None
+        return min(1.0, max(STEP, self.use.given * part / target))
+
+    @property
+    def blank(self) -> bool:
+        """There is nothing that says what it demands, before anything was measured."""
+        return self.need is None and self.proxy is None and self.tenant.declared_demand is None
 
 
 @dataclass(frozen=True)
@@ -268,12 +304,13 @@ def entitlements(tenants: Sequence[Tenant], total: float) -> dict[str, float]:
 def kept_of(
     known: LearnedTenant | None, fingerprint: Mapping[str, str], utc_s: float
 ) -> tuple[LearnedTenant, ForgottenCode | None]:
-    """The knowledge that may be kept: nothing that was learned of something else. The budget stays."""
+    """The knowledge that may be kept: nothing that was learned of something else. The budget stays. Parts that are not
+    in `fingerprint` are not known now, and compared when they are."""
     if known is None:
         return LearnedTenant(fingerprint=dict(fingerprint)), None
     other = next((k for k, v in fingerprint.items() if known.fingerprint.get(k, v) != v), None)
     if other is None:
-        return replace(known, fingerprint=dict(fingerprint)), None
+        return replace(known, fingerprint={**known.fingerprint, **fingerprint}), None
     code = _FORGET.get(other, "members")
     if known.memory == TenantMemory():
         return replace(known, fingerprint=dict(fingerprint), recent=()), None
@@ -287,14 +324,9 @@ def kept_of(
 
 
 def first_share(question: SharingQuestion, rights: Mapping[str, float], tenant: str) -> float:
-    """The first budget of a tenant: by a profile, or by the declaration (believed half), as far as all that are
-    known to need less leave it; else its entitlement."""
-    demands = [
-        unmeasured_demand(_party(t, None), rights[t.tenant.id])
-        if t.need is not None or t.tenant.declared_demand is not None
-        else rights[t.tenant.id]
-        for t in question.tenants
-    ]
+    """The first budget of a tenant: by a profile, by its use, or by the declaration (believed half), as far as all that
+    are known to need less leave it; else its entitlement."""
+    demands = [unmeasured_demand(_party(t, None), rights[t.tenant.id]) for t in question.tenants]
     weights = [max(t.tenant.entitlement, 1e-9) for t in question.tenants]
     got = no_complaints(demands, weights, question.total)
     # Shares that nobody needs go to all by right.
@@ -323,7 +355,7 @@ def _learned(known: LearnedTenant, entry: TenantNow, scale: float) -> LearnedTen
 
 
 def _party(entry: TenantNow, known: LearnedTenant | None) -> Party:
-    """The tenant as policies know it. One that was measured needs neither profile nor declaration."""
+    """The tenant as policies know it. One that was measured needs neither profile nor proxy nor declaration."""
     t = entry.tenant
     measured = known is not None and known.memory.load.last is not None
     declared = None if measured else t.declared_demand
@@ -332,10 +364,11 @@ def _party(entry: TenantNow, known: LearnedTenant | None) -> Party:
         TenantGoal(t.objective.metric, t.objective.goal, t.objective.utility),
         t.entitlement,
         t.serves,
-        measured or (declared is None and entry.need is None),
+        measured or entry.blank,
         declared,
         max(t.floor, entry.floor),
         None if measured else entry.need,
+        None if measured else entry.proxy,
     )
 
 
@@ -356,16 +389,16 @@ def _wanted(
     # What cannot be kept of the floors the limits keep.
     least = next((f for f in (safe, floors) if sum(_steps_of(share) for share in f) <= steps), [0.0] * len(scope))
     parties = [replace(_party(t, known[t.tenant.id]), floor=f) for t, f in zip(scope, least, strict=True)]
+    reports = {t.tenant.id: _interval(t) for t in scope}
+    holding = _fitting([min(steps, round(held[t.tenant.id] / STEP)) for t in scope], steps)
     if not sum(p.weight for p in parties) > 0:
         parties = [replace(p, weight=1.0) for p in parties]
     problem = SharingProblem("box", total, STEP, tuple(parties))
     policy = sharing_policy(question.rules.policy)
-    reports = {t.tenant.id: _interval(t) for t in scope}
-    holding = tuple(min(steps, round(held[t.tenant.id] / STEP)) for t in scope)
     if isinstance(policy, LearnedPolicy):
         views = tuple(view_of(p, known[p.id], problem) for p in parties)
         standing = Standing(problem, views, holding, tuple(bool(reports[p.id]) for p in parties))
-        return {p.id: k * STEP for p, k in zip(parties, policy.choose(_fitting(standing)), strict=True)}
+        return {p.id: k * STEP for p, k in zip(parties, policy.choose(standing), strict=True)}
     targets = [held[p.id] for p in parties]
     state = SharingState(policy.name, 0, 0.0, holding, 0, {"targets": targets})
     if question.rules.policy == "fair":
@@ -394,12 +427,11 @@ def _steps_of(share: float) -> int:
     return math.ceil(share / STEP - 1e-9)
 
 
-def _fitting(standing: Standing) -> Standing:
-    """Steps that are held sum to no more than there are."""
-    held, steps = list(standing.held), standing.problem.steps
+def _fitting(held: list[int], steps: int) -> tuple[int, ...]:
+    """Steps that are held, of which there are no more than `steps`."""
     while sum(held) > steps:
         held[held.index(max(held))] -= 1
-    return replace(standing, held=tuple(held))
+    return tuple(held)
 
 
 def _interval(entry: TenantNow) -> tuple[IntervalReport, ...]:
@@ -453,9 +485,9 @@ def _limits(
 ) -> BudgetLimits:
     tenant = entry.tenant
     measured = known.memory.load.last is not None
-    nothing = entry.report is None and (measured or (entry.need is None and tenant.declared_demand is None))
+    nothing = entry.report is None and (measured or entry.blank)
     still = nothing or entry.silence is not None
-    unknown = not measured and entry.need is None and tenant.declared_demand is None
+    unknown = not measured and entry.blank
     ago = None if known.moved_utc_s is None else max(0.0, question.utc_s - known.moved_utc_s)
     return BudgetLimits(
         tenant.id, rights[tenant.id], max(tenant.floor, entry.floor), held[tenant.id],
@@ -478,6 +510,8 @@ def _source(entry: TenantNow, known: LearnedTenant) -> TenantSource:
         return "held" if entry.report is None else "learned"
     if entry.need is not None:
         return "profiled"
+    if entry.proxy is not None:
+        return "proxy"
     return "declared" if entry.tenant.declared_demand is not None else "entitlement"
 
 
@@ -505,6 +539,15 @@ def _reason(
         return TenantReason("no_traffic")
     if mine.source == "profiled":
         return TenantReason("profiled", {"need": entry.need or 0.0})
+    if mine.source == "proxy":
+        return _used(entry)
     if mine.source == "declared":
         return TenantReason("declared", {"demand": tenant.declared_demand or 0.0})
     return TenantReason("entitlement") if mine.source == "entitlement" else TenantReason("kept")
+
+
+def _used(entry: TenantNow) -> TenantReason:
+    use, target = entry.use, entry.tenant.proxy_utilisation
+    assert use is not None
+    numbers = {"utilisation": use.utilisation or 0.0, "given": use.given}
+    return TenantReason("proxy", numbers | {"target": target or 0.0, "demand": entry.proxy or 0.0})

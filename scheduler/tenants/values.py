@@ -59,8 +59,8 @@ class TenantGoal:
 class Party:
     """One party to the resource: `weight` is its part of the entitlements; `feedback` False: nothing is measured, and
     `declared_demand` (units) stands in where it is given; `load_matters` False: its load means nothing.
-    It never has less than `floor` units. `profiled_demand` (units): a profile says so, which counts before anything was
-    measured."""
+    It never has less than `floor` units. `profiled_demand` and `proxy_demand` (units): a profile says so, or the use of
+    what it has, which count before anything was measured."""
 
     id: str
     goal: TenantGoal
@@ -70,12 +70,18 @@ class Party:
     declared_demand: float | None = None
     floor: float = 0.0
     profiled_demand: float | None = None
+    proxy_demand: float | None = None
 
     def __post_init__(self) -> None:
         checks.in_range(f"tenants.{self.id}.weight", self.weight, 0.0, 1e12)
         checks.in_range(f"tenants.{self.id}.floor", self.floor, 0.0, 1e12)
         if self.declared_demand is not None:
             checks.in_range(f"tenants.{self.id}.declared_demand", self.declared_demand, 0.0, 1e12)
+
+    @property
+    def claimed_demand(self) -> float | None:
+        """Units that a tenant which reports nothing is known to want by its use, else by its declaration."""
+        return self.declared_demand if self.proxy_demand is None else self.proxy_demand
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,10 @@ from edge.core.errors import InvalidValue
 from edge.core.events import CameraBudgetsMoved
 from edge.core.layout import ModelTraffic, TrafficReport
 from edge.core.serving_reasons import ServingReason
+from edge.core.shares import Usage
 from edge.core.tenants import SharingRules, Tenant, TenantObjective
+from edge.core.workers import Activity
+from edge.runtime.serving_demand import Offer
 from edge.runtime.tenant_counts import CountedInterval, TenantCounts
 from scheduler.gpulets.tenant_fit import FitTenants
 from scheduler.tenants.sharing import LearnedTenant, Silence
@@ -81,8 +84,15 @@ async def test_what_was_learned_survives_a_restart_and_is_forgotten_with_another
     again = await box_of(tmp_path)
     again.shares.restore(document)
     assert again.shares.known == box.shares.known
+    offers = dict(again.serving.models.offers)
+    again.serving.models.offers.update({name: Offer(name) for name in offers})
     await again.shares.look()
     assert again.held() == pytest.approx(box.held())
+    assert again.shares.known["gate"].memory == box.shares.known["gate"].memory, "kept while models are taken in"
+    again.serving.models.offers.update(offers)
+    await again.interval(lambda name, share: 0.8, RATES)
+    assert again.shares.known["gate"].memory.curve.reports == 4, "known again, and the same"
+    assert again.shares.known["gate"].forgotten is None
     again.serving.models.offers["a"].version = version("a", "a-2", 20.0)
     await again.interval(lambda name, share: 0.8, RATES)
     known = again.shares.known["gate"]
@@ -234,3 +244,48 @@ async def test_cameras_budgets_move_once_per_window_by_its_accuracy(tmp_path: Pa
     box.shares.fact(AccuracyMeasured("north", 1, 0.1))  # late
     await box.interval(lambda name, share: 1.0, {"a": 20})
     assert box.held()["streets"] == pytest.approx(after["streets"])
+
+
+async def test_cameras_that_were_not_measured_have_what_their_workers_use_from_the_next_window_on(
+    tmp_path: Path,
+) -> None:
+    serving = ServingBox(tmp_path, "a")
+    await serving.start()
+    streets = Tenant("streets", TenantObjective("accuracy", 0.8), cameras=("north",), proxy_utilisation=0.5)
+    box = TenantsBox(serving, tenant("gate", "a"), streets)
+    box.runtime.cameras["north"] = camera()
+    wall_s, looks = 0.0, 0
+
+    def accounts() -> list[tuple[Usage, Activity, str | None]]:
+        """The camera's worker uses 2 % of the device of 20, its retraining all of 10 % in half of the window."""
+        nonlocal looks
+        looks += 1
+        trained = min(50.0, wall_s)
+        return [
+            (Usage("camera-north", 0.2, 0.2, 0.02, 0.0, wall_s), "inference", "north"),
+            (Usage("retrain-north", 0.1, 0.1, 0.1, 0.0, trained), "retraining", "north"),
+            (Usage("front", 0.1, 0.1, 0.1, 0.0, wall_s), "front", None),
+        ]
+
+    box.runtime.usage = accounts
+    await box.shares.look()
+    first = box.held()["streets"]
+    for _ in range(10):
+        wall_s += 10.0
+        await box.interval(lambda name, share: 0.5, {"a": 20})
+    assert box.held()["streets"] == pytest.approx(first), "cameras hold inside a window"
+    box.runtime.controller.state.window, wall_s = 2, 1.0
+    await box.interval(lambda name, share: 0.5, {"a": 20})
+    share = box.shares.shares["streets"]
+    assert (share.source, share.state) == ("proxy", "unknown")
+    # The other, which misses its goal, is raised to nine tenths of its 0.45; then it gets the largest step.
+    assert share.held == pytest.approx(0.9 - 0.405 - 0.05)
+    await box.interval(lambda name, share: 0.5, {"a": 20})
+    assert box.held()["streets"] == pytest.approx(share.held), "until the window ends"
+    assert box.shares.known["streets"].memory.curve.reports == 0
+    box.shares.fact(AccuracyMeasured("north", 2, 0.9))
+    await box.interval(lambda name, share: 0.5, {"a": 20})
+    assert box.shares.shares["streets"].source == "learned"
+    before = looks
+    await box.interval(lambda name, share: 0.5, {"a": 20})
+    assert looks == before, "nobody asks for accounts that do not count"

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edge.core.applications import Application, ApplicationOutput, Feed, Stage
 from edge.core.oip import TensorSpec
-from edge.core.serving import DeviceTable, ServedModel
-from scheduler.gpulets.fitting import Capacity
+from edge.core.serving import DeviceTable, ServedModel, Utilisation
+from scheduler.gpulets.fitting import Capacity, Fitted
 from scheduler.gpulets.follow import plan_function
-from scheduler.gpulets.pipelines import fit_evenly
-from scheduler.gpulets.tenant_fit import FitTenants, ServingBudget, need_of, owners, shares_of
+from scheduler.gpulets.pipelines import FittedPipelines, fit_evenly
+from scheduler.gpulets.tenant_fit import ROUNDS, FitTenants, ServingBudget, need_of, owners, shares_of
+from scheduler.gpulets.verdict import verdict
 
 NAMES = ("a", "b", "c")
 PERCENTS = tuple(range(5, 101, 5))
@@ -78,3 +82,77 @@ def test_an_application_brings_its_models_to_its_tenant() -> None:
     )  # fmt: skip
     assert owners(given_, NAMES, [application]) == {"app": "gate", "a": "gate", "b": "gate", "c": "gate"}
     assert owners(given_, NAMES, []) == {"a": "gate", "b": "stats", "c": "rest"}
+
+
+def beside(fierce: float) -> DeviceTable:
+    """The table of a device where a neighbour slows by up to `fierce` times its share."""
+    used = {m: {1: Utilisation(0.0, 1.0)} for m in NAMES}
+    return replace(TABLE, utilisation=used, interference=(0.0, 0.0, 0.0, fierce, 1.0))
+
+
+def planned(table: DeviceTable, models: list[ServedModel], *shares: float, inner: Any = fit_evenly) -> FittedPipelines:
+    return FitTenants(inner, budgets(*shares))(models, models, (), table, Capacity(1.0, 1.0), PLAN)
+
+
+def apart(table: DeviceTable, models: list[ServedModel], *shares: float) -> list[Fitted]:
+    """Each model planned as if its tenant had no neighbours."""
+    return [planned(table, [m], *shares).fitted for m in models]
+
+
+SLOWED = "neighbours of other tenants may slow it"
+
+
+def test_a_plan_that_neighbours_of_other_tenants_would_break_is_made_anew() -> None:
+    models = [ServedModel("a", 60.0, 45.0), ServedModel("b", 60.0, 200.0)]
+    table = beside(1.5)
+    found = planned(table, models, 0.6, 0.35, 0.0).fitted
+    alone = apart(table, models, 0.6, 0.35, 0.0)
+    together = replace(found.plan, gpulets=tuple(g for f in alone for g in f.plan.gpulets))
+    assert not verdict(found.problem, table, together).valid, "without a look at neighbours it would not hold"
+    judged = verdict(found.problem, table, found.plan)
+    assert judged.valid, judged.faults
+    assert (found.refused, found.capped) == ({}, {})
+    (told,) = [r for r in found.plan.reasons if "beside other tenants" in r]
+    assert told.startswith("b: "), "the other holds, and keeps its plan"
+    assert SLOWED not in found.plan.reasons
+    assert [g for g in found.plan.gpulets if g.models[0].model == "a"] == list(alone[0].plan.gpulets)
+
+
+def test_neighbours_that_break_nothing_change_nothing() -> None:
+    models = [ServedModel("a", 20.0, 200.0), ServedModel("b", 20.0, 200.0)]
+    found = planned(beside(0.1), models, 0.4, 0.4, 0.0).fitted
+    alone = apart(beside(0.1), models, 0.4, 0.4, 0.0)
+    assert found.plan.gpulets == tuple(g for f in alone for g in f.plan.gpulets)
+    assert found.plan.reasons == tuple(r for f in alone for r in f.plan.reasons)
+
+
+def test_what_cannot_be_made_up_for_is_told_and_no_model_is_lost() -> None:
+    models = [ServedModel("a", 20.0, 45.0), ServedModel("b", 60.0, 200.0)]
+    calls = 0
+
+    def counted(*args: Any) -> FittedPipelines:
+        nonlocal calls
+        calls += 1
+        return fit_evenly(*args)
+
+    found = planned(beside(20.0), models, 0.4, 0.4, 0.0, inner=counted).fitted
+    assert found.refused == {}
+    assert SLOWED in found.plan.reasons
+    assert 2 < calls <= 2 * (1 + ROUNDS)
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    st.tuples(*[st.floats(0.1, 0.33)] * 3), st.tuples(*[st.floats(1.0, 100.0)] * 3),
+    st.tuples(*[st.floats(30.0, 250.0)] * 3), st.floats(0.0, 4.0),
+)  # fmt: skip
+def test_beside_any_neighbours_a_plan_holds_or_says_that_it_may_not(
+    shares: tuple[float, ...], rates: tuple[float, ...], slos: tuple[float, ...], fierce: float
+) -> None:
+    models = [ServedModel(m, r, s) for m, r, s in zip(NAMES, rates, slos, strict=True)]
+    table = beside(fierce)
+    found = planned(table, models, *shares).fitted
+    assert verdict(found.problem, table, found.plan).valid is (SLOWED not in found.plan.reasons)
+    assert set(found.refused) == {m for f in apart(table, models, *shares) for m in f.refused}
+    for budget in budgets(*shares):
+        assert shares_of(found.plan, OWNER).get(budget.tenant, 0.0) <= budget.share + 1e-5

@@ -16,6 +16,7 @@ TENANT_SETTINGS: Final[Example] = {
     "cameras": [],
     "floor": 0.05,
     "declared_demand": None,
+    "proxy_utilisation": None,
 }
 LEARNED: Final[Example] = {
     "reports": 412,

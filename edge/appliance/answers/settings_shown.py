@@ -67,7 +67,7 @@ SHOWN_SETTINGS: Final[Mapping[type[Settings], frozenset[str]]] = {
     ModelDemand: frozenset({"rate", "min_rate", "slo_ms", "priority"}),
     # Applications may be asked by a camera, and be named after it.
     TenantSettings: frozenset(
-        {"id", "name", "entitlement", "objective", "models", "cameras", "floor", "declared_demand"}
+        {"id", "name", "entitlement", "objective", "models", "cameras", "floor", "declared_demand", "proxy_utilisation"}
     ),
     TenantObjectiveSettings: frozenset({"metric", "goal", "utility"}),
     SharingSettings: frozenset(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -131,6 +132,9 @@ def test_a_declaration_counts_less_the_further_it_is_from_the_entitlement() -> N
     taken = [unmeasured_demand(Party("a", goal, declared_demand=d), 25.0) for d in (1.0, 25.0, 100.0)]
     assert taken == [5.0, 25.0, 50.0]
     assert unmeasured_demand(Party("a", goal), 25.0) == 25.0
+    used = Party("a", goal, declared_demand=100.0, proxy_demand=10.0)
+    assert unmeasured_demand(used, 25.0) == 10.0, "what was seen is believed"
+    assert unmeasured_demand(replace(used, profiled_demand=7.0), 25.0) == 7.0
 
 
 @pytest.mark.parametrize("name", LEARNED)

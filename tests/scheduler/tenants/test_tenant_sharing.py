@@ -10,8 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edge.core.tenants import SharingRules, Tenant, TenantObjective
+from scheduler.tenants.learned import TenantMemory
 from scheduler.tenants.sharing import (
     LearnedTenant,
+    MeasuredUse,
+    SharingDecision,
     SharingQuestion,
     SharingReport,
     TenantNow,
@@ -40,6 +43,61 @@ def test_new_tenants_have_their_entitlement_and_a_profile_where_there_is_one() -
     profiled = decide({}, asked(0.0, TenantNow(GATE, need=0.1), TenantNow(STATS)))
     assert profiled.shares["gate"].source == "profiled"
     assert profiled.shares["gate"].held < profiled.shares["stats"].held
+
+
+def test_before_anything_was_measured_a_profile_counts_then_the_use_then_the_declaration() -> None:
+    tenant = replace(STREETS, proxy_utilisation=0.6, declared_demand=0.8)
+    use = MeasuredUse(0.12, 0.3)
+    for entry, source in (
+        (TenantNow(tenant, need=0.1, use=use), "profiled"),
+        (TenantNow(tenant, use=use), "proxy"),
+        (TenantNow(tenant), "declared"),
+        (TenantNow(tenant, use=MeasuredUse(0.1, 0.0)), "declared"),
+        (TenantNow(tenant, use=MeasuredUse(float("nan"), 0.3)), "declared"),
+        (TenantNow(replace(tenant, declared_demand=None)), "entitlement"),
+        (TenantNow(STREETS, use=use), "entitlement"),
+    ):
+        found = decide({}, asked(0.0, entry, TenantNow(STATS)))
+        share = found.shares["streets"]
+        assert (share.source, share.state) == (source, "unknown")
+        assert found.known["streets"].memory == TenantMemory()
+        if source == "proxy":
+            assert share.held < 0.4, "it uses less than its entitlement, which is 0.45"
+
+
+def test_what_an_unmeasured_tenant_uses_moves_its_share_until_something_is_measured() -> None:
+    tenant = replace(STREETS, proxy_utilisation=0.6)
+    rules = SharingRules(policy="njc", largest_step=0.1)
+    known: dict[str, LearnedTenant] = {}
+
+    def after(rounds: int, begin: int, used: float | None, seen: float | None = None) -> SharingDecision:
+        """`used` None: all of its share."""
+        for n in range(begin, begin + rounds):
+            mine = known["streets"].held if known else 0.45
+            other = known["stats"].held if known else 0.45
+            assert mine is not None
+            assert other is not None
+            measured = None if seen is None else SharingReport(10.0 * n, 10.0, 1.0, seen, mine, 1)
+            entries = (
+                TenantNow(tenant, use=MeasuredUse(mine if used is None else used, mine), report=measured),
+                TenantNow(STATS, report=report(10.0 * n, 0.5, other)),
+            )
+            found = decide(known, SharingQuestion(10.0 * n, 0.9, entries, rules, windows=True))
+            known.update(found.known)
+        return found
+
+    idle = after(12, 0, 0.12).shares["streets"]
+    assert (idle.source, idle.held) == ("proxy", pytest.approx(0.2, abs=0.02))
+    assert idle.reason.code == "proxy"
+    numbers = idle.reason.numbers
+    assert (numbers["target"], numbers["demand"]) == (0.6, pytest.approx(0.2))
+    assert numbers["utilisation"] * numbers["given"] == pytest.approx(0.12)
+    busy = after(12, 12, None)
+    assert busy.shares["streets"].held == pytest.approx(0.45, abs=0.02), "all that the other has no better right to"
+    assert busy.shares["streets"].state == "unknown"
+    assert (busy.known["streets"].memory, busy.known["streets"].missed_utc_s) == (TenantMemory(), None)
+    measured = after(1, 24, 0.12, seen=0.9)
+    assert (measured.shares["streets"].source, measured.shares["streets"].state) == ("learned", "meets")
 
 
 def test_cameras_hold_between_windows_and_move_at_one() -> None:
@@ -149,6 +207,18 @@ def test_where_a_floor_rises_above_a_share_and_nobody_may_lose_the_floors_are_ke
     assert sum(s.held for s in found.values()) == pytest.approx(0.9)
 
 
+@pytest.mark.parametrize("policy", ["ew", "sw", "njc"])
+def test_floors_above_what_others_leave_that_hold_are_kept_by_the_limits(policy: str) -> None:
+    known = {
+        "gate": replace(decide({}, asked(5.0, TenantNow(GATE, report=report(5.0, 0.5)))).known["gate"], held=0.85),
+        "stats": LearnedTenant(held=0.05),
+    }
+    entries = (TenantNow(GATE), TenantNow(STATS, 0.2, need=0.1))
+    found = decide(known, SharingQuestion(10.0, 0.9, entries, SharingRules(policy=policy)))
+    assert found.shares["stats"].held == pytest.approx(0.2)
+    assert found.shares["gate"].held == pytest.approx(0.7)
+
+
 parts = st.floats(0.0, 1.0)
 
 
@@ -156,14 +226,15 @@ parts = st.floats(0.0, 1.0)
 @given(st.data(), st.sampled_from(("ew", "sw", "njc", "fair", "minerva", "greedy-ew")))
 def test_whatever_is_measured_budgets_sum_and_keep_floors_and_survive_json(data: st.DataObject, policy: str) -> None:
     known: dict[str, LearnedTenant] = {}
-    tenants = (replace(GATE, floor=0.15), STATS, STREETS)
+    tenants = (replace(GATE, floor=0.15), STATS, replace(STREETS, proxy_utilisation=0.7))
+    uses = st.none() | st.builds(MeasuredUse, st.floats(0.0, 2.0) | st.just(float("nan")), parts)
     for n in range(4):
         total = data.draw(st.floats(0.4, 1.0))
         entries = []
         for tenant in tenants:
             there = data.draw(st.booleans())
             seen = report(10.0 * n, data.draw(parts), data.draw(st.floats(0.01, 1.0))) if there else None
-            entries.append(TenantNow(tenant, data.draw(st.sampled_from((0.0, 0.1))), None, seen))
+            entries.append(TenantNow(tenant, data.draw(st.sampled_from((0.0, 0.1))), None, seen, use=data.draw(uses)))
         rules = SharingRules(policy=policy, explore=data.draw(parts))
         question = SharingQuestion(10.0 * n, total, tuple(entries), rules, data.draw(st.booleans()))
         found = decide(known, question)

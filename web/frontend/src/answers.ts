@@ -2013,7 +2013,7 @@ export type TenantAnswer = {
   missed_s: number;
   moves: number;
   demand: TenantDemand;
-  source: "learned" | "profiled" | "declared" | "entitlement" | "held";
+  source: "learned" | "profiled" | "proxy" | "declared" | "entitlement" | "held";
   reason: TenantReasonAnswer;
   learned: LearnedAnswer;
 };
@@ -2087,7 +2087,7 @@ export type TenantObjectiveSettings = {
 /** Why a tenant has its share (edge.core.tenants.TenantReasonCode, with the numbers of the code). `others`: the
  * tenants that gave for it, or got what it gave. */
 export type TenantReasonAnswer = {
-  code: "entitlement" | "profiled" | "declared" | "no_traffic" | "front_down" | "kept" | "more" | "less" | "floor" | "dwell" | "window" | "one";
+  code: "entitlement" | "profiled" | "proxy" | "declared" | "no_traffic" | "front_down" | "kept" | "more" | "less" | "floor" | "dwell" | "window" | "one";
   numbers: Record<string, number>;
   others: string[];
 };
@@ -2108,6 +2108,8 @@ export type TenantSettings = {
   floor: number;
   /** share that it says to need; counts while nothing was measured */
   declared_demand: number | null;
+  /** part of its share that its workers shall use: while nothing was measured, and there is no profile, it is taken to need what they use, over this (empty: their use does not count) */
+  proxy_utilisation: number | null;
 };
 
 /** One tenant over the recorded day: as it was, and as it is expected under the policy. Null: nothing measured. */

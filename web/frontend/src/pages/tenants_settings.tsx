@@ -113,6 +113,12 @@ function TenantForm({ root, tenant, known, serving, onDone, onClose }: TenantPro
         { path: "entitlement", label: "Entitlement", hint: "A weight: 2 beside 1 is two thirds by right." },
         { path: "floor", label: "Floor", unit: "of the device", hint: "It never has less." },
         { path: "declared_demand", label: "Says to need", unit: "of the device", hint: "Counts while nothing was measured. Empty: not said" },
+        {
+          path: "proxy_utilisation",
+          label: "Shall use",
+          unit: "of its share",
+          hint: "While nothing was measured and there is no profile, its share follows what its workers use. 0.1 to 1; empty: it does not",
+        },
       ],
     },
   ];

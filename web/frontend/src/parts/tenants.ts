@@ -62,6 +62,8 @@ export function sourceWords({ source, learned, settings }: Tenant): string {
       return `learned from ${reports}`;
     case "profiled":
       return "profiled";
+    case "proxy":
+      return "by what it uses";
     case "declared":
       return settings.declared_demand === null ? "declared" : `declared: ${percent(settings.declared_demand)}`;
     case "held":
@@ -111,6 +113,8 @@ export function reasonWords(tenant: Tenant, tenants: readonly Tenant[]): string 
       return "Nothing is known yet: it has its entitlement.";
     case "profiled":
       return `Nothing was measured yet: by their profiles its models need ${part(n("need"))}.`;
+    case "proxy":
+      return `Nothing was measured yet: it used ${part(n("utilisation"))} of its share and shall use ${part(n("target"))}, so ${part(n("demand"))} would do.`;
     case "declared":
       return `Nothing was measured yet: it says to need ${part(n("demand"))}, which is believed in part.`;
     case "no_traffic":
