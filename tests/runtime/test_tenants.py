@@ -163,7 +163,9 @@ def test_refusals_and_drops_count_as_missed_and_bad_values_are_dropped() -> None
 
 def test_a_front_that_goes_fails_its_open_requests_and_makes_the_interval_silent() -> None:
     counts, owner, given = TenantCounts(), {"a": "gate", "b": "stats"}, {"gate": 0.3, "stats": 0.4}
-    assert counts.add(reported(1.0, ModelTraffic("a", 10, 8, queued=2, running=1), ModelTraffic("b", 4, 4)), owner, given)
+    assert counts.add(
+        reported(1.0, ModelTraffic("a", 10, 8, queued=2, running=1), ModelTraffic("b", 4, 4)), owner, given
+    )
     counts.front_down()
     counts.front_down()
     assert counts.add(reported(9.0, ModelTraffic("a", 5, 5)), owner, given)
