@@ -11,14 +11,17 @@ Shares are in devices of one box, accuracies are predicted time averages over a 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from edge.core import checks
+from edge.core.admission_reasons import AdmissionReason
 from edge.core.applications import Application
 from edge.core.errors import InvalidValue
+from edge.core.plan_faults import PlanFault
 from edge.core.serving import DeviceTable, ServedModel, ServingPlan
 from edge.core.window import StreamProblem, WindowPlan, WindowProblem
 from scheduler.cameras_need import CamerasOfBox, cameras_need, followed
@@ -54,6 +57,8 @@ __all__ = [
 
 #: Halvings in the search for a rate.
 HALVINGS = 5
+#: Accuracies that differ by no more are the same.
+SAME_ACCURACY = 5e-4
 _EPS = 1e-6
 #: Requests, or rows of a model, per second.
 _MOST_RATE = 1e9
@@ -161,15 +166,15 @@ class ModelEffect:
 
 @dataclass(frozen=True)
 class Admission:
-    """The answer. `reasons` in words, why or why not; `yields` who would give up what for the candidate. For a model
-    or pipeline that does not fit, `most_rate` is the rate that would (0: none). `budgets` are a pipeline's. Shares are
+    """The answer. `reasons`: why or why not; `yields`: the losses of models of lower priority. For a model or pipeline
+    that does not fit, `most_rate` is the rate that would (0: none). `budgets` are a pipeline's. Shares are
     those planned, without and with."""
 
     candidate: str
     kind: str  # "model", "camera" or "pipeline"
     admitted: bool
-    reasons: tuple[str, ...]
-    yields: tuple[str, ...] = ()
+    reasons: tuple[AdmissionReason, ...]
+    yields: tuple[AdmissionReason, ...] = ()
     models: tuple[ModelEffect, ...] = ()
     cameras: tuple[CameraEffect, ...] = ()
     serving_share_before: float = 0.0
@@ -187,8 +192,8 @@ class Admission:
             "candidate": self.candidate,
             "kind": self.kind,
             "admitted": self.admitted,
-            "reasons": list(self.reasons),
-            "yields": list(self.yields),
+            "reasons": [r.to_json() for r in self.reasons],
+            "yields": [r.to_json() for r in self.yields],
             "models": [asdict(m) for m in self.models],
             "cameras": [{**asdict(c), "loss": round(c.loss, 6)} for c in self.cameras],
             "serving_share_before": self.serving_share_before,
@@ -228,11 +233,11 @@ def admit(
     most = None
     if refusals and not isinstance(candidate, CameraCandidate):
         most = _most_rate(box, candidate, instead, cameras, before)
-        fits = f"at most {most:.4g} requests/s of it fit" if most > 0 else "no rate of it fits"
-        refusals.append(f"{name}: {fits} beside what is there")
+        refusals.append(AdmissionReason("most_rate", name, numbers={"rate": most}))
     reasons = refusals or _acceptances(box, wanted, before, after, name)
     if isinstance(candidate, PipelineCandidate) and not refusals:
-        reasons += [r.words() for r in less_accurate(of_choice([candidate.demand], after.split.choices))]
+        worse = less_accurate(of_choice([candidate.demand], after.split.choices))
+        reasons += map(AdmissionReason.less_accurate, worse)
     return Admission(
         candidate=name,
         kind=kind,
@@ -277,7 +282,7 @@ class _State:
     rest: float
     window_plan: WindowPlan | None
     accuracy: Mapping[str, float]
-    broken: Mapping[str, str]
+    broken: Mapping[str | None, AdmissionReason]  # by camera; None: all floors together
     floor: float  # devices that cameras need to keep their floors
     allowed: float  # devices that models may take
 
@@ -312,14 +317,14 @@ def _beside(box: Box, split: FittedPipelines, cameras: CamerasOfBox) -> _State:
     problem = replace(box.window, num_gpus=max(rest, _EPS))
     plan = keep_serving(problem, cameras.policy.plan(problem))
     outcome = evaluate(problem, plan.segments)
-    broken = {}
+    broken: dict[str | None, AdmissionReason] = {}
     for stream in problem.streams:
         lowest = outcome.lowest[stream.id]
         if problem.a_min and lowest < problem.a_min - _EPS and reachable(problem, stream):
-            broken[stream.id] = f"{stream.id}: falls to {lowest:.3f}, its floor is {problem.a_min:g}"
+            fall = {"lowest": lowest, "floor": problem.a_min}
+            broken[stream.id] = AdmissionReason("under_floor", camera=stream.id, numbers=fall)
     if floor > rest + _EPS:
-        total = f"cameras need {floor:.2f} devices for their floors, {max(0.0, rest):.2f} are left"
-        broken.setdefault("", total)
+        broken[None] = AdmissionReason("floors", numbers={"need": floor, "left": max(0.0, rest)})
     return _State(split, worst, max(0.0, rest), plan, outcome.by_stream, broken, floor, most)
 
 
@@ -439,7 +444,7 @@ def _asked(pipeline: PipelineDemand) -> dict[str, float]:
     return rates
 
 
-# -- the answer in words
+# -- the answer
 
 
 def _budgets(candidate: PipelineCandidate, split: FittedPipelines) -> tuple[CandidateStage, ...]:
@@ -455,62 +460,62 @@ def _part(fitted: Fitted, model: str) -> float:
     return 0.0 if model in fitted.refused else fitted.capped.get(model, 1.0)
 
 
-def _refusals(wanted: Box, before: _State, after: _State, mine: frozenset[str], priority: int) -> list[str]:
+def _refusals(wanted: Box, before: _State, after: _State, mine: frozenset[str], priority: int) -> list[AdmissionReason]:
     """Why the candidate, which asks the models `mine`, cannot be added; empty if it can."""
     reasons = []
     for model in sorted(m for m in mine if _part(after.fitted, m) < 1.0):
-        part = _part(after.fitted, model)
-        reasons.append(
-            refused.words()
-            if (refused := after.fitted.refused.get(model)) is not None
-            else f"{model}: only {100 * part:.0f} % of its rate fits into the {after.allowed:.2f} devices that models "
-            f"may take (cameras need {after.floor:.2f} for their floors)"
-        )
+        refused = after.fitted.refused.get(model)
+        if refused is not None:
+            reasons.append(AdmissionReason.refused(refused))
+            continue
+        numbers = {"part": _part(after.fitted, model), "allowed": after.allowed, "floors": after.floor}
+        reasons.append(AdmissionReason("part_of_rate", model, numbers=numbers))
     for other in wanted.models:
         if other.name in mine or other.priority < priority:
             continue
-        lost = _part(before.fitted, other.name) - _part(after.fitted, other.name)
-        if lost > _EPS:
-            reasons.append(
-                f"{other.name} (priority {other.priority}) would be served at "
-                f"{100 * _part(after.fitted, other.name):.0f} % of its rate, and it does not come after the candidate"
-            )
-    return reasons + [words for camera, words in after.broken.items() if camera not in before.broken]
+        kept = _part(after.fitted, other.name)
+        if _part(before.fitted, other.name) - kept > _EPS:
+            reasons.append(_served_at("not_after", other, kept))
+    return reasons + [reason for camera, reason in after.broken.items() if camera not in before.broken]
 
 
-def _yields(box: Box, before: _State, after: _State, mine: frozenset[str], priority: int) -> tuple[str, ...]:
+def _served_at(code: Literal["not_after", "yields"], model: ServedModel, part: float) -> AdmissionReason:
+    return AdmissionReason(code, model.name, numbers={"priority": float(model.priority), "part": part})
+
+
+def _yields(
+    box: Box, before: _State, after: _State, mine: frozenset[str], priority: int
+) -> tuple[AdmissionReason, ...]:
     """The losses of those of lower priority."""
-    words = []
+    found = []
     for model in box.models:
         old, new = _part(before.fitted, model.name), _part(after.fitted, model.name)
         if model.name not in mine and model.priority < priority and old - new > _EPS:
-            kept = "would not be served any more" if new == 0 else f"would be served at {100 * new:.0f} % of its rate"
-            words.append(f"{model.name} (priority {model.priority}) {kept}")
-    return tuple(words)
+            found.append(_served_at("yields", model, new))
+    return tuple(found)
 
 
-def _acceptances(box: Box, wanted: Box, before: _State, after: _State, candidate: str) -> list[str]:
-    serving = after.fitted.plan.total_share
-    words = [
-        f"{candidate} fits: models take {serving:.2f} of {wanted.capacity:.2f} devices "
-        f"({before.fitted.plan.total_share:.2f} without it), cameras plan within {after.rest:.2f}"
-    ]
+def _acceptances(box: Box, wanted: Box, before: _State, after: _State, candidate: str) -> list[AdmissionReason]:
+    shares = {
+        "models": after.fitted.plan.total_share,
+        "models_before": before.fitted.plan.total_share,
+        "capacity": wanted.capacity,
+        "cameras": after.rest,
+    }
+    reasons = [AdmissionReason("fits", candidate, numbers=shares)]
     if wanted.window is not None and box.window is not None:
-        losses = [before.accuracy[c] - after.accuracy[c] for c in before.accuracy]
-        mean, worst = sum(losses) / max(1, len(losses)), max(before.accuracy, key=lambda c: _loss(before, after, c))
-        words.append(
-            f"cameras lose {100 * mean:.1f} points of accuracy on average, at most "
-            f"{100 * max(0.0, _loss(before, after, worst)):.1f} ({worst})"
-        )
-    if after.window_plan is not None:
-        # By their words: a fault that differs only in digits that are not shown is not a new one.
-        known = {fault.words for fault in before.window_plan.faults} if before.window_plan is not None else set()
-        words += [fault.words for fault in after.window_plan.faults if fault.words not in known]
-    return words
+        losses = {camera: accuracy - after.accuracy[camera] for camera, accuracy in before.accuracy.items()}
+        worst = max(losses, key=lambda camera: losses[camera])
+        numbers = {"mean": sum(losses.values()) / len(losses), "most": max(0.0, losses[worst])}
+        reasons.append(AdmissionReason("cameras_lose", camera=worst, numbers=numbers))
+    return reasons + [AdmissionReason.fault(fault) for fault in _new_faults(before.window_plan, after.window_plan)]
 
 
-def _loss(before: _State, after: _State, camera: str) -> float:
-    return before.accuracy[camera] - after.accuracy[camera]
+def _new_faults(before: WindowPlan | None, after: WindowPlan | None) -> list[PlanFault]:
+    """The rules that the plan breaks and that the one before kept, or broke by less."""
+    known = {(f.code, f.camera): f.accuracy for f in (before.faults if before is not None else ())}
+    faults = after.faults if after is not None else ()
+    return [f for f in faults if f.accuracy < known.get((f.code, f.camera), math.inf) - SAME_ACCURACY]
 
 
 def _model_effects(box: Box, wanted: Box, before: _State, after: _State) -> tuple[ModelEffect, ...]:

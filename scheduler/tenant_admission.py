@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from edge.core import checks
+from edge.core.admission_reasons import AdmissionReason
 from scheduler.admission import Admission, Box, CameraCandidate, Candidate, ServingPlanner, admit
 from scheduler.policies import WindowPolicy
 
@@ -102,8 +103,8 @@ def admit_in(
             after = max(mine.held, share)
             losses = _losses(others, after - mine.held)
             return TenantAdmission(found, tenant, within, mine.entitlement, mine.held, after, room, losses)
-    words = f"{tenant} may have {most:.2f} of the device at most: {mine.entitlement:.2f} by right"
-    found = replace(found, reasons=(*found.reasons, words))
+    bound = AdmissionReason("entitlement", tenant=tenant, numbers={"most": most, "entitlement": mine.entitlement})
+    found = replace(found, reasons=(*found.reasons, bound))
     return TenantAdmission(found, tenant, "none", mine.entitlement, mine.held, mine.held, most)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -70,3 +71,12 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     db.upgrade(database)
     database.close()
     return folder / "magpie.db"
+
+
+@pytest.fixture
+def upgraded_data(sqlite_template: Path, tmp_path: Path) -> Path:
+    """A data folder with an upgraded empty SQLite file."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    shutil.copy(sqlite_template, folder / "magpie.db")
+    return folder

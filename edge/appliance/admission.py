@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from edge.core.admission_reasons import AdmissionReason
 from edge.core.application_sources import SOURCE_FAULTS, ApplicationSource
 from edge.core.errors import InvalidValue
 from edge.core.profiles import InferenceProfile
@@ -213,8 +214,5 @@ def _bounded(found: Admission, served: ServedLoad) -> Admission:
     """Within the operator's bound of all models together."""
     if found.serving_share_after <= served.planning.max_share + 1e-6 or not found.admitted:
         return found
-    words = (
-        f"models would take {found.serving_share_after:.2f} of the device, "
-        f"serving.planning.max_share allows {served.planning.max_share:g}"
-    )
-    return replace(found, admitted=False, reasons=(words,))
+    shares = {"share": found.serving_share_after, "allowed": served.planning.max_share}
+    return replace(found, admitted=False, reasons=(AdmissionReason("max_share", numbers=shares),))

@@ -85,8 +85,8 @@ def run(args: argparse.Namespace) -> int:
 def in_words(answer: Mapping[str, Any]) -> str:
     """The answer for people."""
     lines = [f"{answer['kind']} {answer['candidate']}: {'fits' if answer['admitted'] else 'does not fit'}"]
-    lines += [f"  {reason}" for reason in answer["reasons"]]
-    lines += [f"  yields: {words}" for words in answer["yields"]]
+    lines += [f"  {reason['message']}" for reason in answer["reasons"]]
+    lines += [f"  yields: {reason['message']}" for reason in answer["yields"]]
     for m in answer["models"]:
         before, after = (f"{x:.1f} ms" if x is not None else "not served" for x in (m["before_ms"], m["after_ms"]))
         lines.append(f"  model {m['model']}: worst latency {before} -> {after}, SLO {m['slo_ms']:g} ms")

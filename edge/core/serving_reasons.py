@@ -149,13 +149,16 @@ def _run(reasons: list[ServingReason]) -> str:
     return before + between.join(r.words() for r in reasons)
 
 
+RefusalCode = Literal["not_measured", "no_room", "failing"]
+
+
 @dataclass(frozen=True)
 class Refusal:
     """Why `model` is not served. "not_measured": its latencies on this device are not known; "no_room": `rate` requests
     per second within `slo_ms` do not fit into the part `share` of the device (`beside`: not beside the models that come
     first), `said` by the policy; "failing": its executors ended, with the error `said`."""
 
-    code: Literal["not_measured", "no_room", "failing"]
+    code: RefusalCode
     model: str
     rate: float = 0.0
     slo_ms: float = 0.0

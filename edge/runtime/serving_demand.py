@@ -8,6 +8,7 @@ from typing import Literal
 
 from edge.core.applications import Application
 from edge.core.layout import ServedVersion
+from edge.core.model_reasons import ModelReason
 from edge.core.serving_reasons import ServingReason
 from edge.settings import ModelDemand
 from scheduler.gpulets.applications import expand, groups, merge
@@ -23,7 +24,7 @@ class Offer:
 
     name: str
     state: OfferState = "waiting"
-    reason: str = ""
+    reason: ModelReason | None = None
     version: ServedVersion | None = None
     application: Application | None = None
 

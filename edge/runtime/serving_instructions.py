@@ -82,7 +82,7 @@ class ServingInstructions:
 
     @do.register
     def _served(self, order: r.VersionServed) -> None:
-        self._note("serving.version", data={"model": order.model, "version": order.version})
+        self._note("serving.version", data={"model": order.version.model, "version": order.version.version})
         self._loader.served(order)
 
     @do.register

@@ -9,6 +9,7 @@ from edge.core.application_sources import ApplicationSource
 from edge.core.clock import Clock
 from edge.core.errors import Conflict, InvalidValue, MagpieError, NotFound, Unavailable, WorkerFailed
 from edge.core.layout import Layout, ServedVersion
+from edge.core.model_reasons import ModelReason
 from edge.runtime.serving_check import check_version
 from edge.runtime.serving_demand import Offer
 from edge.runtime.serving_measuring import Measuring
@@ -51,7 +52,7 @@ class ModelLoader:
         self._checked: set[tuple[str, str]] = set()
         self._locks: dict[str, asyncio.Lock] = {}
         #: Loads that wait until their version is placed, by model.
-        self._waiting: dict[str, list[asyncio.Future[None]]] = {}
+        self._waiting: dict[str, list[tuple[ServedVersion, asyncio.Future[None]]]] = {}
 
     # -- at the start
 
@@ -91,14 +92,14 @@ class ModelLoader:
         name = offer.name
         if await asyncio.to_thread(self._repository.is_pipeline, name):
             offer.application = await asyncio.to_thread(self._repository.application, name)
-            offer.state, offer.reason = "offered", ""
+            offer.state, offer.reason = "offered", None
             return None
         return await asyncio.to_thread(self._repository.resolve, name)
 
     def _not_taken_in(self, offer: Offer, error: MagpieError | OSError) -> None:
-        offer.reason = str(error)
-        if offer.version is None and offer.application is None:
-            offer.state = "failed"
+        offer.reason = ModelReason("failed", str(error))
+        served = offer.version is not None or offer.application is not None
+        offer.state = "offered" if served else "failed"
         self._complain("model_failed", f"{offer.name} is not served: {error}")
 
     async def _check(self, offer: Offer, version: ServedVersion) -> None:
@@ -106,7 +107,7 @@ class ModelLoader:
         key = (version.key, version.digest)
         if version.digest and key in self._checked:
             return
-        offer.state, offer.reason = "checking", ""
+        offer.state, offer.reason = "checking", None
         await asyncio.to_thread(self._try, version)
         self._checked.add(key)
 
@@ -134,11 +135,11 @@ class ModelLoader:
                 elif offer.version is not None or offer.application is not None:
                     offer.state = "offered"
                 else:
-                    offer.state, offer.reason = "failed", str(error)
+                    offer.state, offer.reason = "failed", ModelReason("failed", str(error))
                 raise
             if staged.application is not None:
                 self._still_wanted(offer)
-                offer.application, offer.state, offer.reason = staged.application, "offered", ""
+                offer.application, offer.state, offer.reason = staged.application, "offered", None
                 self._models.changed()
                 return
             await self._offer(offer, committed[-1])
@@ -150,9 +151,9 @@ class ModelLoader:
         if not self._tables.knows(model) and self._measure:
             await self._measuring.measure([version])
         self._still_wanted(offer)
-        before, offer.version, offer.state, offer.reason = offer.version, version, "offered", ""
+        before, offer.version, offer.state, offer.reason = offer.version, version, "offered", None
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(model, []).append(future)
+        self._waiting.setdefault(model, []).append((version, future))
         self._models.changed()
         try:
             async with asyncio.timeout(_LOAD_S):
@@ -165,6 +166,8 @@ class ModelLoader:
                 self._models.offers.pop(model, None)
                 self._models.changed()
             raise
+        finally:
+            future.cancel()  # nobody waits for it any more
 
     def _still_wanted(self, offer: Offer) -> None:
         """Raises Conflict if it was unloaded while it was being loaded."""
@@ -205,33 +208,44 @@ class ModelLoader:
     # -- from the reorganiser
 
     def served(self, order: r.VersionServed) -> None:
-        """A version serves: loads that wait for its model are done."""
-        self._resolve(order.model, None)
+        """A version serves: loads that wait for it are done."""
+        self._resolve(order.version.model, None, order.version)
 
     def version_failed(self, order: r.VersionFailed) -> None:
-        """A version cannot be served: the one before is offered again, loads that wait fail, the operator gets a
-        notice.
+        """A version cannot be served: the one before is offered again, loads that wait for it fail, the operator gets
+        a notice. A version that is offered since is not concerned.
         """
-        offer = self._models.offers.get(order.model)
-        serving = f"; version {order.serving} goes on" if order.serving else ""
-        words = f"{order.model} version {order.version} cannot be served: {order.reason}{serving}"
-        if offer is not None and offer.version is not None and order.serving:
-            offer.version = self._in_force(order.model) or offer.version
+        failed, model = order.version, order.version.model
+        offer = self._models.offers.get(model)
+        serving = f"; version {order.serving.version} goes on" if order.serving is not None else ""
+        words = f"{model} version {failed.version} cannot be served: {order.reason}{serving}"
+        offered = None if offer is None else offer.version
+        if offer is not None and offered is not None and order.serving is not None and loads_alike(offered, failed):
+            offer.version = order.serving
+            # An event that waits for its turn may have the version that failed.
+            self._models.changed()
         self._complain("model_failed", words)
-        self._resolve(order.model, WorkerFailed(words))
+        self._resolve(model, WorkerFailed(words), failed)
 
     def _in_force(self, model: str) -> ServedVersion | None:
         layout = self._layout()
         return next((m for m in (layout.models if layout else ()) if m.model == model), None)
 
-    def _resolve(self, model: str, error: MagpieError | None) -> None:
-        for future in self._waiting.pop(model, []):
+    def _resolve(self, model: str, error: MagpieError | None, version: ServedVersion | None = None) -> None:
+        """End the waits for this version (None: for any of the model)."""
+        waiting = self._waiting.pop(model, [])
+        others = []
+        for wanted, future in waiting:
             if future.done():
                 continue
-            if error is None:
+            if version is not None and not loads_alike(wanted, version):
+                others.append((wanted, future))
+            elif error is None:
                 future.set_result(None)
             else:
                 future.set_exception(error)
+        if others:
+            self._waiting[model] = others
 
     def _lock(self, model: str) -> asyncio.Lock:
         return self._locks.setdefault(model, asyncio.Lock())

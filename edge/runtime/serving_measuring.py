@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from edge.core.errors import MagpieError
 from edge.core.journal_kinds import JournalNote
 from edge.core.layout import ServedVersion
+from edge.core.model_reasons import ModelReason
 from edge.core.serving import DeviceTable
 from edge.runtime.serving_cameras import CamerasNow
 from edge.runtime.serving_models import OfferedModels
@@ -66,7 +67,7 @@ class Measuring:
             offers = [self._models.offers[v.model] for v in versions if v.model in self._models.offers]
             if most < _LEAST_PERCENT:
                 for offer in offers:
-                    offer.reason = f"only {most} % of the device are free: too little to measure it"
+                    offer.reason = ModelReason("little_share", numbers={"share": most / 100})
                     offer.state = "offered"
                 return
             for offer in offers:
@@ -77,11 +78,11 @@ class Measuring:
                 await self._tables.add(await profiler.profile(versions, self._tables.table))
                 for offer in offers:
                     if (why := profiler.failed.get(offer.name)) is not None:
-                        offer.reason = f"it could not be measured: {why}"
+                        offer.reason = ModelReason("not_measurable", why)
                         self._complain("model_not_measured", f"{offer.name}: {why}")
             except MagpieError as error:
                 for offer in offers:
-                    offer.reason = f"it could not be measured: {error}"
+                    offer.reason = ModelReason("not_measurable", str(error))
                 self._complain("model_not_measured", f"{', '.join(v.model for v in versions)}: {error}")
             finally:
                 self._shares.measure(0.0)

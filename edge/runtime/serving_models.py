@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 
 from edge.core.applications import Application
 from edge.core.clock import Clock
+from edge.core.model_reasons import ModelReason
 from edge.core.serving import DeviceTable
-from edge.core.serving_reasons import ServingReason, in_words
+from edge.core.serving_reasons import ServingReason
 from edge.runtime.serving_demand import Offer, demands, fitting
 from edge.runtime.serving_tables import DeviceTables, cut
 from edge.settings import ServingPlanning
@@ -48,11 +49,11 @@ class OfferedModels:
 
     def changed(self, other_rates: tuple[ServingReason, ...] = ()) -> None:
         """Tell the reorganiser what shall be served from now on, and the latencies of it. `other_rates`: cameras answer
-        at other rates, in words, and nothing else has changed."""
+        at these other rates, and nothing else has changed."""
         versions = {o.name: o.version for o in self.offers.values() if o.version is not None}
         for offer in self.offers.values():
             if offer.application is not None and offer.state == "offered":
-                offer.reason = in_words(fitting(offer.application, versions)[1])
+                offer.reason = ModelReason.of_alternatives(fitting(offer.application, versions)[1])
         wanted, applications = self.demands()
         table = self._latencies()
         self._sent = self._sent if table is None else table

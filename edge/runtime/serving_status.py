@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Literal
 
-from edge.core.application_sources import SOURCE_FAULTS
+from edge.core.application_sources import SourceFault
 from edge.core.applications import Application
 from edge.core.layout import Layout, ModelTraffic, Route, TrafficReport
+from edge.core.model_reasons import ModelReason
 from edge.core.oip import RepositoryEntry
 from edge.core.serving import DeviceTable, ServingPlan, ServingProblem
 from edge.core.serving_reasons import Refusal, ServingReason
@@ -81,9 +82,9 @@ class View:
     two_queues: tuple[TwoQueues, ...] = ()
 
     @property
-    def unfed(self) -> Mapping[str, str]:
-        """Application -> why its camera gives it nothing, in words, of those whose camera does not."""
-        return {a.name: SOURCE_FAULTS[a.unfed] for a in self.applications if a.unfed is not None}
+    def unfed(self) -> Mapping[str, SourceFault]:
+        """Application -> why its camera gives it nothing, of those whose camera does not."""
+        return {a.name: a.unfed for a in self.applications if a.unfed is not None}
 
 
 def look(reorganiser: Reorganiser) -> View:
@@ -139,7 +140,7 @@ class ServedStatus:
     kind: Literal["model", "application"]
     camera: str | None
     state: ModelState
-    reason: str
+    reason: ModelReason | None
     version: str | None
     slo_ms: float | None
     priority: int
@@ -200,14 +201,15 @@ class InterferenceStatus:
 
 @dataclass(frozen=True)
 class NotServing:
-    """Why served models make the box less than ready. `part`: that of the rate at which `model` is served; `said`: in
-    words, the refusal, the error or the fault of the source, or the state of what is not there yet."""
+    """Why served models make the box less than ready. `part`: that of the rate at which `model` is served; `state`: of
+    a model that is not there yet; `why`: why it does not do more, where that is known."""
 
     code: Literal["serving_front", "model_refused", "model_failed", "model_capped", "model_source", "model_loading"]
     model: str = ""
     camera: str | None = None
     part: float = 1.0
-    said: str = ""
+    state: ModelState | None = None
+    why: ModelReason | None = None
 
     def words(self) -> str:
         """The reason as a sentence without a full stop."""
@@ -215,9 +217,11 @@ class NotServing:
             return "the serving front is starting or being started again"
         if self.code == "model_capped":
             return f"{self.model} is served at {100 * self.part:.0f} % of the rate that is asked"
-        if self.code in ("model_source", "model_loading"):
-            return f"{self.model}: {self.said}"
-        return self.said or f"{self.model} is not served"
+        if self.code == "model_loading":
+            return f"{self.model}: {self.state}"
+        if self.why is None:
+            return f"{self.model} is not served"
+        return f"{self.model}: {self.why.words()}" if self.code == "model_source" else self.why.words()
 
 
 #: The counts of each model since the start.
@@ -278,7 +282,7 @@ def repository_index(
         if offer is None:
             reason = reason or "unloaded"
         elif offer.name in view.unfed:
-            reason = view.unfed[offer.name]
+            reason = ModelReason(view.unfed[offer.name]).words()
         elif offer.application is not None:
             state = "READY"
         elif name in view.refused:
@@ -286,7 +290,7 @@ def repository_index(
         elif in_force.get(name) == version and name in routed:
             state = "READY"
         elif offer.state == "failed":
-            reason = offer.reason
+            reason = reason if offer.reason is None else offer.reason.words()
         elif offer.version is None or offer.version.version == version:
             state, reason = "LOADING", offer.state
         out.append(RepositoryEntry(name, version, state, reason))
@@ -351,9 +355,11 @@ def model_status(offer: Offer, offers: Mapping[str, Offer], view: View, counts: 
     )
 
 
-def _reason(offer: Offer, view: View) -> str:
-    refusal = view.refused.get(offer.name)
-    return refusal.words() if refusal is not None else view.unfed.get(offer.name) or offer.reason
+def _reason(offer: Offer, view: View) -> ModelReason | None:
+    refusal, fault = view.refused.get(offer.name), view.unfed.get(offer.name)
+    if refusal is not None:
+        return ModelReason.of_refusal(refusal)
+    return offer.reason if fault is None else ModelReason(fault)
 
 
 def executors_status(
@@ -403,13 +409,13 @@ def reasons(offers: Mapping[str, Offer], view: View, front_up: bool) -> tuple[No
         if state == "capped":
             out.append(NotServing("model_capped", offer.name, part=view.capped[offer.name]))
         elif state == "refused":
-            out.append(NotServing("model_refused", offer.name, said=_reason(offer, view)))
+            out.append(NotServing("model_refused", offer.name, why=_reason(offer, view)))
         elif state == "failed":
-            out.append(NotServing("model_failed", offer.name, said=_reason(offer, view)))
+            out.append(NotServing("model_failed", offer.name, why=_reason(offer, view)))
         elif offer.name in view.unfed:
             source = None if offer.application is None else offer.application.source
             camera = None if source is None else source.camera
-            out.append(NotServing("model_source", offer.name, camera, said=view.unfed[offer.name]))
+            out.append(NotServing("model_source", offer.name, camera, why=_reason(offer, view)))
         elif state != "serving":
-            out.append(NotServing("model_loading", offer.name, said=state))
+            out.append(NotServing("model_loading", offer.name, state=state))
     return tuple(out)

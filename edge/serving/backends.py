@@ -36,6 +36,10 @@ class ModelFailed(MagpieError):
     code = "model_failed"
 
 
+class DeviceFailed(ModelFailed):
+    """The device refuses this process from now on; another process can use it."""
+
+
 class OutOfMemory(MagpieError):
     """There was not enough memory to load a model or to run a batch."""
 
@@ -78,7 +82,7 @@ class Model:
         """Outputs for a batch: arrays (rows, ...) of the datatypes' numpy types, in the order of the version's outputs.
 
         Raises InvalidValue (an input is missing), ModelFailed (the model raised; an output has another name, type or
-        shape than model.yaml says), OutOfMemory.
+        shape than model.yaml says; DeviceFailed: the device can no longer be used), OutOfMemory.
         """
         try:
             given = [inputs[spec.name] for spec in self.version.inputs]
@@ -89,7 +93,7 @@ class Model:
         except MagpieError:
             raise
         except Exception as error:  # any error of a model is its own failure, and is answered to the client
-            raise _failure(error, self.version.key) from error
+            raise _failure(error, self.version.key, self.device) from error
         return self._checked(outputs, given[0].shape[0])
 
     def warm(self, batches: Sequence[int] | None = None, breathe: Callable[[], None] = lambda: None) -> None:
@@ -157,7 +161,7 @@ def load(version: ServedVersion, device: str = "cpu") -> Model:
     except MagpieError:
         raise
     except Exception as error:  # any error that a file causes in a library is this model's failure, and no other's
-        raise _failure(error, version.key) from error
+        raise _failure(error, version.key, device) from error
 
 
 def example_inputs(version: ServedVersion, rows: int, seed: int = 0) -> dict[str, NDArray[Any]]:
@@ -184,7 +188,7 @@ def _fits(shape: Sequence[int], wanted: Sequence[int]) -> bool:
     return all(w in (-1, s) for s, w in zip(shape[1:], wanted[1:], strict=True))
 
 
-def _failure(error: BaseException, key: str) -> MagpieError:
+def _failure(error: BaseException, key: str, device: str) -> MagpieError:
     """An exception of a model or of its library in our words."""
     text = str(error)
     exhausted = ("can't allocate memory", "bad_alloc", "Failed to allocate", "out of memory", "BFCArena")
@@ -194,7 +198,10 @@ def _failure(error: BaseException, key: str) -> MagpieError:
         or any(t in text for t in exhausted)
     ):
         return OutOfMemory(f"{key} ran out of memory: {first_line(error)}", "a smaller max_batch, or more memory")
-    return ModelFailed(f"{key} failed: {type(error).__name__}: {_said(text) or first_line(error)}")
+    # A TorchScript model wraps the device's error in its own, with the text.
+    broken = type(error).__name__ == "AcceleratorError" or "CUDA error" in text
+    kind = DeviceFailed if device == "cuda" and broken else ModelFailed
+    return kind(f"{key} failed: {type(error).__name__}: {_said(text) or first_line(error)}")
 
 
 def _said(text: str) -> str:

@@ -26,7 +26,7 @@ from edge.core.errors import MagpieError, NotFound, WorkerFailed
 from edge.core.layout import ServedVersion
 from edge.core.oip import Tensor
 from edge.serving.arena import ArenaFull
-from edge.serving.backends import Model, ModelFailed, OutOfMemory, load
+from edge.serving.backends import DeviceFailed, Model, ModelFailed, OutOfMemory, load
 from edge.serving.executor_link import ExecutorLink, needed_room
 from edge.serving.link_messages import Batch, Done, Failed, Times
 
@@ -140,8 +140,7 @@ class Execution:
             link.send(Done(batch.number, placed, times))
         except ModelFailed as error:
             self._fail(link, batch, error.code, str(error), Times(began - came))
-            if self._device == "cuda" and "CUDA error" in error.message:
-                # After such an error nothing more can be computed in this process; another one can.
+            if isinstance(error, DeviceFailed):
                 raise WorkerFailed(f"the GPU refuses this process since {batch.key}: {error.message}") from error
         except OutOfMemory as error:
             self._release()

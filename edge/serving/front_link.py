@@ -93,7 +93,8 @@ class FrontLink(asyncio.Protocol):
         self._running: dict[int, _Sent] = {}
         self._held: dict[int, int] = {}  # answered, outputs still in use: number -> block
         self._number = 0
-        self._reason = "the executor ended its connection"
+        #: Why the front ended the connection, where it was the front.
+        self._reason: str | None = None
         self._lost = False
 
     @property
@@ -181,11 +182,10 @@ class FrontLink(asyncio.Protocol):
         self._lost = True
         outstanding = tuple(self._running)
         self._running.clear()
-        if exc is not None and self._reason == "the executor ended its connection":
-            self._reason = f"the connection broke: {exc}"
+        broke = "the executor ended its connection" if exc is None else f"the connection broke: {exc}"
         try:
             if self.handler is not None:
-                self.handler.link_lost(self, outstanding, self._reason)
+                self.handler.link_lost(self, outstanding, self._reason or broke)
         finally:
             self._held.clear()
             self.arena.close()

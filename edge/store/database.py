@@ -284,15 +284,21 @@ def migrations() -> Config:
 
 def scripts() -> tuple[Script, ...]:
     """Every schema revision that this code knows, the newest first."""
-    return tuple(ScriptDirectory.from_config(migrations()).walk_revisions())
+    return _scripts(MIGRATIONS)
+
+
+@functools.cache
+def _scripts(folder: Path) -> tuple[Script, ...]:
+    """Loads each revision's module, once: the files do not change while a process runs."""
+    return tuple(ScriptDirectory(str(folder)).walk_revisions())
 
 
 def head() -> str:
     """The newest schema revision that this code knows."""
-    revision = ScriptDirectory.from_config(migrations()).get_current_head()
-    if revision is None:
+    known = scripts()
+    if not known:
         raise StoreError("no migrations are installed", "install Magpie again")
-    return revision
+    return str(known[0].revision)
 
 
 def current(database: Database) -> str | None:

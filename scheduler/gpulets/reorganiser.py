@@ -240,10 +240,10 @@ class Reorganiser:
         fresh = before is None or not loads_alike(before, version)
         if fresh and before is not None:
             model.demand = replace(model.demand, version=before)
-            return [VersionFailed(name, version.version, event.reason, before.version)]
+            return [VersionFailed(version, event.reason, before)]
         if not any(e.state == "connected" for e in self.partitions.executors.values() if e.routes(name)):
             model.failing, model.retry_s = Refusal("failing", name, said=event.reason), event.at_s + RETRY_S
-        return [VersionFailed(name, version.version, event.reason)] if fresh else []
+        return [VersionFailed(version, event.reason)] if fresh else []
 
     # -- planning
 
@@ -377,7 +377,7 @@ class Reorganiser:
             if model is None:
                 continue
             if model.serving is None or not loads_alike(model.serving, version):
-                out.append(VersionServed(name, version.version))
+                out.append(VersionServed(version))
             model.serving = version
         return out
 

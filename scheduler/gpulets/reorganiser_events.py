@@ -204,20 +204,18 @@ class RecordServingPlan:
 
 @dataclass(frozen=True)
 class VersionServed:
-    """All requests of a model go to this version now."""
+    """All requests of its model go to this version now."""
 
-    model: str
-    version: str
+    version: ServedVersion
 
 
 @dataclass(frozen=True)
 class VersionFailed:
-    """This version cannot be served; `serving` is the version that goes on (empty: none)."""
+    """This version cannot be served; `serving` is the version of the model that goes on (None: none does)."""
 
-    model: str
-    version: str
+    version: ServedVersion
     reason: str
-    serving: str = ""
+    serving: ServedVersion | None = None
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,8 @@ def test_models_take_no_more_than_they_may() -> None:
     bounded = replace(SERVED, planning=ServingPlanning(max_share=0.1))
     answer = admit_model(FACES, bounded, CamerasNow(0.9))
     assert not answer["admitted"]
-    assert "max_share" in answer["reasons"][0]
+    (reason,) = answer["reasons"]
+    assert (reason["code"], reason["numbers"]["allowed"]) == ("max_share", 0.1)
 
 
 def test_cameras_keep_their_floor_and_tell_what_they_lose() -> None:
@@ -58,7 +59,7 @@ def test_cameras_keep_their_floor_and_tell_what_they_lose() -> None:
     assert [c["camera"] for c in answer["cameras"]] == ["gate"]
     refused = admit_model(FACES, SERVED, CamerasNow(0.25, WINDOW))
     assert not refused["admitted"], "the camera alone needs a fifth of the device"
-    assert refused["reasons"]
+    assert refused["reasons"][0]["code"] in ("refused", "part_of_rate", "floors")
 
 
 def test_a_camera_is_like_another_or_as_described() -> None:
@@ -255,4 +256,4 @@ def test_a_camera_brings_the_applications_that_wait_for_it() -> None:
     slow = replace(waiting, slo_ms=100.0, stages=tuple(replace(s, per_request=900.0) for s in waiting.stages))
     much = admit_camera(asked, PROFILE, replace(FED, pipelines=(PipelineDemand(slow, 0.0),)), CamerasNow(0.9, WINDOW))
     assert not much["admitted"], "what it feeds does not fit"
-    assert any("faces" in reason for reason in much["reasons"])
+    assert any(reason["model"] == "faces" for reason in much["reasons"])

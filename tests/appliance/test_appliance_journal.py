@@ -17,8 +17,8 @@ from edge.store.store import Store
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store(None, tmp_path / "data", clock=ManualClock()) as store:
+def store(upgraded_data: Path) -> Iterator[Store]:
+    with Store(None, upgraded_data, clock=ManualClock()) as store:
         yield store
 
 

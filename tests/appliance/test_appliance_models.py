@@ -23,8 +23,8 @@ GONE = RetrainingConfig(epochs=999)
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store(None, tmp_path / "data", clock=ManualClock()) as store:
+def store(upgraded_data: Path) -> Iterator[Store]:
+    with Store(None, upgraded_data, clock=ManualClock()) as store:
         store.add_model(ModelVersion("a", "north", "", SPEC, 1.0), b"1")
         store.add_model(ModelVersion("b", "north", "", SPEC, 2.0, parent="a", window=4, config=KNOWN.id), b"2")
         store.add_model(ModelVersion("c", "north", "", SPEC, 3.0, parent="b", window=5, config=GONE.id), b"3")

@@ -16,8 +16,8 @@ from edge.store.store import Store
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store(None, tmp_path / "data") as store:
+def store(upgraded_data: Path) -> Iterator[Store]:
+    with Store(None, upgraded_data) as store:
         yield store
 
 

@@ -115,8 +115,8 @@ def appliance() -> Iterator[tuple[str, list[Any]]]:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
             asked.append((self.path, body, self.headers["authorization"]))
             known = body.get("model", {}).get("name") != "speech"
-            answered = {"candidate": "plates", "kind": "model", "admitted": True, "reasons": ["it fits"], "yields": [],
-                        "models": [], "cameras": []}  # fmt: skip
+            answered = {"candidate": "plates", "kind": "model", "admitted": True, "yields": [], "models": [],
+                        "reasons": [{"code": "fits", "message": "it fits"}], "cameras": []}  # fmt: skip
             refused = {"error": {"code": "invalid_value", "message": "model.name: got 'speech'"}}
             out = json.dumps(answered if known else refused).encode()
             self.send_response(200 if known else 422)

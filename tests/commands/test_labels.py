@@ -14,9 +14,9 @@ from edge.store.store import Store
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Street:
-    found = street(tmp_path / "data", window=2, frames=4)
-    with Store(None, tmp_path / "data") as store:
+def world(upgraded_data: Path) -> Street:
+    found = street(upgraded_data, window=2, frames=4)
+    with Store(None, upgraded_data) as store:
         store.put_camera("north", {}, "test")
     return found
 

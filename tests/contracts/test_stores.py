@@ -21,23 +21,13 @@ from edge.core.plan_basis import PlanBasis
 from edge.core.plan_causes import PlanCause
 from edge.core.shares import Usage, ideal_caps
 from edge.core.truth import Answer, FrameKey, Marked, Question
-from edge.store import database as db
 from edge.store.answers import AnswerRecord
 from edge.store.store import Store, default_url
 from edge.store.values import NewEvent
 
 
-@pytest.fixture(scope="module")
-def sqlite_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("contract")
-    database = db.Database(default_url(folder))
-    db.upgrade(database)
-    database.close()
-    return folder / "magpie.db"
-
-
 @pytest.fixture(params=["sqlite", "postgresql"])
-def open_store(request: pytest.FixtureRequest, tmp_path: Path, sqlite_file: Path) -> Iterator[Callable[[], Store]]:
+def open_store(request: pytest.FixtureRequest, tmp_path: Path, sqlite_template: Path) -> Iterator[Callable[[], Store]]:
     """Opens the same store again and again, as restarts do."""
     clock = JumpClock()
     opened: list[Store] = []
@@ -52,7 +42,7 @@ def open_store(request: pytest.FixtureRequest, tmp_path: Path, sqlite_file: Path
         return open_again
 
     if request.param == "sqlite":
-        shutil.copy(sqlite_file, tmp_path / "magpie.db")
+        shutil.copy(sqlite_template, tmp_path / "magpie.db")
         yield opener(default_url(tmp_path))
     else:
         with postgres_server(request.config).new_database() as url:

@@ -7,6 +7,7 @@ import os
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 import torch
 import torchvision
 from detectors.tiny_detectors import street, tiny_grid
-from safetensors.torch import save_file
+from safetensors.torch import save
 
 from edge.core.detectors import Tiling
 from edge.core.errors import WeightsError
@@ -33,11 +34,17 @@ def onnx(folder: Path) -> TeacherSpec:
     return replace(spec, file=file, min_score=0.01, max_objects=4)
 
 
-def saved(folder: Path, model: str, classes: int, **more: Any) -> Path:
+@cache
+def weights(model: str, classes: int, **more: Any) -> bytes:
+    """Of a network as it is made: to make one takes longer than to label with it."""
     torch.manual_seed(0)
     network = torchvision.models.get_model(model, weights=None, num_classes=classes, **more)
+    return save({k: v.contiguous() for k, v in network.state_dict().items()})
+
+
+def saved(folder: Path, model: str, classes: int, **more: Any) -> Path:
     file = folder / f"{model}.safetensors"
-    save_file({k: v.contiguous() for k, v in network.state_dict().items()}, file)
+    file.write_bytes(weights(model, classes, **more))
     return file
 
 

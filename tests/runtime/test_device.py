@@ -27,7 +27,7 @@ class FakeCuda:
         self.calls: list[Any] = []
         self.current = "default"
         self._available = available
-        self._now_ms = 0.0
+        self.now_ms = 0.0
         self.green_contexts = SimpleNamespace(SMPartition=self._Partition, GreenContext=self._context)
 
     def is_available(self) -> bool:
@@ -54,8 +54,8 @@ class FakeCuda:
 
         class Event:
             def record(self) -> None:
-                cuda._now_ms += 10
-                self.at, self.stream = cuda._now_ms, cuda.current
+                cuda.now_ms += 10
+                self.at, self.stream = cuda.now_ms, cuda.current
                 cuda.calls.append(("record", self.stream))
 
             def query(self) -> bool:

@@ -10,6 +10,7 @@ from serving_parts import layout, version
 
 from edge.core.errors import InvalidValue, NotFound, Unavailable
 from edge.core.layout import Layout, RepositoryAnswer, RepositoryCommand
+from edge.core.model_reasons import ModelReason
 from edge.core.oip import RepositoryEntry
 from edge.core.serving_reasons import Refusal
 from edge.runtime.serving_commands import RepositoryCommands
@@ -113,5 +114,5 @@ def test_the_reason_is_told_where_it_is_not() -> None:
         "UNAVAILABLE",
         "a: too slow",
     )
-    assert state(Offer("a", "failed", "no tensors")) == ("UNAVAILABLE", "no tensors")
+    assert state(Offer("a", "failed", ModelReason("failed", "no tensors"))) == ("UNAVAILABLE", "no tensors")
     assert state(Offer("a", "measuring")) == ("LOADING", "measuring")

@@ -85,7 +85,8 @@ def test_a_plan_is_recorded_with_the_table_that_it_was_made_from(tmp_path: Path)
 
 def test_versions_and_notes(tmp_path: Path) -> None:
     box = Box(tmp_path)
-    served, failed = r.VersionServed("a", "2"), r.VersionFailed("a", "3", "no memory", "2")
+    two, three = version("a", "2"), version("a", "3")
+    served, failed = r.VersionServed(two), r.VersionFailed(three, "no memory", two)
     for order in (
         served,
         failed,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from serving_parts import CAPS, Written, layout, table
 from edge.core.clock import ManualClock
 from edge.core.errors import Conflict, InvalidValue, NotFound, Unavailable, WeightsError, WorkerFailed
 from edge.core.layout import Layout, ServedVersion
+from edge.core.model_reasons import ModelReason
 from edge.core.serving_reasons import Refusal
 from edge.runtime.serving_demand import Offer
 from edge.runtime.serving_loading import ModelLoader
@@ -98,7 +100,10 @@ async def test_at_the_start_models_are_checked_measured_together_and_offered(tmp
     await box.loader.take_in(["left", "ghost", "right", "more"])
     assert box.tried == ["left/1", "right/1", "more/1"]
     assert box.measured.asked == [["left/1", "more/1"]]
-    assert (box.models.offers["right"].state, box.models.offers["right"].reason) == ("failed", "right/1: no tensors")
+    assert (box.models.offers["right"].state, box.models.offers["right"].reason) == (
+        "failed",
+        ModelReason("failed", "right/1: no tensors"),
+    )
     assert box.written.complaints == [("model_failed", "right is not served: right/1: no tensors")]
     told = [[d.version.model for d in e.models] for e in box.written.events if isinstance(e, r.ModelsChanged)]
     assert told == [["left", "more"]] * 2, "once before they are measured, and once after"
@@ -109,7 +114,7 @@ async def test_a_load_ends_when_its_version_serves(tmp_path: Path) -> None:
     task = await box.loading("left")
     assert not task.done()
     assert box.measured.asked == [["left/1"]]
-    box.loader.served(r.VersionServed("left", "1"))
+    box.loader.served(r.VersionServed(box.in_force("left")))
     box.planner.decide()
     await task
     assert box.models.offers["left"].state == "offered"
@@ -137,7 +142,7 @@ async def test_a_load_waits_until_the_events_before_it_are_decided_on(tmp_path: 
 async def test_a_version_that_fails_leaves_the_one_before(tmp_path: Path) -> None:
     box = Box(tmp_path)
     task = await box.loading("left")
-    box.loader.served(r.VersionServed("left", "1"))
+    box.loader.served(r.VersionServed(box.in_force("left")))
     box.planner.decide()
     await task
     first = box.in_force("left")
@@ -145,11 +150,44 @@ async def test_a_version_that_fails_leaves_the_one_before(tmp_path: Path) -> Non
     echo(box.folder, "left", ("1", "2"))
     task = await box.loading("left")
     assert box.in_force("left").version == "2"
-    box.loader.version_failed(r.VersionFailed("left", "2", "no memory", serving="1"))
+    box.loader.version_failed(r.VersionFailed(box.in_force("left"), "no memory", first))
     box.planner.decide()
     with pytest.raises(WorkerFailed, match="no memory; version 1 goes on"):
         await task
     assert box.in_force("left") == first
+    told = [e for e in box.written.events if isinstance(e, r.ModelsChanged)][-1]
+    assert [d.version for d in told.models] == [first], "the reorganiser may have been told the other since it failed"
+
+
+async def test_what_becomes_of_another_version_ends_no_load(tmp_path: Path) -> None:
+    box = Box(tmp_path)
+    task = await box.loading("left")
+    mine, other = box.in_force("left"), replace(box.in_force("left"), version="7")
+    box.loader.served(r.VersionServed(other))
+    box.loader.version_failed(r.VersionFailed(other, "no memory"))
+    box.loader.version_failed(r.VersionFailed(other, "no memory", replace(other, version="6")))
+    box.planner.decide()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not task.done()
+    assert box.in_force("left") == mine
+    box.loader.served(r.VersionServed(replace(mine, slo_ms=7.0)))
+    box.planner.decide()
+    await task
+
+
+async def test_a_served_model_whose_files_become_bad_is_offered_on(tmp_path: Path) -> None:
+    box = Box(tmp_path)
+    task = await box.loading("left")
+    box.loader.served(r.VersionServed(box.in_force("left")))
+    box.planner.decide()
+    await task
+    echo(box.folder, "left", ("1", "2"))
+    box.bad = {"left/2"}
+    await box.loader.take_in(["left"])
+    offer = box.models.offers["left"]
+    assert (offer.state, offer.reason) == ("offered", ModelReason("failed", "left/2: no tensors"))
+    assert box.in_force("left").version == "1"
 
 
 async def test_a_file_that_is_refused_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -161,7 +199,10 @@ async def test_a_file_that_is_refused_leaves_nothing_behind(tmp_path: Path) -> N
     box.models.offers["left"] = Offer("left")
     with pytest.raises(WeightsError):
         await box.loader.load("left", {})
-    assert (box.models.offers["left"].state, box.models.offers["left"].reason) == ("failed", "left/1: no tensors")
+    assert (box.models.offers["left"].state, box.models.offers["left"].reason) == (
+        "failed",
+        ModelReason("failed", "left/1: no tensors"),
+    )
 
 
 async def test_an_unload_ends_the_wait_for_a_placement(tmp_path: Path) -> None:

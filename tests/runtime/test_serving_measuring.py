@@ -13,6 +13,7 @@ from edge.core.clock import ManualClock
 from edge.core.configs import InferenceConfig
 from edge.core.errors import WorkerFailed
 from edge.core.layout import ServedVersion
+from edge.core.model_reasons import ModelReason
 from edge.core.profiles import InferencePoint
 from edge.core.serving import DeviceTable
 from edge.core.window import StreamProblem, WindowProblem
@@ -84,7 +85,7 @@ async def test_what_is_free_is_held_while_models_are_measured(tmp_path: Path) ->
     assert [o.most_share for o in box.options] == [35]
     assert box.reserved == [0.25, 0.6, 0.25]
     assert box.states == ["measuring"]
-    assert [(o.state, o.reason) for o in box.offers] == [("offered", ""), ("offered", "")]
+    assert [(o.state, o.reason) for o in box.offers] == [("offered", None), ("offered", None)]
     assert box.tables.knows("a")
     assert [type(e) for e in box.written.events[-2:]] == [r.ServingCapacityChanged, r.TableChanged]
     assert box.written.notes == [("serving.measuring", {"message": "a: 1 ms"})]
@@ -95,7 +96,7 @@ async def test_in_too_little_of_the_device_nothing_is_measured(tmp_path: Path) -
     box.shares.hold(0.56)
     await box.measuring.measure(box.versions)
     assert box.options == []
-    assert box.offers[0].reason == "only 4 % of the device are free: too little to measure it"
+    assert box.offers[0].reason == ModelReason("little_share", numbers={"share": 0.04})
     assert box.offers[0].state == "offered"
 
 
@@ -103,7 +104,7 @@ async def test_a_model_that_cannot_be_measured_is_offered_with_the_reason(tmp_pa
     box = Box(tmp_path)
     box.profiler.failed = {"b": "it crashes"}
     await box.measuring.measure(box.versions)
-    assert [o.reason for o in box.offers] == ["", "it could not be measured: it crashes"]
+    assert [o.reason for o in box.offers] == [None, ModelReason("not_measurable", "it crashes")]
     assert box.written.complaints == [("model_not_measured", "b: it crashes")]
 
 
@@ -113,7 +114,7 @@ async def test_a_profiler_that_fails_gives_the_share_back(tmp_path: Path) -> Non
     await box.measuring.measure(box.versions)
     assert box.reserved[-1] == 0.0
     assert box.shares.measuring == 0.0
-    assert [(o.state, o.reason) for o in box.offers] == [("offered", "it could not be measured: no worker")] * 2
+    assert [(o.state, o.reason) for o in box.offers] == [("offered", ModelReason("not_measurable", "no worker"))] * 2
     assert box.written.complaints == [("model_not_measured", "a, b: no worker")]
 
 

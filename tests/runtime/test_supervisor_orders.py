@@ -4,8 +4,10 @@ of commands."""
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import worker_mains as mains
@@ -55,6 +57,8 @@ class Process:
         self.name, self.pid, self.sent, self.messages_lost = name, 0, list[Any](), 0
         self.say, self._on_exit, self._on_started = on_message, on_exit, on_started
         self._standby, self.retired, self.killed, self.alive = standby, False, False, True
+        #: Its worker was stopped; it is warm.
+        self.unwanted = self.warm = False
 
     def send(self, message: Any) -> bool:
         self.sent.append(message)
@@ -67,10 +71,14 @@ class Process:
         return not self.alive
 
     @property
+    def took_over(self) -> bool:
+        """It is the worker, or was."""
+        return not self._standby or any(isinstance(m, TakeOver) for m in self.sent)
+
+    @property
     def works(self) -> bool:
         """It acts as the worker: nobody else may."""
-        taken_over = not self._standby or any(isinstance(m, TakeOver) for m in self.sent)
-        return taken_over and self.alive and not self.killed and not self.retired
+        return self.took_over and self.alive and not self.killed and not self.retired
 
     def starts(self) -> None:
         if self.alive and not self.pid:
@@ -132,7 +140,12 @@ class World:
         self.processes: list[Process] = []
         self.wanted: dict[str, float] = {}
         self.stops: list[asyncio.Task[None]] = []
+        #: By worker: commands that were taken since it was started, its messages, and how often it was lost.
+        self.commands = {name: list[str]() for name in WORKERS}
+        self.told = {name: list[Any]() for name in WORKERS}
+        self.lost = Counter[str]()
         self.events: list[str] = []
+        self.sent = 0
         self.faults: list[dict[str, Any]] = []
         loop = asyncio.get_running_loop()
         loop.set_default_executor(AtOnce())
@@ -160,68 +173,124 @@ class World:
         if what == "start":
             for absent in [w for w in WORKERS if not self.supervisor.has(w)]:
                 self.wanted[absent] = share
-                self.supervisor.start(WORKERS[absent], share, mains.obedient, None, lambda message: None)
+                self.supervisor.start(
+                    WORKERS[absent], share, mains.obedient, None, partial(self._told, absent),
+                    lambda reason, name=absent: self.lost.update([name]),  # type: ignore[misc]
+                )  # fmt: skip
         elif what == "resize" and name in self.wanted:
             self.wanted[name] = share
             self.supervisor.resize(name, share)
         elif what == "stop":
             self.wanted.pop(name, None)
+            self.commands[name].clear()
+            for own in self.of(name):
+                own.unwanted = True
             self.stops.append(asyncio.create_task(self.supervisor.stop(name, 0.0)))
         elif what == "kill":
             self.supervisor.kill(name, "as the test wants")
         elif what == "send":
-            self.supervisor.send(name, "work")
+            self.sent += 1
+            if self.supervisor.send(name, f"work {self.sent}"):
+                self.commands[name].append(f"work {self.sent}")
         elif what == "time":
             self.clock.advance(share * START_S)
         elif what == "readies" and process is not None:
-            process.starts()
+            await self.warm(process)
+        elif what == "replace" and name in self.wanted:
+            self.wanted[name] = share
+            self.supervisor.resize(name, share)
             await self.settle()
-            if not process.retired:
-                process.say(Ready())
+            await self.warm(self.of(name)[-1])
+            await self.do(("send", n, share))
+        elif what == "restart":
+            await self.do(("stop", n, share))
+            await self.do(("start", n, share))
         elif process is not None:
-            self.become(what, process)
+            await self.become(what, process)
         await self.settle()
         self.check()
 
-    def become(self, what: str, process: Process) -> None:
+    async def starts(self, process: Process) -> None:
+        held = set(self.places.attached)
+        process.starts()
+        await self.settle()
+        if process.unwanted:
+            assert set(self.places.attached) <= held, "one that nobody wants any more gets no share"
+
+    async def warm(self, process: Process) -> None:
+        await self.starts(process)
+        if not process.retired:
+            process.warm = process.warm or not process.killed
+            process.say(process)
+
+    def _told(self, name: str, message: Any) -> None:
+        self.told[name].append(message)
+        if isinstance(message, Process):
+            assert message.took_over or message.warm, "one that was sent away before it was warm says nothing"
+
+    def of(self, name: str) -> list[Process]:
+        return [p for p in self.processes if p.name == name]
+
+    async def become(self, what: str, process: Process) -> None:
         if what == "starts":
-            process.starts()
+            await self.starts(process)
         elif what == "dies":
-            process.ends(1)
+            await self.end(process, 1)
         elif what == "retires":
             process.retires()
         elif what == "ends" and (process.retired or process.killed):
-            process.ends(0)
+            await self.end(process, 0)
         elif what == "beats":
             for one in self.processes:
                 if one.pid and one.alive:
                     one.say(Beat())
 
+    async def end(self, process: Process, code: int) -> None:
+        before, undone = self.lost[process.name], process.took_over and not process.retired
+        process.ends(code)
+        await self.settle()
+        if undone and not process.unwanted:
+            assert self.lost[process.name] > before, "the giver of its work knows that it is not done"
+
     def check(self) -> None:
         assert self.faults == []
         known = {w["name"]: w for w in self.supervisor.workers()}
         for name in WORKERS:
-            own = [p for p in self.processes if p.name == name]
+            own = self.of(name)
             assert sum(p.works for p in own) <= 1, f"two processes are {name}: {self.events}"
             assert sum(p.alive and not p.killed for p in own) <= 2, f"{name} has more than a twin"
+            waiting = [p for p in own if p.warm and p.alive and not (p.killed or p.retired or p.unwanted)]
+            busy = any(p.took_over and p.alive and not p.retired for p in own)
+            assert busy or not waiting, "one that is warm waits only for one that works"
+            reached = Counter(m for p in own for m in p.sent if isinstance(m, str))
+            assert all(count == 1 for count in reached.values()), "a command is sent once"
+            takeovers = sum(isinstance(m, TakeOver) for p in own for m in p.sent)
+            assert self.told[name].count(Ready()) == takeovers, "whoever gives work is told of each new process"
         for name in self.wanted:
             assert known[name]["state"] in ("starting", "running"), f"{name} is expected: {known[name]}"
             assert any(p.alive for p in self.processes if p.name == name), f"{name} neither runs nor starts"
+        unwanted = [p for p in self.processes if p.unwanted and p.alive]
+        assert all(p.killed for p in unwanted), "what nobody wants any more is ended"
         alive = sum(p.alive for p in self.processes)
         assert len(self.places.attached) <= alive, "a share is held for a process that is gone"
 
     async def calm(self) -> None:
         """Everything that is on its way succeeds."""
+        seen: list[Any] = []
         for _ in range(40):
+            seen.append([(len(p.sent), p.alive, p.warm, p.retired) for p in self.processes])
+            if len(seen) > 3 and seen[-1] == seen[-4]:
+                break
             for process in self.processes:
                 process.starts()
-                if process.killed:
-                    process.ends(-9)
+                if process.killed and process.alive:
+                    await self.end(process, -9)
                 process.retires()
-                if process.retired:
-                    process.ends(0)
+                if process.retired and process.alive:
+                    await self.end(process, 0)
                 elif process.alive:
-                    process.say(Ready())
+                    process.warm = True
+                    process.say(process)
             await self.settle()
 
     async def close(self) -> None:
@@ -238,20 +307,23 @@ class World:
 
 
 #: Both run from the start; processes get on more often than they fail, or no replacement would get far.
-STEPS = ("start", "resize", "stop", "kill", "send", "time", "dies", "beats", "starts", "readies", "retires", "ends")
-OFTEN = (2, 4, 1, 1, 1, 1, 2, 1, 2, 6, 4, 4)
+STEPS = (
+    "start", "resize", "replace", "stop", "kill", "send", "time", "dies", "beats", "starts", "readies", "retires",
+    "ends", "restart",
+)  # fmt: skip
+OFTEN = (2, 2, 5, 1, 1, 2, 1, 4, 1, 2, 4, 4, 4, 2)
 ORDERS = st.lists(
     st.tuples(
         st.sampled_from([step for step, times in zip(STEPS, OFTEN, strict=True) for _ in range(times)]),
         st.integers(0, 5),
         st.sampled_from(SHARES),
     ),
-    min_size=10,
-    max_size=60,
+    min_size=40,
+    max_size=80,
 )
 
 
-@settings(max_examples=45, deadline=None)
+@settings(max_examples=35, deadline=None)
 @given(ORDERS)
 def test_no_order_of_events_makes_two_of_one_worker_or_forgets_one(orders: list[tuple[str, int, float]]) -> None:
     async def play() -> None:
@@ -265,10 +337,12 @@ def test_no_order_of_events_makes_two_of_one_worker_or_forgets_one(orders: list[
             world.check()
             states = {w["name"]: w for w in world.supervisor.workers()}
             for name, share in world.wanted.items():
-                (process,) = [p for p in world.processes if p.name == name and p.alive]
+                (process,) = [p for p in world.of(name) if p.alive]
                 assert process.works, "the last one standing is the worker"
                 assert states[name]["state"] == "running"
                 assert world.supervisor.ready(name), "commands reach it"
+                reached = {m for p in world.of(name) for m in p.sent if isinstance(m, str)}
+                assert set(world.commands[name]) <= reached, "a command that was taken reaches it"
                 if "worker.respawn_failed" not in world.events:
                     assert states[name]["share"] == share, "the share that is wanted is in force"
                 held = [s for place, s in world.places.attached.items() if place.partition("~")[0] == name]

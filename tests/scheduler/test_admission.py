@@ -73,7 +73,10 @@ def test_a_model_that_fits_costs_cameras_what_the_answer_says() -> None:
     assert effect["pose"].after_ms is not None
     assert effect["pose"].after_ms <= 60.0
     assert effect["plates"].after_part == 1.0
-    assert "fits" in answer.reasons[0]
+    fits, lost = answer.reasons
+    assert (fits.code, fits.model) == ("fits", "pose")
+    assert fits.numbers["models"] == pytest.approx(answer.serving_share_after)
+    assert (lost.code, lost.numbers["most"]) == ("cameras_lose", pytest.approx(max(c.loss for c in answer.cameras)))
 
 
 def test_a_model_that_would_break_a_floor_is_refused_and_told_what_would_fit() -> None:
@@ -83,8 +86,12 @@ def test_a_model_that_would_break_a_floor_is_refused_and_told_what_would_fit() -
     assert answer.most_rate is not None
     assert 0 < answer.most_rate < 300
     assert ask(box, ServedModel("pose", answer.most_rate, 60.0)).admitted
-    assert any(r.startswith("pose: only") and "for their floors" in r for r in answer.reasons)
-    assert any("at most" in r for r in answer.reasons)
+    reasons = [(r.code, r.model) for r in answer.reasons]
+    assert reasons == [("part_of_rate", "pose"), ("not_after", "plates"), ("most_rate", "pose")]
+    part, _, most = answer.reasons
+    assert 0 < part.numbers["part"] < 1
+    assert part.numbers["allowed"] + part.numbers["floors"] == pytest.approx(box.capacity)
+    assert most.numbers == {"rate": answer.most_rate}
 
 
 def test_only_faults_that_the_candidate_brings_are_told() -> None:
@@ -94,8 +101,9 @@ def test_only_faults_that_the_candidate_brings_are_told() -> None:
     assert answer.admitted
     assert answer.window_plan is not None
     assert {f.camera for f in answer.window_plan.faults} == {"weak", "frail"}
-    assert answer.reasons[2:] == (
-        "weak: the floor of 0.20 cannot be kept; the best at the start is 0.060, with 0.2 of a device for inference",
+    assert [(r.code, r.camera) for r in answer.reasons[2:]] == [("fault", "weak")]
+    assert answer.reasons[2].words() == (
+        "weak: the floor of 0.20 cannot be kept; the best at the start is 0.060, with 0.2 of a device for inference"
     )
 
 
@@ -103,7 +111,8 @@ def test_an_objective_that_nothing_meets_is_refused() -> None:
     answer = ask(BOX, ServedModel("pose", 1.0, 2.0))
     assert not answer.admitted
     assert answer.most_rate == 0
-    assert any("no rate of it fits" in r for r in answer.reasons)
+    assert [(r.code, r.model) for r in answer.reasons] == [("refused", "pose"), ("most_rate", "pose")]
+    assert answer.reasons[-1].numbers == {"rate": 0.0}
 
 
 def test_a_camera_that_fits_and_one_that_does_not() -> None:
@@ -116,11 +125,11 @@ def test_a_camera_that_fits_and_one_that_does_not() -> None:
     assert effect["door"].after is not None
     assert effect["gate"].loss > 0
     assert effect["door"].loss == 0
-    assert "cameras lose" in answer.reasons[1]
+    assert [r.code for r in answer.reasons] == ["fits", "cameras_lose"]
     greedy = CameraCandidate(camera("lobby", 0.5, 1.9))  # its floor takes 0.76 devices, the others 0.19
     refused = ask(BOX, greedy)
     assert not refused.admitted
-    assert any("floor" in r for r in refused.reasons)
+    assert {r.code for r in refused.reasons} == {"under_floor", "floors", "not_after"}
 
 
 def test_the_first_camera_of_a_box() -> None:
@@ -134,9 +143,9 @@ def test_lower_priorities_yield_and_equal_ones_do_not() -> None:
     below, equal, above = (ask(full, ServedModel("pose", 200.0, 60.0, p)) for p in (0, 1, 2))
     assert not below.admitted
     assert not equal.admitted
-    assert any("plates (priority 1) would be served at" in r for r in equal.reasons)
+    assert ("not_after", "plates") in {(r.code, r.model) for r in equal.reasons}
     assert above.admitted
-    assert any(y.startswith("plates (priority 1) would be served at") for y in above.yields)
+    assert [(y.code, y.model, y.numbers["priority"]) for y in above.yields] == [("yields", "plates", 1.0)]
     part = {m.model: m.after_part for m in above.models}
     assert part["pose"] == 1.0
     assert part["plates"] < 1.0
@@ -240,8 +249,9 @@ def test_what_is_admitted_holds_and_floors_are_kept(asked: tuple[Box, ServedMode
     if box.window is not None and box.window.a_min and answer.window_plan is not None:
         problem_after = replace(box.window, num_gpus=answer.cameras_share_after)
         lowest = evaluate(problem_after, answer.window_plan.segments).lowest
+        faults = [r for r in answer.reasons if r.code == "fault"]
         for stream in box.window.streams:
-            if stream.start_accuracy >= box.window.a_min and not any(stream.id in r for r in answer.reasons):
+            if stream.start_accuracy >= box.window.a_min and stream.id not in {r.camera for r in faults}:
                 assert lowest[stream.id] >= box.window.a_min - 1e-6
 
 
@@ -337,7 +347,8 @@ def test_a_coarse_quantum_refuses_what_a_fine_one_admits() -> None:
     assert admit(fine, candidate).admitted
     refused = admit(coarse, candidate)
     assert not refused.admitted
-    assert any("0.15 devices" in r and "0.75 for their floors" in r for r in refused.reasons)
+    (part,) = (r for r in refused.reasons if r.code == "part_of_rate")
+    assert (part.numbers["allowed"], part.numbers["floors"]) == (pytest.approx(0.15), pytest.approx(0.75))
 
 
 def _window(box: Box) -> WindowProblem:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from controller_kit import INFERENCE, SETTINGS, by_policy, controller, joined, of, prepared, profile
+from controller_kit import INFERENCE, SETTINGS, Answered, by_policy, controller, joined, of, prepared, profile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -35,13 +35,13 @@ ACTIONS = st.sampled_from(
 def test_invariants_hold_after_every_event(steps: list[tuple[str, str, float]], grouped: bool, elsewhere: bool) -> None:
     """Shares never exceed the device, jobs belong to cameras that are there, nothing waits outside of preparation; also
     where plans are made elsewhere, come late or not at all."""
-    c, now = controller(), 0.0
+    c, now = WindowController(SETTINGS, 1.0) if elsewhere else controller(), 0.0
     if grouped:
-        c, now = TestGroups().started()[0], 102.0
+        now = 102.0
+        TestGroups().start(Answered(c))
     else:
-        joined(c, "a", "b")
-        c.handle(ev.BoundaryReached(0.0))
-    c._plan = None if elsewhere else by_policy
+        joined(Answered(c), "a", "b")
+        Answered(c).handle(ev.BoundaryReached(0.0))
     questions: list[PlanQuestion] = []
     for action, camera, x in steps:
         now += 10 * x
@@ -112,11 +112,10 @@ class TestPlansMadeElsewhere:
         assert c.state.plan_number == 1
 
     def test_to_answer_changes_nothing_of_the_question(self) -> None:
-        c = controller()
+        c = WindowController(SETTINGS, 1.0)
         joined(c, *TestGroups.CAMERAS)
-        c.handle(ev.BoundaryReached(0.0))
+        Answered(c).handle(ev.BoundaryReached(0.0))
         c.handle(ev.CamerasAlike(100.0, (TestGroups.CAMERAS,), 1.5))
-        c._plan = None
         question = self.asked(prepared(c, TestGroups.CAMERAS, 100.0))
         first = made_plan(question, by_policy)
         assert first.group.group is not None, "they are retrained as one"
@@ -150,9 +149,7 @@ class TestPlansMadeElsewhere:
     def test_a_segment_that_is_due_waits_for_the_plan_that_is_being_made(self) -> None:
         c, question = self.started()
         c.handle(PlanMade(1.0, made_plan(question, by_policy)))
-        c._plan = by_policy
-        prepared(c, ("a", "b"), 100.0)
-        c._plan = None
+        prepared(Answered(c), ("a", "b"), 100.0)
         number = c.state.plan_number
         asked = self.asked(c.handle(ev.CapacityChanged(110.0, 0.9)))
         assert c.handle(ev.SegmentDue(111.0, number)) == []
@@ -166,9 +163,7 @@ class TestPlansMadeElsewhere:
         """The timers that were set when it came into force ring too; one that is too early is none."""
         c, question = self.started()
         c.handle(PlanMade(1.0, made_plan(question, by_policy)))
-        c._plan = by_policy
-        (timer,) = of(ev.ScheduleReplan, prepared(c, ("a", "b"), 100.0))
-        c._plan = None
+        (timer,) = of(ev.ScheduleReplan, prepared(Answered(c), ("a", "b"), 100.0))
         asked = self.asked(c.handle(ev.CapacityChanged(103.0, 1.0)))
         (again,) = of(ev.ScheduleReplan, c.handle(PlanNotMade(104.0, asked.number, "ValueError: broken")))
         assert again == timer
@@ -191,6 +186,9 @@ class TestGroups:
 
     def started(self, kept: float = 1.5) -> tuple[WindowController, list[ev.Instruction]]:
         c = controller()
+        return c, self.start(c, kept)
+
+    def start(self, c: WindowController | Answered, kept: float = 1.5) -> list[ev.Instruction]:
         joined(c, *self.CAMERAS)
         c.handle(ev.BoundaryReached(0.0))
         c.handle(ev.CamerasAlike(100.0, (self.CAMERAS,), kept))
@@ -201,7 +199,7 @@ class TestGroups:
         for camera in self.CAMERAS:
             out = c.handle(ev.Profiled(102.0, camera, 1, (profile(0.8, 18.0),), 0.5))
             c.check()
-        return c, out
+        return out
 
     def test_one_retraining_is_for_all(self) -> None:
         _, out = self.started()

@@ -48,7 +48,7 @@ def test_models_are_started_warmed_then_routed() -> None:
     assert w.served() == {"a", "b"}
     assert not w.reorganiser.partitions.in_flight
     served = [o for o in w.said if isinstance(o, r.VersionServed)]
-    assert {(o.model, o.version) for o in served} == {("a", "1"), ("b", "1")}
+    assert {(o.version.model, o.version.version) for o in served} == {("a", "1"), ("b", "1")}
     route = routes(w)[0]
     assert route.batch_ms[route.gpulet.models[0].model] > 0
 
@@ -135,7 +135,7 @@ def test_a_new_version_that_fails_leaves_the_old_one_serving() -> None:
     w.processes.pop(new)
     out = w.tell(r.ExecutorFailed, new, "weights: not what they say")
     failed = [o for o in out if isinstance(o, r.VersionFailed)]
-    assert [(o.model, o.version, o.serving) for o in failed] == [("a", "2", "1")]
+    assert [(o.version.key, o.serving and o.serving.key) for o in failed] == [("a/2", "a/1")]
     assert "not what they say" in failed[0].reason
     w.settle()
     assert w.served() == {"a", "b"}

@@ -49,7 +49,8 @@ def test_beyond_the_right_what_others_do_not_need_is_lent() -> None:
     refused = admit_in(rooms(need=0.45), "gate", BOX, wanted, SERVING)
     assert (refused.found.admitted, refused.within) == (False, "none")
     assert refused.losses == ()
-    assert "by right" in refused.found.reasons[-1]
+    bound = refused.found.reasons[-1]
+    assert (bound.code, bound.tenant, bound.numbers["most"]) == ("entitlement", refused.tenant, refused.room)
 
 
 def test_an_unknown_tenant_is_an_error() -> None:

@@ -17,12 +17,14 @@ import numpy as np
 import pytest
 import torch
 
+from edge.core.errors import WorkerFailed
 from edge.core.layout import ServedVersion
 from edge.core.oip import Tensor, TensorSpec
 from edge.core.shares import LaunchSpec
 from edge.runtime.executor_worker import ExecutorSpec, SetVersions, VersionsLoaded, executor_worker
 from edge.runtime.process import FAILED, Ready, Retire, Retired, Stop, TakeOver, WorkerError, WorkerProcess
-from edge.serving.execution import Execution, load_versions
+from edge.serving.backends import Model
+from edge.serving.execution import Execution, LoadedModels, load_versions
 from edge.serving.front_link import BatchDone, BatchInput, FrontLink
 from edge.serving.front_server import FrontServer
 from edge.serving.link_messages import Batch, Failed, Placed
@@ -333,3 +335,28 @@ def test_what_is_loaded_is_kept_and_only_what_changed_is_loaded(moody: ServedVer
     assert [type(m).__name__ for m in wire.said] == ["Done", "Failed"]
     assert (execution.batches, execution.rows, execution.failures, share.batches) == (2, 2, 1, 2)
     assert time.perf_counter() > wire.said[0].times.infer_s > 0
+
+
+class Broken:
+    """Weights on a device that refuses this process."""
+
+    weights_bytes = 0
+
+    def __call__(self, inputs: Any) -> Any:
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+
+def test_a_device_that_refuses_the_process_ends_it_after_the_answer(same: ServedVersion) -> None:
+    execution, wire = Execution(Free(), "cuda"), Wire({"x": np.ones((1, 4), np.float32)})
+    execution.replace((same,), LoadedModels({same.key: Model(same, "cuda", Broken())}))
+    with pytest.raises(WorkerFailed, match="the GPU refuses this process since same/1"):
+        execution.run(wire, Batch(1, "same", "1", 1, (), 0, 64))  # type: ignore[arg-type]
+    (failed,) = wire.said
+    assert (failed.number, failed.code) == (1, "model_failed")
+
+
+def test_a_model_that_only_says_so_ends_nothing(same: ServedVersion) -> None:
+    execution, wire = Execution(Free(), "cpu"), Wire({"x": np.ones((1, 4), np.float32)})
+    execution.replace((same,), LoadedModels({same.key: Model(same, "cpu", Broken())}))
+    execution.run(wire, Batch(1, "same", "1", 1, (), 0, 64))  # type: ignore[arg-type]
+    assert [type(m).__name__ for m in wire.said] == ["Failed"]

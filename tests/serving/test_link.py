@@ -120,6 +120,26 @@ async def test_a_batch_goes_there_and_back(front: Front) -> None:
         link.send("m", "1", [BatchInput("x", "FP32", parts([[1]]))], 0)
 
 
+@pytest.mark.parametrize(
+    ("closed", "fault", "reason"),
+    [
+        (None, ConnectionResetError("reset"), "the connection broke: reset"),
+        ("too slow", None, "too slow"),
+        ("too slow", ConnectionResetError("reset"), "too slow"),
+    ],
+)
+async def test_the_first_reason_for_an_end_is_told(
+    front: Front, closed: str | None, fault: Exception | None, reason: str
+) -> None:
+    executor = await connect(front)
+    await until(lambda: front.links)
+    if closed is not None:
+        front.links[0].close(closed)
+    front.links[0].connection_lost(fault)
+    assert front.lost == [((), reason)]
+    executor.close()
+
+
 async def test_one_batch_fails_and_the_next_is_computed(front: Front) -> None:
     executor = await connect(front)
     await until(lambda: front.links)

@@ -211,13 +211,18 @@ def test_numbers_that_stay_not_finite_end_it(window: LabelledWindow) -> None:
     assert retraining.skipped_steps == 3
 
 
-def test_memory_that_runs_out_is_told(window: LabelledWindow, monkeypatch: pytest.MonkeyPatch) -> None:
-    retraining = PublishedRetraining(student(), few(window), SHORT)
+class Exhausted(list[Any]):
+    """Pictures for which there is no memory."""
 
-    def full(*_: object) -> None:
+    def __getitem__(self, place: Any) -> Any:
         raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory")
 
-    monkeypatch.setattr(retraining, "_one_step", full)
+
+def test_memory_that_runs_out_is_told(window: LabelledWindow) -> None:
+    parent = student()
+    examples = PublishedExamples(few(window), parent)
+    retraining = PublishedRetraining(parent, examples, SHORT)
+    examples.pictures = Exhausted(examples.pictures)
     with pytest.raises(TrainingFailed, match="out of memory"):
         retraining.run()
 

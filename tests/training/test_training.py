@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -235,9 +236,19 @@ def test_damaged_and_missing_pictures_are_left_out_and_counted(tmp_path: Path) -
         Retraining(Student(DETECTOR), data, RetrainingConfig(1))
 
 
-def test_divergence_and_lack_of_memory_are_errors_that_say_what_to_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+class Activated(PrefixCache):
+    """Kept activations, which the test makes something else of when they are read."""
+
+    def __init__(self, parent: Student, examples: WindowExamples, change: Callable[[int, Any], Any]) -> None:
+        super().__init__(parent, examples)
+        self._change, self._read = change, 0
+
+    def activations(self, *asked: Any) -> Any:
+        self._read += 1
+        return self._change(self._read, super().activations(*asked))
+
+
+def test_divergence_and_lack_of_memory_are_errors_that_say_what_to_do(tmp_path: Path) -> None:
     data = window(tmp_path, "classification", train=6, held_out=2)
     parent = Student(NAMER, build(NAMER, 2))
     with torch.no_grad():
@@ -248,23 +259,30 @@ def test_divergence_and_lack_of_memory_are_errors_that_say_what_to_do(
         for _ in run.steps():
             pass
     assert run.skipped_steps == 3
-    run = Retraining(parent, data, RetrainingConfig(3, 8, "all"))
-    for error in (MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried")):
-        monkeypatch.setattr(run, "_one_step", lambda *_, e=error: (_ for _ in ()).throw(e))
-        with pytest.raises(TrainingFailed, match="smaller batch size"):
-            next(run.steps())
-    monkeypatch.setattr(run, "_one_step", lambda *_: (_ for _ in ()).throw(RuntimeError("a bug")))
-    with pytest.raises(RuntimeError, match="a bug"):
-        next(run.steps())
+    examples = WindowExamples(data, NAMER)
+    for error, failure, words in (
+        (MemoryError(), TrainingFailed, "smaller batch size"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"), TrainingFailed, "smaller batch size"),
+        (RuntimeError("a bug"), RuntimeError, "a bug"),
+    ):
+
+        def raises(read: int, kept: Any, error: Exception = error) -> Any:
+            raise error
+
+        cache = Activated(parent, examples, raises)
+        with pytest.raises(failure, match=words):
+            next(Retraining(parent, examples, RetrainingConfig(3, 8, "head"), cache=cache).steps())
 
 
-def test_one_bad_batch_is_skipped_and_does_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = Retraining(
-        Student(NAMER, build(NAMER, 2)), window(tmp_path, "classification", train=6, held_out=2),
-        RetrainingConfig(2, 8, "head"),
-    )  # fmt: skip
-    real = run._loss
-    monkeypatch.setattr(run, "_loss", lambda *a: real(*a) * (float("nan") if run.step == 1 else 1.0))
+def test_one_bad_batch_is_skipped_and_does_no_harm(tmp_path: Path) -> None:
+    parent = Student(NAMER, build(NAMER, 2))
+    examples = WindowExamples(window(tmp_path, "classification", train=6, held_out=2), NAMER)
+
+    def poisoned(read: int, kept: Any) -> Any:
+        return [x * float("nan") for x in kept] if read == 2 else kept
+
+    config = RetrainingConfig(2, 8, "head")
+    run = Retraining(parent, examples, config, held_out_every=0, cache=Activated(parent, examples, poisoned))
     list(run.steps())
     assert run.skipped_steps == 1
     assert all(torch.isfinite(v).all() for v in run.result().module.state_dict().values())

@@ -26,14 +26,13 @@ from web.app import create_app
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Street:
-    return street(tmp_path / "data", window=3)
+def world(upgraded_data: Path) -> Street:
+    return street(upgraded_data, window=3)
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    (tmp_path / "data").mkdir(exist_ok=True)
-    with Store(None, tmp_path / "data") as opened:
+def store(upgraded_data: Path) -> Iterator[Store]:
+    with Store(None, upgraded_data) as opened:
         yield opened
 
 

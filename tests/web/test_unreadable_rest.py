@@ -47,8 +47,8 @@ def problem() -> WindowProblem:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store(None, tmp_path / "data", clock=ManualClock()) as store:
+def store(upgraded_data: Path) -> Iterator[Store]:
+    with Store(None, upgraded_data, clock=ManualClock()) as store:
         parent = None
         for number in (1, 2, 3):
             store.open_window(1e9 + 60.0 * number, 60.0, "relay", number=number)

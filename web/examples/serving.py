@@ -40,7 +40,7 @@ SERVING: Final[Example] = {
             "kind": "model",
             "camera": None,
             "state": "serving",
-            "reason": "",
+            "reason": None,
             "version": "3",
             "slo_ms": 80.0,
             "priority": 1,
@@ -196,7 +196,16 @@ ADMISSION: Final[Example] = {
     "candidate": "plates",
     "kind": "model",
     "admitted": True,
-    "reasons": ["plates fits: models take 0.35 of 0.72 devices (0.20 without it), cameras plan within 0.37"],
+    "reasons": [
+        {
+            "code": "fits",
+            "model": "plates",
+            "camera": None,
+            "tenant": None,
+            "numbers": {"models": 0.35, "models_before": 0.2, "capacity": 0.72, "cameras": 0.37},
+            "message": "plates fits: models take 0.35 of 0.72 devices (0.20 without it), cameras plan within 0.37",
+        }
+    ],
     "yields": [],
     "models": [
         {

@@ -24,10 +24,11 @@ def read(kind: type[T], value: object) -> T:
     return found
 
 
-def by_name(kind: type[T], value: object) -> T:
+def by_name(kind: type[T], value: object, **instead: object) -> T:
     """`value`, made of frozen dataclasses, as the answer `kind` (or a tuple of answers), each field from that of its
-    name. Raises pydantic.ValidationError for a field that only one of the two has: a fault of ours."""
-    return read(kind, _fields_of(value))
+    name, or from `instead`. Raises pydantic.ValidationError for a field that only one of the two has: a fault of
+    ours."""
+    return read(kind, {**_fields_of(value), **instead} if instead else _fields_of(value))
 
 
 def _fields_of(value: Any) -> Any:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
-from edge.appliance.answers.marks import OfCamera, Shown, answer
+from edge.appliance.answers.marks import Message, OfCamera, Shown, answer
 from edge.appliance.answers.read import by_name, read
+from edge.core.admission_reasons import AdmissionReasonCode
+from edge.core.model_reasons import ModelReasonCode
 from edge.settings import ServingPlanning
 
 if TYPE_CHECKING:
     from edge.runtime.serving import ServingStatus
+    from edge.runtime.serving_status import ServedStatus
 
 
 @answer
@@ -92,17 +95,26 @@ class TwoQueuesAnswer:
 
 
 @answer
+class ModelReasonAnswer:
+    """Why a model or application does not do more. `numbers` depend on the code (edge.core.model_reasons)."""
+
+    code: Shown[ModelReasonCode]
+    numbers: Shown[Mapping[str, float]]
+    message: Shown[str]
+
+
+@answer
 class ServedModelAnswer:
-    """A model or application: its demand, its work, and why it does not do more. `camera` asks the application (null:
-    clients do). `latency_ms`: p50, p90, p99 of the last second with answers, empty before; `served_part` and
-    `violations_recent` are 0-1. `two_queues` null: its requests wait in one queue."""
+    """A model or application: its demand, its work, and why it does not do more (`reason` null: nothing hinders it).
+    `camera` asks the application (null: clients do). `latency_ms`: p50, p90, p99 of the last second with answers, empty
+    before; `served_part` and `violations_recent` are 0-1. `two_queues` null: its requests wait in one queue."""
 
     camera: OfCamera[str | None]
 
     name: Shown[str]
     kind: Shown[Literal["model", "application"]]
     state: Shown[Literal["waiting", "checking", "measuring", "starting", "serving", "capped", "refused", "failed"]]
-    reason: Shown[str]
+    reason: Shown[ModelReasonAnswer | None]
     version: Shown[str | None]
     slo_ms: Shown[float | None]
     priority: Shown[int]
@@ -319,13 +331,18 @@ def serving_answer(status: ServingStatus) -> Serving:
         settings=status.settings,
         share=by_name(ServingShare, status.share),
         reorganising=status.reorganising,
-        models=by_name(tuple[ServedModelAnswer, ...], status.models),
+        models=tuple(_model(m) for m in status.models),
         applications=by_name(tuple[ApplicationAnswer, ...], status.applications),
         executors=by_name(tuple[ExecutorAnswer, ...], status.executors),
         interference=by_name(InterferenceAnswer, status.interference),
         plan=None if plan is None else read(ServingPlanAnswer, plan.to_json()),
         problem=None if problem is None else read(ServingProblemAnswer, problem.to_json()),
     )
+
+
+def _model(status: ServedStatus) -> ServedModelAnswer:
+    reason = None if status.reason is None else status.reason.to_json()
+    return by_name(ServedModelAnswer, status, reason=reason)
 
 
 @answer
@@ -387,15 +404,29 @@ class TenantAdmissionAnswer:
 
 
 @answer
+class AdmissionReasonAnswer:
+    """Why a candidate fits or not, or what it costs another: of a model (or the candidate), a camera or a tenant, where
+    it is about one. `numbers` depend on the code (edge.core.admission_reasons)."""
+
+    code: Shown[AdmissionReasonCode]
+    model: Shown[str | None]
+    camera: OfCamera[str | None]
+    tenant: str | None
+    numbers: Shown[Mapping[str, float]]
+    message: Message
+
+
+@answer
 class AdmissionAnswer:
-    """The effect of adding a camera, model or application. `most_rate`, `rate` and `planned_rate` (with head-room) are
-    a model's or an application's, `budgets` an application's. `tenants` null: one tenant has the box."""
+    """The effect of adding a camera, model or application. `reasons`: why it fits or not; `yields`: the losses of
+    models of lower priority. `most_rate`, `rate` and `planned_rate` (with head-room) are a model's or an
+    application's, `budgets` an application's. `tenants` null: one tenant has the box."""
 
     candidate: Shown[str]
     kind: Shown[Literal["model", "camera", "pipeline"]]
     admitted: Shown[bool]
-    reasons: Shown[tuple[str, ...]]
-    yields: Shown[tuple[str, ...]]
+    reasons: Shown[tuple[AdmissionReasonAnswer, ...]]
+    yields: Shown[tuple[AdmissionReasonAnswer, ...]]
     models: Shown[tuple[ModelEffectAnswer, ...]]
     cameras: Shown[tuple[CameraEffectAnswer, ...]]
     serving_share_before: Shown[float]

@@ -21,14 +21,15 @@ export type AddressAnswer = {
   port: number | null;
 };
 
-/** The effect of adding a camera, model or application. `most_rate`, `rate` and `planned_rate` (with head-room) are
- * a model's or an application's, `budgets` an application's. `tenants` null: one tenant has the box. */
+/** The effect of adding a camera, model or application. `reasons`: why it fits or not; `yields`: the losses of
+ * models of lower priority. `most_rate`, `rate` and `planned_rate` (with head-room) are a model's or an
+ * application's, `budgets` an application's. `tenants` null: one tenant has the box. */
 export type AdmissionAnswer = {
   candidate: string;
   kind: "model" | "camera" | "pipeline";
   admitted: boolean;
-  reasons: string[];
-  yields: string[];
+  reasons: AdmissionReasonAnswer[];
+  yields: AdmissionReasonAnswer[];
   models: ModelEffectAnswer[];
   cameras: CameraEffectAnswer[];
   serving_share_before: number;
@@ -40,6 +41,17 @@ export type AdmissionAnswer = {
   rate: number | null;
   planned_rate: number | null;
   tenants: TenantAdmissionAnswer | null;
+};
+
+/** Why a candidate fits or not, or what it costs another: of a model (or the candidate), a camera or a tenant, where
+ * it is about one. `numbers` depend on the code (edge.core.admission_reasons). */
+export type AdmissionReasonAnswer = {
+  code: "refused" | "part_of_rate" | "not_after" | "under_floor" | "floors" | "most_rate" | "max_share" | "entitlement" | "fits" | "cameras_lose" | "fault" | "less_accurate" | "yields";
+  model: string | null;
+  camera: string | null;
+  tenant: string | null;
+  numbers: Record<string, number>;
+  message: string;
 };
 
 /** An alarm; `ended_utc_s` null: it goes on. `value`: the quantity that the rule checks; `object`: an
@@ -987,6 +999,13 @@ export type ModelEffectAnswer = {
   after_part: number;
 };
 
+/** Why a model or application does not do more. `numbers` depend on the code (edge.core.model_reasons). */
+export type ModelReasonAnswer = {
+  code: "failed" | "little_share" | "not_measurable" | "unlike" | "not_measured" | "no_room" | "failing" | "unknown_camera" | "camera_off" | "unknown_class";
+  numbers: Record<string, number>;
+  message: string;
+};
+
 /** Statistics of one served version, as the Open Inference Protocol's front told them. */
 export type ModelStatistics = Record<string, unknown>;
 
@@ -1540,15 +1559,15 @@ export type ServedDetails = {
   model: string;
 };
 
-/** A model or application: its demand, its work, and why it does not do more. `camera` asks the application (null:
- * clients do). `latency_ms`: p50, p90, p99 of the last second with answers, empty before; `served_part` and
- * `violations_recent` are 0-1. `two_queues` null: its requests wait in one queue. */
+/** A model or application: its demand, its work, and why it does not do more (`reason` null: nothing hinders it).
+ * `camera` asks the application (null: clients do). `latency_ms`: p50, p90, p99 of the last second with answers, empty
+ * before; `served_part` and `violations_recent` are 0-1. `two_queues` null: its requests wait in one queue. */
 export type ServedModelAnswer = {
   camera: string | null;
   name: string;
   kind: "model" | "application";
   state: "waiting" | "checking" | "measuring" | "starting" | "serving" | "capped" | "refused" | "failed";
-  reason: string;
+  reason: ModelReasonAnswer | null;
   version: string | null;
   slo_ms: number | null;
   priority: number;

@@ -306,7 +306,7 @@ function State({ model }: { model: ServedModel }) {
     <div>
       <Badge tone={tone}>{words}</Badge>
       {model.state === "capped" && <p class="small">{percent(model.served_part)} of the rate that is asked for is served; the rest is turned away at once.</p>}
-      {model.reason && <p class="small quiet">{model.reason}</p>}
+      {model.reason && <p class="small quiet">{model.reason.message}</p>}
     </div>
   );
 }

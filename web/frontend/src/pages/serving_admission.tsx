@@ -337,12 +337,11 @@ function Answer({ answer, overview, onTry }: { answer: Admission; overview: Over
         )}
       </p>
       <ul class="answer-reasons">
-        {answer.reasons.map((reason) => (
-          <li key={reason}>{sentence(reason)}</li>
-        ))}
-        {answer.yields.map((reason) => (
-          <li key={reason}>{sentence(reason)}</li>
-        ))}
+        {[...answer.reasons, ...answer.yields]
+          .filter((reason) => reason.code !== "most_rate") // it has its own line, with a button
+          .map((reason) => (
+            <li key={reason.message}>{sentence(reason.message)}</li>
+          ))}
       </ul>
       {!answer.admitted && answer.most_rate !== null && (
         <p>
