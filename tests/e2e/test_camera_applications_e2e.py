@@ -91,7 +91,10 @@ async def test_a_cameras_objects_get_attributes_and_the_camera_may_go(
         assert value.score is not None
         assert 0 < value.score <= 1
         gone = model(box, "lost")
-        assert (gone.state, gone.reason) == ("waiting", "source: there is no such camera")
+        assert gone.reason is not None
+        assert (gone.state, gone.reason.code, gone.reason.message) == (
+            "waiting", "unknown_camera", "source: there is no such camera",
+        )  # fmt: skip
         await it_goes_on_after_it_ended(box, "front")
         assert box.services.cameras.one("junction").state.losses["answers_not_fed"] > 0, "what was lost is counted"
         await it_goes_on_after_it_ended(box, "camera-junction")
