@@ -60,20 +60,20 @@ class FitTenants:
         plan: PlanFunction,
         max_gpulets: int | None = None,
     ) -> FittedPipelines:
-        """Budgets that are more than `capacity` together are cut by equal parts."""
+        """Of budgets that are more than `capacity` together that is cut which their plans do not need."""
         if len(self.budgets) < 2:
             return self.inner(models, own, pipelines, table, capacity, plan, max_gpulets)
         owner = owners(self.budgets, [m.name for m in models], [p.application for p in pipelines])
-        total = sum(b.share for b in self.budgets)
-        part = min(1.0, capacity.most / total) if total > capacity.most + _ROUNDED else 1.0
         asked = []
         for budget in self.budgets:
             mine = [m for m in models if owner[m.name] == budget.tenant]
             its = [p for p in pipelines if owner[p.application.name] == budget.tenant]
             if mine or its:
-                share = round(min(1.0, budget.share * part), 6)
+                share = round(min(1.0, budget.share), 6)
                 asked.append(_Asked(mine, [m for m in own if owner[m.name] == budget.tenant], its, share))
         planner = _Planner(self.inner, table, capacity.cameras_priority, plan, max_gpulets)
+        if sum(a.share for a in asked) > capacity.most + _ROUNDED:
+            asked = planner.cut(asked, capacity.most)
         parts: list[FittedPipelines] = []
         for one in asked:
             parts.append(planner.part(one, parts, {}))
@@ -110,6 +110,19 @@ class _Planner:
         table = slowed(self.table, slower) if self.table is not None and slower else self.table
         found = self.inner(asked.models, asked.own, asked.pipelines, table, room, self.plan, left)
         return _filled(found, self.table, asked.share)
+
+    def cut(self, asked: Sequence[_Asked], most: float) -> list[_Asked]:
+        """Shares that are `most` together: what the plans take stays, of the rest equal parts are cut. Where the plans
+        alone take more, equal parts of everything."""
+        needs = []
+        for a in asked:
+            room = Capacity(a.share, a.share, self.cameras_priority)
+            alone = self.inner(a.models, a.own, a.pipelines, self.table, room, self.plan, self.max_gpulets)
+            needs.append(alone.fitted.plan.total_share)
+        more, left = sum(a.share for a in asked) - sum(needs), most - sum(needs)
+        if left < 0:
+            needs, more, left = [0.0] * len(asked), more + sum(needs), most
+        return [replace(a, share=round(n + (a.share - n) * left / more, 6)) for a, n in zip(asked, needs, strict=True)]
 
     def around_neighbours(self, asked: Sequence[_Asked], parts: list[FittedPipelines]) -> dict[str, float]:
         """Make parts anew, in place, whose models break their objective because of neighbours of other tenants. How

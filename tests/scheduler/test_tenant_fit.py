@@ -36,9 +36,8 @@ def test_every_tenant_stays_within_its_budget(shares: tuple[float, ...], rates: 
     models = [ServedModel(m, r, 200.0) for m, r in zip(NAMES, rates, strict=True)]
     fitted = FitTenants(fit_evenly, budgets(*shares))(models, models, (), TABLE, Capacity(most, most), PLAN).fitted
     given_ = shares_of(fitted.plan, OWNER)
-    part = min(1.0, most / sum(shares)) if sum(shares) > 0 else 0.0
     for budget in budgets(*shares):
-        assert given_.get(budget.tenant, 0.0) <= budget.share * part + 2e-4
+        assert given_.get(budget.tenant, 0.0) <= budget.share + 2e-4
     assert fitted.plan.total_share <= most + 2e-4
     assert all(len({OWNER[b.model] for b in g.models}) == 1 for g in fitted.plan.gpulets)
     placed = {b.model for g in fitted.plan.gpulets for b in g.models}
@@ -64,6 +63,22 @@ def test_budgets_that_are_rounded_up_keep_their_partitions() -> None:
     most = round(sum(shares), 4) - 1e-5
     found = FitTenants(fit_evenly, budgets(*shares))(models, models, (), TABLE, Capacity(most, most), PLAN).fitted
     assert {b.model for g in found.plan.gpulets for b in g.models} == set(NAMES)
+
+
+def test_where_budgets_are_cut_nobody_loses_what_its_plan_needs() -> None:
+    models = [ServedModel(m, 20.0, 200.0) for m in NAMES]
+    least = need_of(models[:1], TABLE, PLAN)
+    most = 3 * least + 0.05
+    found = FitTenants(fit_evenly, budgets(least, least, 0.4))(
+        models, models, (), TABLE, Capacity(most, most), PLAN
+    ).fitted  # fmt: skip
+    given_ = shares_of(found.plan, OWNER)
+    assert not found.capped
+    assert not found.refused
+    assert (given_["gate"], given_["stats"]) == pytest.approx((least, least))
+    assert given_["rest"] <= most - 2 * least + 2e-4
+    half = FitTenants(fit_evenly, budgets(0.4, 0.4, 0.4))(models, models, (), TABLE, Capacity(0.05, 0.05), PLAN).fitted
+    assert half.plan.total_share <= 0.05 + 2e-4
 
 
 def test_one_budget_is_no_tenant() -> None:
