@@ -112,8 +112,8 @@ class _Planner:
         return _filled(found, self.table, asked.share)
 
     def cut(self, asked: Sequence[_Asked], most: float) -> list[_Asked]:
-        """Shares that are `most` together: what the plans take stays, of the rest equal parts are cut. Where the plans
-        alone take more, equal parts of everything."""
+        """Shares that are `most` together: the need of each plan stays, of the rest equal parts are cut. Where the plans
+        need more, equal parts of everything."""
         needs = []
         for a in asked:
             room = Capacity(a.share, a.share, self.cameras_priority)
