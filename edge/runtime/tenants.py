@@ -251,7 +251,7 @@ class TenantShares:
 
     def _unmeasured(self, tenant: str) -> bool:
         known = self.known.get(tenant)
-        return known is None or known.memory.load.last is None
+        return known is None or not known.measured
 
     def _least_use_s(self, tenant: Tenant) -> float:
         """Half a window of cameras says more about them than its beginning, which is without retraining."""

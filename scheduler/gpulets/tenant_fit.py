@@ -103,22 +103,21 @@ class _Planner:
 
     def part(self, asked: _Asked, others: Sequence[FittedPipelines], slower: Mapping[str, float]) -> FittedPipelines:
         """The plan beside those of `others`, with so many times the latencies of some models."""
-        room = Capacity(asked.share, asked.share, self.cameras_priority)
         left = self.max_gpulets
         if left is not None:
             left = max(1, left - sum(len(p.fitted.plan.gpulets) for p in others))
         table = slowed(self.table, slower) if self.table is not None and slower else self.table
-        found = self.inner(asked.models, asked.own, asked.pipelines, table, room, self.plan, left)
-        return _filled(found, self.table, asked.share)
+        return _filled(self._smallest(asked, table, left), self.table, asked.share)
+
+    def _smallest(self, asked: _Asked, table: DeviceTable | None, left: int | None) -> FittedPipelines:
+        """The plan within the share, without the rest of it."""
+        room = Capacity(asked.share, asked.share, self.cameras_priority)
+        return self.inner(asked.models, asked.own, asked.pipelines, table, room, self.plan, left)
 
     def cut(self, asked: Sequence[_Asked], most: float) -> list[_Asked]:
-        """Shares that are `most` together: the need of each plan stays, of the rest equal parts are cut. Where the plans
+        """Shares that are `most` together: the need of each plan stays, of the rest equal parts are cut. Where plans
         need more, equal parts of everything."""
-        needs = []
-        for a in asked:
-            room = Capacity(a.share, a.share, self.cameras_priority)
-            alone = self.inner(a.models, a.own, a.pipelines, self.table, room, self.plan, self.max_gpulets)
-            needs.append(alone.fitted.plan.total_share)
+        needs = [self._smallest(a, self.table, self.max_gpulets).fitted.plan.total_share for a in asked]
         more, left = sum(a.share for a in asked) - sum(needs), most - sum(needs)
         if left < 0:
             needs, more, left = [0.0] * len(asked), more + sum(needs), most
@@ -131,8 +130,9 @@ class _Planner:
         No model loses its place by that: such a part stays as it was."""
         slower: dict[str, float] = {}
         stays: set[int] = set()
-        for _ in range(ROUNDS if self.table is not None else 0):
-            assert self.table is not None
+        if self.table is None:
+            return slower
+        for _ in range(ROUNDS):
             news = False
             for n, factors in slowed_by_others([p.fitted for p in parts], self.table).items():
                 more = {m: f for m, f in factors.items() if f > slower.get(m, 1.0) * (1.0 + _LEAST_MORE)}

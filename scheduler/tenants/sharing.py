@@ -126,6 +126,11 @@ class LearnedTenant:
     recent: tuple[SharingReport, ...] = ()
 
     @property
+    def measured(self) -> bool:
+        """A report of it was learned."""
+        return self.memory.load.last is not None
+
+    @property
     def last(self) -> SharingReport | None:
         """The last report."""
         return self.recent[-1] if self.recent else None
@@ -357,7 +362,7 @@ def _learned(known: LearnedTenant, entry: TenantNow, scale: float) -> LearnedTen
 def _party(entry: TenantNow, known: LearnedTenant | None) -> Party:
     """The tenant as policies know it. One that was measured needs neither profile nor proxy nor declaration."""
     t = entry.tenant
-    measured = known is not None and known.memory.load.last is not None
+    measured = known is not None and known.measured
     declared = None if measured else t.declared_demand
     return Party(
         t.id,
@@ -443,7 +448,7 @@ def _interval(entry: TenantNow) -> tuple[IntervalReport, ...]:
 
 def view_of(party: Party, known: LearnedTenant, problem: SharingProblem) -> TenantView | None:
     """The tenant as policies see it; None: nothing is known yet."""
-    if known.memory.load.last is None or known.scale is None:
+    if not known.measured or known.scale is None:
         return None
     return viewed(problem, party, known.memory, known.scale)
 
@@ -451,7 +456,7 @@ def view_of(party: Party, known: LearnedTenant, problem: SharingProblem) -> Tena
 def curve_of(tenant: Tenant, known: LearnedTenant, total: float) -> tuple[tuple[float, float, float, float], ...]:
     """(share, performance, low, high) over the shares from 0 to `total`, at the load that is expected now. Empty:
     nothing was measured yet."""
-    if known.memory.load.last is None or known.scale is None or total < STEP:
+    if not known.measured or known.scale is None or total < STEP:
         return ()
     party = _party(TenantNow(tenant), known)
     problem = SharingProblem("box", total, STEP, (replace(party, weight=1.0, floor=0.0),))
@@ -484,10 +489,9 @@ def _limits(
     question: SharingQuestion,
 ) -> BudgetLimits:
     tenant = entry.tenant
-    measured = known.memory.load.last is not None
-    nothing = entry.report is None and (measured or entry.blank)
+    nothing = entry.report is None and (known.measured or entry.blank)
     still = nothing or entry.silence is not None
-    unknown = not measured and entry.blank
+    unknown = not known.measured and entry.blank
     ago = None if known.moved_utc_s is None else max(0.0, question.utc_s - known.moved_utc_s)
     return BudgetLimits(
         tenant.id, rights[tenant.id], max(tenant.floor, entry.floor), held[tenant.id],
@@ -506,7 +510,7 @@ def state_of(entry: TenantNow) -> TenantState:
 def _source(entry: TenantNow, known: LearnedTenant) -> TenantSource:
     if entry.silence is not None:
         return "held"
-    if known.memory.load.last is not None:
+    if known.measured:
         return "held" if entry.report is None else "learned"
     if entry.need is not None:
         return "profiled"
