@@ -110,6 +110,7 @@ class Seats:
 
     async def end(self, seat: Seat) -> None:
         """Kill a process. On a GPU its work is dropped first, or the others could hang on it (docs/shares.md)."""
+        seat.ending = True
         if seat.process is None or seat.gone:
             return
         if not seat.process.pid:
@@ -122,6 +123,7 @@ class Seats:
 
     def end_soon(self, worker: WorkerState, seat: Seat) -> None:
         """`end`, without waiting for it."""
+        seat.ending = True
         task = asyncio.create_task(self.end(seat), name=f"kill {worker.spec.name}")
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)

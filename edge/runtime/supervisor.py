@@ -197,7 +197,6 @@ class Supervisor:
         if worker.retry is not None:
             worker.retry.cancel()
         for other in [s for s in worker.seats if s is not worker.seat]:
-            other.ending = True
             await self._seats.end(other)
         seat = worker.seat
         if seat is not None and seat.process is not None and not seat.gone:
@@ -206,7 +205,6 @@ class Supervisor:
                 async with asyncio.timeout(drain_s):
                     await worker.stopped.wait()
             except TimeoutError:
-                seat.ending = True
                 await self._seats.end(seat)
                 if await asyncio.to_thread(seat.process.join, _JOIN_S):
                     await worker.stopped.wait()
@@ -220,7 +218,7 @@ class Supervisor:
 
     def _kill(self, worker: WorkerState, seat: Seat, reason: str, cause: LossCause) -> None:
         if not seat.ending:
-            seat.last_error, seat.ending, seat.cause = reason, True, cause
+            seat.last_error, seat.cause = reason, cause
             self._seats.end_soon(worker, seat)
 
     def usage(self) -> tuple[tuple[Worker, Usage], ...]:
@@ -253,8 +251,7 @@ class Supervisor:
         """Nobody waits for its processes any more. Each keeps its place, and its share, until it is gone."""
         worker.state = "stopped"
         for seat in worker.seats:
-            if not seat.ending and seat.process is not None:
-                seat.ending = True
+            if not seat.ending:
                 self._seats.end_soon(worker, seat)
         worker.replacement.handover = None
         worker.replacement.held.clear()
