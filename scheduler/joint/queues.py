@@ -61,15 +61,21 @@ class QueuedPlan:
     complete: bool
 
     def stages(self, queue: QueueId) -> tuple[StageKey, ...]:
-        """The stages of pipelines with requests that ask this queue, in their order."""
-        name = self.names.of(queue)
+        """The stages of pipelines with requests that ask this queue, in their order; none for a queue that the plan
+        does not have."""
+        name = self._name(queue)
         return tuple((p.name, s.name) for p in self.problem.busy for s in p.stages if s.model == name)
 
     def rate(self, queue: QueueId) -> float:
         """Rows per second that they ask."""
-        name = self.names.of(queue)
+        name = self._name(queue)
         asking = [p for p in self.problem.busy if not _nobody(p)]
         return sum(p.rate * s.per_request for p in asking for s in p.stages if s.model == name)
+
+    def _name(self, queue: QueueId) -> str | None:
+        name = self.names.of(queue)
+        # The second queue of a model that has one goes by the model's own name too.
+        return name if self.names.queue(name) == queue else None
 
 
 def plan_with_queues(

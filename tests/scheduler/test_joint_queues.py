@@ -72,12 +72,20 @@ def shared_models(draw: st.DrawFn) -> JointProblem:
     return JointProblem((*pipelines, direct_load(own)), draw(st.integers(1, 2)))
 
 
+#: A model with two queues beside one with a single queue.
+TABLE_OF_TWO = replace(TABLE, latency_ms={"a": {20: (5.0,)}, **TABLE.latency_ms})
+BESIDE_ANOTHER = JointProblem(
+    (single("urgent", 5.0, 81.0), single("patient", 600.0, 2000.0), direct_load(ServedModel("a", 120.0, 20.0)))
+)
+
+
 # -- properties
 
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(problem=shared_models(), device=tables(("a", "b")))
 @example(JointProblem((single("urgent", 5.0, 81.0), single("patient", 600.0, 2000.0))), TABLE)
+@example(BESIDE_ANOTHER, TABLE_OF_TWO)
 def test_never_dearer_than_one_queue_and_the_plan_holds(problem: JointProblem, device: DeviceTable) -> None:
     try:
         answer = plan_with_queues(problem, device, most_steps=1500)
