@@ -1,0 +1,109 @@
+"""What a Ray cluster of a fleet is made with: addresses, secrets, and how soon a dead box is noticed.
+
+Nothing here needs Ray. Secrets reach Ray's processes by their environment, never by a command line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from edge.core import checks
+from edge.core.errors import InvalidValue
+
+#: The Ray label that names a fleet's box.
+BOX_LABEL: Final = "magpie-box"
+#: What the fleet's amounts are called as resources of Ray: apart from Ray's own.
+RESOURCE_PREFIX: Final = "magpie."
+_LABEL: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
+#: Ray's sockets lie 63 characters below the folder, and a socket's path has at most 107.
+_LONGEST_FOLDER: Final = 40
+_SHORTEST_TOKEN: Final = 16
+
+
+def check_box_name(path: str, name: str) -> None:
+    """A box's name has to be a label of Ray. Raises InvalidValue."""
+    if not _LABEL.fullmatch(name):
+        raise InvalidValue(path, name, "for Ray: at most 63 letters, digits and _ . -, a letter or digit at both ends")
+
+
+@dataclass(frozen=True)
+class RayCertificates:
+    """Files of this box, PEM: its certificate, its key, and the authority that signed those of all boxes."""
+
+    certificate: Path
+    key: Path
+    authority: Path
+
+    def __post_init__(self) -> None:
+        for name in ("certificate", "key", "authority"):
+            path: Path = getattr(self, name)
+            if not path.is_file():
+                raise InvalidValue(f"certificates.{name}", str(path), "a file that is there")
+
+
+@dataclass(frozen=True)
+class RaySecurity:
+    """Who may talk to the cluster: holders of `token`, who can run code on every box. With `certificates` all links
+    are encrypted; without them the token and all data go over the network in clear."""
+
+    token: str = field(repr=False)
+    certificates: RayCertificates | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.token) < _SHORTEST_TOKEN or not self.token.isascii() or not self.token.isprintable():
+            raise InvalidValue("token", f"{len(self.token)} characters", f"{_SHORTEST_TOKEN} or more, printable ASCII")
+
+    def environment(self) -> dict[str, str]:
+        """Variables for each process of Ray."""
+        found = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": self.token, "RAY_USAGE_STATS_ENABLED": "0"}
+        if self.certificates is not None:
+            found |= {
+                "RAY_USE_TLS": "1",
+                "RAY_TLS_SERVER_CERT": str(self.certificates.certificate),
+                "RAY_TLS_SERVER_KEY": str(self.certificates.key),
+                "RAY_TLS_CA_CERT": str(self.certificates.authority),
+            }
+        return found
+
+
+@dataclass(frozen=True)
+class RayNodeSpec:
+    """One box's part of the cluster. `head` (HOST:PORT) is the cluster that it joins; None: it is the head, whose state
+    is kept in `folder` and which listens on `port` (0: any). `folder` must be short. `warm_workers` processes are kept
+    for tasks. A head's store that ended is started again after `restart_s`. `health_s`: after so long without an answer
+    a box counts as gone."""
+
+    box: str
+    folder: Path
+    security: RaySecurity
+    head: str | None = None
+    port: int = 0
+    address: str = "127.0.0.1"
+    warm_workers: int = 1
+    restart_s: float = 1.0
+    health_s: float = 5.0
+    object_store_bytes: int = 80 * 2**20
+
+    def __post_init__(self) -> None:
+        check_box_name("box", self.box)
+        if len(str(self.folder)) > _LONGEST_FOLDER or not self.folder.is_absolute():
+            raise InvalidValue("folder", str(self.folder), f"an absolute path of at most {_LONGEST_FOLDER} characters")
+        checks.in_range("port", self.port, 0, 65535)
+        checks.in_range("warm_workers", self.warm_workers, 1, 1000)
+        checks.in_range("restart_s", self.restart_s, 0.0, 3600.0)
+        checks.in_range("health_s", self.health_s, 1.0, 60.0)
+
+    def environment(self) -> Mapping[str, str]:
+        """Variables of this box's processes: secrets, the store's place, how soon a dead box is noticed."""
+        return self.security.environment() | {
+            "RAY_gcs_storage": "rocksdb",
+            "RAY_gcs_storage_path": str(self.folder / "store"),
+            "RAY_health_check_initial_delay_ms": "1000",
+            "RAY_health_check_period_ms": "1000",
+            "RAY_health_check_timeout_ms": "2000",
+            "RAY_health_check_failure_threshold": str(max(1, round(self.health_s - 1.0))),
+        }
