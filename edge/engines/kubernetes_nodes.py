@@ -55,8 +55,12 @@ class NodeResources:
 
     def forget(self, node: NodeSeen) -> None:
         """A node came: it begins without resources of the fleet. Those that an earlier life left are removed."""
-        self._counts[node.name] = node.counts()
+        self.learn(node.name, node.counts())
         self.clear(node.name)
+
+    def learn(self, node: str, counts: Mapping[str, str]) -> None:
+        """A node was read: it has these resources of the fleet."""
+        self._counts[node] = dict(counts)
 
     def clear(self, node: str) -> None:
         """Remove all resources of the fleet from a node. Where that fails they stay known, and are written over."""

@@ -118,12 +118,8 @@ def pod_for(
     companions: frozenset[str] = frozenset(),
     gang: int = 1,
 ) -> WorkPod:
-    (
-        """The pod of a task. `rule`: its job's rule about boxes; `companions`: jobs that run on its box now; `gang`: so many
-    tasks begin together. Raises InvalidValue for work that is too large, and for amounts that cannot be counted.
-    """
-        ""
-    )
+    """The pod of a task. `rule`: its job's rule about boxes; `companions`: jobs that run on its box now; `gang`: this
+    many tasks begin together. Raises InvalidValue for work that is too large, for amounts that cannot be counted."""
     requests, limits = resources_for(task.demand, opening.mode, limited=settings.limited)
     queue = settings.queue if opening.kueue else None
     gated = gang > 1 and queue is None
