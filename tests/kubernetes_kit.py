@@ -1,9 +1,9 @@
-"""A stand-in for an API server of Kubernetes on loopback: nodes, pods and leases in memory, a scheduler that fits requests
-and affinities, and a kubelet that runs each pod's command as a local process.
+"""A stand-in for an API server of Kubernetes on loopback: nodes, pods and leases in memory, a scheduler that fits
+requests and affinities, and a kubelet that runs each pod's command as a local process.
 
 It knows as much of the documented interface as the engine uses: lists, watches with versions and 410, JSON and merge
-patches, graceful deletion, evictions, access reviews. Faults are set by tests: answers to come (`fail_next`), watches that
-are too old (`expire`), nodes that are not ready.
+patches, graceful deletion, evictions, access reviews. Faults are set by tests: answers to come (`fail_next`), watches
+that are too old (`expire`), nodes that are not ready.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -213,7 +214,9 @@ class StandIn:
         pod = self._found(self.pods, "pods", name)
         if eviction:
             if name in self.budget:
-                raise Refused(429, "TooManyRequests", "Cannot evict pod as it would violate the pod's disruption budget.")
+                raise Refused(
+                    429, "TooManyRequests", "Cannot evict pod as it would violate the pod's disruption budget."
+                )
             self._delete(pod, 5)
             return 201, {"kind": "Status", "status": "Success", "code": 201}
         if method == "DELETE":
@@ -457,7 +460,8 @@ class _Handler(BaseHTTPRequestHandler):
         if failure is not None and failure[0]:
             status, answer = failure[0], {"kind": "Status", "message": "set by a test", "code": failure[0]}
         elif failure is not None:
-            return self.connection.close()
+            self.close_connection = True
+            return self.connection.shutdown(socket.SHUT_RDWR)
         return self._send(status, answer)
 
     def _send(self, status: int, answer: Mapping[str, Any]) -> None:

@@ -42,6 +42,8 @@ from edge.engines.programs import check_program
 log = logging.getLogger(__name__)
 
 _TIDY_AGAIN_S: Final = 5.0
+#: Tasks that wait too long are looked for so often, in s.
+_LOOK_S: Final = 1.0
 _EXISTS: Final = 409
 
 
@@ -264,7 +266,7 @@ class KubernetesEngine:
         end_s = time.monotonic() + timeout_s
         while True:
             left_s = max(0.0, end_s - time.monotonic())
-            next_s = min(left_s, _TIDY_AGAIN_S)
+            next_s = min(left_s, _LOOK_S)
             for sight in self._feed.take(next_s):
                 self._see(sight)
             self._give_up_pending()

@@ -1,5 +1,5 @@
-"""Each recorded step of the Kubernetes contract: the product's code sends exactly the recorded requests, and understands
-the recorded answers."""
+"""Each recorded step of the Kubernetes contract: the product's code sends exactly the recorded requests, and
+understands the recorded answers."""
 
 from __future__ import annotations
 
@@ -94,7 +94,9 @@ def replayed(folder: Path, step: str) -> Iterator[KubernetesApi]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     try:
-        yield KubernetesApi(client_of(f"http://127.0.0.1:{server.server_port}", "TOKEN"), "magpie", sleep=lambda s: None)
+        yield KubernetesApi(
+            client_of(f"http://127.0.0.1:{server.server_port}", "TOKEN"), "magpie", sleep=lambda s: None
+        )
     finally:
         server.shutdown()
         server.server_close()
@@ -222,8 +224,7 @@ def step_40_watch_pods(api: KubernetesApi) -> None:
     seen: list[tuple[str, str]] = []
 
     def watch() -> None:
-        for event in api.watch_pods("12", 2):
-            seen.append((event["type"], event["object"]["metadata"].get("name", "")))
+        seen.extend((e["type"], e["object"]["metadata"].get("name", "")) for e in api.watch_pods("12", 2))
 
     assert refused(watch) == 410
     names = ["retrain-17", "plates-a", "ddp-0", "label-3"]
