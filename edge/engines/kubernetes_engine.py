@@ -346,7 +346,7 @@ class KubernetesEngine:
                 self._step(life, lives.gone(life, now_s, why))
 
     def _tidy(self) -> None:
-        """Delete pods that are over. What cannot be deleted now is tried again later."""
+        """Delete pods that are over; those that cannot be deleted now are tried again later."""
         if not self._unwanted or time.monotonic() < self._tidy_after_s:
             return
         try:
@@ -358,7 +358,7 @@ class KubernetesEngine:
             self._tidy_after_s = time.monotonic() + _TIDY_AGAIN_S
 
     def _pod(self, task: port.EngineTask, together: tuple[port.EngineTask, ...]) -> WorkPod:
-        """The pod of a task. What the job's rule says counts for Kubernetes too, as far as its node has the labels."""
+        """The pod of a task. The job's rule counts for Kubernetes too, as far as its node has the labels."""
         rule = self._rule_of(task.at.job)
         node = self._nodes.get(task.at.box)
         companions = frozenset(at.job for at in self._lives if at.box == task.at.box)

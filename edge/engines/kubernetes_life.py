@@ -1,4 +1,4 @@
-"""From what is seen of pods and nodes to the events of an engine: each task has exactly one last event.
+"""From sights of pods and nodes to the events of an engine: each task has exactly one last event.
 
 A task's life is a frozen value; a sight of its pod takes it one step further. Nothing here asks anybody.
 """
@@ -49,7 +49,7 @@ class LifeStep:
 
 @dataclass(frozen=True)
 class LastWords:
-    """What a pod's program left: its `answer`, or `why` it raised. Neither: it left nothing that can be read."""
+    """The message that a pod's program left: its `answer`, or `why` it raised; not `readable`: neither."""
 
     answer: Any = None
     ran_s: float | None = None

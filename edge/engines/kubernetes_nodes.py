@@ -83,6 +83,6 @@ class NodeResources:
 
 
 def changes_for(known: Mapping[str, str], wanted: Mapping[str, int]) -> tuple[CapacityChange, ...]:
-    """What has to change, from the counts that are known to those that are wanted (0: the resource goes)."""
+    """The changes from the counts that are known to those that are wanted (0: the resource goes)."""
     rows = ((r, known.get(r), str(count) if count else None) for r, count in wanted.items())
     return tuple(CapacityChange(r, before, after) for r, before, after in rows if before != after)

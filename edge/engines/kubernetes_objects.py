@@ -99,8 +99,8 @@ def pod_seen(obj: Mapping[str, Any]) -> PodSeen:
 def node_boxes(
     nodes: Iterable[NodeSeen], pods: Iterable[PodSeen], known: Mapping[str, str] | None = None
 ) -> tuple[EngineBox, ...]:
-    """The boxes that are there, by name: what pods may have, and what is free of it. `known`: whole names of hashed
-    resources, beside those that pods carry."""
+    """The boxes that are there, by name, with amounts that pods may have and that are free. `known`: whole names of
+    hashed resources, beside those that pods carry."""
     asked: dict[tuple[str, str], Any] = {}
     whole = dict(known or {})
     for pod in pods:

@@ -27,7 +27,7 @@ _USER: Final = 10001
 
 @dataclass(frozen=True)
 class PodOwner:
-    """The pod of the head: what it started goes when it goes."""
+    """The pod of the head: pods that it started go when it goes."""
 
     name: str
     uid: str

@@ -78,6 +78,46 @@ def started(events: list[port.EngineEvent]) -> bool:
     return any(isinstance(e, port.EngineTaskStarted) for e in events)
 
 
+@pytest.mark.parametrize("mode", port.ENGINE_MODES)
+def test_the_port_is_kept_in_both_modes(opened: Callable[..., KubernetesEngine], mode: port.EngineMode) -> None:
+    engine = opened(mode=mode)
+    assert (engine.kind, engine.mode) == ("kubernetes", mode)
+    assert engine.set_resource("b1", "teacher:heavy", 1.0) == 1.0
+    short, long = task("short", teacher__heavy=0.25, cpu=1.0), task("long", seconds=None, teacher__heavy=0.5)
+    broken = port.EngineTask(TaskAt("broken", 0, "b2", 1), {}, port.EngineWork("wait", {"seconds": -1}))
+    for each in (short, long, broken):
+        engine.launch((each,))
+    with pytest.raises(Conflict):
+        engine.launch((long,))
+    with pytest.raises(Conflict, match="too little"):
+        engine.launch((task("next", teacher__heavy=0.75),))
+    with pytest.raises(NotFound):
+        engine.launch((task("next", "b9"),))
+    with pytest.raises(InvalidValue, match="program"):
+        engine.launch((port.EngineTask(TaskAt("next", 0, "b1", 1), {}, port.EngineWork("none")),))
+    ends = (port.EngineTaskEnded, port.EngineTaskFailed)
+    begun = until(engine, lambda seen: sum(isinstance(e, ends) for e in seen) == 2)
+    while not any(isinstance(e, port.EngineTaskStarted) and e.task == long.at for e in begun):
+        begun += engine.events(5.0)
+    (ended,) = [e for e in begun if isinstance(e, port.EngineTaskEnded)]
+    assert ended.task == short.at
+    assert ended.answer["held_s"] >= 0.0
+    (failed,) = [e for e in begun if isinstance(e, port.EngineTaskFailed)]
+    assert failed.task == broken.at
+    assert not failed.lost
+    assert "arguments.seconds" in failed.why
+    engine.cancel(long.at)
+    engine.cancel(long.at)
+    engine.cancel(short.at)
+    (cancelled,) = until(engine, last)
+    assert isinstance(cancelled, port.EngineTaskCancelled)
+    assert {box.name: box.free for box in engine.status()}["b1"]["teacher:heavy"] == 1.0
+    assert engine.set_resource("b1", "teacher:heavy", 0.0) == 0.0
+    assert "teacher:heavy" not in {box.name: box.total for box in engine.status()}["b1"]
+    engine.close()
+    engine.close()
+
+
 def test_dynamic_resources_are_on_the_node_and_tasks_ask_for_them(
     served: tuple[StandIn, str], opened: Callable[..., KubernetesEngine]
 ) -> None:
