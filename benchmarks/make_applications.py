@@ -233,8 +233,8 @@ def repository(kind: str) -> tuple[dict[str, Made], dict[str, dict[str, Any]]]:
         models = {name: made for name, made in paper().items() if name != "ssd"}
         models["ssd"] = _detector()
     elif kind == "night":
-        applications = {"night": night(300, 3)}
-        models = {"lightener": lightener(300), "namer": small()["vehicles"], "finder": finder(300)}
+        applications = {"night": night(350, 3)}
+        models = {"lightener": lightener(350), "namer": small()["vehicles"], "finder": finder(350)}
     else:
         applications = {"game": small_game(150, 5), "traffic": small_traffic(300, 3)}
         models = {name: made for name, made in small().items() if name in ("lenet", "shufflenet")}
