@@ -123,7 +123,7 @@ async def largest_rate(box: Appliance, split: str) -> float:
 
 
 async def settle(box: Appliance, folder: Path, seed: int, splits: Sequence[str]) -> float:
-    """The largest rate that holds under each of the splits, once the appliance has seen what batches take under load."""
+    """The largest rate that holds under each split, once the appliance has seen what batches take under load."""
     for _ in range(2):
         rate = PART_BEFORE_DOUBLED * await largest_rate(box, splits[0])
         await sent(box, folder, rate, 20.0, None, seed)
