@@ -108,6 +108,8 @@ def open_kubernetes(
             raise Unavailable(
                 f"this account may not create pods in namespace {settings.namespace}", "see docs/fleet.md"
             )
+        if not api.list_nodes(settings.selector).get("items"):
+            log.warning("no node has the label %s: the fleet has no boxes yet", settings.selector)
         mode, why = _mode(api, settings.mode)
         kueue = settings.pods.queue is not None and any(api.workloads(v) is not None for v in KUEUE_VERSIONS)
         opening = Opening(settings.fleet, secrets.token_hex(8), mode, _owner(), kueue)

@@ -168,6 +168,7 @@ def test_without_the_right_on_node_status_it_is_pinned_and_says_so(
     assert engine.mode == "pinned"
     assert "nodes/status" in engine.mode_reason
     assert "nodes/status" in caplog.text
+    assert "the fleet has no boxes yet" not in caplog.text
     served[0].rights.clear()
     with pytest.raises(Unavailable, match="may not create pods"):
         opened()
@@ -375,6 +376,9 @@ def test_an_api_server_that_is_away_is_unavailable_and_the_token_is_in_no_log(
         with pytest.raises(Unavailable) as caught:
             open_kubernetes(KubernetesSettings("yard", PODS, account=account, patience=PATIENT))
         assert "another-token" not in str(caught.value)
+    account = ApiAccount(kubeconfig(tmp_path, address))
+    open_kubernetes(KubernetesSettings("elsewhere", PODS, account=account)).close()
+    assert "no node has the label magpie.example/fleet=elsewhere" in caplog.text
     with pytest.raises(Unavailable, match="no account"):
         open_kubernetes(KubernetesSettings("yard", PODS, account=ApiAccount(tmp_path / "none")))
     assert TOKEN not in caplog.text
