@@ -364,7 +364,14 @@ class KubernetesEngine:
         rule = self._rule_of(task.at.job)
         node = self._nodes.get(task.at.box)
         companions = frozenset(at.job for at in self._lives if at.box == task.at.box)
-        pod = pod_for(task, self._opening, self._settings.pods, rule=rule, companions=companions, gang=len(together))
+        pod = pod_for(
+            task,
+            self._opening,
+            self._settings.pods,
+            rule=rule,
+            companions=companions,
+            gang=tuple(t.at for t in together),
+        )
         labels = {} if node is None else node.labels
         return replace(pod, zone={label: values for label, values in pod.zone.items() if label in labels})
 

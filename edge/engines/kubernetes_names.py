@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from edge.core.errors import InvalidValue
@@ -93,6 +93,11 @@ def pod_name(task: TaskAt) -> str:
     whole = json.dumps([task.job, task.task, task.box, task.epoch])
     slug = re.sub(r"[^a-z0-9-]", "-", task.job.lower())[:30].strip("-") or "job"
     return f"{slug}-{task.task}-{task.epoch}-{_digest(whole)[:10]}"
+
+
+def gang_name(tasks: Sequence[TaskAt]) -> str:
+    """One name for tasks that begin together, whatever their jobs and epochs are."""
+    return label_value(f"{tasks[0].job[:30]}-{_digest(json.dumps([pod_name(task) for task in tasks]))[:12]}")
 
 
 def task_annotation(task: TaskAt) -> str:

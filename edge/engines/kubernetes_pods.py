@@ -10,7 +10,7 @@ from typing import Any, Final
 from edge.core import checks
 from edge.core.engine import EngineMode, EngineTask
 from edge.core.errors import InvalidValue
-from edge.core.fleet import BOX_LABEL, SpatialRule
+from edge.core.fleet import BOX_LABEL, SpatialRule, TaskAt
 from edge.engines import kubernetes_names as names
 from edge.engines.kubernetes_amounts import NATIVE, demand_count, native_quantity
 
@@ -116,13 +116,13 @@ def pod_for(
     *,
     rule: SpatialRule | None = None,
     companions: frozenset[str] = frozenset(),
-    gang: int = 1,
+    gang: tuple[TaskAt, ...] = (),
 ) -> WorkPod:
-    """The pod of a task. `rule`: its job's rule about boxes; `companions`: jobs that run on its box now; `gang`: this
-    many tasks begin together. Raises InvalidValue for work that is too large, for amounts that cannot be counted."""
+    """The pod of a task. `rule`: its job's rule about boxes; `companions`: jobs that run on its box now; `gang`: all
+    tasks that begin together. Raises InvalidValue for work that is too large, for amounts that cannot be counted."""
     requests, limits = resources_for(task.demand, opening.mode, limited=settings.limited)
     queue = settings.queue if opening.kueue else None
-    gated = gang > 1 and queue is None
+    gated = len(gang) > 1 and queue is None
     rule = rule or SpatialRule()
     whole_names = names.hashed_names(task.demand) if opening.mode == "dynamic" else {}
     return WorkPod(
@@ -153,7 +153,7 @@ def pod_for(
         strict=True,
         owner=opening.owner,
         ttl_s=settings.ttl_s,
-        kueue=None if queue is None else _kueue_place(queue, task, gang),
+        kueue=None if queue is None else _kueue_place(queue, gang),
     )
 
 
@@ -290,7 +290,7 @@ def _apart(group: str, per: str) -> PodAffinity:
     return PodAffinity({names.GROUP_LABEL: names.label_value(group)}, topology)
 
 
-def _kueue_place(queue: str, task: EngineTask, gang: int) -> KueuePlace:
-    if gang == 1:
+def _kueue_place(queue: str, gang: tuple[TaskAt, ...]) -> KueuePlace:
+    if len(gang) < 2:
         return KueuePlace(queue)
-    return KueuePlace(queue, names.label_value(f"{task.at.job}-{task.at.epoch}"), gang)
+    return KueuePlace(queue, names.gang_name(gang), len(gang))

@@ -14,7 +14,7 @@ from kubernetes_kit import Refused, patched
 
 from edge.core import engine as port
 from edge.core.errors import InvalidValue
-from edge.core.fleet import UNBOUNDED, TaskAt
+from edge.core.fleet import UNBOUNDED, Avoidance, SpatialRule, TaskAt
 from edge.engines import kubernetes_amounts as amounts
 from edge.engines import kubernetes_lease as lease
 from edge.engines import kubernetes_life as lives
@@ -23,7 +23,7 @@ from edge.engines.kubernetes_api import ApiPatience, pause_s
 from edge.engines.kubernetes_nodes import changes_for
 from edge.engines.kubernetes_objects import NodeSeen, PodSeen, node_boxes, pod_seen
 from edge.engines.kubernetes_patches import change_capacity, merge_capacity
-from edge.engines.kubernetes_pods import Opening, PodSettings, pod_body, pod_for
+from edge.engines.kubernetes_pods import Opening, PodOwner, PodSettings, pod_body, pod_for
 from edge.engines.kubernetes_work import MOST_MESSAGE_BYTES, perform
 
 EPHEMERAL = st.from_regex(r"[a-z][a-z0-9-]{0,30}:[A-Za-z0-9][A-Za-z0-9_./@=-]{0,126}", fullmatch=True)
@@ -244,3 +244,25 @@ def test_a_released_lease_is_nobodys() -> None:
     assert lease.next_step(lease.LeaseRules("b"), other, 0.0) == lease.WriteLease("8")
     with pytest.raises(InvalidValue, match="renew_s"):
         lease.LeaseRules("a", renew_s=14.0)
+
+
+@pytest.mark.parametrize("mode", port.ENGINE_MODES)
+def test_pods_and_leases_are_valid_objects_of_kubernetes(mode: port.EngineMode) -> None:
+    validate = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not installed")
+    opening = Opening("yard", "l1", mode, PodOwner("head", "uid-1"), kueue=mode == "dynamic")
+    other = replace(TASK.at, task=4)
+    rule = SpatialRule(near=("served",), zone={"site": ("north",)}, avoid=Avoidance("plates"))
+    pod = pod_for(
+        TASK,
+        opening,
+        PodSettings("magpie:1", queue="site-a"),
+        rule=rule,
+        companions=frozenset({"served"}),
+        gang=(TASK.at, other),
+    )
+    body = pod_body(pod)
+    assert ("schedulingGates" in body["spec"]) is (mode == "pinned")  # Kueue gates by itself
+    moment = datetime(2026, 1, 1, tzinfo=UTC)
+    for version in ("1.30", "1.34"):
+        validate.validate(body, version, strict=True)
+        validate.validate(lease.lease_body(lease.LeaseRules("a"), "magpie", moment, "7"), version, strict=True)

@@ -327,6 +327,7 @@ def test_kueue_is_used_where_it_is_installed(
     assert engine.kueue is installed
     engine.launch((task("gang", "b1", 0, seconds=None), task("gang", "b2", 1, seconds=None)))
     labels = [pod["metadata"]["labels"] for pod in stand_in.pods.values()]
+    assert len({row.get("kueue.x-k8s.io/pod-group-name") for row in labels}) == 1
     assert [row.get("kueue.x-k8s.io/queue-name") for row in labels] == ["site-a" if installed else None] * 2
     counts = [
         pod["metadata"]["annotations"].get("kueue.x-k8s.io/pod-group-total-count") for pod in stand_in.pods.values()
