@@ -33,7 +33,7 @@ class BoxAmounts:
         return self.box(box)
 
     def remove(self, box: str) -> None:
-        """A box is gone; what its tasks held was freed before."""
+        """A box is gone. Its tasks were freed before."""
         del self._physical[box]
 
     def has(self, box: str) -> bool:
