@@ -155,6 +155,14 @@ async def load(
     return dict(json.loads(report.read_text(encoding="utf-8")))
 
 
+def measured(models: Path, cores: float, out: Path) -> Path:
+    """The latencies of the models on so many cores by `magpie profile`, with nothing beside it: an appliance with
+    cameras could only measure in the share that these leave at that moment."""
+    command = [sys.executable, "-m", "edge.cli", "profile", "--models", str(models), "--out", str(out)]
+    subprocess.run([*command, "--cores", f"{cores:g}"], check=True, stderr=subprocess.DEVNULL)
+    return out
+
+
 async def settled(box: Appliance, capacity: float, seed: int, folder: Path) -> dict[str, float]:
     """`most` after some load. The table was measured with nothing beside it; under load the appliance sees what batches
     really take, and plans with that from then on."""

@@ -36,7 +36,7 @@ from typing import Any
 import psutil
 
 from benchmarks.bench_faults import camera_process
-from benchmarks.bench_serving_run import WARM_UP_S, all_serve, counted, during, load, make_models, served
+from benchmarks.bench_serving_run import WARM_UP_S, all_serve, counted, during, load, make_models, measured, served
 from edge.appliance.appliance import Appliance
 from edge.commands.front_process import front_process
 from edge.core.serving import DeviceTable
@@ -75,6 +75,11 @@ def cameras_tenant(cameras: list[str]) -> dict[str, Any]:
     return {"id": "streets", "cameras": cameras, "floor": 0.1, "objective": goal}
 
 
+def cores() -> float:
+    """Those that the appliance is told of."""
+    return CORES * (psutil.cpu_count() or 1)
+
+
 def recorded(folder: Path, true: DeviceTable) -> Path:
     """The table as it was recorded before one model became slower."""
     slow = MODELS["office"]
@@ -89,12 +94,12 @@ def recorded(folder: Path, true: DeviceTable) -> Path:
 
 
 @asynccontextmanager
-async def appliance(folder: Path, name: str, table: Path | None, seed: int, tenants: bool) -> AsyncIterator[Appliance]:
+async def appliance(folder: Path, table: Path, seed: int) -> AsyncIterator[Appliance]:
     described = scene_cameras(2, seed, BLOCK_S)
     os.environ[PASSWORD_VARIABLE] = secrets.token_urlsafe(12)
     with camera_process(described, folder) as (_, port):
         site = demo_site(
-            described, f"rtsp://127.0.0.1:{port}", USER, f"env:{PASSWORD_VARIABLE}", folder / name,
+            described, f"rtsp://127.0.0.1:{port}", USER, f"env:{PASSWORD_VARIABLE}", folder / "run",
             window_s=BLOCK_S, policy="relay", task="mixed", teacher=None, classes=(), class_map={}, port=0,
             overrides={"a_min": 0.1},
         )  # fmt: skip
@@ -102,16 +107,14 @@ async def appliance(folder: Path, name: str, table: Path | None, seed: int, tena
         serving = ServingSettings.model_validate(
             {
                 "folder": str(folder / "models"), "http": {"port": 0}, "grpc": {"port": 0},
-                "load": list(MODELS.values()), "tables": [] if table is None else [str(table)],
-                "measure": table is None,
+                "load": list(MODELS.values()), "tables": [str(table)], "measure": False,
                 "planning": {"max_share": 0.6, "shrink_dwell_s": 10.0, "models": asked},
             }
         )  # fmt: skip
-        change: dict[str, Any] = {"serving": serving, "cores": CORES * (psutil.cpu_count() or 1)}
-        if tenants:
-            given = [*TENANTS, cameras_tenant([c.id for c in site.cameras])]
-            change["tenants"] = tuple(parse(TenantSettings, t) for t in given)
-            change["sharing"] = SharingSettings(largest_step=0.1)
+        change: dict[str, Any] = {"serving": serving, "cores": cores()}
+        given = [*TENANTS, cameras_tenant([c.id for c in site.cameras])]
+        change["tenants"] = tuple(parse(TenantSettings, t) for t in given)
+        change["sharing"] = SharingSettings(largest_step=0.1)
         async with Appliance(site.model_copy(update=change), front_process) as box:
             await all_serve(box)
             yield box
@@ -238,15 +241,10 @@ def summed(found: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 async def run(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
     make_models(folder / "models")
-    path: Path | None = arguments.table
-    if path is None:
-        async with appliance(folder, "measuring", None, arguments.seed, False) as box:
-            true = served(box).tables.table
-    else:
-        true = read_table(path)
-    assert true is not None
+    path = arguments.table or measured(folder / "models", cores(), folder / "true.json")
+    true = read_table(path)
     table = recorded(folder, true)
-    async with appliance(folder, "run", table, arguments.seed, True) as box:
+    async with appliance(folder, table, arguments.seed) as box:
         rate = PART * largest(box, true)
         await asyncio.sleep(WARM_UP_S)
         found = await blocks(box, folder, arguments.minutes, arguments.seed, rate)
