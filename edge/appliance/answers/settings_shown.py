@@ -60,7 +60,7 @@ SHOWN_SETTINGS: Final[Mapping[type[Settings], frozenset[str]]] = {
     ),
     ServingPlanning: frozenset(
         {
-            "policy", "split", "max_share", "cameras_priority", "half_life_s", "rise_half_life_s", "headroom",
+            "policy", "split", "latencies", "max_share", "cameras_priority", "half_life_s", "rise_half_life_s", "headroom",
             "grow_dwell_s", "shrink_dwell_s", "models",
         }
     ),
