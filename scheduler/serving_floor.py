@@ -12,9 +12,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from edge.core.plan_faults import PlanFault
 from edge.core.plan_reasons import PlanReason
 from edge.core.window import Segment, StreamAllocation, StreamProblem, WindowPlan, WindowProblem
+from scheduler.static import all_faults
 from scheduler.timeline import Outcome, evaluate
 
 #: Each camera is counted with at least this, even under a lower floor: a camera without a share sees nothing.
@@ -88,12 +88,7 @@ def keep_serving(problem: WindowProblem, plan: WindowPlan) -> WindowPlan:
     reasons = dict(plan.reasons) | {"": (*plan.reasons.get("", ()), why)}
     outcome = evaluate(problem, segments)
     held = {s.id for s in problem.streams if problem.a_min and not _below(problem, outcome, s)}
-    told = {f.camera for f in plan.faults}
-    fallen = [s.id for s in problem.streams if s.id not in told and _below(problem, outcome, s)]
-    faults = (
-        *(f for f in plan.faults if f.camera not in held),
-        *(PlanFault.under(k, problem.a_min or 0.0, outcome.lowest[k]) for k in fallen),
-    )
+    faults = all_faults(problem, outcome, [f for f in plan.faults if f.camera not in held])
     return replace(plan, segments=segments, objective=outcome.objective, reasons=reasons, faults=faults)
 
 
