@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from edge.core import checks
 from edge.core.errors import MagpieError, Unavailable
+from edge.core.retry_pace import RetryPace
 from edge.engines.kubernetes_patches import Operation, eviction
 
 log = logging.getLogger(__name__)
@@ -73,10 +74,10 @@ class ApiAccount:
 
 
 def pause_s(patience: ApiPatience, tried: int, chance: float, retry_after_s: float | None = None) -> float:
-    """The pause after the `tried`-th try (from 1): half of it is by `chance` (0 to 1), and the server's own wish counts
-    up to the longest."""
-    full = min(patience.most_s, patience.first_s * 2.0 ** min(tried - 1, 30))
-    return max(full * (0.5 + 0.5 * chance), min(retry_after_s or 0.0, patience.most_s))
+    """The pause after the `tried`-th try (from 1): `chance` (0 to 1) shortens it by up to a half, and the server's own
+    wish counts up to the longest."""
+    pace = RetryPace(patience.first_s, patience.most_s, spread=0.5)
+    return max(pace.pause_s(tried, chance), min(retry_after_s or 0.0, patience.most_s))
 
 
 def client_for(account: ApiAccount) -> Any:
