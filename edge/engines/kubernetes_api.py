@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from edge.core import checks
-from edge.core.errors import MagpieError, Unavailable
+from edge.core.errors import MagpieError, NotFound, Unavailable
 from edge.core.retry_pace import RetryPace
 from edge.engines.kubernetes_patches import Operation, eviction
 
@@ -46,6 +46,13 @@ class ApiRefusal(MagpieError):
 
     def __reduce__(self) -> tuple[type[ApiRefusal], tuple[int, str, str, float | None]]:
         return type(self), (self.status, self.reason, self.message, self.retry_after_s)
+
+
+def of_box(refusal: ApiRefusal, box: str, asked: str) -> MagpieError:
+    """A refusal of a request about a box in the engine's words; `asked` names the request."""
+    if refusal.status == 404:
+        return NotFound(f"the engine has no box {box}")
+    return Unavailable(f"the API server refused {asked}: {refusal}")
 
 
 @dataclass(frozen=True)
