@@ -36,7 +36,7 @@ import numpy as np
 import psutil
 
 from benchmarks.bench_faults import camera_process
-from benchmarks.bench_serving_run import WARM_UP_S, all_serve, counted, during, load, measured, served
+from benchmarks.bench_serving_run import WARM_UP_S, all_serve, box_cores, counted, during, load, measured, served
 from edge.appliance.appliance import Appliance
 from edge.commands.front_process import front_process
 from edge.demo.cameras import PASSWORD_VARIABLE, USER
@@ -302,9 +302,7 @@ def main() -> None:
     parser.add_argument("--keep-table", type=Path, help="where the table is copied to, for --table")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--share", type=float, default=0.65, help="of the device, for models: cameras have the rest")
-    parser.add_argument(
-        "--cores", type=float, default=0.7 * (psutil.cpu_count() or 1), help="that the appliance may use; see above"
-    )
+    parser.add_argument("--cores", type=float, default=box_cores(), help="that the appliance may use; see above")
     parser.add_argument("--out", type=Path, default=RESULTS, help="results (%(default)s)")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

@@ -60,6 +60,8 @@ WARM_UP_S = 15.0
 BESIDE = 0.4
 #: Before the wave each of these parts of the most that is held for so long.
 SETTLING, SETTLE_S = (0.4, 0.7, 1.0), 40.0
+#: Part of the cores that stands for a box.
+BOX_CORES = 0.7
 PARTS = ("wave", "reorganise", "cameras")
 
 
@@ -153,6 +155,11 @@ async def load(
     if not report.exists():
         raise RuntimeError(f"magpie load ended with code {process.returncode} and no report")
     return dict(json.loads(report.read_text(encoding="utf-8")))
+
+
+def box_cores() -> float:
+    """Cores that an appliance is told of: load and cameras' encoders, which are no part of a box, have the rest."""
+    return BOX_CORES * (psutil.cpu_count() or 1)
 
 
 def measured(models: Path, cores: float, out: Path) -> Path:

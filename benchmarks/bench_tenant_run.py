@@ -36,7 +36,17 @@ from typing import Any
 import psutil
 
 from benchmarks.bench_faults import camera_process
-from benchmarks.bench_serving_run import WARM_UP_S, all_serve, counted, during, load, make_models, measured, served
+from benchmarks.bench_serving_run import (
+    WARM_UP_S,
+    all_serve,
+    box_cores,
+    counted,
+    during,
+    load,
+    make_models,
+    measured,
+    served,
+)
 from edge.appliance.appliance import Appliance
 from edge.commands.front_process import front_process
 from edge.core.serving import DeviceTable
@@ -57,8 +67,6 @@ BLOCK_S = 120.0
 #: The load: so much of the largest rates that the true table holds on this part of the device, in these parts. It is
 #: scarce for three tenants: with less (0.4 of 0.45) everybody's goal is met by planned shares, and nothing is to learn.
 PART, ON_SHARE = 0.8, 0.55
-#: Part of the cores that the appliance is told of.
-CORES = 0.7
 ARMS = ("learned", "planned", "watched")
 HEAVY, LIGHT = 0.75, 0.25
 #: Reached: the worst tenant's utility is so much higher.
@@ -73,11 +81,6 @@ TENANTS: tuple[dict[str, Any], ...] = (
 def cameras_tenant(cameras: list[str]) -> dict[str, Any]:
     goal = {"metric": "accuracy", "goal": CAMERA_GOAL, "utility": "sqrt"}
     return {"id": "streets", "cameras": cameras, "floor": 0.1, "objective": goal}
-
-
-def cores() -> float:
-    """Those that the appliance is told of."""
-    return CORES * (psutil.cpu_count() or 1)
 
 
 def recorded(folder: Path, true: DeviceTable) -> Path:
@@ -111,7 +114,7 @@ async def appliance(folder: Path, table: Path, seed: int) -> AsyncIterator[Appli
                 "planning": {"max_share": 0.6, "shrink_dwell_s": 10.0, "models": asked},
             }
         )  # fmt: skip
-        change: dict[str, Any] = {"serving": serving, "cores": cores()}
+        change: dict[str, Any] = {"serving": serving, "cores": box_cores()}
         given = [*TENANTS, cameras_tenant([c.id for c in site.cameras])]
         change["tenants"] = tuple(parse(TenantSettings, t) for t in given)
         change["sharing"] = SharingSettings(largest_step=0.1)
@@ -241,7 +244,7 @@ def summed(found: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 async def run(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
     make_models(folder / "models")
-    path = arguments.table or measured(folder / "models", cores(), folder / "true.json")
+    path = arguments.table or measured(folder / "models", box_cores(), folder / "true.json")
     true = read_table(path)
     table = recorded(folder, true)
     async with appliance(folder, table, arguments.seed) as box:

@@ -112,7 +112,8 @@ export function ModelDialog({ model, serving, onChanged, onClose }: ModelProps) 
   );
 }
 
-type ChoiceField = "policy" | "split" | "latencies";
+const CHOICES = ["policy", "split", "latencies"] as const;
+type ChoiceField = (typeof CHOICES)[number];
 type NumberField = Exclude<keyof Planning, ChoiceField | "models">;
 
 const FIELDS: { field: NumberField; label: string; unit: string; hint: string }[] = [
@@ -130,6 +131,10 @@ const FIELDS: { field: NumberField; label: string; unit: string; hint: string }[
   { field: "shrink_dwell_s", label: "Least time before shrinking", unit: "s", hint: "Between plans for fewer requests." },
 ];
 
+function isChoice(field: NumberField | ChoiceField): field is ChoiceField {
+  return CHOICES.some((choice) => choice === field);
+}
+
 interface PlanningProps {
   serving: Serving;
   me: Me;
@@ -144,7 +149,7 @@ export function PlanningCard({ serving, me, onChanged }: PlanningProps) {
   const [busy, setBusy] = useState(false);
   const patch: Record<string, unknown> = {};
   for (const [field, text] of Object.entries(draft) as [NumberField | ChoiceField, string][]) {
-    if (field === "policy" || field === "split" || field === "latencies") {
+    if (isChoice(field)) {
       if (text !== now[field]) patch[field] = text;
     } else if (text.trim() !== textOf(now[field])) patch[field] = typedNumber(text);
   }
@@ -216,7 +221,7 @@ export function PlanningCard({ serving, me, onChanged }: PlanningProps) {
             input={{ inputMode: "decimal", autocomplete: "off", disabled: !allowed }}
           />
         ))}
-        <FormProblems problems={problems} fields={["policy", "split", "latencies", ...FIELDS.map((f) => f.field)]} failure={failure} />
+        <FormProblems problems={problems} fields={[...CHOICES, ...FIELDS.map((f) => f.field)]} failure={failure} />
         <Unsaved when={allowed && dirty} />
         {allowed && (
           <div class="actions">
