@@ -199,14 +199,14 @@ export function PlanningCard({ serving, me, onChanged }: PlanningProps) {
           hint="How the time of an application is divided over its stages."
         />
         <SelectField
-          label="Latencies"
+          label="Latencies of plans"
           path="latencies"
           problems={problems}
           value={draft.latencies ?? now.latencies}
           disabled={!allowed}
           options={Object.entries(LATENCIES).map(([value, label]) => ({ value, label }))}
           onChange={(latencies) => setDraft({ ...draft, latencies })}
-          hint="That plans reckon with where batches do not take what was measured."
+          hint="Reckoned with where batches do not take what was measured."
         />
         {FIELDS.map(({ field, label, unit, hint }) => (
           <TextField
