@@ -22,7 +22,7 @@ from edge.core.admission_reasons import AdmissionReason
 from edge.core.applications import Application
 from edge.core.errors import InvalidValue
 from edge.core.plan_faults import PlanFault
-from edge.core.serving import DeviceTable, ServedModel, ServingPlan
+from edge.core.serving import MOST_RATE, DeviceTable, ServedModel, ServingPlan
 from edge.core.window import StreamProblem, WindowPlan, WindowProblem
 from scheduler.cameras_need import CamerasOfBox, cameras_need, followed
 from scheduler.gpulets.applications import even_budgets
@@ -60,8 +60,6 @@ HALVINGS = 5
 #: Accuracies that differ by no more are the same.
 SAME_ACCURACY = 5e-4
 _EPS = 1e-6
-#: Requests, or rows of a model, per second.
-_MOST_RATE = 1e9
 
 
 @dataclass(frozen=True)
@@ -391,11 +389,11 @@ def _with_pipeline(box: Box, candidate: PipelineCandidate) -> Box:
     for number, stage in enumerate(application.stages):
         if box.table is None or not {o.model for o in stage.options} & box.table.latency_ms.keys():
             _measured(f"pipeline.stages[{number}].model", stage.model, box.table)
-    checks.in_range("pipeline.rate", candidate.rate, 0.0, _MOST_RATE, low_open=True)
+    checks.in_range("pipeline.rate", candidate.rate, 0.0, MOST_RATE, low_open=True)
     asked = _asked(candidate.demand)
     for name, rate in asked.items():
-        if rate > _MOST_RATE:
-            allowed = f"a rate at which no model is asked more than {_MOST_RATE:g} rows/s: {name} is asked {rate:g}"
+        if rate > MOST_RATE:
+            allowed = f"a rate at which no model is asked more than {MOST_RATE:g} rows/s: {name} is asked {rate:g}"
             raise InvalidValue("pipeline.rate", candidate.rate, allowed)
     if box.table is not None:
         _check_reachable(box, candidate, box.table)

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from edge.core.applications import Stage
-from edge.core.serving import DeviceTable, ServedModel
+from edge.core.serving import MOST_RATE, DeviceTable, ServedModel
 from edge.core.serving_reasons import ServingReason
 from scheduler.gpulets.fitting import LEAST_RATE, Capacity, PlanFunction
 from scheduler.gpulets.pipelines import FitFunction, FittedPipelines, PipelineDemand, asked_rows, evenly_split
@@ -187,7 +187,7 @@ def _rates(
             direct = max(0.0, model.rate - was.get(model.name, 0.0))
             # One that nothing asks stays loaded, ready to take over.
             least = min(model.rate, LEAST_RATE)
-            rates[model.name] = round(max(least, direct + times * shall.get(model.name, 0.0)), 3)
+            rates[model.name] = min(MOST_RATE, round(max(least, direct + times * shall.get(model.name, 0.0)), 3))
     return rates
 
 

@@ -11,12 +11,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from edge.core import checks
-from edge.core.applications import Application
+from edge.core.applications import MOST_STAGES, Application
 from edge.core.errors import InvalidValue
-from edge.core.serving import DeviceTable, ServedModel, ServingProblem
+from edge.core.serving import MOST_RATE, DeviceTable, ServedModel, ServingProblem
 from scheduler.gpulets.applications import for_groups, groups, merge
 
-MOST_STAGES = 64
 #: The rate of a model that clients do not ask themselves: its own objective bounds what pipelines may take of it.
 NOBODY = 1e-3
 
@@ -50,7 +49,7 @@ class PipelineLoad:
 
     def __post_init__(self) -> None:
         at = f"pipelines.{self.name}"
-        checks.in_range(f"{at}.rate", self.rate, 0.0, 1e9)
+        checks.in_range(f"{at}.rate", self.rate, 0.0, MOST_RATE)
         checks.positive(f"{at}.slo_ms", self.slo_ms)
         checks.not_empty(f"{at}.stages", self.stages)
         if len(self.stages) > MOST_STAGES:

@@ -15,7 +15,15 @@ from edge.core.serving import DeviceTable, QueueId, ServedModel, ServingPlan, Se
 from edge.core.serving_reasons import ServingReason
 from scheduler.gpulets.applications import for_groups, groups
 from scheduler.gpulets.fitting import Capacity, Fitted, PlanFunction, fit
-from scheduler.gpulets.pipelines import FittedPipelines, PipelineDemand, PlannedQueue, QueueStage, TwoQueues, fit_evenly
+from scheduler.gpulets.pipelines import (
+    FittedPipelines,
+    PipelineDemand,
+    PlannedQueue,
+    QueueStage,
+    TwoQueues,
+    asked_rows,
+    fit_evenly,
+)
 from scheduler.gpulets.queue_names import ONE_QUEUE_EACH, QueueNames
 from scheduler.joint.demand import NOBODY, JointProblem, PipelineLoad, direct_load, pipeline_load
 from scheduler.joint.planner import JointPlan
@@ -191,17 +199,14 @@ def _jointly(
     room = min((capacity.of(m.priority) for m in own), default=0.0)
     if table is None or not asked or room <= 0:
         return None
-    loads = [load_of(p) for p in asked]
-    of_pipelines: dict[str, float] = {}
-    for load in loads:
-        for stage in load.stages:
-            of_pipelines[stage.model] = of_pipelines.get(stage.model, 0.0) + load.rate * stage.per_request
+    of_pipelines = asked_rows(asked)
     direct = []
     for name, model in known.items():
         left = model.rate - of_pipelines.get(name, 0.0)
         rate = left if left > _DIRECT * model.rate else NOBODY
         direct.append(direct_load(replace(model, rate=rate)))
     try:
+        loads = [load_of(p) for p in asked]
         problem = JointProblem((*loads, *direct), 1, round(room, 6), max_gpulets)
         return plan_with_queues(problem, table, most_steps=MOST_STEPS)
     except InvalidValue:

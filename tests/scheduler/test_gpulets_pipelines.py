@@ -132,6 +132,19 @@ def test_a_fan_out_that_leaves_the_head_room_is_planned_anew() -> None:
     assert after["c"] > 15.0
 
 
+@pytest.mark.parametrize(("rate", "rows"), [(1e9, 1.0), (10.0, 1e6)])
+def test_one_application_of_any_legal_size_does_not_stop_the_planning_of_others(rate: float, rows: float) -> None:
+    huge = chain("d", "b", name="huge", rate=rate, rows=rows)
+    others = chain("a", "c", slo_ms=150.0)
+    reorganiser = Reorganiser(one_each, ReorganiserSettings(), Capacity(1.0, 1.0), table(), fit_all=fit_pipelines)
+    wanted = tuple(Demand(version(m, slo_ms=1000.0), 5.0, slo_ms=75.0) for m in "abc")
+    wanted += (Demand(version("d", slo_ms=1000.0), rate, slo_ms=60.0),)
+    reorganiser.handle(r.ModelsChanged(0.0, wanted, (huge, others)))
+    assert reorganiser.state.plan is not None
+    placed = {part.model for g in reorganiser.state.plan.gpulets for part in g.models}
+    assert placed >= {"a", "c"}
+
+
 def test_a_models_own_objective_bounds_its_budget() -> None:
     application = chain("a", "c", slo_ms=300.0)
     even, own = asked(application, 10.0)
