@@ -1,5 +1,6 @@
 """Stages that several models may answer: the choice with the best total accuracy that holds every objective.
 
+A choice is judged by the applications that have one, then by what it leaves to models of the same or a higher priority.
 The total accuracy of a choice is the mean of the applications' accuracies (the product over their stages), weighted by
 their rates. A choice that is more accurate than the one in force is taken only if it also holds at higher rates, and
 one that some application loses by only if it gains clearly: neither a rate at the limit nor rates that cross change
@@ -11,7 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from edge.core.applications import Stage
 from edge.core.serving import MOST_RATE, DeviceTable, ServedModel
@@ -52,47 +53,83 @@ class FitAlternatives:
         options = choosable(pipelines)
         if not options:
             return self._fit(models, own, pipelines, table, capacity, plan, max_gpulets)
-        measured = {m.name for m in own if table is not None and m.name in table.latency_ms}
-        in_force = chosen(pipelines)
-        accuracy = total_accuracy(pipelines)
-        best: tuple[tuple[float, float], FittedPipelines] | None = None
-        for candidate in candidates(pipelines, measured):
-            mine = of_choice(pipelines, candidate)
-            changed = candidate != in_force
-            total = total_accuracy(mine)
-            asked = _with_rates(own, _rates(own, pipelines, mine, options))
-            found = self._planned(models, asked, mine, options, table, capacity, plan, max_gpulets)
-            part = _least_part(found, measured)
-            if part >= 1.0 and changed and total > accuracy + 1e-12:
-                more = _with_rates(own, _rates(own, pipelines, mine, options, MARGIN))
-                strained = self._planned(models, more, mine, options, table, capacity, plan, max_gpulets)
-                part = min(part, _least_part(strained, measured))
-            rates = {m.name: m.rate for m in asked if m.name in options}
-            answer = replace(
-                found, choices=candidate, rates=rates, reasons=(*less_accurate(mine, part), *found.reasons)
-            )
-            if part >= 1.0:
+        measured = frozenset(m.name for m in own if table is not None and m.name in table.latency_ms)
+        choosing = _Choosing(
+            self._fit, models, own, pipelines, options, measured, table, capacity, plan, max_gpulets
+        )  # fmt: skip
+        return choosing.best()
+
+
+@dataclass(frozen=True, order=True)
+class _Served:
+    """How much a choice serves; the larger is the better. `mine`: by falling priority of the applications with
+    alternatives, the sum over them of the least part of its rate that a model of theirs is served at. `others`: the sum
+    of the parts of all models that yield with them or after them."""
+
+    mine: tuple[float, ...]
+    others: float
+    mine_whole: bool = field(compare=False)
+    whole: bool = field(compare=False)
+
+
+@dataclass(frozen=True)
+class _Choosing:
+    """One decision; the fields are as in FitFunction, `options` are the models that may be chosen."""
+
+    fit: FitFunction
+    models: Sequence[ServedModel]
+    own: Sequence[ServedModel]
+    pipelines: Sequence[PipelineDemand]
+    options: frozenset[str]
+    measured: frozenset[str]
+    table: DeviceTable | None
+    capacity: Capacity
+    plan: PlanFunction
+    max_gpulets: int | None
+
+    def best(self) -> FittedPipelines:
+        """The first choice that serves everything that any choice can, else the one that serves most. Applications with
+        alternatives count first: a model beside them decides only where they are served alike."""
+        in_force, accuracy = chosen(self.pipelines), total_accuracy(self.pipelines)
+        best: tuple[_Served, FittedPipelines] | None = None
+        for candidate in candidates(self.pipelines, self.measured):
+            mine = of_choice(self.pipelines, candidate)
+            asked = self._asked(mine)
+            found = self._planned(asked, mine)
+            served = self._served(found, mine)
+            if candidate != in_force and served.mine_whole and total_accuracy(mine) > accuracy + 1e-12:
+                served = min(served, self._served(self._planned(self._asked(mine, MARGIN), mine), mine))
+            rates = {m.name: m.rate for m in asked if m.name in self.options}
+            reasons = (*less_accurate(mine, served.mine_whole), *found.reasons)
+            answer = replace(found, choices=candidate, rates=rates, reasons=reasons)
+            if served.whole:
                 return answer
-            if best is None or (part, total) > best[0]:
-                best = (part, total), answer
+            if best is None or served > best[0]:
+                best = served, answer
         assert best is not None
         return best[1]
 
-    def _planned(
-        self,
-        models: Sequence[ServedModel],
-        own: Sequence[ServedModel],
-        pipelines: Sequence[PipelineDemand],
-        options: frozenset[str],
-        table: DeviceTable | None,
-        capacity: Capacity,
-        plan: PlanFunction,
-        max_gpulets: int | None,
-    ) -> FittedPipelines:
+    def _asked(self, pipelines: Sequence[PipelineDemand], times: float = 1.0) -> list[ServedModel]:
+        """The models' own demands once the pipelines ask so, at `times` the rates of the stages with alternatives."""
+        return _with_rates(self.own, _rates(self.own, self.pipelines, pipelines, self.options, times))
+
+    def _planned(self, own: Sequence[ServedModel], pipelines: Sequence[PipelineDemand]) -> FittedPipelines:
         """As `fit` plans it, with `own` demands; of the others the even split's are as given in `models`."""
         even = {m.name: m for m in evenly_split(own, pipelines)}
-        given = [even[m.name] if m.name in options else m for m in models]
-        return self._fit(given, own, pipelines, table, capacity, plan, max_gpulets)
+        given = [even[m.name] if m.name in self.options else m for m in self.models]
+        return self.fit(given, own, pipelines, self.table, self.capacity, self.plan, self.max_gpulets)
+
+    def _served(self, found: FittedPipelines, pipelines: Sequence[PipelineDemand]) -> _Served:
+        choosing = [p.application for p in pipelines if p.application.choice]
+        levels = sorted({a.priority for a in choosing}, reverse=True)
+        parts = {m.name: _part(found, m.name) for m in self.own if m.name in self.measured}
+        least = [(a.priority, min((parts[m] for m in a.models if m in parts), default=1.0)) for a in choosing]
+        mine = tuple(sum(part for priority, part in least if priority == level) for level in levels)
+        beside = [m for m in self.own if m.name in parts and (m.priority in levels or m.priority > levels[0])]
+        # No choice of models helps one that cannot be served on its own.
+        others = [1.0 if _hopeless(found, m.name) else parts[m.name] for m in beside]
+        whole = min((part for _, part in least), default=1.0) >= 1.0
+        return _Served(mine, sum(others), whole, whole and min(others, default=1.0) >= 1.0)
 
 
 def choosable(pipelines: Sequence[PipelineDemand]) -> frozenset[str]:
@@ -195,16 +232,20 @@ def _with_rates(own: Sequence[ServedModel], rates: Mapping[str, float]) -> list[
     return [replace(m, rate=rates.get(m.name, m.rate)) for m in own]
 
 
-def _least_part(found: FittedPipelines, measured: set[str]) -> float:
-    """The least part of its rate that a measured model is served at: 1, all are served whole."""
-    if found.fitted.refused.keys() & measured:
-        return 0.0
-    return min(found.fitted.capped.values(), default=1.0)
+def _part(found: FittedPipelines, model: str) -> float:
+    """The part of its rate that a model is served at."""
+    return 0.0 if model in found.fitted.refused else found.fitted.capped.get(model, 1.0)
 
 
-def less_accurate(pipelines: Sequence[PipelineDemand], part: float = 1.0) -> tuple[ServingReason, ...]:
-    """The stages that a less accurate model answers. `part`: the least part of its rate that some model is served
-    at."""
+def _hopeless(found: FittedPipelines, model: str) -> bool:
+    """It is refused although nothing stands beside it."""
+    refusal = found.fitted.refused.get(model)
+    return refusal is not None and not refusal.beside
+
+
+def less_accurate(pipelines: Sequence[PipelineDemand], holds: bool = True) -> tuple[ServingReason, ...]:
+    """The stages that a less accurate model answers. `holds`: with it the applications with alternatives are served
+    whole."""
     found = []
     for pipeline in pipelines:
         name = pipeline.application.name
@@ -213,6 +254,6 @@ def less_accurate(pipelines: Sequence[PipelineDemand], part: float = 1.0) -> tup
             own = stage.accuracy or 0.0
             if best is not None and best.accuracy > own:
                 accuracies = {"accuracy": own, "other_accuracy": best.accuracy}
-                numbers = {**accuracies, "holds": float(part >= 1.0)}
+                numbers = {**accuracies, "holds": float(holds)}
                 found.append(ServingReason("less_accurate", stage.model, name, stage.name, best.model, numbers=numbers))
     return tuple(found)
