@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from edge.core.application_sources import SourceFault
 from edge.core.applications import Alternative, Application, Stage
 from edge.core.layout import StageTraffic, TrafficReport
+from edge.core.serving_reasons import ServingReason
 from edge.runtime.serving_status import View
 from scheduler.gpulets.applications import even_budgets
 
@@ -96,8 +97,7 @@ class ApplicationStatus:
 def applications_status(
     view: View, totals: StageTotals, source: Callable[[Application], SourceStatus | None] = lambda _: None
 ) -> tuple[ApplicationStatus, ...]:
-    """Each application with its stages and its source."""
-    reasons = tuple(reason.words() for reason in view.split_reasons)
+    """Each application with its stages and its source, and with the reasons that are about it or about all."""
     out = []
     for a in view.applications:
         even = even_budgets(a)
@@ -113,10 +113,17 @@ def applications_status(
                 planned_rate=round(planned, 3),
                 longest_ms=round(max(a.rest_ms.values()), 3) if a.budgets else None,
                 stages=tuple(_stage(a, s, totals.of(a.name, s.name), even[s.name]) for s in a.stages),
-                reasons=reasons,
+                reasons=tuple(r.words() for r in view.split_reasons if _about(r, a)),
             )
         )
     return tuple(out)
+
+
+def _about(reason: ServingReason, application: Application) -> bool:
+    """It concerns this application, or the whole plan: what is said of others is not for everybody's eyes."""
+    if reason.application or not reason.model:
+        return reason.application in ("", application.name)
+    return reason.model in application.every_model
 
 
 def _stage(application: Application, stage: Stage, seen: StageTraffic, even_ms: float) -> StageStatus:

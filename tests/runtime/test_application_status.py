@@ -32,7 +32,7 @@ def test_budgets_stand_beside_the_even_split() -> None:
     view = View(
         applications=(application,),
         application_rates={"app": (5.0, 7.5)},
-        split_reasons=(ServingReason("one_queue", "a"),),
+        split_reasons=(ServingReason("one_queue", "a"), ServingReason("one_queue", "z")),
     )
     (found,) = applications_status(view, StageTotals())
     assert (found.name, found.rate, found.planned_rate, found.longest_ms) == ("app", 5.0, 7.5, 95.0)
@@ -43,3 +43,13 @@ def test_budgets_stand_beside_the_even_split() -> None:
     (unplanned,) = applications_status(View(applications=(chained("a", "b"),)), StageTotals())
     assert unplanned.longest_ms is None
     assert {s.budget_ms for s in unplanned.stages} == {None}
+
+
+def test_an_application_gets_no_reasons_of_another() -> None:
+    """Their cameras, and so their users, may be others."""
+    one, two = chained("a", "b"), replace(chained("b", "c"), name="two")
+    whole = ServingReason("split", numbers={"share": 0.5, "other_share": 0.6})
+    budgets = [ServingReason("budget", "b", name, "s1", numbers={"ms": 1.0, "even_ms": 2.0}) for name in ("app", "two")]
+    view = View(applications=(one, two), split_reasons=(whole, *budgets))
+    found = [a.reasons for a in applications_status(view, StageTotals())]
+    assert found == [(whole.words(), budgets[0].words()), (whole.words(), budgets[1].words())]

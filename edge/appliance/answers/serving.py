@@ -274,13 +274,14 @@ class PlannedGpulet:
 
 @answer
 class ServingPlanAnswer:
-    """The file format "gpulet-plan/1". `decision_seconds` null: not measured."""
+    """The file format "gpulet-plan/1". `decision_seconds` null: not measured. Users of some cameras are not shown
+    `reasons`, which may name applications of other cameras."""
 
     format: Shown[str]
     policy: Shown[str]
     schedulable: Shown[bool]
     gpulets: Shown[tuple[PlannedGpulet, ...]]
-    reasons: Shown[tuple[str, ...]]
+    reasons: tuple[str, ...]
     unplaced: Shown[tuple[str, ...]]
     decision_seconds: Shown[float | None] = None
 
