@@ -169,12 +169,34 @@ def test_rates_and_fan_outs_follow_what_is_measured() -> None:
         rates.count(TrafficReport(float(n), 1.0, 1, (), (), traffic, stages), RATES)
     (found,) = rates.demands([application], RATES)
     assert rates.estimates["app"].rate == pytest.approx(20.0, rel=0.02), "rows, which batches are made of"
-    assert found.fan_out == {"s1": pytest.approx(3.0)}
+    assert found.fan_out == {"s1": pytest.approx(3.0, rel=0.01)}
     assert found.rate > 20.0, "head-room"
     rates.change([application], [replace(application, rate=7.0)])
     assert rates.estimates["app"].rate == 7.0, "a changed rate is the one that is expected now"
     rates.change([application], [])
     assert (rates.estimates, rates.fan_out) == ({}, {})
+
+
+def test_a_fan_out_begins_at_what_the_application_says_and_each_row_counts_alike() -> None:
+    application = chain("a", "b", rate=5.0, rows=2.0)
+
+    def after(*stages: StageTraffic) -> float:
+        """The fan-out that is planned for after a second with these requests."""
+        rates = PipelineRates()
+        rates.change((), [application])
+        for stage in stages:
+            rates.count(TrafficReport(1.0, 1.0, 1, (), (), (), (stage,)), RATES)
+        (found,) = rates.demands([application], RATES)
+        return found.rows_per_row(application.stages[1])
+
+    assert after() == 2.0
+    one = after(StageTraffic("app", "s1", "b", 1, rows=9, fan_out=9.0, of_rows=1))
+    assert 2.0 < one < 2.2, "one request is chance"
+    large = StageTraffic("app", "s1", "b", 1, rows=4000, fan_out=4.0, of_rows=1000)
+    small = StageTraffic("app", "s1", "b", 1, rows=0, fan_out=0.0, of_rows=1)
+    assert 3.6 < after(large, small) < 4.0, "a thousand rows of four each, and one of none"
+    nothing = after(*[StageTraffic("app", "s1", "b", 50, fan_out=0.0, of_rows=50)] * 400)
+    assert nothing == 0.01, "measured as none, it is not planned for as if nothing were known"
 
 
 def test_the_front_gets_the_budgets_of_the_plan() -> None:

@@ -21,10 +21,11 @@ from edge.core.errors import InvalidValue
 from edge.core.oip import TensorSpec
 from edge.core.serving import DeviceTable, Gpulet, ModelBatch, ServedModel, ServingPlan
 from scheduler.gpulets.policies import serving_policy, smallest_plan
+from scheduler.gpulets.stage_times import waits_ms
 from scheduler.gpulets.turns import alike
 from scheduler.gpulets.verdict import verdict
 from scheduler.joint.demand import JointProblem, PipelineLoad, StageLoad, direct_load, pipeline_load
-from scheduler.joint.law import joint_verdict, waits_ms
+from scheduler.joint.law import joint_verdict
 from scheduler.joint.planner import JointPlan, plan_jointly
 from scheduler.joint.splitting import cheapest_split
 
