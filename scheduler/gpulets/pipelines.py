@@ -146,6 +146,22 @@ class FitFunction(Protocol):
     ) -> FittedPipelines: ...
 
 
+class SearchFunction(FitFunction, Protocol):
+    """A FitFunction whose search for budgets takes at most so many steps."""
+
+    def __call__(
+        self,
+        models: Sequence[ServedModel],
+        own: Sequence[ServedModel],
+        pipelines: Sequence[PipelineDemand],
+        table: DeviceTable | None,
+        capacity: Capacity,
+        plan: PlanFunction,
+        max_gpulets: int | None = None,
+        most_steps: int = ...,
+    ) -> FittedPipelines: ...
+
+
 def fit_evenly(
     models: Sequence[ServedModel],
     own: Sequence[ServedModel],
@@ -154,8 +170,9 @@ def fit_evenly(
     capacity: Capacity,
     plan: PlanFunction,
     max_gpulets: int | None = None,
+    most_steps: int = 0,
 ) -> FittedPipelines:
-    """Every objective is split evenly: the comparison."""
+    """Every objective is split evenly: the comparison, which searches for nothing."""
     budgets = {p.application.name: even_budgets(p.application) for p in pipelines}
     return FittedPipelines(fit(models, table, capacity, plan, max_gpulets), budgets)
 

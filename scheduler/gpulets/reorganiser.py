@@ -371,7 +371,7 @@ class Reorganiser:
         s.problem, s.plan, s.capped, s.refused = found.problem, found.plan, dict(found.capped), refused
         out: list[Instruction] = []
         if not same or not told:
-            out.append(RecordServingPlan(found.problem, found.plan, cause, s.two_queues))
+            out.append(RecordServingPlan(found.problem, found.plan, cause, s.two_queues, s.split_reasons))
         out += [RefusedNote(refusal) for refusal in news]
         return out + [CappedNote(name, part) for name, part in found.capped.items()]
 

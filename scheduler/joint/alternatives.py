@@ -18,10 +18,19 @@ from edge.core.applications import Stage
 from edge.core.serving import MOST_RATE, DeviceTable, ServedModel
 from edge.core.serving_reasons import ServingReason
 from scheduler.gpulets.fitting import LEAST_RATE, Capacity, PlanFunction
-from scheduler.gpulets.pipelines import FitFunction, FittedPipelines, PipelineDemand, asked_rows, evenly_split
+from scheduler.gpulets.pipelines import (
+    FittedPipelines,
+    PipelineDemand,
+    SearchFunction,
+    SplitSearch,
+    asked_rows,
+    evenly_split,
+)
 
 #: Choices that are planned at most; of more, these many that are spread over all accuracies.
 MOST_CHOICES = 8
+#: Steps of the search for budgets that all choices may take together: four plans', of which two choices need no more.
+MOST_STEPS = 32_000
 #: Combinations of models that are looked at, all of them if there are not more.
 MOST_COMBINED = 4096
 #: Total accuracy (0-1) by which a choice that some application loses by must be better than the one in force.
@@ -36,7 +45,7 @@ class FitAlternatives:
     """A FitFunction that chooses the models of stages with alternatives, each choice planned by `fit`. The models in
     the pipelines' stages are those in force. Without alternatives it is `fit`."""
 
-    def __init__(self, fit: FitFunction) -> None:
+    def __init__(self, fit: SearchFunction) -> None:
         self._fit = fit
 
     def __call__(
@@ -76,7 +85,7 @@ class _Served:
 class _Choosing:
     """One decision; the fields are as in FitFunction, `options` are the models that may be chosen."""
 
-    fit: FitFunction
+    fit: SearchFunction
     models: Sequence[ServedModel]
     own: Sequence[ServedModel]
     pipelines: Sequence[PipelineDemand]
@@ -92,32 +101,41 @@ class _Choosing:
         alternatives count first: a model beside them decides only where they are served alike."""
         in_force, accuracy = chosen(self.pipelines), total_accuracy(self.pipelines)
         best: tuple[_Served, FittedPipelines] | None = None
-        for candidate in candidates(self.pipelines, self.measured):
+        tried = candidates(self.pipelines, self.measured)
+        took, complete = 0, True
+        for number, candidate in enumerate(tried):
+            # Each choice may be planned twice; steps that one leaves are for those behind it.
+            most = max(0, MOST_STEPS - took) // (2 * (len(tried) - number))
             mine = of_choice(self.pipelines, candidate)
             asked = self._asked(mine)
-            found = self._planned(asked, mine)
-            served = self._served(found, mine)
+            found = self._planned(asked, mine, most)
+            searches, served = [found.search], self._served(found, mine)
             if candidate != in_force and served.mine_whole and total_accuracy(mine) > accuracy + 1e-12:
-                served = min(served, self._served(self._planned(self._asked(mine, MARGIN), mine), mine))
-            rates = {m.name: m.rate for m in asked if m.name in self.options}
-            reasons = (*less_accurate(mine, served.mine_whole), *found.reasons)
-            answer = replace(found, choices=candidate, rates=rates, reasons=reasons)
-            if served.whole:
-                return answer
+                strained = self._planned(self._asked(mine, MARGIN), mine, most)
+                searches.append(strained.search)
+                served = min(served, self._served(strained, mine))
+            took += sum(s.steps for s in searches if s is not None)
+            complete = complete and all(s is None or s.complete for s in searches)
             if best is None or served > best[0]:
-                best = served, answer
+                rates = {m.name: m.rate for m in asked if m.name in self.options}
+                reasons = (*less_accurate(mine, served.mine_whole), *found.reasons)
+                best = served, replace(found, choices=candidate, rates=rates, reasons=reasons)
+            if served.whole:
+                break
         assert best is not None
-        return best[1]
+        return _told(best[1], SplitSearch(took, MOST_STEPS, complete))
 
     def _asked(self, pipelines: Sequence[PipelineDemand], times: float = 1.0) -> list[ServedModel]:
         """The models' own demands once the pipelines ask so, at `times` the rates of the stages with alternatives."""
         return _with_rates(self.own, _rates(self.own, self.pipelines, pipelines, self.options, times))
 
-    def _planned(self, own: Sequence[ServedModel], pipelines: Sequence[PipelineDemand]) -> FittedPipelines:
+    def _planned(
+        self, own: Sequence[ServedModel], pipelines: Sequence[PipelineDemand], most_steps: int
+    ) -> FittedPipelines:
         """As `fit` plans it, with `own` demands; of the others the even split's are as given in `models`."""
         even = {m.name: m for m in evenly_split(own, pipelines)}
         given = [even[m.name] if m.name in self.options else m for m in self.models]
-        return self.fit(given, own, pipelines, self.table, self.capacity, self.plan, self.max_gpulets)
+        return self.fit(given, own, pipelines, self.table, self.capacity, self.plan, self.max_gpulets, most_steps)
 
     def _served(self, found: FittedPipelines, pipelines: Sequence[PipelineDemand]) -> _Served:
         choosing = [p.application for p in pipelines if p.application.choice]
@@ -230,6 +248,14 @@ def _rates(
 
 def _with_rates(own: Sequence[ServedModel], rates: Mapping[str, float]) -> list[ServedModel]:
     return [replace(m, rate=rates.get(m.name, m.rate)) for m in own]
+
+
+def _told(found: FittedPipelines, search: SplitSearch) -> FittedPipelines:
+    """With the search of all choices in place of that of one."""
+    if found.search is None:
+        return found
+    reasons = (*(reason for reason in found.reasons if reason.code != "search"), search.why)
+    return replace(found, search=search, reasons=reasons)
 
 
 def _part(found: FittedPipelines, model: str) -> float:

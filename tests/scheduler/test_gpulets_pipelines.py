@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -17,7 +18,7 @@ from scheduler.gpulets import reorganiser_events as r
 from scheduler.gpulets.demand import Demand
 from scheduler.gpulets.fitting import Capacity
 from scheduler.gpulets.follow import plan_function
-from scheduler.gpulets.pipelines import PipelineDemand, PipelineRates, fit_evenly
+from scheduler.gpulets.pipelines import FittedPipelines, PipelineDemand, PipelineRates, fit_evenly
 from scheduler.gpulets.rates import RateSettings
 from scheduler.gpulets.reorganiser import Reorganiser
 from scheduler.gpulets.reorganiser_settings import ReorganiserSettings, ShareKindLimits
@@ -175,6 +176,37 @@ def test_rates_and_fan_outs_follow_what_is_measured() -> None:
     assert rates.estimates["app"].rate == 7.0, "a changed rate is the one that is expected now"
     rates.change([application], [])
     assert (rates.estimates, rates.fan_out) == ({}, {})
+
+
+def test_a_plan_that_saves_shares_is_looked_for_again_when_less_is_asked_or_more_is_there() -> None:
+    application = chain("a", "c", slo_ms=150.0)
+    looked: list[float] = []
+
+    def counted(*asked: Any) -> FittedPipelines:
+        looked.append(asked[2][0].rate)
+        return fit_evenly(*asked)
+
+    reorganiser = Reorganiser(one_each, ReorganiserSettings(), Capacity(1.0, 1.0), table(), fit_all=counted)
+    wanted = tuple(Demand(version(m, slo_ms=1000.0), 20.0, slo_ms=75.0) for m in "ac")
+    reorganiser.handle(r.ModelsChanged(0.0, wanted, (replace(application, rate=20.0),)))
+
+    def looks(start_s: int, rate: int) -> int:
+        """How often is planned in five minutes with so many requests a second."""
+        before = len(looked)
+        for n in range(start_s, start_s + 300):
+            models = tuple(ModelTraffic(m, rate, rate, rows=rate) for m in "ac")
+            stages = tuple(
+                StageTraffic("app", s, m, rate, rate, rows=rate, fan_out=1.0) for s, m in (("s0", "a"), ("s1", "c"))
+            )
+            traffic = (ModelTraffic("app", rate, rate, rows=rate),)
+            reorganiser.handle(r.TrafficMeasured(float(n), TrafficReport(n, 1.0, 1, models, (), traffic, stages)))
+        return len(looked) - before
+
+    assert looks(1, 20) == 1, "once after the plan was made, and not every 20 s"
+    assert looks(301, 20) == 0
+    assert looks(601, 19) + looks(901, 18) == 1, "a tenth less"
+    reorganiser.handle(r.TableChanged(1201.0, table(0.9)))
+    assert looks(1202, 18) == 1, "other latencies"
 
 
 def test_a_fan_out_begins_at_what_the_application_says_and_each_row_counts_alike() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -25,12 +26,14 @@ from scheduler.gpulets.reorganiser_settings import ReorganiserSettings, ShareKin
 from scheduler.joint.alternatives import (
     MARGIN,
     MOST_CHOICES,
+    MOST_STEPS,
     FitAlternatives,
     candidates,
     chosen,
     of_choice,
     total_accuracy,
 )
+from scheduler.joint.fitting import fit_pipelines
 
 X = TensorSpec("x", "FP32", (-1, 4))
 FIT = FitAlternatives(fit_evenly)
@@ -240,6 +243,27 @@ def test_bad_alternatives_are_refused(fields: dict[str, object], path: str) -> N
     with pytest.raises(InvalidValue) as error:
         Stage("s", "a", {"x": Feed("x")}, **fields)  # type: ignore[arg-type]
     assert error.value.path == path
+
+
+def test_all_choices_together_take_no_more_steps_than_are_allowed() -> None:
+    """Eight choices none of which holds: each is planned, with its part of the steps and what others left."""
+    wide = application(*([[("a", 0.9), ("b", 0.8)]] * 3), slo_ms=120.0)
+    given_: list[int] = []
+
+    def counted(*args: Any, most_steps: int = 0) -> FittedPipelines:
+        *asked, most = args
+        given_.append(most)
+        return fit_pipelines(*asked, most_steps=min(most, 200))
+
+    demands = [PipelineDemand(wide, 150.0)]
+    own = [ServedModel(m, asked_rows(demands).get(m, 0.5), 1000.0) for m in "ab"]
+    found = FitAlternatives(counted)(evenly_split(own, demands), own, demands, table(), Capacity(0.4, 0.4), one_each)
+    assert len(given_) == MOST_CHOICES
+    assert given_[0] == MOST_STEPS // (2 * MOST_CHOICES)
+    assert given_ == sorted(given_), "what one leaves is for those behind it"
+    assert found.search is not None
+    assert (found.search.most, found.search.complete) == (MOST_STEPS, False)
+    assert [r for r in found.reasons if r.code == "search"] == [found.search.why], "told once, of all choices"
 
 
 # -- in the reorganiser
