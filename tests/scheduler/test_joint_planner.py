@@ -167,6 +167,23 @@ def test_time_goes_to_the_stage_that_needs_it() -> None:
     kept(problem, SLOW_AND_FAST, answer)
 
 
+def test_remainders_share_a_gpulet_in_time() -> None:
+    # Each model alone needs half of the device, and uses little of it: 5 and 4 ms of work every 40 ms or more. Together
+    # in one half a request takes 9 + 9 ms or more at most, within 60; the even split's plan is no larger.
+    device = table({"m": {50: (5.0, 8.0), 100: (4.0, 6.0)}, "n": {50: (4.0, 6.0), 100: (3.0, 4.0)}})
+    problem = JointProblem((chain(120.0, 20.0, "m", "n"),))
+    answer = plan_jointly(problem, device)
+    (gpulet,) = answer.plan.gpulets
+    assert gpulet.percent == 50
+    assert {part.model for part in gpulet.models} == {"m", "n"}
+    assert sum(device.solo_ms(part.model, 50, part.batch) for part in gpulet.models) <= gpulet.duty_cycle_ms
+    kept(problem, device, answer)
+    # At ten times the rate one half has no time for both.
+    apart = plan_jointly(JointProblem((chain(120.0, 200.0, "m", "n"),)), device)
+    assert apart.plan.total_share > 0.5
+    kept(JointProblem((chain(120.0, 200.0, "m", "n"),)), device, apart)
+
+
 def test_gpulets_fed_in_turn_run_larger_batches() -> None:
     # One request takes 10 ms: two gpu-lets at 2 x 10 <= 25 ms answer 200 requests/s. Batches of two take 16 ms; in
     # turn one begins every 8 ms, so 16 + 8 <= 25 ms holds at 250 requests/s. On its own each would need 2 x 16.

@@ -16,7 +16,7 @@ function columnsOf(stages: ApplicationStageAnswer[]): ApplicationStageAnswer[][]
   return columns;
 }
 
-const WIDTH = 180;
+const WIDTH = 216;
 const HEIGHT = 68;
 const GAP_X = 56;
 const GAP_Y = 16;
