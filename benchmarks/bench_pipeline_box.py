@@ -57,8 +57,8 @@ PARTS = (0.2, 0.4, 0.6, 0.8, 1.0)
 LEAST_SAVED = 0.07
 LEAST_RATE = {"game": 2510, "traffic": 790}
 PAUSE = 3
-#: Pipelines that are asked by chance, at so many parts of the even split's largest rate; head-rooms and draws.
-BY_CHANCE = {"traffic": 0.6, "entrance": 0.6}
+#: Rates at which plans are asked by chance (0.6 of the even split's largest on one device); head-rooms and draws.
+BY_CHANCE = {"traffic": 108.0, "entrance": 84.0}
 HEADROOMS = (1.0, 1.1, 1.2)
 SEEDS = (1, 2, 3)
 #: Devices, and requests per second of `traffic` and of `archive`, of the pairs that share models.
@@ -299,9 +299,9 @@ def _late(problem: JointProblem, table: DeviceTable, plan: ServingPlan, names: Q
 
 def by_chance(bench: Judged, name: str) -> dict[str, Any]:
     """The part of late requests of a plan on one device, by the head-room that it has over the rate."""
-    rate = round(BY_CHANCE[name] * _largest_even(bench, name, 1, 1.0), 1)
+    rate = BY_CHANCE[name]
     problem = JointProblem((PIPELINES[name](rate),), 1, 1.0)
-    plan = bench.joint(problem).plan
+    plan = plan_jointly(problem, bench.table, most_steps=FOLLOWED_STEPS).plan
 
     def late(headroom: float, feeding: str = "in turn", lent: float = LENT) -> float:
         fewer = tuple(replace(p, rate=p.rate / headroom) for p in problem.pipelines)
