@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from edge.core import checks
 from edge.core.applications import Application
-from edge.core.serving import ServedModel
+from edge.core.serving import MOST_RATE, ServedModel
 
 
 def expand(application: Application, rate: float) -> tuple[ServedModel, ...]:
@@ -21,10 +21,11 @@ def expand(application: Application, rate: float) -> tuple[ServedModel, ...]:
     A model that several stages ask is one demand: their rates added up, the strictest of their objectives. Raises
     InvalidValue for a rate that is negative or not finite.
     """
-    checks.in_range(f"{application.name}.rate", rate, 0.0, 1e9)
+    checks.in_range(f"{application.name}.rate", rate, 0.0, MOST_RATE)
     budgets = application.budgets or even_budgets(application)
     return merge(
-        ServedModel(s.model, rate * s.per_request, budgets[s.name], application.priority) for s in application.stages
+        ServedModel(s.model, min(MOST_RATE, rate * s.per_request), budgets[s.name], application.priority)
+        for s in application.stages
     )
 
 
@@ -43,8 +44,9 @@ def even_budgets(application: Application) -> dict[str, float]:
 
 
 def merge(demands: Iterable[ServedModel]) -> tuple[ServedModel, ...]:
-    """One demand per model, in the order of their first mention: rates added up, the strictest objective, the highest
-    priority. A demand of rate 0 puts its objective on no other requests."""
+    """One demand per model, in the order of their first mention: rates added up to `MOST_RATE`, which no device
+    serves; the strictest objective, the highest priority. A demand of rate 0 puts its objective on no other requests.
+    """
     merged: dict[str, ServedModel] = {}
     for demand in demands:
         known = merged.get(demand.name)
@@ -54,7 +56,7 @@ def merge(demands: Iterable[ServedModel]) -> tuple[ServedModel, ...]:
         elif demand.rate > 0 or known.rate == 0:
             merged[demand.name] = ServedModel(
                 demand.name,
-                known.rate + demand.rate,
+                min(MOST_RATE, known.rate + demand.rate),
                 min(known.slo_ms, demand.slo_ms),
                 max(known.priority, demand.priority),
             )
@@ -95,4 +97,6 @@ def for_groups(demand: ServedModel, group: int) -> ServedModel:
     if group == 1 or demand.rate == 0:
         return demand
     rate = max(demand.rate, (group - 1) * 2000 / demand.slo_ms)
+    if rate > MOST_RATE:
+        return replace(demand, rate=MOST_RATE, slo_ms=demand.slo_ms / 2)
     return replace(demand, rate=rate, slo_ms=demand.slo_ms - (group - 1) * 1000 / rate)

@@ -100,6 +100,8 @@ class DictAppliance:
         self.picture_pause_s = 0.02
         self.calls: list[str] = []
         self.statistics: list[Json] | None = None
+        #: The overview's part of what is served; None: the page shows a site that serves nothing.
+        self.serving_now: Json | None = None
         self.outputs = DictOutputs()
         self.model_files = TupleModelFiles()
         self.alarms = DictAlarms(lambda: self.kept, jpeg(1))
@@ -237,7 +239,7 @@ class DictState:
             "golden_share": 0.12,
             "profiling_share": 0.03,
             "control_share": 0.08,
-            "serving": None,
+            "serving": self.box.serving_now,
             "usage": [],
             "cameras": [{"name": s.name or c, **self.box.cameras.state(c), "id": c} for c, s in self.box.kept.items()],
             "jobs": jobs,

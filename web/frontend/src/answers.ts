@@ -46,7 +46,7 @@ export type AdmissionAnswer = {
 /** Why a candidate fits or not, or what it costs another: of a model (or the candidate), a camera or a tenant, where
  * it is about one. `numbers` depend on the code (edge.core.admission_reasons). */
 export type AdmissionReasonAnswer = {
-  code: "refused" | "part_of_rate" | "not_after" | "under_floor" | "floors" | "most_rate" | "max_share" | "entitlement" | "fits" | "cameras_lose" | "fault" | "less_accurate" | "yields";
+  code: "refused" | "part_of_rate" | "not_after" | "under_floor" | "floors" | "most_rate" | "max_share" | "entitlement" | "unreachable" | "fits" | "cameras_lose" | "fault" | "less_accurate" | "yields";
   model: string | null;
   camera: string | null;
   tenant: string | null;
@@ -108,6 +108,9 @@ export type ApplicationAnswer = {
 };
 
 /** A stage of an application. `budget_ms` of the plan in force (null: none yet) beside that of the even split;
+ * `planned_ms`: the longest that a request to its model takes under the plan (null: it has no gpu-let), on gpu-lets of
+ * `share` devices together (those that models share in time count whole); `rate` in rows per second, `planned_rate`
+ * with head-room;
  * `latency_ms`: p50, p99 of the last second with answers; counts since the start: requests of the application that
  * reached it, those that its model answered, those answered later than its budget's part of the time left, and rows;
  * `fan_out`: rows per row of a request in the last second (mean, p99), beside the expected one. `model` answers now,
@@ -122,6 +125,10 @@ export type ApplicationStageAnswer = {
   after: string[];
   budget_ms: number | null;
   even_ms: number;
+  planned_ms: number | null;
+  rate: number;
+  planned_rate: number;
+  share: number;
   latency_ms: number[];
   requests: number;
   answered: number;
@@ -1631,7 +1638,8 @@ export type ServingNow = {
   models: ServedModelNow[];
 };
 
-/** The file format "gpulet-plan/1". `decision_seconds` null: not measured. */
+/** The file format "gpulet-plan/1". `decision_seconds` null: not measured. Users of some cameras are not shown
+ * `reasons`, which may name applications of other cameras. */
 export type ServingPlanAnswer = {
   format: string;
   policy: string;
