@@ -40,7 +40,8 @@ from edge.runtime.tenant_day import replayed
 from edge.runtime.tenants import Members, TenantShares
 from edge.settings import SharingSettings, SiteSettings, TenantSettings, merge, parse
 from edge.store.store import Store
-from scheduler.tenants.sharing import LearnedTenant, TenantShare, curve_of, entitlements
+from scheduler.tenants.known import LearnedTenant
+from scheduler.tenants.sharing import TenantShare, curve_of, entitlements
 
 _MOST_TENANTS = 50
 

@@ -9,14 +9,8 @@ from typing import Any
 
 from edge.core.errors import InvalidValue
 from edge.core.tenants import SharingRules, Tenant
-from scheduler.tenants.sharing import (
-    LearnedTenant,
-    SharingQuestion,
-    SharingReport,
-    TenantNow,
-    curve_of,
-    decide,
-)
+from scheduler.tenants.known import LearnedTenant, SharingReport
+from scheduler.tenants.sharing import SharingQuestion, TenantNow, curve_of, decide
 
 ROW_S = 300.0
 DAY_S = 86_400.0

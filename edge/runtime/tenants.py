@@ -39,14 +39,8 @@ from scheduler.gpulets.tenant_fit import ServingBudget, need_of, shares_of
 from scheduler.serving_floor import floors_share
 from scheduler.tenant_admission import TenantRoom
 from scheduler.tenants.budgets import rules_for
-from scheduler.tenants.sharing import (
-    LearnedTenant,
-    SharingDecision,
-    SharingQuestion,
-    TenantNow,
-    TenantShare,
-    decide,
-)
+from scheduler.tenants.known import LearnedTenant
+from scheduler.tenants.sharing import SharingDecision, SharingQuestion, TenantNow, TenantShare, decide
 
 log = logging.getLogger(__name__)
 

@@ -21,7 +21,8 @@ from edge.core.workers import Activity
 from edge.runtime.serving_demand import Offer
 from edge.runtime.tenant_counts import CountedInterval, TenantCounts
 from scheduler.gpulets.tenant_fit import FitTenants
-from scheduler.tenants.sharing import LearnedTenant, Silence
+from scheduler.tenants.known import LearnedTenant
+from scheduler.tenants.sharing import Silence
 
 RATES = {"a": 40, "b": 40}
 

@@ -10,13 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edge.core.tenants import SharingRules, Tenant, TenantObjective
+from scheduler.tenants.known import LearnedTenant, SharingReport
 from scheduler.tenants.learned import TenantMemory
 from scheduler.tenants.sharing import (
-    LearnedTenant,
     MeasuredUse,
     SharingDecision,
     SharingQuestion,
-    SharingReport,
     TenantNow,
     decide,
     entitlements,
