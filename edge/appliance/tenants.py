@@ -37,7 +37,8 @@ from edge.core.tenants import (
     check_tenants,
 )
 from edge.runtime.tenant_day import replayed
-from edge.runtime.tenants import Members, TenantShares
+from edge.runtime.tenant_members import Members
+from edge.runtime.tenants import TenantShares
 from edge.settings import SharingSettings, SiteSettings, TenantSettings, merge, parse
 from edge.store.store import Store
 from scheduler.tenants.known import LearnedTenant
@@ -259,7 +260,7 @@ class Tenants:
         last = known.last if share.state != "unknown" else None
         missed = 0.0 if known.missed_utc_s is None else max(0.0, self._clock.utc() - known.missed_utc_s)
         low, high = share.demand[1], share.demand[2]
-        served = members.of(tenant.id, members.served)
+        served = members.of(tenant) if tenant.serves else ()
         serving = self._served.runtime
         offers = {} if serving is None else serving.models.offers
         applications = {n for n, o in offers.items() if o.application is not None}
@@ -269,7 +270,7 @@ class Tenants:
             models=named.models if named else tuple(n for n in served if n not in applications),
             applications=named.applications if named else tuple(n for n in served if n in applications),
             # Those that are off are its too: whether a user may see it goes by all of them.
-            cameras=tuple(dict.fromkeys((*members.of(tenant.id, members.cameras), *tenant.cameras))),
+            cameras=tuple(dict.fromkeys((*(() if tenant.serves else members.of(tenant)), *tenant.cameras))),
             held=round(share.held, 4), given=round(shares.given(members).get(tenant.id, 0.0), 4),
             entitlement=round(right, 4), floor=round(share.floor, 4), below_floor=round(share.raised, 4),
             state=share.state, performance=None if last is None else last.performance,
