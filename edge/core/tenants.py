@@ -29,6 +29,8 @@ TENANT_METRICS: Final[tuple[TenantMetric, ...]] = ("within_slo", "accuracy")
 #: Utility below the goal: performance / goal, its root (small misses matter much less), its square (they matter more).
 TenantUtility = Literal["linear", "sqrt", "quadratic"]
 TENANT_UTILITIES: Final[tuple[TenantUtility, ...]] = ("linear", "sqrt", "quadratic")
+#: Utility is this power of the part of the goal that is reached.
+UTILITY_POWERS: Final[Mapping[TenantUtility, float]] = {"linear": 1.0, "sqrt": 0.5, "quadratic": 2.0}
 
 #: What a tenant's share comes from. learned: its curve; profiled: the serving plan's own need; proxy: what its workers
 #: use of their share; declared: its declared demand; entitlement: nothing else is known; held: nothing was measured in
@@ -83,8 +85,7 @@ class TenantObjective:
 
     def utility_of(self, performance: float) -> float:
         """Utility (0-1) of a performance (0-1)."""
-        part = min(1.0, max(0.0, performance / self.goal))
-        return part**0.5 if self.utility == "sqrt" else part**2 if self.utility == "quadratic" else part
+        return float(min(1.0, max(0.0, performance / self.goal)) ** UTILITY_POWERS[self.utility])
 
 
 #: Of the two default tenants, where the settings say nothing.

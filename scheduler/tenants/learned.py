@@ -125,13 +125,10 @@ def unmeasured_demand(tenant: Party, entitlement: float) -> float:
     Its declaration and its entitlement are both believed half, on a logarithmic scale: one that declares too little is
     not left with that, and one that declares too much gains less than it declares. A profile is believed, and so is
     what was seen of its use."""
-    if tenant.profiled_demand is not None:
-        return tenant.profiled_demand
-    if tenant.proxy_demand is not None:
-        return tenant.proxy_demand
-    if tenant.declared_demand is None:
+    claim = tenant.claim
+    if claim is None:
         return entitlement
-    return math.sqrt(tenant.declared_demand * entitlement)
+    return math.sqrt(claim.demand * entitlement) if claim.source == "declared" else claim.demand
 
 
 def demand_of(

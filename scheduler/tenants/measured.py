@@ -51,8 +51,8 @@ class MeasuredPolicy(ABC):
         seen = [measured(t, feedback.reports.get(t.id, ())) for t in problem.tenants]
         targets = np.array(state.memory["targets"], dtype=float)
         for j, tenant in enumerate(problem.tenants):
-            if not tenant.feedback and tenant.claimed_demand is not None:
-                targets[j] = tenant.claimed_demand
+            if not tenant.feedback and tenant.claim is not None:
+                targets[j] = tenant.claim.demand
         targets, held = self.move(problem, targets, state.held, seen)
         return self._answer(problem, feedback.round + 1, feedback.elapsed_s, held, state.seed, targets, seen)
 
@@ -191,14 +191,14 @@ def reasons(problem: SharingProblem, seen: Sequence[float | None]) -> Mapping[st
 
 
 def _believed(problem: SharingProblem, held: Sequence[int], seen: Sequence[float | None]) -> dict[int, float]:
-    """Utility by tenant: as measured, and of a silent tenant the part of its demand by its use, or by its declaration,
-    that it holds. Without what there is neither for."""
+    """Utility by tenant: as measured, and of a silent tenant the part of its demand by its profile, its use or its
+    declaration that it holds. Without what there is neither for."""
     out: dict[int, float] = {}
     for j, (tenant, value) in enumerate(zip(problem.tenants, seen, strict=True)):
         if value is not None:
             out[j] = _utility(tenant, value)
-        elif not tenant.feedback and tenant.claimed_demand:
-            out[j] = min(1.0, held[j] * problem.granularity / tenant.claimed_demand)
+        elif not tenant.feedback and tenant.claim is not None and tenant.claim.demand > 0:
+            out[j] = min(1.0, held[j] * problem.granularity / tenant.claim.demand)
     return out
 
 

@@ -21,8 +21,8 @@ from edge.core.tenants import (
     TenantSource,
     TenantState,
 )
-from scheduler.tenants.budgets import BudgetLimits, budgets
-from scheduler.tenants.grid import no_complaints
+from scheduler.tenants.budgets import BudgetLimits, budgets, scaled
+from scheduler.tenants.grid import by_weight, no_complaints
 from scheduler.tenants.known import RECENT, LearnedTenant, SharingReport, kept_of
 from scheduler.tenants.learned import (
     LearnedPolicy,
@@ -34,6 +34,7 @@ from scheduler.tenants.learned import (
 )
 from scheduler.tenants.policies import sharing_policy
 from scheduler.tenants.values import (
+    Claim,
     IntervalReport,
     Party,
     SharingFeedback,
@@ -94,18 +95,18 @@ class TenantNow:
     @property
     def proxy(self) -> float | None:
         """The share that it is taken to demand by its use: with it, its workers would use the part of their share that
-        they shall. At least a step, so that there is something to use. None: the tenant has no such target, there is a
-        profile, or the use is not known."""
+        they shall. At least a step, so that there is something to use. None: the tenant has no such target, or the use
+        is not known."""
         target = self.tenant.proxy_utilisation
         part = None if self.use is None else self.use.utilisation
-        if self.use is None or target is None or part is None or self.need is not None:
+        if self.use is None or target is None or part is None:
             return None
         return min(1.0, max(STEP, self.use.given * part / target))
 
     @property
-    def blank(self) -> bool:
-        """There is nothing that says what it demands, before anything was measured."""
-        return self.need is None and self.proxy is None and self.tenant.declared_demand is None
+    def claim(self) -> Claim | None:
+        """The share that it is taken to demand before anything was measured; None: nothing says it."""
+        return _party(self, None).claim
 
 
 @dataclass(frozen=True)
@@ -164,9 +165,7 @@ def decide(known: Mapping[str, LearnedTenant], question: SharingQuestion) -> Sha
         now[name] = replace(now[name], held=first_share(question, rights, name))
     scope = question.tenants if everybody else tuple(t for t in question.tenants if t.tenant.serves)
     held = {t.tenant.id: now[t.tenant.id].held or 0.0 for t in question.tenants}
-    there = sum(held.values())
-    if there > 0:
-        held = {k: v * question.total / there for k, v in held.items()}
+    held = dict(zip(held, scaled(list(held.values()), list(rights.values()), question.total), strict=True))
     total = question.total if everybody else sum(held[t.tenant.id] for t in scope)
     wanted = _wanted(question, scope, now, held, total)
     limits = [_limits(entry, now[entry.tenant.id], rights, held, question) for entry in scope]
@@ -201,8 +200,8 @@ def decide(known: Mapping[str, LearnedTenant], question: SharingQuestion) -> Sha
 
 def entitlements(tenants: Sequence[Tenant], total: float) -> dict[str, float]:
     """The share that is each tenant's by right."""
-    weights = sum(t.entitlement for t in tenants)
-    return {t.id: total * t.entitlement / weights if weights > 0 else total / len(tenants) for t in tenants}
+    shares = by_weight([t.entitlement for t in tenants], total)
+    return {t.id: share for t, share in zip(tenants, shares, strict=True)}
 
 
 def first_share(question: SharingQuestion, rights: Mapping[str, float], tenant: str) -> float:
@@ -241,17 +240,19 @@ def _party(entry: TenantNow, known: LearnedTenant | None) -> Party:
     t = entry.tenant
     measured = known is not None and known.measured
     declared = None if measured else t.declared_demand
-    return Party(
+    party = Party(
         t.id,
         TenantGoal(t.objective.metric, t.objective.goal, t.objective.utility),
         t.entitlement,
         t.serves,
-        measured or entry.blank,
+        True,
         declared,
         max(t.floor, entry.floor),
         None if measured else entry.need,
         None if measured else entry.proxy,
     )
+    # One that nothing says anything of keeps its share until it is measured.
+    return replace(party, feedback=measured or party.claim is None)
 
 
 def _wanted(
@@ -366,9 +367,9 @@ def _limits(
     question: SharingQuestion,
 ) -> BudgetLimits:
     tenant = entry.tenant
-    nothing = entry.report is None and (known.measured or entry.blank)
+    nothing = entry.report is None and (known.measured or entry.claim is None)
     still = nothing or entry.silence is not None
-    unknown = not known.measured and entry.blank
+    unknown = not known.measured and entry.claim is None
     ago = None if known.moved_utc_s is None else max(0.0, question.utc_s - known.moved_utc_s)
     return BudgetLimits(
         tenant.id, rights[tenant.id], max(tenant.floor, entry.floor), held[tenant.id],
@@ -389,11 +390,7 @@ def _source(entry: TenantNow, known: LearnedTenant) -> TenantSource:
         return "held"
     if known.measured:
         return "held" if entry.report is None else "learned"
-    if entry.need is not None:
-        return "profiled"
-    if entry.proxy is not None:
-        return "proxy"
-    return "declared" if entry.tenant.declared_demand is not None else "entitlement"
+    return "entitlement" if entry.claim is None else entry.claim.source
 
 
 def _reason(
