@@ -272,7 +272,7 @@ class Tenants:
             # Those that are off are its too: whether a user may see it goes by all of them.
             cameras=tuple(dict.fromkeys((*(() if tenant.serves else members.of(tenant)), *tenant.cameras))),
             held=round(share.held, 4), given=round(shares.given(members).get(tenant.id, 0.0), 4),
-            entitlement=round(right, 4), floor=round(share.floor, 4), below_floor=round(share.raised, 4),
+            entitlement=round(right, 4), floor=round(share.floor, 4), raised_to_floor=round(share.raised, 4),
             state=share.state, performance=None if last is None else last.performance,
             goal=tenant.objective.goal,
             utility=None if last is None else tenant.objective.utility_of(last.performance),

@@ -16,7 +16,7 @@ from scheduler.tenants.learned import allocated
 from scheduler.tenants.shapes import Floats
 from scheduler.tenants.values import (
     IntervalReport,
-    Party,
+    ProblemTenant,
     ShareReason,
     SharingFeedback,
     SharingProblem,
@@ -172,7 +172,7 @@ class MiadPolicy(MeasuredPolicy):
         return _shared(problem, demands)
 
 
-def measured(tenant: Party, reports: Sequence[IntervalReport]) -> float | None:
+def measured(tenant: ProblemTenant, reports: Sequence[IntervalReport]) -> float | None:
     """Mean performance over the goal in an interval; None where nothing was measured."""
     values = [report.performance for report in reports]
     return sum(values) / len(values) / tenant.goal.slo if values else None
@@ -202,7 +202,7 @@ def _believed(problem: SharingProblem, held: Sequence[int], seen: Sequence[float
     return out
 
 
-def _utility(tenant: Party, value: float | None) -> float:
+def _utility(tenant: ProblemTenant, value: float | None) -> float:
     return float(tenant.goal.utility_of(np.array([(value or 0.0) * tenant.goal.slo]))[0])
 
 

@@ -36,7 +36,7 @@ from scheduler.tenants.policies import sharing_policy
 from scheduler.tenants.values import (
     Claim,
     IntervalReport,
-    Party,
+    ProblemTenant,
     SharingFeedback,
     SharingProblem,
     SharingState,
@@ -106,7 +106,7 @@ class TenantNow:
     @property
     def claim(self) -> Claim | None:
         """The share that it is taken to demand before anything was measured; None: nothing says it."""
-        return _party(self, None).claim
+        return _problem_tenant(self, None).claim
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,7 @@ def entitlements(tenants: Sequence[Tenant], total: float) -> dict[str, float]:
 def first_share(question: SharingQuestion, rights: Mapping[str, float], tenant: str) -> float:
     """The first budget of a tenant: by a profile, by its use, or by the declaration (believed half), as far as all that
     are known to need less leave it; else its entitlement."""
-    demands = [unmeasured_demand(_party(t, None), rights[t.tenant.id]) for t in question.tenants]
+    demands = [unmeasured_demand(_problem_tenant(t, None), rights[t.tenant.id]) for t in question.tenants]
     weights = [max(t.tenant.entitlement, 1e-9) for t in question.tenants]
     got = no_complaints(demands, weights, question.total)
     # Shares that nobody needs go to all by right.
@@ -226,7 +226,7 @@ def _learned(known: LearnedTenant, entry: TenantNow, scale: float) -> LearnedTen
         return replace(known, dropped=known.dropped + 1)
     scale = known.scale or scale
     seen = IntervalReport(report.load, report.performance, report.given, report.seconds)
-    memory = updated(known.memory, _party(entry, None), scale, (seen,))
+    memory = updated(known.memory, _problem_tenant(entry, None), scale, (seen,))
     missed = report.performance < entry.tenant.objective.goal - 1e-9
     began = report.utc_s - report.seconds if known.missed_utc_s is None else known.missed_utc_s
     since = began if missed else None
@@ -235,12 +235,12 @@ def _learned(known: LearnedTenant, entry: TenantNow, scale: float) -> LearnedTen
     )  # fmt: skip
 
 
-def _party(entry: TenantNow, known: LearnedTenant | None) -> Party:
+def _problem_tenant(entry: TenantNow, known: LearnedTenant | None) -> ProblemTenant:
     """The tenant as policies know it. One that was measured needs neither profile nor proxy nor declaration."""
     t = entry.tenant
     measured = known is not None and known.measured
     declared = None if measured else t.declared_demand
-    party = Party(
+    asked = ProblemTenant(
         t.id,
         TenantGoal(t.objective.metric, t.objective.goal, t.objective.utility),
         t.entitlement,
@@ -252,7 +252,7 @@ def _party(entry: TenantNow, known: LearnedTenant | None) -> Party:
         None if measured else entry.proxy,
     )
     # One that nothing says anything of keeps its share until it is measured.
-    return replace(party, feedback=measured or party.claim is None)
+    return replace(asked, feedback=measured or asked.claim is None)
 
 
 def _wanted(
@@ -271,21 +271,21 @@ def _wanted(
     steps = math.floor(total / STEP + 1e-9)
     # What cannot be kept of the floors the limits keep.
     least = next((f for f in (safe, floors) if sum(_steps_of(share) for share in f) <= steps), [0.0] * len(scope))
-    parties = [replace(_party(t, known[t.tenant.id]), floor=f) for t, f in zip(scope, least, strict=True)]
+    every = [replace(_problem_tenant(t, known[t.tenant.id]), floor=f) for t, f in zip(scope, least, strict=True)]
     reports = {t.tenant.id: _interval(t) for t in scope}
     holding = _fitting([min(steps, round(held[t.tenant.id] / STEP)) for t in scope], steps)
-    if not sum(p.weight for p in parties) > 0:
-        parties = [replace(p, weight=1.0) for p in parties]
-    problem = SharingProblem("box", total, STEP, tuple(parties))
+    if not sum(p.weight for p in every) > 0:
+        every = [replace(p, weight=1.0) for p in every]
+    problem = SharingProblem("box", total, STEP, tuple(every))
     policy = sharing_policy(question.rules.policy)
     if isinstance(policy, LearnedPolicy):
-        views = tuple(view_of(p, known[p.id], problem) for p in parties)
-        standing = Standing(problem, views, holding, tuple(bool(reports[p.id]) for p in parties))
-        return {p.id: k * STEP for p, k in zip(parties, policy.choose(standing), strict=True)}
-    targets = [held[p.id] for p in parties]
+        views = tuple(view_of(p, known[p.id], problem) for p in every)
+        standing = Standing(problem, views, holding, tuple(bool(reports[p.id]) for p in every))
+        return {p.id: k * STEP for p, k in zip(every, policy.choose(standing), strict=True)}
+    targets = [held[p.id] for p in every]
     state = SharingState(policy.name, 0, 0.0, holding, 0, {"targets": targets})
     if question.rules.policy == "fair":
-        return {p.id: e for p, e in zip(parties, problem.entitlements.tolist(), strict=True)}
+        return {p.id: e for p, e in zip(every, problem.entitlements.tolist(), strict=True)}
     return dict(policy.step(problem, state, SharingFeedback(0, 0.0, reports)).allocation)
 
 
@@ -324,11 +324,11 @@ def _interval(entry: TenantNow) -> tuple[IntervalReport, ...]:
     return (IntervalReport(report.load, report.performance, report.given, report.seconds),)
 
 
-def view_of(party: Party, known: LearnedTenant, problem: SharingProblem) -> TenantView | None:
+def view_of(asked: ProblemTenant, known: LearnedTenant, problem: SharingProblem) -> TenantView | None:
     """The tenant as policies see it; None: nothing is known yet."""
     if not known.measured or known.scale is None:
         return None
-    return viewed(problem, party, known.memory, known.scale)
+    return viewed(problem, asked, known.memory, known.scale)
 
 
 def curve_of(tenant: Tenant, known: LearnedTenant, total: float) -> tuple[tuple[float, float, float, float], ...]:
@@ -336,9 +336,9 @@ def curve_of(tenant: Tenant, known: LearnedTenant, total: float) -> tuple[tuple[
     nothing was measured yet."""
     if not known.measured or known.scale is None or total < STEP:
         return ()
-    party = _party(TenantNow(tenant), known)
-    problem = SharingProblem("box", total, STEP, (replace(party, weight=1.0, floor=0.0),))
-    view = viewed(problem, party, known.memory, known.scale)
+    asked = _problem_tenant(TenantNow(tenant), known)
+    problem = SharingProblem("box", total, STEP, (replace(asked, weight=1.0, floor=0.0),))
+    view = viewed(problem, asked, known.memory, known.scale)
     mean, low, high = (
         np.clip(view.performance(w)[0], 0.0, 1.0) for w in (0.0, -BAND, BAND)
     )  # fmt: skip

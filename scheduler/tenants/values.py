@@ -67,8 +67,8 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Party:
-    """One party to the resource: `weight` is its part of the entitlements; `feedback` False: nothing is measured, and
+class ProblemTenant:
+    """A tenant as a problem has it: `weight` is its part of the entitlements; `feedback` False: nothing is measured, and
     `declared_demand` (units) stands in where it is given; `load_matters` False: its load means nothing.
     It never has less than `floor` units. `profiled_demand` and `proxy_demand` (units): a profile says so, or the use of
     what it has, which count before anything was measured."""
@@ -109,7 +109,7 @@ class SharingProblem:
     name: str
     units: float
     granularity: float
-    tenants: tuple[Party, ...]
+    tenants: tuple[ProblemTenant, ...]
     kind: str = "tenants"
     interval_s: float = 10.0
     reports_per_interval: int = 1
@@ -167,7 +167,7 @@ class SharingProblem:
             checks.positive("goal.slo", goal_ms)
             services = sequence(_services(value), "services")
             tenants = tuple(
-                Party(_id(s, f"services[{n}]"), TenantGoal("throughput", 1.0)) for n, s in enumerate(services)
+                ProblemTenant(_id(s, f"services[{n}]"), TenantGoal("throughput", 1.0)) for n, s in enumerate(services)
             )
         else:
             given = sequence(required(value, "tenants", ""), "tenants")
@@ -290,14 +290,14 @@ def _id(value: Any, path: str) -> str:
     return value
 
 
-def _tenant(value: Any, at: str) -> Party:
+def _tenant(value: Any, at: str) -> ProblemTenant:
     value = mapping(value, at)
     goal = mapping(required(value, "goal", at), f"{at}.goal")
     declared = value.get("declared_demand")
     feedback = value.get("feedback", True)
     if not isinstance(feedback, bool):
         raise InvalidValue(f"{at}.feedback", feedback, "true or false")
-    return Party(
+    return ProblemTenant(
         _id(value, f"{at}.id"),
         TenantGoal(
             str(required(goal, "metric", f"{at}.goal")),

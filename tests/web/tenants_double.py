@@ -34,12 +34,12 @@ STATES: Mapping[str, Json] = {
                    "others": ["gate"]},
     },
     "north-side": {
-        "held": 0.28, "given": 0.28, "entitlement": 0.18, "floor": 0.12, "below_floor": 0.0, "state": "meets",
+        "held": 0.28, "given": 0.28, "entitlement": 0.18, "floor": 0.12, "raised_to_floor": 0.0, "state": "meets",
         "performance": 0.745, "utility": 1.0, "load": None, "missed_s": 0.0, "moves": 2, "source": "held",
         "demand": {"share": 0.2, "low": 0.14, "high": 0.3}, "reason": {"code": "window", "numbers": {}, "others": []},
     },
     "default-cameras": {
-        "held": 0.1, "given": 0.1, "entitlement": 0.18, "floor": 0.1, "below_floor": 0.01, "state": "unknown",
+        "held": 0.1, "given": 0.1, "entitlement": 0.18, "floor": 0.1, "raised_to_floor": 0.01, "state": "unknown",
         "performance": None, "utility": None, "load": None, "missed_s": 0.0, "moves": 1, "source": "entitlement",
         "demand": {"share": None, "low": None, "high": None},
         "reason": {"code": "floor", "numbers": {"raised": 0.01, "floor": 0.1}, "others": []},

@@ -39,7 +39,7 @@ TENANT: Final[Example] = {
     "given": 0.41,
     "entitlement": 0.36,
     "floor": 0.08,
-    "below_floor": 0.0,
+    "raised_to_floor": 0.0,
     "state": "misses",
     "performance": 0.941,
     "goal": 0.98,

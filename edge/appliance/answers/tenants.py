@@ -48,7 +48,7 @@ class LearnedAnswer:
 class TenantAnswer:
     """A tenant now. `held`: its budget; `given`: the share that its executors or cameras have, the mean of the last
     interval; `entitlement`: its share by right; `floor`: the least that it has, by its setting or by the need of
-    its plan; `below_floor`: how much its budget was raised to it. `performance` and `utility` null:
+    its plan; `raised_to_floor`: how much its budget was raised to it. `performance` and `utility` null:
     nothing was measured lately. `load`: requests per second (cameras: null). `missed_s`: for so long it has missed its
     goal. `implicit`: a default tenant that no settings name. `cameras` also has those of its settings that are off.
     `moves` of its share since the start. Users of some cameras see the tenants all of whose cameras they may see."""
@@ -64,7 +64,7 @@ class TenantAnswer:
     given: Shown[float]
     entitlement: Shown[float]
     floor: Shown[float]
-    below_floor: Shown[float]
+    raised_to_floor: Shown[float]
     state: Shown[TenantState]
     performance: Shown[float | None]
     goal: Shown[float]

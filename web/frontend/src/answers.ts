@@ -2009,7 +2009,7 @@ export type TenantAdmissionAnswer = {
 
 /** A tenant now. `held`: its budget; `given`: the share that its executors or cameras have, the mean of the last
  * interval; `entitlement`: its share by right; `floor`: the least that it has, by its setting or by the need of
- * its plan; `below_floor`: how much its budget was raised to it. `performance` and `utility` null:
+ * its plan; `raised_to_floor`: how much its budget was raised to it. `performance` and `utility` null:
  * nothing was measured lately. `load`: requests per second (cameras: null). `missed_s`: for so long it has missed its
  * goal. `implicit`: a default tenant that no settings name. `cameras` also has those of its settings that are off.
  * `moves` of its share since the start. Users of some cameras see the tenants all of whose cameras they may see. */
@@ -2025,7 +2025,7 @@ export type TenantAnswer = {
   given: number;
   entitlement: number;
   floor: number;
-  below_floor: number;
+  raised_to_floor: number;
   state: "meets" | "misses" | "unknown";
   performance: number | null;
   goal: number;
