@@ -68,7 +68,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class ProblemTenant:
-    """A tenant as a problem has it: `weight` is its part of the entitlements; `feedback` False: nothing is measured, and
+    """A tenant of a problem: `weight` is its part of the entitlements; `feedback` False: nothing is measured, and
     `declared_demand` (units) stands in where it is given; `load_matters` False: its load means nothing.
     It never has less than `floor` units. `profiled_demand` and `proxy_demand` (units): a profile says so, or the use of
     what it has, which count before anything was measured."""
