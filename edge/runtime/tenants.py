@@ -178,7 +178,7 @@ class TenantShares:
                 need = share.entitlement if share.source == "learned" else given.get(tenant.id, share.held)
             owned = members.of(tenant)
             names = frozenset((*owned, *tenant.models, *tenant.applications, *tenant.cameras))
-            rooms.append(TenantRoom(tenant.id, share.entitlement, share.held, share.floor, need, names))
+            rooms.append(TenantRoom(tenant.id, share.entitlement, share.held, share.floor, need, names, tenant.serves))
         return tuple(rooms)
 
     # -- what was measured
