@@ -259,7 +259,6 @@ class Tenants:
         )  # fmt: skip
         last = known.last if share.state != "unknown" else None
         missed = 0.0 if known.missed_utc_s is None else max(0.0, self._clock.utc() - known.missed_utc_s)
-        low, high = share.demand[1], share.demand[2]
         served = members.of(tenant) if tenant.serves else ()
         serving = self._served.runtime
         offers = {} if serving is None else serving.models.offers
@@ -278,7 +277,7 @@ class Tenants:
             utility=None if last is None else tenant.objective.utility_of(last.performance),
             load=None if last is None or not tenant.serves else last.load, missed_s=missed,
             moves=shares.moves[tenant.id], source=share.source,
-            demand=TenantDemand(share=share.demand[0], low=low, high=high),
+            demand=TenantDemand(**vars(share.demand)),
             reason=read(TenantReasonAnswer, share.reason.to_json()), learned=self._learned(known),
         )  # fmt: skip
 

@@ -173,7 +173,7 @@ class TenantShares:
         rooms = []
         for tenant in members.tenants:
             share = self.shares[tenant.id]
-            need = share.demand[0]
+            need = share.demand.share
             if need is None:
                 need = share.entitlement if share.source == "learned" else given.get(tenant.id, share.held)
             owned = members.of(tenant)

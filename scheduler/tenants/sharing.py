@@ -121,9 +121,20 @@ class SharingQuestion:
 
 
 @dataclass(frozen=True)
+class GoalDemand:
+    """The share with which the goal is expected to be met, and its bounds by the band of the curve (None: unknown, or
+    no share reaches it), and the performance expected with all that there is (None: no curve is known)."""
+
+    share: float | None = None
+    low: float | None = None
+    high: float | None = None
+    best: float | None = None
+
+
+@dataclass(frozen=True)
 class TenantShare:
-    """The answer for one tenant: its budget, how much of that is a floor's, and why. `demand`: share, low and high
-    bound (None: unknown, or no share reaches the goal); by its use alone where the source is "proxy"."""
+    """The answer for one tenant: its budget, how much of that is a floor's, and why. `demand` is by its use alone where
+    the source is "proxy"."""
 
     held: float
     entitlement: float
@@ -133,7 +144,7 @@ class TenantShare:
     state: TenantState
     source: TenantSource
     reason: TenantReason
-    demand: tuple[float | None, float | None, float | None] = (None, None, None)
+    demand: GoalDemand = GoalDemand()
 
 
 @dataclass(frozen=True)
@@ -187,9 +198,7 @@ def decide(known: Mapping[str, LearnedTenant], question: SharingQuestion) -> Sha
             state_of(entry),
             source := _source(entry, now[name]),
             TenantReason("kept"),
-            (entry.proxy, None, None)
-            if source == "proxy"
-            else demand_of_share(entry.tenant, now[name], question.total),
+            GoalDemand(entry.proxy) if source == "proxy" else demand_of_share(entry.tenant, now[name], question.total),
         )
     for entry in question.tenants:
         name = entry.tenant.id
@@ -349,14 +358,12 @@ def curve_of(tenant: Tenant, known: LearnedTenant, total: float) -> tuple[tuple[
     )
 
 
-def demand_of_share(
-    tenant: Tenant, known: LearnedTenant, total: float
-) -> tuple[float | None, float | None, float | None]:
-    """The share that reaches the goal by the mean curve, by the upper and by the lower bound."""
+def demand_of_share(tenant: Tenant, known: LearnedTenant, total: float) -> GoalDemand:
+    """By the learned curve: its mean, its upper and its lower bound."""
     points = curve_of(tenant, known, total)
     goal = tenant.objective.goal - 1e-6
     share, low, high = (next((p[0] for p in points if p[k] >= goal), None) for k in (1, 3, 2))
-    return share, low, high
+    return GoalDemand(share, low, high, points[-1][1] if points else None)
 
 
 def _limits(

@@ -71,6 +71,18 @@ async def test_every_tenant_is_told_with_its_members_and_the_default_one(made: M
         made.service.one("nobody")
 
 
+async def test_a_goal_out_of_reach_is_told_with_the_best_that_can_be_had(made: Made) -> None:
+    before = made.service.one("gate").tenant.demand
+    assert (before.share, before.best) == (None, None), "nothing was measured"
+    for _ in range(20):
+        # Little more than half of the requests would be in time with all of the box.
+        await made.box.interval(lambda name, share: 0.55 * share**0.1, {"a": 30, "b": 30, "c": 30})
+    demand = made.service.one("gate").tenant.demand
+    assert demand.share is None
+    assert demand.best is not None
+    assert 0.4 < demand.best < 0.9, demand
+
+
 async def test_changes_are_kept_over_a_restart_and_the_database_decides_then(made: Made, tmp_path: Path) -> None:
     await made.service.add({"id": "night", "models": ["c"], "objective": {"utility": "sqrt"}}, "ann")
     await made.service.change("gate", {"entitlement": 3, "objective": {"goal": 0.9}}, "ann")

@@ -166,7 +166,7 @@ async def test_admission_is_answered_before_anything_is_added(client: httpx.Asyn
 
 
 async def test_admission_names_the_tenants_that_would_lose(client: httpx.AsyncClient, service: DictAppliance) -> None:
-    service.served_models.rooms = (
+    service.served.rooms = (
         TenantRoom("gate", 0.3, 0.1, 0.05, 0.3, frozenset({"plates"})),
         TenantRoom("parking", 0.3, 0.5, 0.05, 0.3),
         TenantRoom("streets", 0.1, 0.1, 0.05, 0.1, serves=False),
@@ -189,7 +189,7 @@ async def test_admission_names_the_tenants_that_would_lose(client: httpx.AsyncCl
 async def test_the_bound_of_all_models_counts_those_of_other_tenants(
     client: httpx.AsyncClient, service: DictAppliance
 ) -> None:
-    service.served_models.rooms = (TenantRoom("gate", 0.3, 0.3, 0.0, 0.3), TenantRoom("parking", 0.3, 0.3, 0.0, 0.3))
+    service.served.rooms = (TenantRoom("gate", 0.3, 0.3, 0.0, 0.3), TenantRoom("parking", 0.3, 0.3, 0.0, 0.3))
     service.planning = ServingPlanning(max_share=0.35)
     asked = {"model": {"name": "plates", "rate": 20, "slo_ms": 100}, "tenant": "gate"}
     refused = (await client.post("/admission", json=asked)).json()

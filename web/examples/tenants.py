@@ -47,7 +47,7 @@ TENANT: Final[Example] = {
     "load": 31.5,
     "missed_s": 50.0,
     "moves": 17,
-    "demand": {"share": 0.46, "low": 0.41, "high": 0.53},
+    "demand": {"share": 0.46, "low": 0.41, "high": 0.53, "best": 0.999},
     "source": "learned",
     "reason": {"code": "more", "numbers": {"moved": 0.02, "performance": 0.941, "goal": 0.98}, "others": ["parking"]},
     "learned": LEARNED,

@@ -23,11 +23,14 @@ class TenantReasonAnswer:
 
 @answer
 class TenantDemand:
-    """The share with which the goal is expected to be met, and its bounds; null: no share is known to reach it."""
+    """The share with which the goal is expected to be met, and its bounds; null: no share is known to reach it. `best`:
+    the performance that is expected with the whole box (null: nothing was measured). With a `best` and no `share` the
+    goal is out of reach."""
 
     share: Shown[float | None]
     low: Shown[float | None]
     high: Shown[float | None]
+    best: Shown[float | None]
 
 
 @answer

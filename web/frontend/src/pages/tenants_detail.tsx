@@ -94,7 +94,11 @@ function Now({ tenant, tenants }: { tenant: Tenant; tenants: Tenant[] }) {
         <div>
           <dt>Share that the goal needs</dt>
           <dd>
-            {demand.share === null ? "not known, or out of reach" : percent(demand.share)}
+            {demand.share !== null
+              ? percent(demand.share)
+              : demand.best === null
+                ? "not known"
+                : `out of reach: ${percent(demand.best, 1)} is expected with the whole box`}
             {demand.low !== null && demand.high !== null && (
               <span class="quiet">
                 , between {percent(demand.low)} and {percent(demand.high)}
