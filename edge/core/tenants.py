@@ -66,7 +66,7 @@ TenantReasonCode = Literal[
     "one",
 ]
 #: Why what was learned of a tenant was forgotten: its members or their versions, the latencies of its models, the
-#: device, or its objective are others; "damaged": the stored state could not be read.
+#: device, or its objective (what counts as reached included) are others; "damaged": the stored state could not be read.
 ForgottenCode = Literal["members", "versions", "table", "device", "objective", "damaged"]
 
 

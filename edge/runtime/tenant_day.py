@@ -35,7 +35,6 @@ class HistoryRow:
 
 @dataclass
 class _Sums:
-    began_s: float
     seconds: float = 0.0
     held_s: float = 0.0
     given_s: float = 0.0
@@ -67,7 +66,7 @@ class TenantDay:
         self, tenant: Tenant, utc_s: float, seconds: float, held: float, floor: float, report: SharingReport | None
     ) -> None:
         """One interval of a tenant."""
-        sums = self._sums.setdefault(tenant.id, _Sums(utc_s - seconds))
+        sums = self._sums.setdefault(tenant.id, _Sums())
         sums.seconds += seconds
         sums.held_s += held * seconds
         sums.floor = max(sums.floor, floor)
@@ -79,7 +78,7 @@ class TenantDay:
             sums.load_s += report.load * seconds
             sums.load_seconds += seconds
             sums.requests += report.requests
-        if utc_s - sums.began_s >= ROW_S or not tenant.serves:
+        if sums.seconds >= ROW_S or not tenant.serves:
             self._close(tenant, utc_s, sums)
 
     def _close(self, tenant: Tenant, utc_s: float, sums: _Sums) -> None:
@@ -94,8 +93,11 @@ class TenantDay:
             tenant.id, round(utc_s, 3), round(sums.seconds, 3), round(sums.held_s / sums.seconds, 5), round(given, 5),
             performance, tenant.objective.goal, utility, load, sums.requests, round(sums.floor, 5),
         )  # fmt: skip
+        # Rows of a time that is to come are of before the clock was put back.
+        while self.rows and self.rows[-1].utc_s > utc_s:
+            self.rows.pop()
         self.rows.append(row)
-        while self.rows and self.rows[0].utc_s < utc_s - DAY_S:
+        while self.rows[0].utc_s < utc_s - DAY_S:
             self.rows.popleft()
         self._keep({"rows": [asdict(r) for r in self.rows]})
 

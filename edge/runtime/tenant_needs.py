@@ -67,19 +67,29 @@ def fingerprint(
     tenant: Tenant, members: Members, runtime: Runtime, serving: ServingRuntime | None
 ) -> Mapping[str, str]:
     """Digests of the things that the curve is of, by part. Versions of cameras' students change with every window,
-    which is learned, too; those of served models, and their measured latencies, do not. Empty while models are taken in
-    after a start: until then nobody knows what is served, and for which tenant."""
+    which is learned, too; those of served models, and their measured latencies, do not. "met": what counts as reached:
+    objectives of served models and applications; classes of cameras, and the teacher that judges them. Empty while
+    models are taken in after a start: until then nobody knows what is served, and for which tenant."""
     offers = {} if serving is None or not tenant.serves else serving.models.offers
     if any(o.state == "waiting" for o in offers.values()):
         return {}
     names = members.of(tenant)
     versions: list[Any] = []
     tables: list[Any] = []
+    met: list[Any] = []
     if tenant.serves and serving is not None:
         versions = [(n, v.digest or v.version) for n in names if (v := offers[n].version) is not None]
         tables = [(n, serving.tables.digests.get(n, "")) for n in names]
+        demands, applications = serving.models.demands()
+        objectives = [
+            *((d.version.model, d.version.slo_ms) for d in demands),
+            *((a.name, a.slo_ms) for a in applications),
+        ]
+        met = sorted(o for o in objectives if o[0] in names)
     elif not tenant.serves:
-        versions = [(n, runtime.cameras[n].settings.student.model_dump(mode="json")) for n in names]
+        cameras = [runtime.cameras[n].settings for n in names]
+        versions = [(c.id, c.student.model_dump(mode="json")) for c in cameras]
+        met = [runtime.golden.teacher, [(c.id, c.task, c.classes, c.class_map) for c in cameras]]
     caps = runtime.shares.partitioner.caps
     goal = tenant.objective
     return {
@@ -88,6 +98,7 @@ def fingerprint(
         "table": _digest(tables),
         "device": _digest([caps.device, caps.units]),
         "objective": _digest([goal.metric, goal.goal, goal.utility]),
+        "met": _digest(met),
     }
 
 

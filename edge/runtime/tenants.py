@@ -309,21 +309,19 @@ class TenantShares:
                 length = seconds if tenant.serves or entry.report is None else entry.report.seconds
                 length = max(0.0, min(length, 86_400.0))
                 self.history.add(tenant, question.utc_s, length, share.held, share.floor, entry.report)
-            self._tell_alarms(entry, share)
+            self._tell_alarms(entry)
         self._kept.changed(at_once=fresh or bool(decision.forgotten))
 
-    def _tell_alarms(self, entry: TenantNow, share: TenantShare) -> None:
+    def _tell_alarms(self, entry: TenantNow) -> None:
         """A goal that is missed with less than the entitlement is the policy's doing; with all of it, it is news."""
-        known = self.known[entry.tenant.id]
-        missed = 0.0 if known.missed_utc_s is None else max(0.0, self._clock.utc() - known.missed_utc_s)
-        if entry.report is None or entry.silence is not None:
+        if entry.report is None or entry.silence is not None or not entry.report.usable:
             return
-        at_right = share.held >= share.entitlement * (1.0 - self.rules.explore) - 1e-6
-        within = entry.report.performance if entry.report.usable else None
-        if within is not None:
-            long = at_right and missed >= 60.0 * self.rules.missed_minutes
-            goal = entry.tenant.objective.goal
-            self._fact(TenantGoalNow(entry.tenant.id, entry.tenant.words, within, goal, missed if long else 0.0))
+        since = self.known[entry.tenant.id].right_missed_utc_s
+        missed = 0.0 if since is None else max(0.0, self._clock.utc() - since)
+        long = missed >= 60.0 * self.rules.missed_minutes
+        tenant = entry.tenant
+        told = missed if long else 0.0
+        self._fact(TenantGoalNow(tenant.id, tenant.words, entry.report.performance, tenant.objective.goal, told))
 
     def _apply(self, members: Members) -> None:
         budgets = tuple(

@@ -17,6 +17,7 @@ from scheduler.tenants.remembered import memory_from, memory_json
 RECENT = 60
 _FORGET: Mapping[str, ForgottenCode] = {
     "members": "members", "versions": "versions", "table": "table", "device": "device", "objective": "objective",
+    "met": "objective",
 }  # fmt: skip
 
 
@@ -48,7 +49,8 @@ class SharingReport:
 @dataclass(frozen=True)
 class LearnedTenant:
     """All that is known of one tenant. `scale` is the share that the curve's places refer to; `fingerprint` names what
-    it was learned of, by part; `held` is its budget (None: none yet); `missed_utc_s`: since then it misses its goal."""
+    it was learned of, by part; `held` is its budget (None: none yet); `missed_utc_s`: since then it misses its goal,
+    `right_missed_utc_s`: since then with the share that is its by right."""
 
     memory: TenantMemory = field(default_factory=TenantMemory)
     scale: float | None = None
@@ -59,6 +61,7 @@ class LearnedTenant:
     forgotten: ForgottenCode | None = None
     forgotten_utc_s: float | None = None
     missed_utc_s: float | None = None
+    right_missed_utc_s: float | None = None
     recent: tuple[SharingReport, ...] = ()
 
     @property
@@ -83,6 +86,7 @@ class LearnedTenant:
             "forgotten": self.forgotten,
             "forgotten_utc_s": self.forgotten_utc_s,
             "missed_utc_s": self.missed_utc_s,
+            "right_missed_utc_s": self.right_missed_utc_s,
             "recent": [[r.utc_s, r.seconds, r.load, r.performance, r.given, r.requests] for r in self.recent],
         }
 
@@ -110,8 +114,30 @@ class LearnedTenant:
             forgotten if forgotten in (*_FORGET, "damaged") else None,
             maybe("forgotten_utc_s"),
             maybe("missed_utc_s"),
+            maybe("right_missed_utc_s"),
             tuple(recent),
         )
+
+
+def on_clock(known: LearnedTenant, utc_s: float) -> LearnedTenant:
+    """The knowledge by a clock that shows `utc_s` now. Where its newest mark lies after that, the clock was put back:
+    all marks go back by as much, so that the newest is now."""
+    marks = [r.utc_s for r in known.recent[-1:]]
+    marks += [mark for mark in (known.moved_utc_s, known.missed_utc_s) if mark is not None]
+    ahead = max(marks, default=utc_s) - utc_s
+    if ahead <= 0:
+        return known
+
+    def back(mark: float | None) -> float | None:
+        return None if mark is None else mark - ahead
+
+    return replace(
+        known,
+        moved_utc_s=back(known.moved_utc_s),
+        missed_utc_s=back(known.missed_utc_s),
+        right_missed_utc_s=back(known.right_missed_utc_s),
+        recent=tuple(replace(r, utc_s=r.utc_s - ahead) for r in known.recent),
+    )
 
 
 def kept_of(

@@ -23,7 +23,7 @@ from edge.core.tenants import (
 )
 from scheduler.tenants.budgets import BudgetLimits, budgets, scaled
 from scheduler.tenants.grid import by_weight, no_complaints
-from scheduler.tenants.known import RECENT, LearnedTenant, SharingReport, kept_of
+from scheduler.tenants.known import RECENT, LearnedTenant, SharingReport, kept_of, on_clock
 from scheduler.tenants.learned import (
     LearnedPolicy,
     Standing,
@@ -165,10 +165,13 @@ def decide(known: Mapping[str, LearnedTenant], question: SharingQuestion) -> Sha
     rights = entitlements([t.tenant for t in question.tenants], question.total)
     for entry in question.tenants:
         name = entry.tenant.id
-        before, why = kept_of(known.get(name), entry.fingerprint, question.utc_s)
+        there = known.get(name)
+        there = None if there is None else on_clock(there, question.utc_s)
+        before, why = kept_of(there, entry.fingerprint, question.utc_s)
         if why is not None:
             forgotten[name] = why
-        now[name] = _learned(before, entry, rights[name] or question.total / len(question.tenants))
+        scale = rights[name] or question.total / len(question.tenants)
+        now[name] = _learned(before, entry, scale, rights[name] * (1.0 - question.rules.explore))
     fresh = [t for t in question.tenants if now[t.tenant.id].held is None]
     everybody = bool(fresh) or question.windows or not any(t.tenant.serves for t in question.tenants)
     for entry in fresh:
@@ -225,22 +228,27 @@ def first_share(question: SharingQuestion, rights: Mapping[str, float], tenant: 
     return float(got[n]) + spare * rights[tenant] / max(question.total, 1e-9)
 
 
-def _learned(known: LearnedTenant, entry: TenantNow, scale: float) -> LearnedTenant:
+def _learned(known: LearnedTenant, entry: TenantNow, scale: float, by_right: float) -> LearnedTenant:
+    """With the report of an interval, in which `known.held` was its budget; `by_right`: the share that it shall have."""
     known = replace(known, dropped=known.dropped + entry.dropped)
     report, last = entry.report, known.last
     if report is None:
         return known
     if not report.usable or (last is not None and report.utc_s <= last.utc_s):
-        # Late, doubled, from a clock that went back, or no number: counted, not learned.
+        # Late, doubled, the first after the clock went back, or no number: counted, not learned.
         return replace(known, dropped=known.dropped + 1)
     scale = known.scale or scale
     seen = IntervalReport(report.load, report.performance, report.given, report.seconds)
     memory = updated(known.memory, _problem_tenant(entry, None), scale, (seen,))
     missed = report.performance < entry.tenant.objective.goal - 1e-9
-    began = report.utc_s - report.seconds if known.missed_utc_s is None else known.missed_utc_s
-    since = began if missed else None
+    at_right = known.held is not None and known.held >= by_right - 1e-6
+    began = report.utc_s - report.seconds
     return replace(
-        known, memory=memory, scale=scale, recent=(*known.recent, report)[-RECENT:], missed_utc_s=since
+        known, memory=memory, scale=scale, recent=(*known.recent, report)[-RECENT:],
+        missed_utc_s=(began if known.missed_utc_s is None else known.missed_utc_s) if missed else None,
+        right_missed_utc_s=(
+            (began if known.right_missed_utc_s is None else known.right_missed_utc_s) if missed and at_right else None
+        ),
     )  # fmt: skip
 
 

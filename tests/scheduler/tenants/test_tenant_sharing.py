@@ -147,6 +147,30 @@ def test_values_that_are_not_usable_or_late_or_doubled_are_counted_and_not_learn
     assert found.known["gate"].recent == first.known["gate"].recent
 
 
+def test_after_the_clock_went_back_one_interval_is_dropped_and_learning_goes_on() -> None:
+    rules = SharingRules(largest_step=0.1, dwell_s=120.0)
+    known: dict[str, LearnedTenant] = {}
+
+    def ask(utc_s: float) -> SharingDecision:
+        entries = (TenantNow(GATE, report=report(utc_s, 0.4)), TenantNow(STATS, report=report(utc_s, 1.0)))
+        return decide(known, SharingQuestion(utc_s, 0.9, entries, rules))
+
+    for n in range(3):
+        known.update(ask(4000.0 + 10.0 * n).known)
+    moved, missed = known["gate"].moved_utc_s, known["gate"].missed_utc_s
+    assert (moved, missed) == (pytest.approx(4010.0, abs=10.0), 3990.0)
+    for n in range(3):
+        known.update(ask(420.0 + 10.0 * n).known)
+        assert known["gate"].dropped == 1, n
+        assert known["gate"].memory.curve.reports == 3 + n, n
+    assert known["gate"].missed_utc_s == 390.0, "by the new clock it is missed for as long"
+    times = [r.utc_s for r in known["gate"].recent]
+    assert times == sorted(times)
+    held = known["gate"].held or 0.0
+    assert ask(440.0).shares["gate"].held == pytest.approx(held), "it rests as long as it would have"
+    assert ask(560.0).shares["gate"].held > held
+
+
 @pytest.mark.parametrize("part", ["members", "versions", "table", "device", "objective"])
 def test_another_fingerprint_forgets_the_curve_and_keeps_the_budget(part: str) -> None:
     prints = {"members": "1", "versions": "1", "table": "1", "device": "1", "objective": "1"}
