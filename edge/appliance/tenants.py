@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from edge.appliance.answers.read import read
@@ -36,8 +35,8 @@ from edge.core.tenants import (
     TenantReason,
     check_tenants,
 )
-from edge.runtime.tenant_day import replayed
 from edge.runtime.tenant_members import Members
+from edge.runtime.tenant_what_if import replayed
 from edge.runtime.tenants import TenantShares
 from edge.settings import SharingSettings, SiteSettings, TenantSettings, merge, parse
 from edge.store.store import Store
@@ -184,7 +183,7 @@ class Tenants:
         """Raises NotFound."""
         if tenant is not None:
             self._tenant(tenant)
-        rows = [asdict(r) for r in self.shares.history.rows if tenant in (None, r.tenant)]
+        rows = [vars(r) for r in self.shares.history.rows if tenant in (None, r.tenant)]
         return read(TenantHistory, {"rows": rows})
 
     async def what_if(self, policy: str) -> SharingWhatIf:
@@ -194,8 +193,8 @@ class Tenants:
         rows, known, tenants = tuple(shares.history.rows), dict(shares.known), shares.every()
         found = await asyncio.to_thread(replayed, rows, tenants, known, rules)
         return SharingWhatIf(
-            policy=policy, rows=found.rows, from_utc_s=found.from_utc_s, social_welfare=found.social,
-            egalitarian_welfare=found.egalitarian, other_social_welfare=found.other_social,
+            policy=policy, rows=found.rows, seconds=found.seconds, from_utc_s=found.from_utc_s,
+            social_welfare=found.social, egalitarian_welfare=found.egalitarian, other_social_welfare=found.other_social,
             other_egalitarian_welfare=found.other_egalitarian,
             tenants=tuple(
                 TenantWhatIf(

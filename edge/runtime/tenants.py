@@ -308,8 +308,9 @@ class TenantShares:
             if tenant.serves or entry.report is not None:
                 length = seconds if tenant.serves or entry.report is None else entry.report.seconds
                 length = max(0.0, min(length, 86_400.0))
-                self.history.add(tenant, question.utc_s, length, share.held, share.floor, entry.report)
+                self.history.add(entry, question.utc_s, length, share.held, share.floor)
             self._tell_alarms(entry)
+        self.history.keep()
         self._kept.changed(at_once=fresh or bool(decision.forgotten))
 
     def _tell_alarms(self, entry: TenantNow) -> None:

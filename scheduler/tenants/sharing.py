@@ -229,7 +229,7 @@ def first_share(question: SharingQuestion, rights: Mapping[str, float], tenant: 
 
 
 def _learned(known: LearnedTenant, entry: TenantNow, scale: float, by_right: float) -> LearnedTenant:
-    """With the report of an interval, in which `known.held` was its budget; `by_right`: the share that it shall have."""
+    """With the report of an interval, in which `known.held` was its budget; `by_right`: what it shall have of that."""
     known = replace(known, dropped=known.dropped + entry.dropped)
     report, last = entry.report, known.last
     if report is None:

@@ -101,12 +101,15 @@ HISTORY: Final[Example] = {
             "load": 30.2,
             "requests": 9060,
             "floor": 0.08,
+            "need": 0.33,
+            "used": None,
         }
     ]
 }
 SHARING_WHAT_IF: Final[Example] = {
     "policy": "fair",
     "rows": 288,
+    "seconds": 86_400.0,
     "from_utc_s": AT_UTC_S - 86_400.0,
     "social_welfare": 0.981,
     "egalitarian_welfare": 0.944,

@@ -151,7 +151,9 @@ class SharingAnswer:
 
 @kept
 class TenantHistoryRow:
-    """Means of five minutes (or of a window, of cameras) of one tenant. `performance` null: nothing was measured."""
+    """Means of five minutes (or of a window, of cameras) of one tenant. `performance` null: nothing was measured.
+    `need`: the share of its plan by its profile, `used`: the share that its workers used while nothing was measured
+    (null: not known)."""
 
     tenant: Shown[str]
     utc_s: Shown[float]
@@ -164,6 +166,8 @@ class TenantHistoryRow:
     load: Shown[float | None]
     requests: Shown[int]
     floor: Shown[float] = 0.0
+    need: Shown[float | None] = None
+    used: Shown[float | None] = None
 
 
 @answer
@@ -187,11 +191,12 @@ class TenantWhatIf:
 @answer
 class SharingWhatIf:
     """The recorded day under another policy: performance is expected by the learned curves, moved to what was
-    recorded. `rows` of five minutes were replayed, from `from_utc_s` on; the means of the tenants' utilities and the
-    least one, in the mean over time."""
+    recorded. `rows` of five minutes, `seconds` in all, were replayed, from `from_utc_s` on; the means of the tenants'
+    utilities and the least one, in the mean over time."""
 
     policy: str
     rows: int
+    seconds: float
     from_utc_s: float | None
     social_welfare: float | None
     egalitarian_welfare: float | None

@@ -13,7 +13,6 @@ import { may, whyNot } from "../session";
 
 /** A day of many tenants takes a while. */
 const TIMEOUT_MS = 60_000;
-const ROW_S = 300;
 
 interface Props {
   tenants: Tenant[];
@@ -87,7 +86,7 @@ function Comparison({ answer, tenants }: { answer: SharingWhatIf; tenants: Tenan
   return (
     <div class="comparison" role="group" aria-label={`Comparison with ${answer.policy}`}>
       <p class="verdict" role="status">
-        <strong>{words}</strong>, over {duration(ROW_S * answer.rows)} from {moment(answer.from_utc_s)}:
+        <strong>{words}</strong>, over {duration(answer.seconds)} from {moment(answer.from_utc_s)}:
       </p>
       <Table
         caption="Welfare as it was, and under the policy"
