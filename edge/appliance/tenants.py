@@ -161,7 +161,7 @@ class Tenants:
         return SharingAnswer(
             settings=self._sharing, dwell_s=shares.rules_in_force.dwell_s, restarts=not shares.live,
             active=members.shared, capacity=shares.pool, decided_utc_s=decided,
-            next_utc_s=None if decided is None else decided + self._sharing.interval_s,
+            lacking=round(shares.lacking, 4), next_utc_s=None if decided is None else decided + self._sharing.interval_s,
             social_welfare=sum(values) / len(values) if values else None,
             egalitarian_welfare=min(values) if values else None,
         )  # fmt: skip

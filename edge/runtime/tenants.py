@@ -71,6 +71,8 @@ class TenantShares:
         self.known: dict[str, LearnedTenant] = {}
         self.shares: dict[str, TenantShare] = {}
         self.decided_utc_s: float | None = None
+        #: Floors of tenants are more than there is, by so much.
+        self.lacking = 0.0
         #: Since the start, by tenant.
         self.moves: Counter[str] = Counter()
         self._runtime, self._clock, self._note, self._fact = runtime, clock, note, fact
@@ -247,7 +249,7 @@ class TenantShares:
         """One tenant, or none: as without tenants."""
         if not self.shares:
             return
-        self.shares = {}
+        self.shares, self.lacking = {}, 0.0
         self._fact(TenantsNow(frozenset()))
         self._counts, self._use = TenantCounts(), TenantUse()
         self._runtime.dispatch(CameraBudgetsMoved(self._clock.monotonic(), ()))
@@ -284,6 +286,10 @@ class TenantShares:
         fresh = any(k.last is not None and self._unmeasured(t) for t, k in decision.known.items())
         self.known = {**self.known, **decision.known}
         self.shares = dict(decision.shares)
+        if decision.lacking > _TOLD >= self.lacking:
+            words = "the floors of tenants are more than there is to share: each has its part of them"
+            self._runtime.complaints.add("tenants", words)
+        self.lacking = decision.lacking
         seconds = self.rules.interval_s if self.decided_utc_s is None else question.utc_s - self.decided_utc_s
         self.decided_utc_s = question.utc_s
         self._apply(members)

@@ -149,11 +149,13 @@ class TenantShare:
 
 @dataclass(frozen=True)
 class SharingDecision:
-    """The knowledge after the decision, the answer for each tenant, and why curves were forgotten, by tenant."""
+    """The knowledge after the decision, the answer for each tenant, and why curves were forgotten, by tenant.
+    `lacking`: the floors of those whose shares could move are more than these have, by so much."""
 
     known: Mapping[str, LearnedTenant]
     shares: Mapping[str, TenantShare]
     forgotten: Mapping[str, ForgottenCode] = field(default_factory=dict)
+    lacking: float = 0.0
 
 
 def decide(known: Mapping[str, LearnedTenant], question: SharingQuestion) -> SharingDecision:
@@ -207,7 +209,7 @@ def decide(known: Mapping[str, LearnedTenant], question: SharingQuestion) -> Sha
         name = entry.tenant.id
         reason = answer.reasons.get(name) or _reason(entry, shares, entry in scope, question)
         shares[name] = replace(shares[name], reason=reason)
-    return SharingDecision(now, shares, forgotten)
+    return SharingDecision(now, shares, forgotten, answer.lacking)
 
 
 def entitlements(tenants: Sequence[Tenant], total: float) -> dict[str, float]:

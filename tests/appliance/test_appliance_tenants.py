@@ -83,6 +83,22 @@ async def test_a_goal_out_of_reach_is_told_with_the_best_that_can_be_had(made: M
     assert 0.4 < demand.best < 0.9, demand
 
 
+async def test_floors_that_are_more_than_there_is_are_told(made: Made) -> None:
+    assert made.service.sharing().lacking == 0
+    await made.service.change("gate", {"floor": 0.85}, "ann")
+    for _ in range(2):
+        await made.box.interval(lambda name, share: 1.0, {"a": 30, "b": 30, "c": 30})
+        shares = {t.id: t.held for t in made.service.all().tenants}
+        assert sum(shares.values()) == pytest.approx(0.9, abs=1e-3)
+        lacking = made.service.sharing().lacking
+        assert lacking >= 0.85 + 0.1 - 0.9
+        assert shares["gate"] == pytest.approx(0.85 * 0.9 / (0.9 + lacking), abs=1e-3)
+    assert len(made.box.complaints) == 1, "once, as long as it lasts"
+    await made.service.change("gate", {"floor": 0.0}, "ann")
+    await made.box.interval(lambda name, share: 1.0, {"a": 30, "b": 30, "c": 30})
+    assert made.service.sharing().lacking == 0
+
+
 async def test_changes_are_kept_over_a_restart_and_the_database_decides_then(made: Made, tmp_path: Path) -> None:
     await made.service.add({"id": "night", "models": ["c"], "objective": {"utility": "sqrt"}}, "ann")
     await made.service.change("gate", {"entitlement": 3, "objective": {"goal": 0.9}}, "ann")

@@ -84,6 +84,7 @@ SHARING: Final[Example] = {
     "capacity": 0.9,
     "decided_utc_s": AT_UTC_S - 6.0,
     "next_utc_s": AT_UTC_S + 4.0,
+    "lacking": 0.0,
     "social_welfare": 0.98,
     "egalitarian_welfare": 0.96,
 }

@@ -136,7 +136,8 @@ class TenantsAnswer:
 class SharingAnswer:
     """The settings of the sharing; when shares were decided last and will be next (null: not yet, or not known), and
     the welfare now: mean and least utility of the tenants that were measured. `dwell_s`: a tenant that moved stays for
-    so long, by the settings or, where a move starts executors anew (`restarts`), for a least time."""
+    so long, by the settings or, where a move starts executors anew (`restarts`), for a least time. `lacking`: the floors
+    are more than there is, by so much of the device; then each tenant has its part of its own."""
 
     settings: Shown[SharingSettings]
     dwell_s: Shown[float]
@@ -145,6 +146,7 @@ class SharingAnswer:
     capacity: Shown[float]
     decided_utc_s: Shown[float | None]
     next_utc_s: Shown[float | None]
+    lacking: Shown[float]
     social_welfare: float | None
     egalitarian_welfare: float | None
 

@@ -8,7 +8,7 @@ import { Badge } from "../parts/badge";
 import { Empty, ErrorBox, Loading } from "../parts/states";
 import { Table } from "../parts/table";
 import type { SharingAnswer, Tenant, TenantHistory, TenantHistoryRow, TenantsAnswer } from "../parts/tenants";
-import { reasonWords, SHARING_POLICIES, sourceWords, TENANT_STATES, tenantName } from "../parts/tenants";
+import { part, reasonWords, SHARING_POLICIES, sourceWords, TENANT_STATES, tenantName } from "../parts/tenants";
 import { href, useRoute } from "../router";
 import { may, whyNot } from "../session";
 import type { PageProps } from "./index";
@@ -135,7 +135,7 @@ function Alone({ tenants, onAdd }: { tenants: Tenant[]; onAdd: (() => void) | nu
 }
 
 function Summary({ answer, sharing, now_s }: { answer: TenantsAnswer; sharing: SharingAnswer; now_s: number }) {
-  const { settings, dwell_s, restarts, decided_utc_s, next_utc_s, social_welfare, egalitarian_welfare } = sharing;
+  const { settings, dwell_s, restarts, decided_utc_s, next_utc_s, lacking, social_welfare, egalitarian_welfare } = sharing;
   return (
     <section class="card tenants-summary" aria-label="In short">
       <dl>
@@ -168,6 +168,14 @@ function Summary({ answer, sharing, now_s }: { answer: TenantsAnswer; sharing: S
           <dt>Policy</dt>
           <dd>{SHARING_POLICIES[settings.policy] ?? settings.policy}</dd>
         </div>
+        {lacking > 0.0005 && (
+          <div>
+            <dt>Floors</dt>
+            <dd>
+              <Badge tone="bad">{part(lacking)} more than there is</Badge> <span class="quiet">each tenant has its part of its own</span>
+            </dd>
+          </div>
+        )}
         {restarts && (
           <div>
             <dt>Rest after a move</dt>
