@@ -104,13 +104,11 @@ class Tenants:
         known = self.shares.known.get(tenant, LearnedTenant())
         reports = tuple(_report(found, known, n) for n in range(len(known.recent)))
         given = self.shares.given(members).get(tenant)
-        now = reports[-1] if reports else None
-        if now is not None and given is not None:
-            now = CurveReport(utc_s=now.utc_s, share=round(given, 4), performance=now.performance, load=now.load)
         points = curve_of(found, known, self.shares.pool)
         curve = TenantCurve(
-            id=tenant, goal=found.objective.goal, reports=reports, now=now, learned=self._learned(known),
-            points=tuple(CurvePoint(share=s, performance=m, low=a, high=b) for s, m, a, b in points),
+            id=tenant, goal=found.objective.goal, reports=reports,
+            now=None if given is None else round(given, 4), last=reports[-1] if reports else None,
+            learned=self._learned(known), points=tuple(CurvePoint(share=s, performance=m, low=a, high=b) for s, m, a, b in points),
         )  # fmt: skip
         return TenantDetail(tenant=self._answer(found, members), curve=curve)
 
@@ -161,7 +159,8 @@ class Tenants:
         return SharingAnswer(
             settings=self._sharing, dwell_s=shares.rules_in_force.dwell_s, restarts=not shares.live,
             active=members.shared, capacity=shares.pool, decided_utc_s=decided,
-            lacking=round(shares.lacking, 4), next_utc_s=None if decided is None else decided + self._sharing.interval_s,
+            next_utc_s=None if decided is None else decided + self._sharing.interval_s,
+            lacking=round(shares.lacking, 4),
             social_welfare=sum(values) / len(values) if values else None,
             egalitarian_welfare=min(values) if values else None,
         )  # fmt: skip

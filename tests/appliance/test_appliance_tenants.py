@@ -66,6 +66,9 @@ async def test_every_tenant_is_told_with_its_members_and_the_default_one(made: M
     assert (detail.tenant.state, detail.tenant.source) == ("misses", "learned")
     assert detail.tenant.performance == pytest.approx(0.8)
     assert len(detail.curve.reports) == 3
+    assert detail.curve.last == detail.curve.reports[-1], "performance belongs to the share given then"
+    assert detail.curve.now == pytest.approx(detail.tenant.given)
+    assert detail.curve.now != pytest.approx(detail.curve.reports[-1].share), "it moved since"
     assert all(p.low <= p.performance + 1e-6 and p.performance <= p.high + 1e-6 for p in detail.curve.points)
     with pytest.raises(NotFound):
         made.service.one("nobody")

@@ -98,7 +98,7 @@ class DictTenants:
         found = self._answer(tenant)
         curve: Json = CURVE | {"id": tenant, "goal": found.goal, "learned": found.learned, "points": (), "reports": ()}
         if found.performance is None:
-            return read(TenantDetail, {"tenant": found, "curve": curve | {"now": None}})
+            return read(TenantDetail, {"tenant": found, "curve": curve | {"now": found.given, "last": None}})
         shares = [0.9 * n / 60 for n in range(1, 61)]
         means = [1.0 - math.exp(-s / (found.given / -math.log(max(0.005, 1.0 - found.performance)))) for s in shares]
         points = [
@@ -111,11 +111,15 @@ class DictTenants:
              "performance": max(0.0, found.performance - 0.002 * (24 - n) + 0.01 * math.sin(n)), "load": found.load}
             for n in range(24)
         ]  # fmt: skip
-        now = {
+        last = {
             "utc_s": self.box.utc_s - 6.0, "share": found.given, "performance": found.performance, "load": found.load
         }  # fmt: skip
         return read(
-            TenantDetail, {"tenant": found, "curve": curve | {"points": points, "reports": reports, "now": now}}
+            TenantDetail,
+            {
+                "tenant": found,
+                "curve": curve | {"points": points, "reports": reports, "now": found.given, "last": last},
+            },
         )
 
     def _together(self, settings: dict[str, TenantSettings]) -> None:

@@ -63,7 +63,8 @@ CURVE: Final[Example] = {
         {"share": 0.9, "performance": 0.999, "low": 0.99, "high": 1.0},
     ],
     "reports": [{"utc_s": AT_UTC_S - 16.0, "share": 0.39, "performance": 0.928, "load": 31.0}],
-    "now": {"utc_s": AT_UTC_S - 6.0, "share": 0.41, "performance": 0.941, "load": 31.5},
+    "now": 0.43,
+    "last": {"utc_s": AT_UTC_S - 6.0, "share": 0.41, "performance": 0.941, "load": 31.5},
     "learned": LEARNED,
 }
 TENANT_DETAIL: Final[Example] = {"tenant": TENANT, "curve": CURVE}

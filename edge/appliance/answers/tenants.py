@@ -49,8 +49,8 @@ class LearnedAnswer:
 
 @answer
 class TenantAnswer:
-    """A tenant now. `held`: its budget; `given`: the share that its executors or cameras have, the mean of the last
-    interval; `entitlement`: its share by right; `floor`: the least that it has, by its setting or by the need of
+    """A tenant now. `held`: its budget; `given`: the share that its executors or cameras have in the plan in force;
+    `entitlement`: its share by right; `floor`: the least that it has, by its setting or by the need of
     its plan; `raised_to_floor`: how much its budget was raised to it. `performance` and `utility` null:
     nothing was measured lately. `load`: requests per second (cameras: null). `missed_s`: for so long it has missed its
     goal. `implicit`: a default tenant that no settings name. `cameras` also has those of its settings that are off.
@@ -103,14 +103,15 @@ class CurveReport:
 
 @answer
 class TenantCurve:
-    """The learned curve; `points` is empty where nothing was measured yet. `now`: today's point: the share given and
-    the last performance (null: none)."""
+    """The learned curve; `points` is empty where nothing was measured yet. `now`: the share
+    that the tenant has now (null: it has no members); `last`: the newest report, with the share given then."""
 
     id: Shown[str]
     goal: Shown[float]
     points: Shown[tuple[CurvePoint, ...]]
     reports: Shown[tuple[CurveReport, ...]]
-    now: Shown[CurveReport | None]
+    now: Shown[float | None]
+    last: Shown[CurveReport | None]
     learned: Shown[LearnedAnswer]
 
 
@@ -136,7 +137,7 @@ class TenantsAnswer:
 class SharingAnswer:
     """The settings of the sharing; when shares were decided last and will be next (null: not yet, or not known), and
     the welfare now: mean and least utility of the tenants that were measured. `dwell_s`: a tenant that moved stays for
-    so long, by the settings or, where a move starts executors anew (`restarts`), for a least time. `lacking`: the floors
+    so long, by the settings or, where a move starts executors anew (`restarts`), for a least time. `lacking`: floors
     are more than there is, by so much of the device; then each tenant has its part of its own."""
 
     settings: Shown[SharingSettings]
