@@ -108,7 +108,8 @@ class Tenants:
         curve = TenantCurve(
             id=tenant, goal=found.objective.goal, reports=reports,
             now=None if given is None else round(given, 4), last=reports[-1] if reports else None,
-            learned=self._learned(known), points=tuple(CurvePoint(share=s, performance=m, low=a, high=b) for s, m, a, b in points),
+            learned=self._learned(known),
+            points=tuple(CurvePoint(share=s, performance=m, low=a, high=b) for s, m, a, b in points),
         )  # fmt: skip
         return TenantDetail(tenant=self._answer(found, members), curve=curve)
 
