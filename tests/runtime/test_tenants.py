@@ -94,7 +94,7 @@ async def test_what_was_learned_survives_a_restart_and_is_forgotten_with_another
     assert again.shares.known["gate"].memory == box.shares.known["gate"].memory, "kept while models are taken in"
     again.serving.models.offers.update(offers)
     await again.interval(lambda name, share: 0.8, RATES)
-    assert again.shares.known["gate"].memory.curve.reports == 4, "known again, and the same"
+    assert again.shares.known["gate"].memory.curve.reports == 5, "known again, and one more"
     assert again.shares.known["gate"].forgotten is None
     again.serving.models.offers["a"].version = version("a", "a-2", 20.0)
     await again.interval(lambda name, share: 0.8, RATES)
@@ -109,6 +109,7 @@ async def test_what_was_learned_survives_a_restart_and_is_forgotten_with_another
 
 async def test_another_objective_of_a_member_forgets_what_was_learned_of_its_tenant(tmp_path: Path) -> None:
     box = await box_of(tmp_path)
+    await box.shares.look()
     await box.interval(lambda name, share: 0.8, RATES)
     box.serving.planning = ServingPlanning.model_validate({"models": {"a": {"slo_ms": 40.0}}})
     await box.interval(lambda name, share: 0.8, RATES)
@@ -124,6 +125,7 @@ async def test_another_teacher_or_other_classes_forget_what_was_learned_of_camer
     streets = Tenant("streets", TenantObjective("accuracy", 0.8), cameras=("north",))
     box = TenantsBox(serving, tenant("gate", "a"), streets)
     box.runtime.cameras["north"] = camera()
+    await box.shares.look()
     for window in (1, 2):
         await box.interval(lambda name, share: 1.0, {"a": 20})
         box.shares.fact(AccuracyMeasured("north", window, 0.9))
