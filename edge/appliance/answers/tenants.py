@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from edge.appliance.answers.marks import OfCameras, Shown, answer, kept
+from edge.appliance.answers.marks import OfCameras, OfTenant, Shown, answer, kept
 from edge.core.tenants import ForgottenCode, TenantReasonCode, TenantSource, TenantState
 from edge.settings import SharingSettings, TenantSettings
 
@@ -54,9 +54,10 @@ class TenantAnswer:
     its plan; `raised_to_floor`: how much its budget was raised to it. `performance` and `utility` null:
     nothing was measured lately. `load`: requests per second (cameras: null). `missed_s`: for so long it has missed its
     goal. `implicit`: a default tenant that no settings name. `cameras` also has those of its settings that are off.
-    `moves` of its share since the start. Users of some cameras see the tenants all of whose cameras they may see."""
+    `moves` of its share since the start. Users of some cameras see the tenants all of whose cameras they may see,
+    users of some tenants see these."""
 
-    id: Shown[str]
+    id: OfTenant[str]
     name: Shown[str]
     settings: Shown[TenantSettings]
     implicit: Shown[bool]
@@ -106,7 +107,7 @@ class TenantCurve:
     """The learned curve; `points` is empty where nothing was measured yet. `now`: the share
     that the tenant has now (null: it has no members); `last`: the newest report, with the share given then."""
 
-    id: Shown[str]
+    id: OfTenant[str]
     goal: Shown[float]
     points: Shown[tuple[CurvePoint, ...]]
     reports: Shown[tuple[CurveReport, ...]]
@@ -158,7 +159,7 @@ class TenantHistoryRow:
     `need`: the share of its plan by its profile, `used`: the share that its workers used while nothing was measured
     (null: not known)."""
 
-    tenant: Shown[str]
+    tenant: OfTenant[str]
     utc_s: Shown[float]
     seconds: Shown[float]
     held: Shown[float]

@@ -14,7 +14,7 @@ import { Table } from "../parts/table";
 import type { Tenant, TenantsAnswer } from "../parts/tenants";
 import { tenantName } from "../parts/tenants";
 import { href } from "../router";
-import { may, whyNot } from "../session";
+import { may, seesAll, whyNot } from "../session";
 import { milliseconds, rate } from "./serving";
 
 /** Both planners are asked; on large sites that takes a while. */
@@ -43,7 +43,7 @@ interface Props {
 }
 
 export function AdmissionCard({ models, applications, overview, me }: Props) {
-  const allowed = may(me, "operator") && me.cameras === null;
+  const allowed = may(me, "operator") && seesAll(me);
   const [kind, setKind] = useState<Kind>(models.length > 0 ? "model" : "camera");
   const [model, setModel] = useState({ name: "", rate: "", slo_ms: "", priority: "0" });
   const [table, setTable] = useState<{ name: string; value: unknown } | null>(null);

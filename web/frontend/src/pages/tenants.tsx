@@ -10,7 +10,7 @@ import { Table } from "../parts/table";
 import type { SharingAnswer, Tenant, TenantHistory, TenantHistoryRow, TenantsAnswer } from "../parts/tenants";
 import { part, reasonWords, SHARING_POLICIES, sourceWords, TENANT_STATES, tenantName } from "../parts/tenants";
 import { href, useRoute } from "../router";
-import { may, whyNot } from "../session";
+import { may, seesAll, whyNot } from "../session";
 import type { PageProps } from "./index";
 import { TenantDetailCards } from "./tenants_detail";
 import { RemoveTenant, SharingCard, TenantDialog } from "./tenants_settings";
@@ -31,7 +31,7 @@ export function TenantsPage(props: PageProps) {
   const [changed, setChanged] = useState<SharingAnswer | null>(null);
   // What a change answered is shown until the next answer comes.
   useEffect(() => setChanged(null), [sharing.value]);
-  const allowed = may(me, "operator") && me.cameras === null;
+  const allowed = may(me, "operator") && seesAll(me);
   const again = (): void => {
     asked.again();
     sharing.again();
@@ -87,7 +87,7 @@ export function TenantsPage(props: PageProps) {
                 )}
               </div>
               <Shares answer={asked.value} rows={rows} actions={actions} />
-              {!allowed && <p class="quiet small">{me.cameras === null ? whyNot("operator") : "Tenants are changed by an operator who may see every camera."}</p>}
+              {!allowed && <p class="quiet small">{seesAll(me) ? whyNot("operator") : "Tenants are changed by an operator who may see every camera."}</p>}
             </section>
           )}
           {active && <SharingWhatIfCard tenants={tenants} policy={shown.settings.policy} me={me} />}

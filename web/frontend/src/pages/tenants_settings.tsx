@@ -14,7 +14,7 @@ import { ErrorBox, Loading } from "../parts/states";
 import type { SharingAnswer, Tenant } from "../parts/tenants";
 import { METRICS, SHARING_POLICIES, tenantName, UTILITIES } from "../parts/tenants";
 import { toast } from "../parts/toasts";
-import { may, whyNot } from "../session";
+import { may, seesAll, whyNot } from "../session";
 import type { Known } from "../store";
 import "../styles/settings.css";
 
@@ -214,7 +214,7 @@ export function SharingCard(props: SharingProps) {
 
 function SharingForm({ root, sharing, me, onChanged }: SharingProps & { root: Schema }) {
   const form = useForm("sharing", sharing.settings);
-  const allowed = may(me, "operator") && me.cameras === null;
+  const allowed = may(me, "operator") && seesAll(me);
   const submit = async (event: Event): Promise<void> => {
     event.preventDefault();
     const answer = await form.save((_, patch) => ask<SharingAnswer>("/sharing", "PATCH", patch));
