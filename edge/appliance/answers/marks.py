@@ -3,8 +3,9 @@
 A field is hidden from such a user unless it is marked here: `Shown`; `OfCamera`, the camera that the whole row is of;
 `OfCameras`, several that it is of; `OfTenant`, its tenant; `ByCamera`, values by camera; `OfOwn`, shown where the row
 is of a camera that the user sees. A `Message` is shown there too, and replaced where the row is of no camera; of
-`EntryData` the keys are shown there that are declared so for its `EntryKind`. A `Cause` is replaced where the `About` of its row is a camera that the
-user may not see, or where its `CauseCode` says that only words were kept. No text is searched for names.
+`EntryData` the keys are shown there that are declared so for its `EntryKind`. A `Cause` is replaced where the `About`
+of its row is a camera that the user may not see, or where its `CauseCode` says that only words were kept. No text is
+searched for names.
 """
 
 from __future__ import annotations
