@@ -1,8 +1,8 @@
 """The pictures of docs/dashboard.md: `python -m benchmarks.make_screenshots [--out docs/images] [--windows 5]`.
 
-A real appliance in a real browser: four drawn street cameras, three served models under load that tenants share the box
-for, users, rules and alarms, and a few retraining windows, which takes some minutes. Every page at 1440 pixels, some in
-the dark, each at 390.
+A real appliance in a real browser: four drawn street cameras, three served models and an application under load that
+tenants share the box for, users, rules and alarms, and a few retraining windows, which takes some minutes. Every page
+at 1440 pixels, some in the dark, each at 390.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from benchmarks.dashboard_box import (
     until,
 )
 from benchmarks.headless_browser import chromium
+from benchmarks.make_applications import small_game
 
 MOST_BYTES = 200_000
 HEIGHTS = {1440: 900, 390: 844}
@@ -113,9 +114,16 @@ def furnish(box: Box) -> Person:
 
 
 def share(admin: Person) -> None:
-    """Two departments with models of their own, beside the third model and all cameras, which have most of the box."""
+    """Two departments, one with an application and its models, beside all cameras, which have most of the box."""
     for tenant in (
-        {"id": "entrance", "name": "Entrance", "entitlement": 2, "models": ["lenet"], "objective": {"goal": 0.98}},
+        {
+            "id": "entrance",
+            "name": "Entrance",
+            "entitlement": 2,
+            "models": ["lenet"],
+            "applications": ["game"],
+            "objective": {"goal": 0.98},
+        },
         {"id": "deliveries", "name": "Deliveries", "models": ["vehicles"], "objective": {"goal": 0.95}},
     ):
         good(admin.rest.post("/tenants", json=tenant))
@@ -132,7 +140,7 @@ def load(admin: Person) -> Iterator[None]:
 
     until(served, "every model is served", 300.0)
     front = good(admin.rest.get("/serving"))["front"]["http"]
-    models = ("lenet:12", "vehicles:8", "shufflenet:4")
+    models = ("lenet:12", "vehicles:8", "game:2")
     command = [sys.executable, "-m", "edge.cli", "load", f"http://127.0.0.1:{front['port']}", "--quiet"]
     command += [part for model in models for part in ("--model", model)] + ["--duration", "3600"]
     process = subprocess.Popen(command, cwd=REPO, stdout=subprocess.DEVNULL)
@@ -198,7 +206,7 @@ def main() -> int:
     args.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="magpie-pictures-") as text:
         folder = Path(text)
-        models = make_models(folder / "models")
+        models = make_models(folder / "models", {"game": small_game(slo_ms=400, rate=2)})
         with drawn_cameras(4, folder, day_s=1500.0) as (cameras, port):
             site = make_site(
                 cameras, port, folder / "data", models, args.window_seconds, label_budget=24, golden_share=0.12,

@@ -43,7 +43,7 @@ def every_tenant(tenants: Sequence[Tenant]) -> tuple[Tenant, ...]:
 
 
 def members_of(tenants: Sequence[Tenant], runtime: Runtime, serving: ServingRuntime | None) -> Members:
-    """Who owns what is there now. No tenant in the settings: nobody owns anything."""
+    """The owners of everything that is there now. No tenant in the settings: nobody owns anything."""
     if not tenants:
         return Members((), {}, {})
     every = every_tenant(tenants)

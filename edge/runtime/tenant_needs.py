@@ -67,8 +67,8 @@ def fingerprint(
     tenant: Tenant, members: Members, runtime: Runtime, serving: ServingRuntime | None
 ) -> Mapping[str, str]:
     """Digests of the things that the curve is of, by part. Versions of cameras' students change with every window,
-    which is learned, too; those of served models, and their measured latencies, do not. "met": what counts as reached:
-    objectives of served models and applications; classes of cameras, and the teacher that judges them. Empty while
+    which is learned, too; those of served models, and their measured latencies, do not. "met": the conditions of
+    performance: objectives of served models and applications; classes of cameras, and the teacher that judges them. Empty while
     models are taken in after a start: until then nobody knows what is served, and for which tenant."""
     offers = {} if serving is None or not tenant.serves else serving.models.offers
     if any(o.state == "waiting" for o in offers.values()):

@@ -66,7 +66,7 @@ def replayed(
     steps = max(1, round(ROW_S / rules.interval_s))
     rules = replace(rules, largest_step=min(1.0, steps * rules.largest_step))
     curves = {t.id: curve_of(t, known[t.id], 1.0) for t in tenants if t.id in known}
-    sums = _Sums()
+    sums = _Compared()
     state: Mapping[str, LearnedTenant] = {}
     reports: dict[str, SharingReport] = {}
     windows = True
@@ -94,8 +94,8 @@ def replayed(
     )  # fmt: skip
 
 
-class _Sums:
-    """What the tenants had and reached, and what they would have."""
+class _Compared:
+    """The sums over time of shares and utilities, as they were and as they would be."""
 
     def __init__(self) -> None:
         self.rows, self.seconds = 0, 0.0
@@ -181,8 +181,7 @@ def _asked(tenant: Tenant, piece: _Piece, report: SharingReport | None) -> Tenan
 
 
 def _given(piece: _Piece, held: float) -> float:
-    """The share that would be given of the budget `held`: what was given may be less than that, of what the plan could
-    not use."""
+    """The share that would be given of the budget `held`: as large a part as was given, since a plan may leave some."""
     return held * min(1.0, piece.given / piece.held) if piece.held > 0 else held
 
 

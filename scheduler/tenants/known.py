@@ -1,4 +1,4 @@
-"""What is known of a tenant: its reports and the memory of its curve, JSON values only; and when it is forgotten."""
+"""The knowledge of a tenant: its reports and the memory of its curve, JSON values only; and when it is forgotten."""
 
 from __future__ import annotations
 

@@ -231,7 +231,7 @@ def first_share(question: SharingQuestion, rights: Mapping[str, float], tenant: 
 
 
 def _learned(known: LearnedTenant, entry: TenantNow, scale: float, by_right: float) -> LearnedTenant:
-    """With the report of an interval, in which `known.held` was its budget; `by_right`: what it shall have of that."""
+    """With the report of an interval, in which `known.held` was its budget; `by_right` is its share by right."""
     known = replace(known, dropped=known.dropped + entry.dropped)
     report, last = entry.report, known.last
     if report is None:

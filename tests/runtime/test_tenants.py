@@ -198,6 +198,22 @@ async def test_one_tenant_changes_nothing(tmp_path: Path) -> None:
     assert not isinstance(serving.shares.budgets.fit("joint"), FitTenants)
 
 
+async def test_one_configured_tenant_that_has_everything_changes_nothing(tmp_path: Path) -> None:
+    plain = ServingBox(tmp_path, "a", "b")
+    await plain.start()
+    serving = ServingBox(tmp_path, "a", "b")
+    await serving.start()
+    every = Tenant("all", TenantObjective("within_slo", 0.95), models=("a", "b"), floor=0.3, declared_demand=0.2)
+    box = TenantsBox(serving, every)
+    for _ in range(3):
+        await box.interval(lambda name, share: 0.5, RATES)
+    assert [t.id for t in box.shares.members().tenants] == ["all"]
+    assert serving.view == plain.view
+    assert (box.events, box.notes, box.kept, box.facts) == ([], [], [], [])
+    assert (serving.shares.budgets.budgets, serving.shares.budgets.pool) == ((), None)
+    assert (box.shares.rooms(), box.shares.shares) == ((), {})
+
+
 async def test_the_plan_says_that_budgets_moved_and_goes_back_when_tenants_go(tmp_path: Path) -> None:
     box = await box_of(tmp_path)
     plain = box.serving.view.plan
