@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import io
+import re
 import subprocess
 import sys
 import tempfile
@@ -142,7 +143,8 @@ def load(admin: Person) -> Iterator[None]:
     front = good(admin.rest.get("/serving"))["front"]["http"]
     models = ("lenet:12", "vehicles:8", "game:2")
     command = [sys.executable, "-m", "edge.cli", "load", f"http://127.0.0.1:{front['port']}", "--quiet"]
-    command += [part for model in models for part in ("--model", model)] + ["--duration", "3600"]
+    command += [part for model in models for part in ("--model", model)]
+    command += ["--shape", "game:picture=96x96x3", "--duration", "3600"]
     process = subprocess.Popen(command, cwd=REPO, stdout=subprocess.DEVNULL)
     try:
         yield
@@ -187,7 +189,7 @@ async def take(browser: Browser, box: Box, admin: Person, shot: Shot, width: int
 async def take_all(box: Box, admin: Person, window: int, out: Path, only: str) -> None:
     async with chromium() as browser:
         for shot in shots(window):
-            if only not in shot.name:
+            if not re.search(only, shot.name):
                 continue
             await take(browser, box, admin, shot, 1440, "light", out)
             await take(browser, box, admin, shot, 390, "light", out)
@@ -200,7 +202,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=REPO / "docs" / "images")
     parser.add_argument("--windows", type=int, default=5, help="retraining windows to wait for")
     parser.add_argument("--window-seconds", type=float, default=45.0)
-    parser.add_argument("--only", default="", help="pages with this in their name")
+    parser.add_argument("--only", default="", help="pages whose name has this pattern")
     parser.add_argument("--again", action="store_true", help="take the set again on Enter, until end of input")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
