@@ -11,10 +11,12 @@ from access_kit import Door, browser
 from appliance_double import DictAppliance
 from fastapi import FastAPI
 
+from edge.appliance.answers.alarms import AlarmAnswer
 from edge.appliance.answers.read import read
 from edge.appliance.answers.tenants import TenantAnswer
 from edge.core.access import Principal
 from web import limits
+from web.examples.alarms import ALARM
 from web.examples.tenants import TENANT
 
 TENANT_BODY: dict[str, Any] = {"id": "yard", "objective": {"metric": "accuracy", "goal": 0.7}, "cameras": ["south"]}
@@ -159,6 +161,16 @@ async def test_a_user_of_some_tenants_sees_these_and_changes_nothing_of_the_whol
             assert (await client.request(method, path, json={})).status_code == 403
         assert (await client.get("/cameras")).json(), "cameras have a limit of their own"
         assert (await client.get("/me")).json()["tenants"] == ["gate"]
+
+
+def test_alarms_of_other_tenants_are_not_there_for_a_user_of_some() -> None:
+    rows = [
+        read(AlarmAnswer, ALARM | {"id": n, "camera": None, "kind": "tenant", "details": {"tenant": tenant}})
+        for n, tenant in enumerate(("gate", "parking"))
+    ]
+    shown = limits.rows(Principal("ann", "viewer", tenants=frozenset({"gate"})), rows)
+    assert [alarm.id for alarm in shown] == [0]
+    assert limits.rows(Principal("bob", "viewer"), rows) == rows
 
 
 async def test_the_tenants_of_a_user_are_set_and_checked(app: FastAPI, door: Door) -> None:
