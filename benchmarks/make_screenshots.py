@@ -141,7 +141,7 @@ def load(admin: Person) -> Iterator[None]:
 
     until(served, "every model is served", 300.0)
     front = good(admin.rest.get("/serving"))["front"]["http"]
-    models = ("lenet:12", "vehicles:8", "game:2")
+    models = ("lenet:6", "vehicles:4", "game:1")
     command = [sys.executable, "-m", "edge.cli", "load", f"http://127.0.0.1:{front['port']}", "--quiet"]
     command += [part for model in models for part in ("--model", model)]
     command += ["--shape", "game:picture=96x96x3", "--duration", "3600"]
@@ -174,7 +174,7 @@ async def take(browser: Browser, box: Box, admin: Person, shot: Shot, width: int
         await context.add_cookies([{**admin.cookie, "url": box.url}])  # type: ignore[list-item]
     page = await context.new_page()
     await page.goto(f"{box.url}/{shot.route}")
-    await page.wait_for_function(SETTLED)
+    await page.wait_for_function(SETTLED, timeout=120_000)
     await page.wait_for_timeout(2500)  # live pictures and rates come in
     full = int(await page.evaluate("() => document.documentElement.scrollHeight"))
     await page.set_viewport_size({"width": width, "height": min(max(full, HEIGHTS[width]), LONGEST[width])})

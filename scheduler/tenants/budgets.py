@@ -34,13 +34,12 @@ class BudgetLimits:
 
 @dataclass(frozen=True)
 class Budgets:
-    """Shares by tenant, how much each was raised to its floor, and reasons where a limit decided. `lacking`: floors
-    are more than there is, by so much; then each has its part of them."""
+    """Shares by tenant, how much each was raised to its floor, and reasons where a limit decided. Floors
+    that are more than there is are kept in part, each by as much."""
 
     shares: Mapping[str, float]
     raised: Mapping[str, float] = field(default_factory=dict)
     reasons: Mapping[str, TenantReason] = field(default_factory=dict)
-    lacking: float = 0.0
 
 
 def rules_for(rules: SharingRules, live: bool) -> SharingRules:
@@ -59,8 +58,7 @@ def budgets(limits: Sequence[BudgetLimits], wanted: Mapping[str, float], total: 
     if not limits:
         return Budgets({})
     floors = [max(0.0, limit.floor) for limit in limits]
-    lacking = max(0.0, sum(floors) - total)
-    if lacking > _EPS:
+    if sum(floors) > total + _EPS:
         part = total / sum(floors)
         floors = [f * part for f in floors]
     lows = _lows(limits, floors, total, rules.explore)
@@ -87,7 +85,7 @@ def budgets(limits: Sequence[BudgetLimits], wanted: Mapping[str, float], total: 
     shares = _balanced(base, targets)
     if max(abs(a - b) for a, b in zip(shares, base, strict=True)) < rules.hysteresis:
         shares = base
-    return Budgets({limit.id: share for limit, share in zip(limits, shares, strict=True)}, raised, reasons, lacking)
+    return Budgets({limit.id: share for limit, share in zip(limits, shares, strict=True)}, raised, reasons)
 
 
 def raised_to(shares: Sequence[float], lows: Sequence[float], total: float) -> list[float]:

@@ -150,7 +150,7 @@ class TenantShare:
 @dataclass(frozen=True)
 class SharingDecision:
     """The knowledge after the decision, the answer for each tenant, and why curves were forgotten, by tenant.
-    `lacking`: the floors of those whose shares could move are more than these have, by so much."""
+    `lacking`: floors of all tenants are more than there is, by so much."""
 
     known: Mapping[str, LearnedTenant]
     shares: Mapping[str, TenantShare]
@@ -209,7 +209,8 @@ def decide(known: Mapping[str, LearnedTenant], question: SharingQuestion) -> Sha
         name = entry.tenant.id
         reason = answer.reasons.get(name) or _reason(entry, shares, entry in scope, question)
         shares[name] = replace(shares[name], reason=reason)
-    return SharingDecision(now, shares, forgotten, answer.lacking)
+    lacking = max(0.0, sum(share.floor for share in shares.values()) - question.total)
+    return SharingDecision(now, shares, forgotten, lacking)
 
 
 def entitlements(tenants: Sequence[Tenant], total: float) -> dict[str, float]:

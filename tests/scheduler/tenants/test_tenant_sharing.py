@@ -244,6 +244,22 @@ def test_floors_above_what_others_leave_that_hold_are_kept_by_the_limits(policy:
     assert found.shares["gate"].held == pytest.approx(0.7)
 
 
+def test_floors_lack_where_all_together_are_more_than_there_is_not_where_cameras_hold_theirs() -> None:
+    known = decide({}, asked(0.0, TenantNow(GATE), TenantNow(STATS), TenantNow(STREETS))).known
+
+    def with_floors(gate: float, stats: float, *, windows: bool) -> SharingDecision:
+        entries = (TenantNow(GATE, gate), TenantNow(STATS, stats), TenantNow(STREETS))
+        return decide(known, asked(10.0, *entries, windows=windows))
+
+    between = with_floors(0.45, 0.3, windows=False)
+    assert between.lacking == 0
+    assert between.shares["gate"].held < 0.45, "cameras hold until their window ends"
+    assert with_floors(0.45, 0.3, windows=True).shares["gate"].held == pytest.approx(0.45)
+    short = with_floors(0.5, 0.4, windows=True)
+    assert short.lacking == pytest.approx(0.5 + 0.4 + 0.1 - 0.9)
+    assert [s.held for s in short.shares.values()] == pytest.approx([0.45, 0.36, 0.09])
+
+
 parts = st.floats(0.0, 1.0)
 
 
