@@ -83,6 +83,7 @@ async def test_admission_is_asked_for_a_tenant_and_says_who_would_lose(browser: 
         page = visit.page
         await page.goto(f"{visit.url}/#/serving")
         await visit.settled("Serving")
+        await page.get_by_role("radio", name="A model").check()
         for field, value in (("Model", "plates"), ("Rate", "40"), ("Objective", "100")):
             await page.get_by_label(field, exact=True).fill(value)
         tenant = page.get_by_label("Tenant", exact=True)
