@@ -7,8 +7,8 @@ The arena is an independent program (protocol "tenant-arena/1", docs/tenants.md)
 stored references (expected.json). Every policy plays for the objective that it is made for; sw, ew and njc play for
 their own objective. The table has medians over seeds beside the reference; the bars that are missed are
 listed, and the baselines that are better than their reference. Runs that results/tenants.json has already are not
-played again with --keep. With --own N, N problems of each
-kind of benchmarks.own_tenants are played instead: constants are chosen on them, and nothing is written.
+played again with --keep. With --own N, N problems of each kind of benchmarks.own_tenants are played instead, of which
+no stored reference exists: `ew` is compared with `minerva` there.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,10 @@ STORED = {"sw": "cilantro-sw", "ew": "cilantro-ew", "njc": "cilantro-njc", "e2e"
 OWN = {"greedy-ew": "ew", "minerva": "ew", "parties": "njc", "miad": "njc", "evo-sw": "sw", "evo-ew": "ew"}
 OWN |= {"ernest": "njc", "quasar": "njc", "fair": "njc"}
 BASELINE_GAP, EW_GAP = 0.02, 0.005
+#: Policies that know no more than ew: it is never far below them, and above both in the mean.
+RIVALS = ("minerva", "cilantro-ew")
+#: Tenants report nothing there, and the stored references give them the demand that they declare.
+SILENT = "mt20_silent_a"
 #: (policy, problem, measure) -> least median. Latency: greatest, in ms, of the second half.
 BARS = {
     ("sw", "mt20_a", "sw"): 0.925,
@@ -71,26 +75,31 @@ def main() -> int:
     parser.add_argument("--only", default="", help="names of problems (default: all)")
     parser.add_argument("--keep", action="store_true", help="do not play again what the results have")
     args = parser.parse_args()
-    if args.own:
-        return _play_own(args.arena, args.own, args.policies.split(","))
-    if args.problems is None:
+    if args.problems is None and not args.own:
         parser.error("--problems or --own is needed")
-    rows: Rows = json.loads(RESULTS.read_text())["plays"] if args.keep and RESULTS.exists() else {}
-    seeds = [int(seed) for seed in args.seeds.split(",")]
-    for name, file, kind in _problems(args.problems, args.only):
-        for policy in args.policies.split(","):
-            if not _plays(policy, kind):
-                continue
-            for seed in seeds:
+    result = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    rows: Rows = (result.get("own", {}) if args.own else result).get("plays", {}) if args.keep else {}
+
+    def write(played: Mapping[str, Any]) -> None:
+        whole = result | ({"own": played} if args.own else played)
+        RESULTS.parent.mkdir(parents=True, exist_ok=True)
+        RESULTS.write_text(json.dumps({"benchmark": "tenants", **whole}, indent=1) + "\n")
+
+    stored: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        problems = _own_problems(Path(folder), args.own) if args.own else _problems(args.problems, args.only)
+        for (name, file, kind), policy in itertools.product(problems, args.policies.split(",")):
+            for seed in args.seeds.split(",") if _plays(policy, kind) else ():
                 plays = rows.setdefault(name, {}).setdefault(policy, {})
-                if str(seed) not in plays:
-                    plays[str(seed)] = {"kind": kind, **_play(args.arena, file, policy, seed)}
-                    _write(rows, {}, [])
-    expected = args.problems / "expected.json"
-    stored = json.loads(expected.read_text()) if expected.exists() else {}
+                if seed not in plays:
+                    plays[seed] = {"kind": kind, **_play(args.arena, file, policy, int(seed))}
+                    print(f"{name} {policy} {seed}", flush=True)
+                    write({"plays": rows})
+    if args.problems is not None and (args.problems / "expected.json").exists():
+        stored = json.loads((args.problems / "expected.json").read_text())
     medians = {name: {policy: _median(plays) for policy, plays in of.items()} for name, of in rows.items()}
-    missed = list(_missed(medians, stored))
-    _write(rows, medians, missed)
+    missed = list(_missed_own(medians) if args.own else _missed(medians, stored))
+    write({**_about(), "medians": medians, "missed": missed, "plays": rows})
     _print(medians, stored)
     for line in _above(medians, stored):
         print(f"above: {line}")
@@ -99,21 +108,15 @@ def main() -> int:
     return 1 if missed else 0
 
 
-def _play_own(arena: Path, count: int, policies: Sequence[str]) -> int:
-    """Prints the scores on `count` problems of each kind, seed 0. Exit code 1 if there was a fault."""
-    faults = 0
-    with tempfile.TemporaryDirectory() as folder:
-        for kind, number in itertools.product(KINDS, range(count)):
-            problem = own_problem(kind, number)
-            file = Path(folder) / f"{problem['name']}.json"
-            file.write_text(json.dumps(problem))
-            for policy in policies:
-                if _plays(policy, problem["kind"]):
-                    row = _play(arena, file, policy, 0)
-                    faults += row["faults"]
-                    cells = "  ".join(f"{key} {row[key]:g}" for key in (*MEASURES, "reply_s") if key in row)
-                    print(f"{problem['name']:16} {policy:10} {cells}", flush=True)
-    return 1 if faults else 0
+def _own_problems(folder: Path, count: int) -> list[tuple[str, Path, str]]:
+    """Problems of our own, `count` of each kind, as files."""
+    found = []
+    for kind, number in itertools.product(KINDS, range(count)):
+        problem = own_problem(kind, number)
+        file = folder / f"{problem['name']}.json"
+        file.write_text(json.dumps(problem))
+        found.append((problem["name"], file, problem["kind"]))
+    return found
 
 
 def _plays(policy: str, kind: str) -> bool:
@@ -172,11 +175,39 @@ def _missed(medians: Mapping[str, Mapping[str, Any]], stored: Mapping[str, Any])
             own, reference = OWN.get(policy), stored.get(name, {}).get(STORED.get(policy, policy), {})
             if own in row and own in reference and row[own] < reference[own] - BASELINE_GAP:
                 yield f"{policy} on {name}: {own} {row[own]}, reference {reference[own]}"
-        ours = policies.get("ew", {}).get("ew")
-        for rival in ("minerva", "cilantro-ew"):
-            theirs = stored.get(name, {}).get(rival, {}).get("ew")
-            if ours is not None and theirs is not None and ours < theirs - EW_GAP:
+    yield from _missed_by_ew(medians, stored)
+    for policy in ("sw", "ew", "njc"):
+        got = medians.get(SILENT, {}).get(policy, {}).get(policy)
+        declared = stored.get(SILENT, {}).get(f"cilantro-{policy}", {}).get(policy)
+        if got is not None and declared is not None and got < declared:
+            yield f"{policy} on {SILENT}: {got}, with declared demands {declared}"
+
+
+def _missed_own(medians: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """On problems of our own, Minerva's plays are the reference."""
+    yield from _missed_by_ew(medians, {name: {"minerva": of.get("minerva", {})} for name, of in medians.items()})
+    for name, policies in medians.items():
+        for policy, row in policies.items():
+            if row["faults"]:
+                yield f"{policy} on {name}: {row['faults']} faults"
+
+
+def _missed_by_ew(medians: Mapping[str, Mapping[str, Any]], stored: Mapping[str, Any]) -> Iterator[str]:
+    """Where ew is below a rival by more than EW_GAP, or not above it in the mean over the problems."""
+    for rival in RIVALS:
+        pairs = {
+            name: (of["ew"]["ew"], stored[name][rival]["ew"])
+            for name, of in medians.items()
+            if "ew" in of.get("ew", {}) and "ew" in stored.get(name, {}).get(rival, {})
+        }
+        for name, (ours, theirs) in pairs.items():
+            if ours < theirs - EW_GAP:
                 yield f"ew on {name}: {ours}, {rival} {theirs}"
+        if pairs:
+            ours, theirs = (statistics.mean(p[k] for p in pairs.values()) for k in (0, 1))
+            print(f"ew in the mean of {len(pairs)} problems: {ours:.4f}, {rival} {theirs:.4f}")
+            if ours <= theirs:
+                yield f"ew in the mean of {len(pairs)} problems: {ours:.4f}, {rival} {theirs:.4f}"
 
 
 def _above(medians: Mapping[str, Mapping[str, Any]], stored: Mapping[str, Any]) -> Iterator[str]:
@@ -200,17 +231,11 @@ def _print(medians: Mapping[str, Mapping[str, Any]], stored: Mapping[str, Any]) 
             print(f"  {policy:10} {'  '.join(cells)}  reply {row['reply_s']:g} s")
 
 
-def _write(rows: Rows, medians: Mapping[str, Any], missed: Sequence[str]) -> None:
-    result = {
-        "benchmark": "tenants",
+def _about() -> dict[str, str]:
+    return {
         "date": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
-        "medians": medians,
-        "missed": list(missed),
-        "plays": rows,
     }
-    RESULTS.parent.mkdir(parents=True, exist_ok=True)
-    RESULTS.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

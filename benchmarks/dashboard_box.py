@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 import httpx
 import yaml
 
+from benchmarks.make_applications import write_applications
 from edge.demo.cameras import PASSWORD_VARIABLE, USER, serve_cameras
 from edge.demo.site import demo_site, scene_cameras
 from edge.settings import SiteSettings
@@ -51,17 +52,19 @@ def until(condition: Callable[[], Any], what: str, timeout_s: float = 60.0) -> A
     raise TimeoutError(f"not within {timeout_s:g} s: {what}")
 
 
-def make_models(folder: Path) -> Path:
-    """The small models, written in a process of its own: this one never loads torch."""
+def make_models(folder: Path, applications: Mapping[str, Mapping[str, Any]] | None = None) -> Path:
+    """The small models, written in a process of its own: this one never loads torch. And applications that ask them."""
     command = [sys.executable, "-m", "benchmarks.make_models", str(folder)]
     subprocess.run(command, cwd=REPO, check=True, stdout=subprocess.DEVNULL)
+    write_applications(folder, applications or {})
     return folder
 
 
 def make_site(
     cameras: Sequence[Mapping[str, Any]], port: int, data: Path, models: Path | None, window_s: float, **retraining: Any
 ) -> SiteSettings:
-    """The demo's site for these cameras (served at `port`), with the small models beside them if `models` is given."""
+    """The demo's site for these cameras (served at `port`), with all that is in the folder `models` beside them if it
+    is given."""
     site = demo_site(
         [dict(c) for c in cameras], f"rtsp://127.0.0.1:{port}", USER, f"env:{PASSWORD_VARIABLE}", data,
         window_s=window_s, policy="relay", task="mixed", teacher=None, classes=(), class_map={}, port=0,
@@ -72,7 +75,7 @@ def make_site(
     serving = {
         "folder": str(models), "http": {"port": 0}, "grpc": {"port": 0}, "tables": [str(TABLE)], "measure": False,
         "planning": {"models": {"lenet": {"rate": 5}, "vehicles": {"rate": 4}, "shufflenet": {"rate": 2}}},
-        "load": ["lenet", "vehicles", "shufflenet"],
+        "load": sorted(file.parent.name for file in models.glob("*/model.yaml")),
     }  # fmt: skip
     return SiteSettings.model_validate(site.model_dump(mode="json") | {"serving": serving})
 

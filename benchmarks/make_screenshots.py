@@ -1,8 +1,8 @@
 """The pictures of docs/dashboard.md: `python -m benchmarks.make_screenshots [--out docs/images] [--windows 5]`.
 
-A real appliance in a real browser: four drawn street cameras, three served models under load that tenants share the box
-for, users, rules and alarms, and a few retraining windows, which takes some minutes. Every page at 1440 pixels, some in
-the dark, each at 390.
+A real appliance in a real browser: four drawn street cameras, three served models and an application under load that
+tenants share the box for, users, rules and alarms, and a few retraining windows, which takes some minutes. Every page
+at 1440 pixels, some in the dark, each at 390.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import io
+import re
 import subprocess
 import sys
 import tempfile
@@ -37,6 +38,7 @@ from benchmarks.dashboard_box import (
     until,
 )
 from benchmarks.headless_browser import chromium
+from benchmarks.make_applications import small_game
 
 MOST_BYTES = 200_000
 HEIGHTS = {1440: 900, 390: 844}
@@ -113,9 +115,16 @@ def furnish(box: Box) -> Person:
 
 
 def share(admin: Person) -> None:
-    """Two departments with models of their own, beside the third model and all cameras, which have most of the box."""
+    """Two departments, one with an application and its models, beside all cameras, which have most of the box."""
     for tenant in (
-        {"id": "entrance", "name": "Entrance", "entitlement": 2, "models": ["lenet"], "objective": {"goal": 0.98}},
+        {
+            "id": "entrance",
+            "name": "Entrance",
+            "entitlement": 2,
+            "models": ["lenet"],
+            "applications": ["game"],
+            "objective": {"goal": 0.98},
+        },
         {"id": "deliveries", "name": "Deliveries", "models": ["vehicles"], "objective": {"goal": 0.95}},
     ):
         good(admin.rest.post("/tenants", json=tenant))
@@ -132,9 +141,10 @@ def load(admin: Person) -> Iterator[None]:
 
     until(served, "every model is served", 300.0)
     front = good(admin.rest.get("/serving"))["front"]["http"]
-    models = ("lenet:12", "vehicles:8", "shufflenet:4")
+    models = ("lenet:6", "vehicles:4", "game:1")
     command = [sys.executable, "-m", "edge.cli", "load", f"http://127.0.0.1:{front['port']}", "--quiet"]
-    command += [part for model in models for part in ("--model", model)] + ["--duration", "3600"]
+    command += [part for model in models for part in ("--model", model)]
+    command += ["--shape", "game:picture=96x96x3", "--duration", "3600"]
     process = subprocess.Popen(command, cwd=REPO, stdout=subprocess.DEVNULL)
     try:
         yield
@@ -164,7 +174,7 @@ async def take(browser: Browser, box: Box, admin: Person, shot: Shot, width: int
         await context.add_cookies([{**admin.cookie, "url": box.url}])  # type: ignore[list-item]
     page = await context.new_page()
     await page.goto(f"{box.url}/{shot.route}")
-    await page.wait_for_function(SETTLED)
+    await page.wait_for_function(SETTLED, timeout=120_000)
     await page.wait_for_timeout(2500)  # live pictures and rates come in
     full = int(await page.evaluate("() => document.documentElement.scrollHeight"))
     await page.set_viewport_size({"width": width, "height": min(max(full, HEIGHTS[width]), LONGEST[width])})
@@ -179,7 +189,7 @@ async def take(browser: Browser, box: Box, admin: Person, shot: Shot, width: int
 async def take_all(box: Box, admin: Person, window: int, out: Path, only: str) -> None:
     async with chromium() as browser:
         for shot in shots(window):
-            if only not in shot.name:
+            if not re.search(only, shot.name):
                 continue
             await take(browser, box, admin, shot, 1440, "light", out)
             await take(browser, box, admin, shot, 390, "light", out)
@@ -192,13 +202,13 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=REPO / "docs" / "images")
     parser.add_argument("--windows", type=int, default=5, help="retraining windows to wait for")
     parser.add_argument("--window-seconds", type=float, default=45.0)
-    parser.add_argument("--only", default="", help="pages with this in their name")
+    parser.add_argument("--only", default="", help="pages whose name has this pattern")
     parser.add_argument("--again", action="store_true", help="take the set again on Enter, until end of input")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="magpie-pictures-") as text:
         folder = Path(text)
-        models = make_models(folder / "models")
+        models = make_models(folder / "models", {"game": small_game(slo_ms=400, rate=2)})
         with drawn_cameras(4, folder, day_s=1500.0) as (cameras, port):
             site = make_site(
                 cameras, port, folder / "data", models, args.window_seconds, label_budget=24, golden_share=0.12,

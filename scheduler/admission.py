@@ -165,8 +165,8 @@ class ModelEffect:
 
 @dataclass(frozen=True)
 class Admission:
-    """The answer. `reasons`: why or why not; `yields`: the losses of models of lower priority. For a model or pipeline
-    that does not fit, `most_rate` is the rate that would (0: none). `budgets` are a pipeline's. Shares are
+    """The answer. `reasons`: why or why not; `yields`: losses of models of lower priority, and of tenants. For a model
+    or pipeline that does not fit, `most_rate` is the rate that would (0: none). `budgets` are a pipeline's. Shares are
     those planned, without and with."""
 
     candidate: str

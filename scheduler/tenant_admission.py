@@ -25,7 +25,7 @@ Within = Literal["entitlement", "spare", "none"]
 @dataclass(frozen=True)
 class TenantRoom:
     """A tenant's shares of the device: by right, held now, the least that it keeps, and what it needs for its goal.
-    `members` are its served models, applications or cameras."""
+    `members` are its served models and applications (`serves`), or cameras."""
 
     id: str
     entitlement: float
@@ -33,6 +33,7 @@ class TenantRoom:
     floor: float
     need: float
     members: frozenset[str] = frozenset()
+    serves: bool = True
 
     @property
     def keeps(self) -> float:
@@ -47,6 +48,11 @@ class TenantLoss:
     tenant: str
     held: float
     loses: float
+
+    @property
+    def reason(self) -> AdmissionReason:
+        """As one of those that yield."""
+        return AdmissionReason("tenant_loses", tenant=self.tenant, numbers={"loses": self.loses, "held": self.held})
 
 
 @dataclass(frozen=True)
@@ -102,6 +108,7 @@ def admit_in(
                 share = min(room, max(mine.held, mine.entitlement if within == "entitlement" else room))
             after = max(mine.held, share)
             losses = _losses(others, after - mine.held)
+            found = replace(found, yields=(*found.yields, *(loss.reason for loss in losses)))
             return TenantAdmission(found, tenant, within, mine.entitlement, mine.held, after, room, losses)
     bound = AdmissionReason("entitlement", tenant=tenant, numbers={"most": most, "entitlement": mine.entitlement})
     found = replace(found, reasons=(*found.reasons, bound))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scheduler.tenants.policies import SharingPolicy
 from scheduler.tenants.values import (
     IntervalReport,
-    Party,
+    ProblemTenant,
     SharingFeedback,
     SharingProblem,
     SharingStep,
@@ -22,7 +22,7 @@ from scheduler.tenants.values import (
 def two(units: float = 100.0, **first: object) -> SharingProblem:
     """Two tenants whose goal is 0.9 of requests in time; the first one has the fields `first`."""
     goal = TenantGoal("within_slo", 0.9)
-    return SharingProblem("two", units, 1.0, (Party("a", goal, **first), Party("b", goal)))  # type: ignore[arg-type]
+    return SharingProblem("two", units, 1.0, (ProblemTenant("a", goal, **first), ProblemTenant("b", goal)))  # type: ignore[arg-type]
 
 
 def saturating(units: float, scale: float) -> float:
@@ -55,7 +55,9 @@ def played(
 def services(names: Sequence[str], units: float) -> SharingProblem:
     """A pipeline whose goal is a P99 of 100 ms."""
     goal = TenantGoal("throughput", 1.0)
-    return SharingProblem("services", units, 1.0, tuple(Party(n, goal) for n in names), "pipeline", p99_goal_ms=100.0)
+    return SharingProblem(
+        "services", units, 1.0, tuple(ProblemTenant(n, goal) for n in names), "pipeline", p99_goal_ms=100.0
+    )
 
 
 @st.composite
@@ -68,7 +70,7 @@ def problems(draw: st.DrawFn) -> SharingProblem:
         metric = draw(st.sampled_from(["within_slo", "accuracy", "throughput"]))
         goal = TenantGoal(metric, draw(st.floats(0.1, 0.99)), draw(st.sampled_from(["linear", "sqrt", "quadratic"])))
         tenants.append(
-            Party(
+            ProblemTenant(
                 f"t{n}",
                 goal,
                 draw(st.floats(0.1, 4.0)),

@@ -89,6 +89,7 @@ class TenantsBox:
         self.usage: list[tuple[Usage, Activity, str | None]] = []
         self.facts: list[Any] = []
         self.kept: list[dict[str, Any]] = []
+        self.complaints: list[tuple[str, ...]] = []
         self.notes: list[tuple[str, dict[str, Any]]] = []
         self.runtime = SimpleNamespace(
             shares=SimpleNamespace(
@@ -96,10 +97,11 @@ class TenantsBox:
                 partitioner=SimpleNamespace(caps=CAPS),
             ),
             cameras={},
+            golden=SimpleNamespace(teacher="teacher-1"),
             controller=SimpleNamespace(state=SimpleNamespace(num_gpus=0.9, cameras={}, window=1)),
             usage=lambda: list(self.usage),
             dispatch=self.events.append,
-            complaints=SimpleNamespace(add=lambda *a: None),
+            complaints=SimpleNamespace(add=lambda *a: self.complaints.append(a)),
             window=SimpleNamespace(settings=SimpleNamespace(window_s=100.0)),
         )  # fmt: skip
         self.history = TenantDay(lambda document: None)

@@ -53,6 +53,7 @@ class NewUser(_Private):
     name: str = Field(max_length=200)
     role: Role
     cameras: tuple[Identifier, ...] | None = Field(None, max_length=MAX_CAMERAS, description="null: all cameras")
+    tenants: tuple[Identifier, ...] | None = Field(None, max_length=MAX_CAMERAS, description="null: all tenants")
     password: str = Field(max_length=1024)
 
 
@@ -61,6 +62,7 @@ class UserPatch(_Private):
 
     role: Role | None = None
     cameras: tuple[Identifier, ...] | None = Field(None, max_length=MAX_CAMERAS, description="null: all cameras")
+    tenants: tuple[Identifier, ...] | None = Field(None, max_length=MAX_CAMERAS, description="null: all tenants")
     password: str | None = Field(None, max_length=1024, description="ends the user's sessions")
     disabled: bool | None = None
 

@@ -1,5 +1,5 @@
-"""The part of an answer that a user gets who may see some cameras only: as the answer's type says, and the few cases
-that a type cannot tell. Pure functions of the caller and the answer."""
+"""The part of an answer that a user gets who may see some cameras or some tenants only: as the answer's type says, and
+the few cases that a type cannot tell. Pure functions of the caller and the answer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def whole(caller: Principal, found: T) -> T:
     """An answer as the caller may see it. Raises NotFound if it is of a camera that the caller may not see."""
     if caller.sees_all:
         return found
-    left = limited(found, caller.may_see)
+    left = limited(found, caller.may_see, caller.may_see_tenant)
     if left is None:
         raise NotFound("there is no such thing")
     return left
@@ -40,7 +40,7 @@ def rows(caller: Principal, found: Iterable[T]) -> list[T]:
     """Those of many that are the caller's, as they may see each."""
     if caller.sees_all:
         return list(found)
-    return [left for left in (limited(one, caller.may_see) for one in found) if left is not None]
+    return [left for left in (limited(one, caller.may_see, caller.may_see_tenant) for one in found) if left is not None]
 
 
 def health(caller: Principal | None, found: BoxHealth) -> BoxHealth | OpenHealth:

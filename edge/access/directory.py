@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Final
 
 from edge.access.credentials import Credential
@@ -160,7 +159,7 @@ class Directory:
 def principal_of(user: User, session: Session) -> Principal:
     """The principal that uses the session."""
     return Principal(
-        user.name, user.role, user.cameras, "session", session.id, session.expires_utc_s, user.must_change
+        user.name, user.role, user.cameras, "session", session.id, session.expires_utc_s, user.must_change, user.tenants
     )  # fmt: skip
 
 
@@ -183,4 +182,7 @@ def _of_token(everybody: Everybody, hashed: str, now: float) -> Principal | None
     if user is None or user.disabled:
         return None
     role, cameras = narrowed(user.role, user.cameras, token.role, token.cameras)
-    return replace(Principal(user.name, role, cameras, "token", token.id), expires_utc_s=token.expires_utc_s)
+    # A token is for the tenants of its user.
+    return Principal(
+        user.name, role, cameras, "token", token.id, expires_utc_s=token.expires_utc_s, tenants=user.tenants
+    )

@@ -9,7 +9,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, RowMapping
 
-from edge.core.access import Role, cameras_json
+from edge.core.access import Role, limit_json
 from edge.core.clock import Clock
 from edge.core.errors import Conflict, InvalidValue, NotFound
 from edge.store import tables as t
@@ -26,11 +26,12 @@ MAX_REFUSED: Final = 5000
 
 @dataclass(frozen=True)
 class User:
-    """A user; `cameras` None: may see all. `password` is a hash, None: comes in by a link only."""
+    """A user; `cameras` or `tenants` None: may see all of them. `password` is a hash, None: comes in by a link only."""
 
     name: str
     role: Role
     cameras: frozenset[str] | None
+    tenants: frozenset[str] | None
     password: str | None
     disabled: bool
     must_change: bool
@@ -43,7 +44,8 @@ class User:
         return {
             "name": self.name,
             "role": self.role,
-            "cameras": cameras_json(self.cameras),
+            "cameras": limit_json(self.cameras),
+            "tenants": limit_json(self.tenants),
             "disabled": self.disabled,
             "must_change": self.must_change,
             "created_utc_s": self.created_utc_s,
@@ -73,7 +75,7 @@ class Token:
             "name": self.name,
             "user": self.owner,
             "role": self.role,
-            "cameras": cameras_json(self.cameras),
+            "cameras": limit_json(self.cameras),
             "prefix": self.prefix,
             "created_utc_s": self.created_utc_s,
             "expires_utc_s": self.expires_utc_s,
@@ -148,11 +150,18 @@ class Records:
 
     @retried
     def add_user(
-        self, name: str, role: Role, cameras: frozenset[str] | None, password: str | None, must_change: bool, by: str
+        self,
+        name: str,
+        role: Role,
+        cameras: frozenset[str] | None,
+        password: str | None,
+        must_change: bool,
+        by: str,
+        tenants: frozenset[str] | None = None,
     ) -> User:
         """`password`: its hash. Raises Conflict (name taken, too many)."""
         with self.database.write() as c:
-            self._add(c, name, role, cameras, password, must_change, by)
+            self._add(c, name, role, cameras, password, must_change, by, tenants)
             return _found(c, name)
 
     @retried
@@ -176,15 +185,17 @@ class Records:
         password: str | None,
         must_change: bool,
         by: str,
+        tenants: frozenset[str] | None = None,
     ) -> None:
         now = self._clock.utc()
         if c.execute(sa.select(t.users.c.name).where(t.users.c.name == name)).first() is not None:
             raise Conflict(f"user {name} exists already")
         if (c.execute(sa.select(sa.func.count()).select_from(t.users)).scalar() or 0) >= MAX_USERS:
             raise Conflict(f"there are {MAX_USERS} users, which is the most there may be")
-        row = {"role": role, "cameras": cameras_json(cameras), "password": password, "must_change": must_change}
+        rights = {"role": role, "cameras": limit_json(cameras), "tenants": limit_json(tenants)}
+        row = rights | {"password": password, "must_change": must_change}
         c.execute(sa.insert(t.users).values(name=name, disabled=False, created_utc_s=now, changed_utc_s=now, **row))
-        self._audit(c, f"user/{name}", "created", by, {"role": role, "cameras": cameras_json(cameras)})
+        self._audit(c, f"user/{name}", "created", by, rights)
 
     @retried
     def change_user(self, name: str, changes: Mapping[str, Any], by: str, end_sessions: bool = False) -> User:
@@ -192,8 +203,7 @@ class Records:
         with self.database.write() as c:
             before = _found(c, name)
             row = dict(changes)
-            if "cameras" in row:
-                row["cameras"] = cameras_json(row["cameras"])
+            row |= {key: limit_json(row[key]) for key in ("cameras", "tenants") if key in row}
             if row.get("role", before.role) != "admin" or row.get("disabled", before.disabled):
                 _keep_an_admin(c, name)
             c.execute(sa.update(t.users).where(t.users.c.name == name).values(changed_utc_s=self._clock.utc(), **row))
@@ -275,9 +285,9 @@ class Records:
             mine = sa.select(sa.func.count()).select_from(t.tokens).where(t.tokens.c.owner == token.owner)
             if (c.execute(mine).scalar() or 0) >= MAX_TOKENS:
                 raise Conflict(f"{token.owner} has {MAX_TOKENS} tokens, which is the most there may be", "delete some")
-            c.execute(sa.insert(t.tokens).values(**vars(token) | {"cameras": cameras_json(token.cameras)}))
+            c.execute(sa.insert(t.tokens).values(**vars(token) | {"cameras": limit_json(token.cameras)}))
             about: dict[str, Any] = {"name": token.name, "role": token.role, "expires_utc_s": token.expires_utc_s}
-            about["cameras"] = cameras_json(token.cameras)
+            about["cameras"] = limit_json(token.cameras)
             self._audit(c, f"user/{token.owner}", "token created", by, about)
 
     @retried
@@ -343,9 +353,10 @@ class Records:
         c.execute(sa.insert(t.audit).values(changed_by=words(by)[:200], address=address, value=value, **row))
 
 
-def _cameras(value: Any) -> frozenset[str] | None:
+def _limit(row: RowMapping, key: str) -> frozenset[str] | None:
+    value = row[key]
     if value is not None and not isinstance(value, list):
-        raise InvalidValue("cameras", value, "a list of cameras' ids, or null")
+        raise InvalidValue(key, value, "a list of ids, or null")
     return None if value is None else frozenset(value)
 
 
@@ -354,11 +365,13 @@ def _cameras(value: Any) -> frozenset[str] | None:
 
 
 def _user(row: RowMapping) -> User:
-    return made("user", row["name"], lambda: User(**dict(row) | {"cameras": _cameras(row["cameras"])}))
+    return made(
+        "user", row["name"], lambda: User(**dict(row) | {key: _limit(row, key) for key in ("cameras", "tenants")})
+    )
 
 
 def _token(row: RowMapping) -> Token:
-    return made("token", row["id"], lambda: Token(**dict(row) | {"cameras": _cameras(row["cameras"])}))
+    return made("token", row["id"], lambda: Token(**dict(row) | {"cameras": _limit(row, "cameras")}))
 
 
 def _found(c: Connection, name: str) -> User:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from edge.access.credentials import Credential, new_token
 from edge.access.directory import LOOK_AGAIN_S, Directory, governs
 from edge.access.records import Records, Token
-from edge.core.access import Principal, camera_limit, cameras_json, checked_role, label, narrowed
+from edge.core.access import Principal, camera_limit, checked_role, label, limit_json, narrowed
 from edge.core.checks import known_keys
 from edge.core.clock import Clock
 from edge.core.errors import Forbidden, InvalidValue, NotFound
@@ -39,7 +39,7 @@ class Tokens:
         known_keys("", given, ("name", "role", "cameras", "expires_days"))
         name = label("name", given.get("name"))
         role = checked_role("role", given.get("role", caller.role))
-        cameras = camera_limit("cameras", given.get("cameras", cameras_json(caller.cameras)))
+        cameras = camera_limit("cameras", given.get("cameras", limit_json(caller.cameras)))
         expires = self._expires("expires_days", given.get("expires_days"))
         if caller.kind == "open":
             raise Forbidden("there are no log-ins here: web.access is off")

@@ -10,7 +10,7 @@ from edge.access.directory import LOOK_AGAIN_S, Directory
 from edge.access.passwords import Passwords
 from edge.access.records import Records
 from edge.access.tries import LoginTries
-from edge.core.access import Principal, Requester, camera_limit, checked_password, checked_role, user_name
+from edge.core.access import Principal, Requester, camera_limit, checked_password, checked_role, tenant_limit, user_name
 from edge.core.checks import known_keys
 from edge.core.errors import Forbidden, InvalidValue
 
@@ -28,25 +28,28 @@ class Users:
         return [found[name].to_json() for name in sorted(found)]
 
     async def add(self, given: Mapping[str, Any], by: str) -> dict[str, Any]:
-        """{"name", "role", "cameras"?, "password"}. Raises InvalidValue, Conflict."""
-        known_keys("", given, ("name", "role", "cameras", "password"))
+        """{"name", "role", "cameras"?, "tenants"?, "password"}. Raises InvalidValue, Conflict."""
+        known_keys("", given, ("name", "role", "cameras", "tenants", "password"))
         name = user_name("name", given.get("name"))
         role = checked_role("role", given.get("role"))
         cameras = camera_limit("cameras", given.get("cameras"))
+        tenants = tenant_limit("tenants", given.get("tenants"))
         made = await self._passwords.make(checked_password("password", given.get("password"), name))
-        user = await asyncio.to_thread(self._records.add_user, name, role, cameras, made, True, by)
+        user = await asyncio.to_thread(self._records.add_user, name, role, cameras, made, True, by, tenants)
         await self._directory.changed()
         return user.to_json()
 
     async def change(self, name: str, given: Mapping[str, Any], by: str) -> dict[str, Any]:
-        """Any of {"role", "cameras", "password", "disabled"}; a new password ends the user's sessions. Raises
-        InvalidValue, NotFound, Conflict (the last admin)."""
-        known_keys("", given, ("role", "cameras", "password", "disabled"))
+        """Any of {"role", "cameras", "tenants", "password", "disabled"}; a new password ends the user's sessions.
+        Raises InvalidValue, NotFound, Conflict (the last admin)."""
+        known_keys("", given, ("role", "cameras", "tenants", "password", "disabled"))
         changes: dict[str, Any] = {}
         if "role" in given:
             changes["role"] = checked_role("role", given["role"])
         if "cameras" in given:
             changes["cameras"] = camera_limit("cameras", given["cameras"])
+        if "tenants" in given:
+            changes["tenants"] = tenant_limit("tenants", given["tenants"])
         if "disabled" in given:
             if not isinstance(given["disabled"], bool):
                 raise InvalidValue("disabled", given["disabled"], "true or false")

@@ -197,24 +197,39 @@ def _admit(
 ) -> dict[str, Any]:
     """The answer with the key `tenants`: None where the box has one tenant."""
     serving, instead = _planner(served.planning), _planner(planning or served.planning)
-    if served.tenant is not None and not any(r.id == served.tenant for r in served.rooms):
-        raise InvalidValue("tenant", served.tenant, ", ".join(r.id for r in served.rooms) or "none: there is one only")
-    if len(served.rooms) > 1:
-        kind = DEFAULT_CAMERAS if isinstance(candidate, CameraCandidate) else DEFAULT_TENANT
-        wanted = served.tenant or kind
-        rooms = served.rooms
-        if not any(r.id == wanted for r in rooms):
-            # Nobody is of the default tenant yet: what others leave is all that there is for it.
-            rooms = (*rooms, TenantRoom(wanted, 0.0, 0.0, 0.0, 0.0))
-        within = admit_in(rooms, wanted, box, candidate, serving, now.followed(), instead)
-        return _bounded(within.found, served).to_json() | {"tenants": within.to_json()}
-    found = admit(box, candidate, serving, now.followed(), instead)
-    return _bounded(found, served).to_json() | {"tenants": None}
+    serves = not isinstance(candidate, CameraCandidate)
+    rooms = tuple(r for r in served.rooms if r.serves == serves)
+    if served.tenant is not None and not any(r.id == served.tenant for r in rooms):
+        of_kind = f"a tenant of {'served models' if serves else 'cameras'}"
+        names = ", ".join(r.id for r in rooms) or "none: there is no other"
+        raise InvalidValue("tenant", served.tenant, f"{of_kind} ({names})")
+    if len(served.rooms) < 2:
+        found = admit(box, candidate, serving, now.followed(), instead)
+        return _bounded(found, served.planning, 0.0).to_json() | {"tenants": None}
+    owner = next((r.id for r in rooms if _name(candidate) in r.members), DEFAULT_TENANT if serves else DEFAULT_CAMERAS)
+    wanted = served.tenant or owner
+    every = served.rooms
+    if not any(r.id == wanted for r in rooms):
+        # Nobody is of the default tenant yet: what others leave is all that there is for it.
+        every = (*every, TenantRoom(wanted, 0.0, 0.0, 0.0, 0.0, serves=serves))
+    within = admit_in(every, wanted, box, candidate, serving, now.followed(), instead)
+    lost = {loss.tenant: loss.loses for loss in within.losses}
+    others = sum(r.held - lost.get(r.id, 0.0) for r in every if r.serves and r.id != wanted)
+    return _bounded(within.found, served.planning, others).to_json() | {"tenants": within.to_json()}
 
 
-def _bounded(found: Admission, served: ServedLoad) -> Admission:
-    """Within the operator's bound of all models together."""
-    if found.serving_share_after <= served.planning.max_share + 1e-6 or not found.admitted:
+def _name(candidate: Candidate) -> str:
+    if isinstance(candidate, CameraCandidate):
+        return candidate.stream.id
+    return candidate.application.name if isinstance(candidate, PipelineCandidate) else candidate.name
+
+
+def _bounded(found: Admission, planning: ServingPlanning, others: float) -> Admission:
+    """Within the operator's bound of all models together: those of the plan, and those that other tenants have
+    `others` for. One that brings models no more is not refused."""
+    share = found.serving_share_after + others
+    more = found.serving_share_after > found.serving_share_before + 1e-6
+    if not found.admitted or not more or share <= planning.max_share + 1e-6:
         return found
-    shares = {"share": found.serving_share_after, "allowed": served.planning.max_share}
-    return replace(found, admitted=False, reasons=(AdmissionReason("max_share", numbers=shares),))
+    reason = AdmissionReason("max_share", numbers={"share": share, "allowed": planning.max_share})
+    return replace(found, admitted=False, reasons=(reason,), yields=())

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -122,6 +122,7 @@ class Appliance:
         """Check everything that can be wrong, then start. Raises MagpieError before anything runs."""
         teacher = GoldenWorkerSpec(Path(self.site.teacher) if self.site.teacher else DEMO_TEACHER)
         offer = await asyncio.to_thread(check_golden, teacher, self._memory_limit())
+        teacher = replace(teacher, digest=offer.digest)
         for camera in self.site.cameras:
             offer.check(camera.id, camera.classes, camera.class_map)
         try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from edge.appliance.answers.read import read
@@ -36,11 +35,13 @@ from edge.core.tenants import (
     TenantReason,
     check_tenants,
 )
-from edge.runtime.tenant_day import replayed
-from edge.runtime.tenants import Members, TenantShares
+from edge.runtime.tenant_members import Members
+from edge.runtime.tenant_what_if import replayed
+from edge.runtime.tenants import TenantShares
 from edge.settings import SharingSettings, SiteSettings, TenantSettings, merge, parse
 from edge.store.store import Store
-from scheduler.tenants.sharing import LearnedTenant, TenantShare, curve_of, entitlements
+from scheduler.tenants.known import LearnedTenant
+from scheduler.tenants.sharing import TenantShare, curve_of, entitlements
 
 _MOST_TENANTS = 50
 
@@ -103,12 +104,11 @@ class Tenants:
         known = self.shares.known.get(tenant, LearnedTenant())
         reports = tuple(_report(found, known, n) for n in range(len(known.recent)))
         given = self.shares.given(members).get(tenant)
-        now = reports[-1] if reports else None
-        if now is not None and given is not None:
-            now = CurveReport(utc_s=now.utc_s, share=round(given, 4), performance=now.performance, load=now.load)
         points = curve_of(found, known, self.shares.pool)
         curve = TenantCurve(
-            id=tenant, goal=found.objective.goal, reports=reports, now=now, learned=self._learned(known),
+            id=tenant, goal=found.objective.goal, reports=reports,
+            now=None if given is None else round(given, 4), last=reports[-1] if reports else None,
+            learned=self._learned(known),
             points=tuple(CurvePoint(share=s, performance=m, low=a, high=b) for s, m, a, b in points),
         )  # fmt: skip
         return TenantDetail(tenant=self._answer(found, members), curve=curve)
@@ -161,6 +161,7 @@ class Tenants:
             settings=self._sharing, dwell_s=shares.rules_in_force.dwell_s, restarts=not shares.live,
             active=members.shared, capacity=shares.pool, decided_utc_s=decided,
             next_utc_s=None if decided is None else decided + self._sharing.interval_s,
+            lacking=round(shares.lacking, 4),
             social_welfare=sum(values) / len(values) if values else None,
             egalitarian_welfare=min(values) if values else None,
         )  # fmt: skip
@@ -182,7 +183,7 @@ class Tenants:
         """Raises NotFound."""
         if tenant is not None:
             self._tenant(tenant)
-        rows = [asdict(r) for r in self.shares.history.rows if tenant in (None, r.tenant)]
+        rows = [vars(r) for r in self.shares.history.rows if tenant in (None, r.tenant)]
         return read(TenantHistory, {"rows": rows})
 
     async def what_if(self, policy: str) -> SharingWhatIf:
@@ -192,8 +193,8 @@ class Tenants:
         rows, known, tenants = tuple(shares.history.rows), dict(shares.known), shares.every()
         found = await asyncio.to_thread(replayed, rows, tenants, known, rules)
         return SharingWhatIf(
-            policy=policy, rows=found.rows, from_utc_s=found.from_utc_s, social_welfare=found.social,
-            egalitarian_welfare=found.egalitarian, other_social_welfare=found.other_social,
+            policy=policy, rows=found.rows, seconds=found.seconds, from_utc_s=found.from_utc_s,
+            social_welfare=found.social, egalitarian_welfare=found.egalitarian, other_social_welfare=found.other_social,
             other_egalitarian_welfare=found.other_egalitarian,
             tenants=tuple(
                 TenantWhatIf(
@@ -257,8 +258,7 @@ class Tenants:
         )  # fmt: skip
         last = known.last if share.state != "unknown" else None
         missed = 0.0 if known.missed_utc_s is None else max(0.0, self._clock.utc() - known.missed_utc_s)
-        low, high = share.demand[1], share.demand[2]
-        served = members.of(tenant.id, members.served)
+        served = members.of(tenant) if tenant.serves else ()
         serving = self._served.runtime
         offers = {} if serving is None else serving.models.offers
         applications = {n for n, o in offers.items() if o.application is not None}
@@ -268,15 +268,15 @@ class Tenants:
             models=named.models if named else tuple(n for n in served if n not in applications),
             applications=named.applications if named else tuple(n for n in served if n in applications),
             # Those that are off are its too: whether a user may see it goes by all of them.
-            cameras=tuple(dict.fromkeys((*members.of(tenant.id, members.cameras), *tenant.cameras))),
+            cameras=tuple(dict.fromkeys((*(() if tenant.serves else members.of(tenant)), *tenant.cameras))),
             held=round(share.held, 4), given=round(shares.given(members).get(tenant.id, 0.0), 4),
-            entitlement=round(right, 4), floor=round(share.floor, 4), below_floor=round(share.raised, 4),
+            entitlement=round(right, 4), floor=round(share.floor, 4), raised_to_floor=round(share.raised, 4),
             state=share.state, performance=None if last is None else last.performance,
             goal=tenant.objective.goal,
             utility=None if last is None else tenant.objective.utility_of(last.performance),
             load=None if last is None or not tenant.serves else last.load, missed_s=missed,
             moves=shares.moves[tenant.id], source=share.source,
-            demand=TenantDemand(share=share.demand[0], low=low, high=high),
+            demand=TenantDemand(**vars(share.demand)),
             reason=read(TenantReasonAnswer, share.reason.to_json()), learned=self._learned(known),
         )  # fmt: skip
 

@@ -42,6 +42,12 @@ from scheduler.policies import DEFAULT_POLICY, WINDOW_POLICIES
 
 HELP = "say whether a camera, a model or an application would fit, before it is added"
 FORMAT = "admission/1"
+#: Where there is room for the candidate in its tenant.
+_WITHIN = {
+    "entitlement": "within its {entitlement:.2f} by right; share {held:.2f} -> {share_after:.2f}",
+    "spare": "with what others leave beyond its {entitlement:.2f} by right; share {held:.2f} -> {share_after:.2f}",
+    "none": "no room; it may have {room:.2f}",
+}
 _ANSWER = {"kind", "candidate", "admitted", "reasons", "yields", "models", "cameras"}
 
 
@@ -70,6 +76,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--split", choices=sorted(SPLIT_POLICIES), help="with --url: divide objectives over stages in this way instead"
     )
+    parser.add_argument(
+        "--tenant",
+        metavar="ID",
+        help="with --url: the tenant that it would belong to (absent: the one that has it, else the default tenant)",
+    )
     parser.add_argument("--json", action="store_true", help="the whole answer as JSON")
 
 
@@ -87,6 +98,9 @@ def in_words(answer: Mapping[str, Any]) -> str:
     lines = [f"{answer['kind']} {answer['candidate']}: {'fits' if answer['admitted'] else 'does not fit'}"]
     lines += [f"  {reason['message']}" for reason in answer["reasons"]]
     lines += [f"  yields: {reason['message']}" for reason in answer["yields"]]
+    of = answer.get("tenants")
+    if of is not None and (answer["admitted"] or of["within"] == "none"):
+        lines.append(f"  tenant {of['tenant']}: {_WITHIN[of['within']].format(**of)}")
     for m in answer["models"]:
         before, after = (f"{x:.1f} ms" if x is not None else "not served" for x in (m["before_ms"], m["after_ms"]))
         lines.append(f"  model {m['model']}: worst latency {before} -> {after}, SLO {m['slo_ms']:g} ms")
@@ -243,7 +257,7 @@ def _of_appliance(args: argparse.Namespace) -> dict[str, Any]:
         body = {"model": body}
     else:
         body = {"camera": {"id": args.camera} | ({} if args.like is None else {"like": args.like})}
-    body |= {key: getattr(args, key) for key in ("policy", "split") if getattr(args, key) is not None}
+    body |= {key: getattr(args, key) for key in ("policy", "split", "tenant") if getattr(args, key) is not None}
     remote = Remote(args.url, resolve_secret(args.token_from, "--token-from"))
     answer = remote.ask("POST", "/admission", body)
     if not isinstance(answer, dict) or not answer.keys() >= _ANSWER:

@@ -26,6 +26,7 @@ from edge.core.access import (
     checked_role,
     label,
     narrowed,
+    tenant_limit,
     user_name,
 )
 from edge.core.clock import SystemClock
@@ -57,10 +58,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add.add_argument("--role", choices=ROLES, default="viewer")
     _password_from(add)
     _cameras(add, "--cameras")
+    _tenants(add, "--tenants")
     action("list", "every user", named=False)
     action("role", "change what a user may do").add_argument("role", choices=ROLES)
     _password_from(action("password", "set a password; ends the user's sessions"))
     _cameras(action("cameras", "limit the cameras that a user may see"), "cameras")
+    _tenants(action("tenants", "limit the tenants that a user may see"), "tenants")
     action("disable", "keep a user out")
     action("enable", "let a disabled user in again")
     action("remove", "remove a user with sessions and tokens")
@@ -82,6 +85,10 @@ def _password_from(parser: argparse.ArgumentParser) -> None:
 
 def _cameras(parser: argparse.ArgumentParser, name: str) -> None:
     parser.add_argument(name, metavar="all|ID,ID,...", default="all", help="cameras that may be seen (default: all)")
+
+
+def _tenants(parser: argparse.ArgumentParser, name: str) -> None:
+    parser.add_argument(name, metavar="all|ID,ID,...", default="all", help="tenants that may be seen (default: all)")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -114,14 +121,18 @@ def _ready(database: Database) -> None:
 def _add(records: Records, a: argparse.Namespace) -> None:
     name, cameras = user_name("name", a.name), _limit("--cameras", a.cameras)
     hashed = _new_password(a, name)
-    records.add_user(name, checked_role("--role", a.role), cameras, hashed, False, _by())
-    _print(f"{name}: {a.role}, {_words(cameras)}")
+    tenants = _tenant_limit("--tenants", a.tenants)
+    records.add_user(name, checked_role("--role", a.role), cameras, hashed, False, _by(), tenants)
+    _print(f"{name}: {a.role}, {_words(cameras)}{_of_tenants(tenants)}")
 
 
 def _list(records: Records, _: argparse.Namespace) -> None:
     users = sorted(records.everybody().users.values(), key=lambda u: u.name)
     for user in users:
-        _print(f"{user.name:24} {user.role:9} {_last(user):17} {_words(user.cameras)}" + " DISABLED" * user.disabled)
+        _print(
+            f"{user.name:24} {user.role:9} {_last(user):17} {_words(user.cameras)}{_of_tenants(user.tenants)}"
+            + " DISABLED" * user.disabled
+        )
     if not users:
         _print("no users yet: `magpie user setup-link` or `magpie user add NAME --role admin`")
 
@@ -141,6 +152,11 @@ def _password(records: Records, a: argparse.Namespace) -> None:
 def _set_cameras(records: Records, a: argparse.Namespace) -> None:
     user = records.change_user(_name(a), {"cameras": _limit("cameras", a.cameras)}, _by())
     _print(f"{user.name}: {_words(user.cameras)}")
+
+
+def _set_tenants(records: Records, a: argparse.Namespace) -> None:
+    user = records.change_user(_name(a), {"tenants": _tenant_limit("tenants", a.tenants)}, _by())
+    _print(f"{user.name}: {_of_tenants(user.tenants).lstrip(', ') or 'all tenants'}")
 
 
 def _disable(records: Records, a: argparse.Namespace) -> None:
@@ -186,6 +202,7 @@ _ACTIONS: Final[dict[str, Callable[[Records, argparse.Namespace], None]]] = {
     "role": _role,
     "password": _password,
     "cameras": _set_cameras,
+    "tenants": _set_tenants,
     "disable": _disable,
     "enable": _enable,
     "remove": _remove,
@@ -208,13 +225,27 @@ def _name(a: argparse.Namespace) -> str:
 
 
 def _limit(path: str, text: str) -> frozenset[str] | None:
-    return None if text == "all" else camera_limit(path, [c.strip() for c in text.split(",") if c.strip()])
+    return camera_limit(path, _listed(text))
+
+
+def _tenant_limit(path: str, text: str) -> frozenset[str] | None:
+    return tenant_limit(path, _listed(text))
+
+
+def _listed(text: str) -> list[str] | None:
+    return None if text == "all" else [one.strip() for one in text.split(",") if one.strip()]
 
 
 def _words(cameras: frozenset[str] | None) -> str:
     if cameras is None:
         return "all cameras"
     return "cameras " + ", ".join(sorted(cameras)) if cameras else "no cameras"
+
+
+def _of_tenants(tenants: frozenset[str] | None) -> str:
+    if tenants is None:
+        return ""
+    return ", tenants " + ", ".join(sorted(tenants)) if tenants else ", no tenants"
 
 
 def _last(user: User) -> str:

@@ -24,7 +24,7 @@ MAX_PASSWORD: Final = 256
 #: Where in the data folder the secrets are that settings refer to as `secret:NAME`.
 SECRETS_FILE: Final = "secrets.json"
 _NAME = re.compile(r"[a-z0-9][a-z0-9._@-]{0,62}")
-_CAMERA = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
+_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 MAX_CAMERAS: Final = 1000
 #: The most common passwords. A password that is one of these, with anything short before or after it, is guessed first.
 _COMMON: Final = (
@@ -54,8 +54,9 @@ def at_least(role: Role, least: Role) -> bool:
 
 @dataclass(frozen=True)
 class Principal:
-    """The author of a request: `cameras` None means all of them. `id` names the session or token, `expires_utc_s` its
-    end if any. `must_change`: another person chose the password that this session began with."""
+    """The author of a request: `cameras` None means all of them, and so does `tenants`. `id` names the session or
+    token, `expires_utc_s` its end if any. `must_change`: another person chose the password that this session began
+    with."""
 
     name: str
     role: Role
@@ -64,14 +65,15 @@ class Principal:
     id: str = ""
     expires_utc_s: float | None = None
     must_change: bool = False
+    tenants: frozenset[str] | None = None
 
     def __post_init__(self) -> None:
         one_of("role", self.role, ROLES)
 
     @property
     def sees_all(self) -> bool:
-        """Whether no camera is kept from it, those added later included."""
-        return self.cameras is None
+        """Whether no camera and no tenant is kept from it, those added later included."""
+        return self.cameras is None and self.tenants is None
 
     def may(self, least: Role) -> bool:
         """Whether its role is at least `least`."""
@@ -80,6 +82,10 @@ class Principal:
     def may_see(self, camera: str | None) -> bool:
         """Whether it may see the camera and its data. None: data that belongs to no camera; everybody may see it."""
         return camera is None or self.cameras is None or camera in self.cameras
+
+    def may_see_tenant(self, tenant: str) -> bool:
+        """Whether it may see the tenant and its share."""
+        return self.tenants is None or tenant in self.tenants
 
     def visible(self, cameras: Iterable[str]) -> tuple[str, ...]:
         """Those of `cameras` that it may see, in their order."""
@@ -144,19 +150,28 @@ def checked_role(path: str, given: object) -> Role:
 
 def camera_limit(path: str, given: object) -> frozenset[str] | None:
     """The cameras that a principal may see, None for all. They need not exist (yet). Raises InvalidValue."""
+    return _limit(path, given, "camera")
+
+
+def tenant_limit(path: str, given: object) -> frozenset[str] | None:
+    """The tenants that a user may see, None for all. They need not exist (yet). Raises InvalidValue."""
+    return _limit(path, given, "tenant")
+
+
+def _limit(path: str, given: object, of: str) -> frozenset[str] | None:
     if given is None:
         return None
     if isinstance(given, str) or not isinstance(given, Sequence | frozenset | set) or len(given) > MAX_CAMERAS:
-        raise InvalidValue(path, given, f"null (all cameras) or a list of at most {MAX_CAMERAS} ids of cameras")
-    for number, camera in enumerate(given):
-        if not isinstance(camera, str) or not _CAMERA.fullmatch(camera):
-            raise InvalidValue(f"{path}[{number}]", camera, "the id of a camera")
+        raise InvalidValue(path, given, f"null (all {of}s) or a list of at most {MAX_CAMERAS} ids of {of}s")
+    for number, one in enumerate(given):
+        if not isinstance(one, str) or not _ID.fullmatch(one):
+            raise InvalidValue(f"{path}[{number}]", one, f"the id of a {of}")
     return frozenset(given)
 
 
-def cameras_json(cameras: frozenset[str] | None) -> list[str] | None:
-    """As it is kept and shown."""
-    return None if cameras is None else sorted(cameras)
+def limit_json(ids: frozenset[str] | None) -> list[str] | None:
+    """A limit as it is kept and shown."""
+    return None if ids is None else sorted(ids)
 
 
 def checked_password(path: str, given: object, name: str) -> str:

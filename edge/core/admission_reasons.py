@@ -28,8 +28,9 @@ RefusedCode = Literal[
 ]
 #: What an admission means. "fits": the shares of the plans; "cameras_lose": accuracy, the most for `camera`; "fault":
 #: the window plan breaks a rule that it kept before (`about` is the fault); "less_accurate": `model` answers a stage
-#: instead of a better one (`about` is the reason); "yields": `model`, of lower priority, would be served at less.
-AcceptedCode = Literal["fits", "cameras_lose", "fault", "less_accurate", "yields"]
+#: instead of a better one (`about` is the reason); "yields": `model`, of lower priority, would be served at less;
+#: "tenant_loses": `tenant` would have less of the device.
+AcceptedCode = Literal["fits", "cameras_lose", "fault", "less_accurate", "yields", "tenant_loses"]
 AdmissionReasonCode: TypeAlias = Literal[RefusedCode, AcceptedCode]
 
 
@@ -39,7 +40,8 @@ class AdmissionReason:
     devices: "part_of_rate": `part` of the rate, `allowed` for models, `floors` that cameras need; "not_after" and
     "yields": `priority`, `part`; "under_floor": `lowest` and `floor` accuracy; "floors": `need`, `left`; "most_rate":
     `rate` per second (0: none); "max_share": `share`, `allowed`; "entitlement": `most`, `entitlement`; "fits":
-    `models`, `models_before`, `capacity`, `cameras`; "cameras_lose": `mean`, `most` accuracy. `about`: the planner's
+    `models`, `models_before`, `capacity`, `cameras`; "cameras_lose": `mean`, `most` accuracy;
+    "tenant_loses": `loses`, `held`. `about`: the planner's
     own reason."""
 
     code: AdmissionReasonCode
@@ -141,4 +143,7 @@ _WORDS: Mapping[AdmissionReasonCode, Callable[[AdmissionReason], str]] = {
     "fits": _fits,
     "cameras_lose": _cameras_lose,
     "yields": _served,
+    "tenant_loses": lambda r: (
+        f"{r.tenant} would lose {r.numbers['loses']:.2f} of the {r.numbers['held']:.2f} devices that it holds"
+    ),
 }

@@ -29,6 +29,8 @@ TENANT_METRICS: Final[tuple[TenantMetric, ...]] = ("within_slo", "accuracy")
 #: Utility below the goal: performance / goal, its root (small misses matter much less), its square (they matter more).
 TenantUtility = Literal["linear", "sqrt", "quadratic"]
 TENANT_UTILITIES: Final[tuple[TenantUtility, ...]] = ("linear", "sqrt", "quadratic")
+#: Utility is this power of the part of the goal that is reached.
+UTILITY_POWERS: Final[Mapping[TenantUtility, float]] = {"linear": 1.0, "sqrt": 0.5, "quadratic": 2.0}
 
 #: What a tenant's share comes from. learned: its curve; profiled: the serving plan's own need; proxy: what its workers
 #: use of their share; declared: its declared demand; entitlement: nothing else is known; held: nothing was measured in
@@ -64,7 +66,7 @@ TenantReasonCode = Literal[
     "one",
 ]
 #: Why what was learned of a tenant was forgotten: its members or their versions, the latencies of its models, the
-#: device, or its objective are others; "damaged": the stored state could not be read.
+#: device, or its objective (what counts as reached included) are others; "damaged": the stored state could not be read.
 ForgottenCode = Literal["members", "versions", "table", "device", "objective", "damaged"]
 
 
@@ -83,8 +85,7 @@ class TenantObjective:
 
     def utility_of(self, performance: float) -> float:
         """Utility (0-1) of a performance (0-1)."""
-        part = min(1.0, max(0.0, performance / self.goal))
-        return part**0.5 if self.utility == "sqrt" else part**2 if self.utility == "quadratic" else part
+        return float(min(1.0, max(0.0, performance / self.goal)) ** UTILITY_POWERS[self.utility])
 
 
 #: Of the two default tenants, where the settings say nothing.
@@ -140,9 +141,9 @@ class Tenant:
 @dataclass(frozen=True)
 class SharingRules:
     """How shares are moved: every `interval_s` among serving tenants, at boundaries between serving and cameras; by at
-    most `largest_step` of the device at once; a tenant is never tried below (1 - `explore`) of its entitlement while it
-    misses its goal. A tenant that moved stays for `dwell_s`; a move below `hysteresis` is not made. `missed_minutes`:
-    an alarm is raised where a goal is missed for so long at the entitlement."""
+    most `largest_step` of the device at once; a tenant is not put below (1 - `explore`) of its entitlement while it
+    misses its goal or nothing is known of it. A tenant that moved stays for `dwell_s`; a move below `hysteresis` is not
+    made. `missed_minutes`: an alarm is raised where a goal is missed for so long at the entitlement."""
 
     policy: str = "ew"
     interval_s: float = 10.0

@@ -24,6 +24,8 @@ class GoldenModel:
         labelled: Callable[[m.Labelled], None],
         note: JournalNote,
     ) -> None:
+        #: Digest of the teacher's description.
+        self.teacher = teacher.digest
         #: It can label now.
         self.ready = False
         #: It was started: a site without cameras needs none.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,17 +22,19 @@ from golden.teacher import check_teacher, open_teacher
 
 @dataclass(frozen=True)
 class GoldenWorkerSpec:
-    """The teacher's description: a YAML file."""
+    """The teacher's description: a YAML file, and the digest of what it says ("": not read yet)."""
 
     teacher: Path
+    digest: str = ""
 
 
 @dataclass(frozen=True)
 class TeacherOffer:
-    """A checked teacher's offer."""
+    """A checked teacher's offer, and the digest of its description."""
 
     name: str
     classes: tuple[str, ...]
+    digest: str
 
     def check(self, camera: str, classes: Sequence[str], class_map: Mapping[str, Sequence[str]]) -> None:
         """Raises LabelError or InvalidValue if the teacher cannot produce a camera's classes."""
@@ -48,8 +51,10 @@ def check_golden(spec: GoldenWorkerSpec, limit_bytes: int | None = None) -> Teac
 
 
 def _check(channel: Channel, spec: GoldenWorkerSpec) -> None:
-    facts = check_teacher(read_teacher(spec.teacher))
-    channel.send(TeacherOffer(facts.name, facts.classes))
+    described = read_teacher(spec.teacher)
+    facts = check_teacher(described)
+    digest = hashlib.sha256(repr(described).encode()).hexdigest()
+    channel.send(TeacherOffer(facts.name, facts.classes, digest))
 
 
 def golden_worker(channel: Channel, spec: GoldenWorkerSpec) -> None:

@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from edge.core.layout import ModelTraffic, TrafficReport
-from scheduler.tenants.sharing import SharingReport, Silence
+from scheduler.tenants.known import SharingReport
+from scheduler.tenants.sharing import Silence
 
 #: A report that covers more than so many seconds is late: the shares of its time are not known.
 MOST_PERIOD_S = 5.0

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from edge.core.alarms import AccuracyMeasured
 from edge.core.tenants import Tenant
-from scheduler.tenants.sharing import SharingReport
+from scheduler.tenants.known import SharingReport
 
 
 class TenantWindows:

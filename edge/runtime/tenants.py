@@ -9,12 +9,9 @@ tenant nothing of this happens, and everything is planned as without tenants.
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 from edge.core.alarms import AccuracyMeasured, TenantGoalNow, TenantsNow
@@ -24,29 +21,20 @@ from edge.core.facts import RuntimeFact
 from edge.core.journal_kinds import JournalNote
 from edge.core.layout import TrafficReport
 from edge.core.plan_basis import CameraBudget
-from edge.core.serving import DeviceTable, ServedModel
-from edge.core.tenants import DEFAULT_CAMERAS, DEFAULT_OBJECTIVE, DEFAULT_TENANT, SharingRules, Tenant
+from edge.core.tenants import SharingRules, Tenant
 from edge.runtime.runtime import Runtime
 from edge.runtime.serving import ServingRuntime
-from edge.runtime.serving_budgets import owners_of
 from edge.runtime.tenant_counts import CountedInterval, TenantCounts
 from edge.runtime.tenant_day import TenantDay
+from edge.runtime.tenant_members import Members, every_tenant, members_of, serving_budget
+from edge.runtime.tenant_needs import TenantNeeds, fingerprint
 from edge.runtime.tenant_use import LEAST_S, TenantUse, owners_of_workers
 from edge.runtime.tenant_windows import TenantWindows
-from scheduler.gpulets.fitting import PlanFunction
-from scheduler.gpulets.follow import plan_function
-from scheduler.gpulets.tenant_fit import ServingBudget, need_of, shares_of
-from scheduler.serving_floor import floors_share
+from scheduler.gpulets.tenant_fit import shares_of
 from scheduler.tenant_admission import TenantRoom
 from scheduler.tenants.budgets import rules_for
-from scheduler.tenants.sharing import (
-    LearnedTenant,
-    SharingDecision,
-    SharingQuestion,
-    TenantNow,
-    TenantShare,
-    decide,
-)
+from scheduler.tenants.known import LearnedTenant
+from scheduler.tenants.sharing import SharingDecision, SharingQuestion, TenantNow, TenantShare, decide
 
 log = logging.getLogger(__name__)
 
@@ -60,28 +48,8 @@ _POOL_STEP = 0.02
 _MOST_KNOWN = 100
 #: Smaller moves are not journalled: what there is to share changes a little all the time.
 _TOLD = 0.005
-#: The models, the version of the table and the planning policy that a need was found for.
-_Asked = tuple[tuple[ServedModel, ...], str, str]
 #: Seconds between two looks at whether there is something to decide without requests.
 _LOOK_S = 2.0
-
-
-@dataclass(frozen=True)
-class Members:
-    """The tenants that have members now, and who owns what: served models and applications, cameras, by name."""
-
-    tenants: tuple[Tenant, ...]
-    served: Mapping[str, str]
-    cameras: Mapping[str, str]
-
-    @property
-    def shared(self) -> bool:
-        """There are several tenants."""
-        return len(self.tenants) > 1
-
-    def of(self, tenant: str, owner: Mapping[str, str]) -> tuple[str, ...]:
-        """The names that a tenant owns."""
-        return tuple(sorted(n for n, t in owner.items() if t == tenant))
 
 
 class TenantShares:
@@ -103,6 +71,8 @@ class TenantShares:
         self.known: dict[str, LearnedTenant] = {}
         self.shares: dict[str, TenantShare] = {}
         self.decided_utc_s: float | None = None
+        #: Floors of tenants are more than there is, by so much.
+        self.lacking = 0.0
         #: Since the start, by tenant.
         self.moves: Counter[str] = Counter()
         self._runtime, self._clock, self._note, self._fact = runtime, clock, note, fact
@@ -112,7 +82,7 @@ class TenantShares:
         self._use = TenantUse()
         self._kept = KeptLearning(keep, self.document, clock)
         self._last_s = clock.monotonic()
-        self._needs: dict[str, tuple[_Asked, float]] = {}
+        self._needs = TenantNeeds(runtime, clock)
         self._deciding = asyncio.Lock()
 
     # -- life
@@ -152,28 +122,11 @@ class TenantShares:
 
     def every(self) -> tuple[Tenant, ...]:
         """The tenants of the settings, and the two that have the members of none."""
-        named = {t.id for t in self.tenants}
-        implicit = (
-            Tenant(DEFAULT_TENANT, DEFAULT_OBJECTIVE["within_slo"]),
-            Tenant(DEFAULT_CAMERAS, DEFAULT_OBJECTIVE["accuracy"]),
-        )
-        return (*self.tenants, *(t for t in implicit if t.id not in named))
+        return every_tenant(self.tenants)
 
     def members(self) -> Members:
         """The tenants that have members now."""
-        if not self.tenants:
-            return Members((), {}, {})
-        every = self.every()
-        served: dict[str, str] = {}
-        if self._serving is not None:
-            budgets = tuple(_serving_budget(t, 0.0) for t in every if t.serves)
-            served = owners_of(budgets, self._serving.models.offers)
-        named = {c: t.id for t in every for c in t.cameras}
-        cameras = {
-            c: named.get(c, DEFAULT_CAMERAS) for c, known in self._runtime.cameras.items() if known.settings.enabled
-        }
-        there = {*served.values(), *cameras.values()}
-        return Members(tuple(t for t in every if t.id in there), served, cameras)
+        return members_of(self.tenants, self._runtime, self._serving)
 
     @property
     def rules_in_force(self) -> SharingRules:
@@ -222,12 +175,12 @@ class TenantShares:
         rooms = []
         for tenant in members.tenants:
             share = self.shares[tenant.id]
-            need = share.demand[0]
+            need = share.demand.share
             if need is None:
                 need = share.entitlement if share.source == "learned" else given.get(tenant.id, share.held)
-            owned = members.of(tenant.id, members.served if tenant.serves else members.cameras)
+            owned = members.of(tenant)
             names = frozenset((*owned, *tenant.models, *tenant.applications, *tenant.cameras))
-            rooms.append(TenantRoom(tenant.id, share.entitlement, share.held, share.floor, need, names))
+            rooms.append(TenantRoom(tenant.id, share.entitlement, share.held, share.floor, need, names, tenant.serves))
         return tuple(rooms)
 
     # -- what was measured
@@ -296,7 +249,7 @@ class TenantShares:
         """One tenant, or none: as without tenants."""
         if not self.shares:
             return
-        self.shares = {}
+        self.shares, self.lacking = {}, 0.0
         self._fact(TenantsNow(frozenset()))
         self._counts, self._use = TenantCounts(), TenantUse()
         self._runtime.dispatch(CameraBudgetsMoved(self._clock.monotonic(), ()))
@@ -313,71 +266,16 @@ class TenantShares:
         reports = {**counted.reports, **self._windows.take()}
         entries = []
         for tenant in members.tenants:
-            floor, need = await self._needs_of(tenant, members)
+            floor, need = await self._needs.of(tenant, members, self._serving)
             entries.append(
                 TenantNow(
                     tenant, floor, need, reports.get(tenant.id), counted.dropped.get(tenant.id, 0),
-                    self._fingerprint(tenant, members), counted.silence(tenant.id) if tenant.serves else None,
+                    fingerprint(tenant, members, self._runtime, self._serving),
+                    counted.silence(tenant.id) if tenant.serves else None,
                     self._use.of(tenant.id, self._least_use_s(tenant)) if self._by_use(tenant) else None,
                 )
             )  # fmt: skip
         return SharingQuestion(utc_s, pool, tuple(entries), self.rules_in_force, windows)
-
-    async def _needs_of(self, tenant: Tenant, members: Members) -> tuple[float, float | None]:
-        """The share that a tenant's plan needs at least, and by its profile at the rates that are planned for."""
-        if not tenant.serves:
-            state = self._runtime.controller.state
-            mine = set(members.of(tenant.id, members.cameras))
-            if not mine & set(state.cameras):
-                return 0.0, None
-            problem = state.problem(self._clock.monotonic())
-            return floors_share(replace(problem, streams=tuple(s for s in problem.streams if s.id in mine))), None
-        serving = self._serving
-        assert serving is not None
-        demands = [d for d in serving.models.demands()[0] if members.served.get(d.version.model) == tenant.id]
-        table, view = serving.tables.table, serving.planner.view
-        if table is None or not all(serving.tables.knows(d.version.model) for d in demands):
-            return 0.0, None
-        planner = serving.planning.policy
-        plan = plan_function(planner)
-        least = tuple(d.planned(d.min_rate) for d in demands)
-        now = tuple(d.planned(view.held.get(d.version.model, d.rate)) for d in demands)
-        version = serving.tables.version
-        floor = await self._need(f"{tenant.id} floor", (least, version, planner), plan, table)
-        return floor, await self._need(f"{tenant.id} need", (now, version, planner), plan, table)
-
-    async def _need(self, key: str, asked: _Asked, plan: PlanFunction, table: DeviceTable) -> float:
-        known = self._needs.get(key)
-        if known is None or known[0] != asked:
-            known = (asked, await asyncio.to_thread(need_of, asked[0], table, plan))
-            self._needs[key] = known
-        return known[1]
-
-    def _fingerprint(self, tenant: Tenant, members: Members) -> dict[str, str]:
-        """Names the things that the curve is of. Versions of cameras' students change with every window, which is
-        learned, too; those of served models, and their measured latencies, do not. Empty while models are taken in
-        after a start: until then nobody knows what is served, and for which tenant."""
-        offers = {} if self._serving is None or not tenant.serves else self._serving.models.offers
-        if any(o.state == "waiting" for o in offers.values()):
-            return {}
-        owner = members.served if tenant.serves else members.cameras
-        names = members.of(tenant.id, owner)
-        versions: list[Any] = []
-        tables: list[Any] = []
-        if tenant.serves and self._serving is not None:
-            versions = [(n, v.digest or v.version) for n in names if (v := offers[n].version) is not None]
-            tables = [(n, self._serving.tables.digests.get(n, "")) for n in names]
-        elif not tenant.serves:
-            versions = [(n, self._runtime.cameras[n].settings.student.model_dump(mode="json")) for n in names]
-        caps = self._runtime.shares.partitioner.caps
-        goal = tenant.objective
-        return {
-            "members": _digest(names),
-            "versions": _digest(versions),
-            "table": _digest(tables),
-            "device": _digest([caps.device, caps.units]),
-            "objective": _digest([goal.metric, goal.goal, goal.utility]),
-        }
 
     # -- acting
 
@@ -388,6 +286,10 @@ class TenantShares:
         fresh = any(k.last is not None and self._unmeasured(t) for t, k in decision.known.items())
         self.known = {**self.known, **decision.known}
         self.shares = dict(decision.shares)
+        if decision.lacking > _TOLD >= self.lacking:
+            words = "the floors of tenants are more than there is to share: each has its part of them"
+            self._runtime.complaints.add("tenants", words)
+        self.lacking = decision.lacking
         seconds = self.rules.interval_s if self.decided_utc_s is None else question.utc_s - self.decided_utc_s
         self.decided_utc_s = question.utc_s
         self._apply(members)
@@ -412,34 +314,31 @@ class TenantShares:
             if tenant.serves or entry.report is not None:
                 length = seconds if tenant.serves or entry.report is None else entry.report.seconds
                 length = max(0.0, min(length, 86_400.0))
-                self.history.add(tenant, question.utc_s, length, share.held, share.floor, entry.report)
-            self._tell_alarms(entry, share)
+                self.history.add(entry, question.utc_s, length, share.held, share.floor)
+            self._tell_alarms(entry)
+        self.history.keep()
         self._kept.changed(at_once=fresh or bool(decision.forgotten))
 
-    def _tell_alarms(self, entry: TenantNow, share: TenantShare) -> None:
+    def _tell_alarms(self, entry: TenantNow) -> None:
         """A goal that is missed with less than the entitlement is the policy's doing; with all of it, it is news."""
-        known = self.known[entry.tenant.id]
-        missed = 0.0 if known.missed_utc_s is None else max(0.0, self._clock.utc() - known.missed_utc_s)
-        if entry.report is None or entry.silence is not None:
+        if entry.report is None or entry.silence is not None or not entry.report.usable:
             return
-        at_right = share.held >= share.entitlement * (1.0 - self.rules.explore) - 1e-6
-        within = entry.report.performance if entry.report.usable else None
-        if within is not None:
-            long = at_right and missed >= 60.0 * self.rules.missed_minutes
-            goal = entry.tenant.objective.goal
-            self._fact(TenantGoalNow(entry.tenant.id, entry.tenant.words, within, goal, missed if long else 0.0))
+        since = self.known[entry.tenant.id].right_missed_utc_s
+        missed = 0.0 if since is None else max(0.0, self._clock.utc() - since)
+        long = missed >= 60.0 * self.rules.missed_minutes
+        tenant = entry.tenant
+        told = missed if long else 0.0
+        self._fact(TenantGoalNow(tenant.id, tenant.words, entry.report.performance, tenant.objective.goal, told))
 
     def _apply(self, members: Members) -> None:
         budgets = tuple(
-            CameraBudget(t.id, round(self.shares[t.id].held, 4), members.of(t.id, members.cameras))
-            for t in members.tenants
-            if not t.serves
+            CameraBudget(t.id, round(self.shares[t.id].held, 4), members.of(t)) for t in members.tenants if not t.serves
         )
         self._runtime.dispatch(CameraBudgetsMoved(self._clock.monotonic(), budgets if len(budgets) > 1 else ()))
         serving = self._serving
         if serving is None:
             return
-        mine = tuple(_serving_budget(t, round(self.shares[t.id].held, 4)) for t in members.tenants if t.serves)
+        mine = tuple(serving_budget(t, round(self.shares[t.id].held, 4)) for t in members.tenants if t.serves)
         total = sum(b.share for b in mine)
         cameras = any(not t.serves for t in members.tenants)
         pool = min(1.0, round(total + serving.warm_share + serving.shares.measuring, 4)) if cameras else None
@@ -480,12 +379,3 @@ class KeptLearning:
         if self._unkept:
             self._unkept, self._last_s = False, self._clock.monotonic()
             self._keep(self._document())
-
-
-def _serving_budget(tenant: Tenant, share: float) -> ServingBudget:
-    members = frozenset((*tenant.models, *tenant.applications))
-    return ServingBudget(tenant.id, share, members, rest=tenant.id == DEFAULT_TENANT)
-
-
-def _digest(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:16]

@@ -51,7 +51,7 @@ class AdmissionRequest(Settings):
     model: ModelCandidate | None = None
     pipeline: PipelineAdmission | None = None
     tenant: Identifier | None = Field(
-        None, description="the tenant that it would belong to; absent: the default tenant of its kind"
+        None, description="the tenant that it would belong to; absent: the one that has it, else the default tenant"
     )
     policy: ServingPolicyName | None = Field(None, description="plans the answer; absent: the policy in force")
     split: SplitPolicyName | None = Field(None, description="of objectives over stages; absent: the one in force")

@@ -75,7 +75,10 @@ class SharingSettings(Settings):
     policy: SharingPolicyName = Field("ew", description="ew: greatest least utility; sw: greatest mean; njc: fair")
     interval_s: float = Field(10.0, ge=10, le=3600, description="shares of serving tenants are decided so often")
     largest_step: float = Field(0.05, gt=0, le=1, description="most of the device that a tenant gets or gives at once")
-    explore: float = Field(0.1, ge=0, le=1, description="nothing is tried below (1 - explore) of an entitlement")
+    explore: float = Field(
+        0.1, ge=0, le=1,
+        description="a tenant that misses its goal, or of which nothing is known, has (1 - explore) of its entitlement",
+    )  # fmt: skip
     dwell_s: float = Field(0.0, ge=0, le=86400, description="least time between two moves of a tenant")
     hysteresis: float = Field(0.01, ge=0, le=0.5, description="smaller moves are not made")
     missed_minutes: float = Field(

@@ -72,6 +72,7 @@ users = sa.Table(
     sa.Column("name", sa.Text, primary_key=True),
     sa.Column("role", sa.Text, nullable=False),
     sa.Column("cameras", sa.JSON(none_as_null=True)),  # None: all
+    sa.Column("tenants", sa.JSON(none_as_null=True)),  # None: all
     sa.Column("password", sa.Text),  # None: comes in by a link only
     sa.Column("disabled", sa.Boolean, nullable=False),
     sa.Column("must_change", sa.Boolean, nullable=False),

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from edge.core import checks
 from edge.core.tenants import SharingRules, TenantReason
+from scheduler.tenants.grid import by_weight
 
 _EPS = 1e-9
 #: Where a share cannot be resized live, a move starts executors anew: for some 12 s (a start, the load of the models
@@ -33,13 +34,12 @@ class BudgetLimits:
 
 @dataclass(frozen=True)
 class Budgets:
-    """Shares by tenant, how much each was raised to its floor, and reasons where a limit decided. `lacking`: floors
-    are more than there is, by so much; then each has its part of them."""
+    """Shares by tenant, how much each was raised to its floor, and reasons where a limit decided. Floors
+    that are more than there is are kept in part, each by as much."""
 
     shares: Mapping[str, float]
     raised: Mapping[str, float] = field(default_factory=dict)
     reasons: Mapping[str, TenantReason] = field(default_factory=dict)
-    lacking: float = 0.0
 
 
 def rules_for(rules: SharingRules, live: bool) -> SharingRules:
@@ -58,18 +58,17 @@ def budgets(limits: Sequence[BudgetLimits], wanted: Mapping[str, float], total: 
     if not limits:
         return Budgets({})
     floors = [max(0.0, limit.floor) for limit in limits]
-    lacking = max(0.0, sum(floors) - total)
-    if lacking > _EPS:
+    if sum(floors) > total + _EPS:
         part = total / sum(floors)
         floors = [f * part for f in floors]
     lows = _lows(limits, floors, total, rules.explore)
     held = [max(0.0, limit.held) for limit in limits]
-    scaled = _scaled(held, [limit.entitlement for limit in limits], total)
-    base = raised_to(scaled, lows, total)
+    before = scaled(held, [limit.entitlement for limit in limits], total)
+    base = raised_to(before, lows, total)
     raised = {
-        limit.id: round(floor - before, 6)
-        for limit, floor, before in zip(limits, floors, scaled, strict=True)
-        if floor > before + 1e-6
+        limit.id: round(floor - share, 6)
+        for limit, floor, share in zip(limits, floors, before, strict=True)
+        if floor > share + 1e-6
     }
     reasons: dict[str, TenantReason] = {}
     targets = []
@@ -86,7 +85,7 @@ def budgets(limits: Sequence[BudgetLimits], wanted: Mapping[str, float], total: 
     shares = _balanced(base, targets)
     if max(abs(a - b) for a, b in zip(shares, base, strict=True)) < rules.hysteresis:
         shares = base
-    return Budgets({limit.id: share for limit, share in zip(limits, shares, strict=True)}, raised, reasons, lacking)
+    return Budgets({limit.id: share for limit, share in zip(limits, shares, strict=True)}, raised, reasons)
 
 
 def raised_to(shares: Sequence[float], lows: Sequence[float], total: float) -> list[float]:
@@ -125,12 +124,11 @@ def _lows(limits: Sequence[BudgetLimits], floors: Sequence[float], total: float,
     return lows
 
 
-def _scaled(held: Sequence[float], entitlements: Sequence[float], total: float) -> list[float]:
-    """The shares held, as parts of what there is now."""
+def scaled(held: Sequence[float], entitlements: Sequence[float], total: float) -> list[float]:
+    """The shares held, as parts of what there is now; entitlements where nobody holds anything."""
     there = sum(held)
     if there <= _EPS:
-        rights = sum(entitlements)
-        return [total * e / rights if rights > 0 else total / len(held) for e in entitlements]
+        return by_weight(entitlements, total)
     if abs(there - total) < _EPS:
         return list(held)
     return [h * total / there for h in held]

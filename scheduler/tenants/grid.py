@@ -10,6 +10,12 @@ import numpy as np
 from scheduler.tenants.shapes import Floats
 
 
+def by_weight(weights: Sequence[float], units: float) -> list[float]:
+    """`units` in proportion to the weights; by equal parts where they sum to nothing."""
+    total = sum(weights)
+    return [units * w / total if total > 0 else units / len(weights) for w in weights]
+
+
 def to_steps(units: Floats, granularity: float, steps: int) -> tuple[int, ...]:
     """`units` in steps by largest remainders: their sum is that of `units` rounded down, at most `steps`."""
     parts = np.maximum(np.asarray(units, dtype=float), 0.0) / granularity

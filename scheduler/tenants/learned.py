@@ -18,7 +18,7 @@ from scheduler.tenants.remembered import memory_from, memory_json
 from scheduler.tenants.shapes import Floats
 from scheduler.tenants.values import (
     IntervalReport,
-    Party,
+    ProblemTenant,
     ShareReason,
     SharingFeedback,
     SharingProblem,
@@ -60,7 +60,7 @@ class TenantMemory:
 class TenantView:
     """A tenant with what is known of it now: its curve, the place of each number of steps under each forecast load."""
 
-    tenant: Party
+    tenant: ProblemTenant
     memory: TenantMemory
     curve: LearnedCurve
     places: tuple[Floats, ...]
@@ -80,7 +80,7 @@ class TenantView:
 
 
 def updated(
-    memory: TenantMemory, tenant: Party, entitlement: float, reports: tuple[IntervalReport, ...]
+    memory: TenantMemory, tenant: ProblemTenant, entitlement: float, reports: tuple[IntervalReport, ...]
 ) -> TenantMemory:
     """With the reports of one interval. Reports without load or share teach nothing about the curve."""
     load, origin = memory.load, memory.origin
@@ -99,7 +99,7 @@ def updated(
     return TenantMemory(curve, load, origin)
 
 
-def viewed(problem: SharingProblem, tenant: Party, memory: TenantMemory, entitlement: float) -> TenantView:
+def viewed(problem: SharingProblem, tenant: ProblemTenant, memory: TenantMemory, entitlement: float) -> TenantView:
     """A tenant of which at least one load is known."""
     origin = memory.origin or 1.0
     units = problem.granularity * np.arange(problem.steps + 1)
@@ -110,7 +110,9 @@ def viewed(problem: SharingProblem, tenant: Party, memory: TenantMemory, entitle
     return TenantView(tenant, memory, learned(memory.curve, tenant.goal.capped), places, entitlement)
 
 
-def table(problem: SharingProblem, tenant: Party, view: TenantView | None, entitlement: float, widths: float) -> Floats:
+def table(
+    problem: SharingProblem, tenant: ProblemTenant, view: TenantView | None, entitlement: float, widths: float
+) -> Floats:
     """Utility over steps: learned, else linear up to what the tenant is taken to demand."""
     if view is not None:
         return view.utility(widths)
@@ -119,23 +121,20 @@ def table(problem: SharingProblem, tenant: Party, view: TenantView | None, entit
     return np.minimum(1.0, units / demand) if demand > 0 else np.ones_like(units)
 
 
-def unmeasured_demand(tenant: Party, entitlement: float) -> float:
+def unmeasured_demand(tenant: ProblemTenant, entitlement: float) -> float:
     """Units that a tenant without measurements is taken to demand.
 
     Its declaration and its entitlement are both believed half, on a logarithmic scale: one that declares too little is
     not left with that, and one that declares too much gains less than it declares. A profile is believed, and so is
     what was seen of its use."""
-    if tenant.profiled_demand is not None:
-        return tenant.profiled_demand
-    if tenant.proxy_demand is not None:
-        return tenant.proxy_demand
-    if tenant.declared_demand is None:
+    claim = tenant.claim
+    if claim is None:
         return entitlement
-    return math.sqrt(tenant.declared_demand * entitlement)
+    return math.sqrt(claim.demand * entitlement) if claim.source == "declared" else claim.demand
 
 
 def demand_of(
-    problem: SharingProblem, tenant: Party, view: TenantView | None, entitlement: float, caution: float
+    problem: SharingProblem, tenant: ProblemTenant, view: TenantView | None, entitlement: float, caution: float
 ) -> float:
     """Units with which the goal is reached; all units where no share is known to reach it."""
     if view is None:

@@ -16,7 +16,7 @@ from scheduler.tenants.learned import allocated
 from scheduler.tenants.shapes import Floats
 from scheduler.tenants.values import (
     IntervalReport,
-    Party,
+    ProblemTenant,
     ShareReason,
     SharingFeedback,
     SharingProblem,
@@ -51,8 +51,8 @@ class MeasuredPolicy(ABC):
         seen = [measured(t, feedback.reports.get(t.id, ())) for t in problem.tenants]
         targets = np.array(state.memory["targets"], dtype=float)
         for j, tenant in enumerate(problem.tenants):
-            if not tenant.feedback and tenant.claimed_demand is not None:
-                targets[j] = tenant.claimed_demand
+            if not tenant.feedback and tenant.claim is not None:
+                targets[j] = tenant.claim.demand
         targets, held = self.move(problem, targets, state.held, seen)
         return self._answer(problem, feedback.round + 1, feedback.elapsed_s, held, state.seed, targets, seen)
 
@@ -172,7 +172,7 @@ class MiadPolicy(MeasuredPolicy):
         return _shared(problem, demands)
 
 
-def measured(tenant: Party, reports: Sequence[IntervalReport]) -> float | None:
+def measured(tenant: ProblemTenant, reports: Sequence[IntervalReport]) -> float | None:
     """Mean performance over the goal in an interval; None where nothing was measured."""
     values = [report.performance for report in reports]
     return sum(values) / len(values) / tenant.goal.slo if values else None
@@ -191,18 +191,18 @@ def reasons(problem: SharingProblem, seen: Sequence[float | None]) -> Mapping[st
 
 
 def _believed(problem: SharingProblem, held: Sequence[int], seen: Sequence[float | None]) -> dict[int, float]:
-    """Utility by tenant: as measured, and of a silent tenant the part of its demand by its use, or by its declaration,
-    that it holds. Without what there is neither for."""
+    """Utility by tenant: as measured, and of a silent tenant the part of its demand by its profile, its use or its
+    declaration that it holds. Without what there is neither for."""
     out: dict[int, float] = {}
     for j, (tenant, value) in enumerate(zip(problem.tenants, seen, strict=True)):
         if value is not None:
             out[j] = _utility(tenant, value)
-        elif not tenant.feedback and tenant.claimed_demand:
-            out[j] = min(1.0, held[j] * problem.granularity / tenant.claimed_demand)
+        elif not tenant.feedback and tenant.claim is not None and tenant.claim.demand > 0:
+            out[j] = min(1.0, held[j] * problem.granularity / tenant.claim.demand)
     return out
 
 
-def _utility(tenant: Party, value: float | None) -> float:
+def _utility(tenant: ProblemTenant, value: float | None) -> float:
     return float(tenant.goal.utility_of(np.array([(value or 0.0) * tenant.goal.slo]))[0])
 
 

@@ -11,7 +11,7 @@ from scheduler.tenants.end_to_end import EndToEndPolicy
 from scheduler.tenants.evolution import EvolutionPolicy
 from scheduler.tenants.learned import EgalitarianWelfarePolicy, NoComplaintsPolicy, SocialWelfarePolicy
 from scheduler.tenants.measured import FairPolicy, GreedyPolicy, MiadPolicy, MinervaPolicy, PartiesPolicy
-from scheduler.tenants.profiled import ErnestPolicy, QuasarPolicy
+from scheduler.tenants.regression import ErnestPolicy, QuasarPolicy
 from scheduler.tenants.values import SharingFeedback, SharingProblem, SharingState, SharingStep
 
 

@@ -10,12 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
-from edge.core.errors import InvalidValue
-from edge.core.fields import mapping, number, sequence
 from edge.core.tenants import (
     ForgottenCode,
     SharingRules,
@@ -24,22 +21,22 @@ from edge.core.tenants import (
     TenantSource,
     TenantState,
 )
-from scheduler.tenants.budgets import BudgetLimits, budgets
-from scheduler.tenants.grid import no_complaints
+from scheduler.tenants.budgets import BudgetLimits, budgets, scaled
+from scheduler.tenants.grid import by_weight, no_complaints
+from scheduler.tenants.known import RECENT, LearnedTenant, SharingReport, kept_of, on_clock
 from scheduler.tenants.learned import (
     LearnedPolicy,
     Standing,
-    TenantMemory,
     TenantView,
     unmeasured_demand,
     updated,
     viewed,
 )
 from scheduler.tenants.policies import sharing_policy
-from scheduler.tenants.remembered import memory_from, memory_json
 from scheduler.tenants.values import (
+    Claim,
     IntervalReport,
-    Party,
+    ProblemTenant,
     SharingFeedback,
     SharingProblem,
     SharingState,
@@ -48,38 +45,8 @@ from scheduler.tenants.values import (
 
 #: Budgets are planned in steps of this share of the device.
 STEP = 0.01
-#: Reports that are shown; learning needs none of them.
-RECENT = 60
 #: Bounds that are shown: so many standard deviations from the mean (about 90 %).
 BAND = 1.64
-_FORGET: Mapping[str, ForgottenCode] = {
-    "members": "members", "versions": "versions", "table": "table", "device": "device", "objective": "objective",
-}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class SharingReport:
-    """A tenant's interval: `performance` (0-1) of `requests` under `load` per second (cameras: 1), with the share
-    `given`, in `seconds` that ended at `utc_s`."""
-
-    utc_s: float
-    seconds: float
-    load: float
-    performance: float
-    given: float
-    requests: int = 0
-
-    @property
-    def usable(self) -> bool:
-        """All of it is finite, and fits its range."""
-        numbers = (self.utc_s, self.seconds, self.load, self.performance, self.given)
-        return (
-            all(math.isfinite(n) for n in numbers)
-            and self.seconds > 0
-            and self.load > 0
-            and 0 <= self.performance <= 1
-            and 0 < self.given <= 1
-        )
 
 
 @dataclass(frozen=True)
@@ -110,75 +77,6 @@ class MeasuredUse:
 
 
 @dataclass(frozen=True)
-class LearnedTenant:
-    """All that is known of one tenant. `scale` is the share that the curve's places refer to; `fingerprint` names what
-    it was learned of, by part; `held` is its budget (None: none yet); `missed_utc_s`: since then it misses its goal."""
-
-    memory: TenantMemory = field(default_factory=TenantMemory)
-    scale: float | None = None
-    fingerprint: Mapping[str, str] = field(default_factory=dict)
-    held: float | None = None
-    moved_utc_s: float | None = None
-    dropped: int = 0
-    forgotten: ForgottenCode | None = None
-    forgotten_utc_s: float | None = None
-    missed_utc_s: float | None = None
-    recent: tuple[SharingReport, ...] = ()
-
-    @property
-    def measured(self) -> bool:
-        """A report of it was learned."""
-        return self.memory.load.last is not None
-
-    @property
-    def last(self) -> SharingReport | None:
-        """The last report."""
-        return self.recent[-1] if self.recent else None
-
-    def to_json(self) -> dict[str, Any]:
-        """Write it."""
-        return {
-            "memory": memory_json(self.memory),
-            "scale": self.scale,
-            "fingerprint": dict(self.fingerprint),
-            "held": self.held,
-            "moved_utc_s": self.moved_utc_s,
-            "dropped": self.dropped,
-            "forgotten": self.forgotten,
-            "forgotten_utc_s": self.forgotten_utc_s,
-            "missed_utc_s": self.missed_utc_s,
-            "recent": [[r.utc_s, r.seconds, r.load, r.performance, r.given, r.requests] for r in self.recent],
-        }
-
-    @staticmethod
-    def from_json(value: Any, path: str = "tenant") -> LearnedTenant:
-        """Read it. Raises InvalidValue with the field's path."""
-        value = mapping(value, path)
-
-        def maybe(key: str) -> float | None:
-            return None if value.get(key) is None else float(number(value, key, path))
-
-        recent = []
-        for n, row in enumerate(sequence(value.get("recent") or [], f"{path}.recent")):
-            if not isinstance(row, list) or len(row) != 6 or not all(isinstance(x, (int, float)) for x in row):
-                raise InvalidValue(f"{path}.recent[{n}]", row, "six numbers")
-            recent.append(SharingReport(row[0], row[1], row[2], row[3], row[4], int(row[5])))
-        forgotten = value.get("forgotten")
-        return LearnedTenant(
-            memory_from(value.get("memory"), TenantMemory, f"{path}.memory"),
-            maybe("scale"),
-            {str(k): str(v) for k, v in mapping(value.get("fingerprint") or {}, f"{path}.fingerprint").items()},
-            maybe("held"),
-            maybe("moved_utc_s"),
-            int(number(value, "dropped", path, 0)),
-            forgotten if forgotten in (*_FORGET, "damaged") else None,
-            maybe("forgotten_utc_s"),
-            maybe("missed_utc_s"),
-            tuple(recent),
-        )
-
-
-@dataclass(frozen=True)
 class TenantNow:
     """A tenant in an interval. `floor`: the share that its plan needs at least; `need`: the share of its plan by its
     profile at the present rates (None: there is none); `report` None: nothing was measured; `dropped` values that were
@@ -197,18 +95,18 @@ class TenantNow:
     @property
     def proxy(self) -> float | None:
         """The share that it is taken to demand by its use: with it, its workers would use the part of their share that
-        they shall. At least a step, so that there is something to use. None: the tenant has no such target, there is a
-        profile, or the use is not known."""
+        they shall. At least a step, so that there is something to use. None: the tenant has no such target, or the use
+        is not known."""
         target = self.tenant.proxy_utilisation
         part = None if self.use is None else self.use.utilisation
-        if self.use is None or target is None or part is None or self.need is not None:
+        if self.use is None or target is None or part is None:
             return None
         return min(1.0, max(STEP, self.use.given * part / target))
 
     @property
-    def blank(self) -> bool:
-        """There is nothing that says what it demands, before anything was measured."""
-        return self.need is None and self.proxy is None and self.tenant.declared_demand is None
+    def claim(self) -> Claim | None:
+        """The share that it is taken to demand before anything was measured; None: nothing says it."""
+        return _problem_tenant(self, None).claim
 
 
 @dataclass(frozen=True)
@@ -223,9 +121,20 @@ class SharingQuestion:
 
 
 @dataclass(frozen=True)
+class GoalDemand:
+    """The share with which the goal is expected to be met, and its bounds by the band of the curve (None: unknown, or
+    no share reaches it), and the performance expected with all that there is (None: no curve is known)."""
+
+    share: float | None = None
+    low: float | None = None
+    high: float | None = None
+    best: float | None = None
+
+
+@dataclass(frozen=True)
 class TenantShare:
-    """The answer for one tenant: its budget, how much of that is a floor's, and why. `demand`: share, low and high
-    bound (None: unknown, or no share reaches the goal); by its use alone where the source is "proxy"."""
+    """The answer for one tenant: its budget, how much of that is a floor's, and why. `demand` is by its use alone where
+    the source is "proxy"."""
 
     held: float
     entitlement: float
@@ -235,16 +144,18 @@ class TenantShare:
     state: TenantState
     source: TenantSource
     reason: TenantReason
-    demand: tuple[float | None, float | None, float | None] = (None, None, None)
+    demand: GoalDemand = GoalDemand()
 
 
 @dataclass(frozen=True)
 class SharingDecision:
-    """The knowledge after the decision, the answer for each tenant, and why curves were forgotten, by tenant."""
+    """The knowledge after the decision, the answer for each tenant, and why curves were forgotten, by tenant.
+    `lacking`: floors of all tenants are more than there is, by so much."""
 
     known: Mapping[str, LearnedTenant]
     shares: Mapping[str, TenantShare]
     forgotten: Mapping[str, ForgottenCode] = field(default_factory=dict)
+    lacking: float = 0.0
 
 
 def decide(known: Mapping[str, LearnedTenant], question: SharingQuestion) -> SharingDecision:
@@ -256,10 +167,13 @@ def decide(known: Mapping[str, LearnedTenant], question: SharingQuestion) -> Sha
     rights = entitlements([t.tenant for t in question.tenants], question.total)
     for entry in question.tenants:
         name = entry.tenant.id
-        before, why = kept_of(known.get(name), entry.fingerprint, question.utc_s)
+        there = known.get(name)
+        there = None if there is None else on_clock(there, question.utc_s)
+        before, why = kept_of(there, entry.fingerprint, question.utc_s)
         if why is not None:
             forgotten[name] = why
-        now[name] = _learned(before, entry, rights[name] or question.total / len(question.tenants))
+        scale = rights[name] or question.total / len(question.tenants)
+        now[name] = _learned(before, entry, scale, rights[name] * (1.0 - question.rules.explore))
     fresh = [t for t in question.tenants if now[t.tenant.id].held is None]
     everybody = bool(fresh) or question.windows or not any(t.tenant.serves for t in question.tenants)
     for entry in fresh:
@@ -267,9 +181,7 @@ def decide(known: Mapping[str, LearnedTenant], question: SharingQuestion) -> Sha
         now[name] = replace(now[name], held=first_share(question, rights, name))
     scope = question.tenants if everybody else tuple(t for t in question.tenants if t.tenant.serves)
     held = {t.tenant.id: now[t.tenant.id].held or 0.0 for t in question.tenants}
-    there = sum(held.values())
-    if there > 0:
-        held = {k: v * question.total / there for k, v in held.items()}
+    held = dict(zip(held, scaled(list(held.values()), list(rights.values()), question.total), strict=True))
     total = question.total if everybody else sum(held[t.tenant.id] for t in scope)
     wanted = _wanted(question, scope, now, held, total)
     limits = [_limits(entry, now[entry.tenant.id], rights, held, question) for entry in scope]
@@ -291,49 +203,26 @@ def decide(known: Mapping[str, LearnedTenant], question: SharingQuestion) -> Sha
             state_of(entry),
             source := _source(entry, now[name]),
             TenantReason("kept"),
-            (entry.proxy, None, None)
-            if source == "proxy"
-            else demand_of_share(entry.tenant, now[name], question.total),
+            GoalDemand(entry.proxy) if source == "proxy" else demand_of_share(entry.tenant, now[name], question.total),
         )
     for entry in question.tenants:
         name = entry.tenant.id
         reason = answer.reasons.get(name) or _reason(entry, shares, entry in scope, question)
         shares[name] = replace(shares[name], reason=reason)
-    return SharingDecision(now, shares, forgotten)
+    lacking = max(0.0, sum(share.floor for share in shares.values()) - question.total)
+    return SharingDecision(now, shares, forgotten, lacking)
 
 
 def entitlements(tenants: Sequence[Tenant], total: float) -> dict[str, float]:
     """The share that is each tenant's by right."""
-    weights = sum(t.entitlement for t in tenants)
-    return {t.id: total * t.entitlement / weights if weights > 0 else total / len(tenants) for t in tenants}
-
-
-def kept_of(
-    known: LearnedTenant | None, fingerprint: Mapping[str, str], utc_s: float
-) -> tuple[LearnedTenant, ForgottenCode | None]:
-    """The knowledge that may be kept: nothing that was learned of something else. The budget stays. Parts that are not
-    in `fingerprint` are not known now, and compared when they are."""
-    if known is None:
-        return LearnedTenant(fingerprint=dict(fingerprint)), None
-    other = next((k for k, v in fingerprint.items() if known.fingerprint.get(k, v) != v), None)
-    if other is None:
-        return replace(known, fingerprint={**known.fingerprint, **fingerprint}), None
-    code = _FORGET.get(other, "members")
-    if known.memory == TenantMemory():
-        return replace(known, fingerprint=dict(fingerprint), recent=()), None
-    return (
-        LearnedTenant(
-            fingerprint=dict(fingerprint), held=known.held, moved_utc_s=known.moved_utc_s, dropped=known.dropped,
-            forgotten=code, forgotten_utc_s=utc_s,
-        ),
-        code,
-    )  # fmt: skip
+    shares = by_weight([t.entitlement for t in tenants], total)
+    return {t.id: share for t, share in zip(tenants, shares, strict=True)}
 
 
 def first_share(question: SharingQuestion, rights: Mapping[str, float], tenant: str) -> float:
     """The first budget of a tenant: by a profile, by its use, or by the declaration (believed half), as far as all that
     are known to need less leave it; else its entitlement."""
-    demands = [unmeasured_demand(_party(t, None), rights[t.tenant.id]) for t in question.tenants]
+    demands = [unmeasured_demand(_problem_tenant(t, None), rights[t.tenant.id]) for t in question.tenants]
     weights = [max(t.tenant.entitlement, 1e-9) for t in question.tenants]
     got = no_complaints(demands, weights, question.total)
     # Shares that nobody needs go to all by right.
@@ -342,41 +231,48 @@ def first_share(question: SharingQuestion, rights: Mapping[str, float], tenant: 
     return float(got[n]) + spare * rights[tenant] / max(question.total, 1e-9)
 
 
-def _learned(known: LearnedTenant, entry: TenantNow, scale: float) -> LearnedTenant:
+def _learned(known: LearnedTenant, entry: TenantNow, scale: float, by_right: float) -> LearnedTenant:
+    """With the report of an interval, in which `known.held` was its budget; `by_right` is its share by right."""
     known = replace(known, dropped=known.dropped + entry.dropped)
     report, last = entry.report, known.last
     if report is None:
         return known
     if not report.usable or (last is not None and report.utc_s <= last.utc_s):
-        # Late, doubled, from a clock that went back, or no number: counted, not learned.
+        # Late, doubled, the first after the clock went back, or no number: counted, not learned.
         return replace(known, dropped=known.dropped + 1)
     scale = known.scale or scale
     seen = IntervalReport(report.load, report.performance, report.given, report.seconds)
-    memory = updated(known.memory, _party(entry, None), scale, (seen,))
+    memory = updated(known.memory, _problem_tenant(entry, None), scale, (seen,))
     missed = report.performance < entry.tenant.objective.goal - 1e-9
-    began = report.utc_s - report.seconds if known.missed_utc_s is None else known.missed_utc_s
-    since = began if missed else None
+    at_right = known.held is not None and known.held >= by_right - 1e-6
+    began = report.utc_s - report.seconds
     return replace(
-        known, memory=memory, scale=scale, recent=(*known.recent, report)[-RECENT:], missed_utc_s=since
+        known, memory=memory, scale=scale, recent=(*known.recent, report)[-RECENT:],
+        missed_utc_s=(began if known.missed_utc_s is None else known.missed_utc_s) if missed else None,
+        right_missed_utc_s=(
+            (began if known.right_missed_utc_s is None else known.right_missed_utc_s) if missed and at_right else None
+        ),
     )  # fmt: skip
 
 
-def _party(entry: TenantNow, known: LearnedTenant | None) -> Party:
+def _problem_tenant(entry: TenantNow, known: LearnedTenant | None) -> ProblemTenant:
     """The tenant as policies know it. One that was measured needs neither profile nor proxy nor declaration."""
     t = entry.tenant
     measured = known is not None and known.measured
     declared = None if measured else t.declared_demand
-    return Party(
+    asked = ProblemTenant(
         t.id,
         TenantGoal(t.objective.metric, t.objective.goal, t.objective.utility),
         t.entitlement,
         t.serves,
-        measured or entry.blank,
+        True,
         declared,
         max(t.floor, entry.floor),
         None if measured else entry.need,
         None if measured else entry.proxy,
     )
+    # One that nothing says anything of keeps its share until it is measured.
+    return replace(asked, feedback=measured or asked.claim is None)
 
 
 def _wanted(
@@ -395,21 +291,21 @@ def _wanted(
     steps = math.floor(total / STEP + 1e-9)
     # What cannot be kept of the floors the limits keep.
     least = next((f for f in (safe, floors) if sum(_steps_of(share) for share in f) <= steps), [0.0] * len(scope))
-    parties = [replace(_party(t, known[t.tenant.id]), floor=f) for t, f in zip(scope, least, strict=True)]
+    every = [replace(_problem_tenant(t, known[t.tenant.id]), floor=f) for t, f in zip(scope, least, strict=True)]
     reports = {t.tenant.id: _interval(t) for t in scope}
     holding = _fitting([min(steps, round(held[t.tenant.id] / STEP)) for t in scope], steps)
-    if not sum(p.weight for p in parties) > 0:
-        parties = [replace(p, weight=1.0) for p in parties]
-    problem = SharingProblem("box", total, STEP, tuple(parties))
+    if not sum(p.weight for p in every) > 0:
+        every = [replace(p, weight=1.0) for p in every]
+    problem = SharingProblem("box", total, STEP, tuple(every))
     policy = sharing_policy(question.rules.policy)
     if isinstance(policy, LearnedPolicy):
-        views = tuple(view_of(p, known[p.id], problem) for p in parties)
-        standing = Standing(problem, views, holding, tuple(bool(reports[p.id]) for p in parties))
-        return {p.id: k * STEP for p, k in zip(parties, policy.choose(standing), strict=True)}
-    targets = [held[p.id] for p in parties]
+        views = tuple(view_of(p, known[p.id], problem) for p in every)
+        standing = Standing(problem, views, holding, tuple(bool(reports[p.id]) for p in every))
+        return {p.id: k * STEP for p, k in zip(every, policy.choose(standing), strict=True)}
+    targets = [held[p.id] for p in every]
     state = SharingState(policy.name, 0, 0.0, holding, 0, {"targets": targets})
     if question.rules.policy == "fair":
-        return {p.id: e for p, e in zip(parties, problem.entitlements.tolist(), strict=True)}
+        return {p.id: e for p, e in zip(every, problem.entitlements.tolist(), strict=True)}
     return dict(policy.step(problem, state, SharingFeedback(0, 0.0, reports)).allocation)
 
 
@@ -448,11 +344,11 @@ def _interval(entry: TenantNow) -> tuple[IntervalReport, ...]:
     return (IntervalReport(report.load, report.performance, report.given, report.seconds),)
 
 
-def view_of(party: Party, known: LearnedTenant, problem: SharingProblem) -> TenantView | None:
+def view_of(asked: ProblemTenant, known: LearnedTenant, problem: SharingProblem) -> TenantView | None:
     """The tenant as policies see it; None: nothing is known yet."""
     if not known.measured or known.scale is None:
         return None
-    return viewed(problem, party, known.memory, known.scale)
+    return viewed(problem, asked, known.memory, known.scale)
 
 
 def curve_of(tenant: Tenant, known: LearnedTenant, total: float) -> tuple[tuple[float, float, float, float], ...]:
@@ -460,9 +356,9 @@ def curve_of(tenant: Tenant, known: LearnedTenant, total: float) -> tuple[tuple[
     nothing was measured yet."""
     if not known.measured or known.scale is None or total < STEP:
         return ()
-    party = _party(TenantNow(tenant), known)
-    problem = SharingProblem("box", total, STEP, (replace(party, weight=1.0, floor=0.0),))
-    view = viewed(problem, party, known.memory, known.scale)
+    asked = _problem_tenant(TenantNow(tenant), known)
+    problem = SharingProblem("box", total, STEP, (replace(asked, weight=1.0, floor=0.0),))
+    view = viewed(problem, asked, known.memory, known.scale)
     mean, low, high = (
         np.clip(view.performance(w)[0], 0.0, 1.0) for w in (0.0, -BAND, BAND)
     )  # fmt: skip
@@ -473,14 +369,12 @@ def curve_of(tenant: Tenant, known: LearnedTenant, total: float) -> tuple[tuple[
     )
 
 
-def demand_of_share(
-    tenant: Tenant, known: LearnedTenant, total: float
-) -> tuple[float | None, float | None, float | None]:
-    """The share that reaches the goal by the mean curve, by the upper and by the lower bound."""
+def demand_of_share(tenant: Tenant, known: LearnedTenant, total: float) -> GoalDemand:
+    """By the learned curve: its mean, its upper and its lower bound."""
     points = curve_of(tenant, known, total)
     goal = tenant.objective.goal - 1e-6
     share, low, high = (next((p[0] for p in points if p[k] >= goal), None) for k in (1, 3, 2))
-    return share, low, high
+    return GoalDemand(share, low, high, points[-1][1] if points else None)
 
 
 def _limits(
@@ -491,9 +385,9 @@ def _limits(
     question: SharingQuestion,
 ) -> BudgetLimits:
     tenant = entry.tenant
-    nothing = entry.report is None and (known.measured or entry.blank)
+    nothing = entry.report is None and (known.measured or entry.claim is None)
     still = nothing or entry.silence is not None
-    unknown = not known.measured and entry.blank
+    unknown = not known.measured and entry.claim is None
     ago = None if known.moved_utc_s is None else max(0.0, question.utc_s - known.moved_utc_s)
     return BudgetLimits(
         tenant.id, rights[tenant.id], max(tenant.floor, entry.floor), held[tenant.id],
@@ -514,11 +408,7 @@ def _source(entry: TenantNow, known: LearnedTenant) -> TenantSource:
         return "held"
     if known.measured:
         return "held" if entry.report is None else "learned"
-    if entry.need is not None:
-        return "profiled"
-    if entry.proxy is not None:
-        return "proxy"
-    return "declared" if entry.tenant.declared_demand is not None else "entitlement"
+    return "entitlement" if entry.claim is None else entry.claim.source
 
 
 def _reason(

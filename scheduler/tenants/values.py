@@ -17,11 +17,12 @@ import numpy as np
 from edge.core import checks
 from edge.core.errors import InvalidValue
 from edge.core.fields import mapping, number, required, sequence
+from edge.core.tenants import TENANT_METRICS, TENANT_UTILITIES, UTILITY_POWERS, TenantUtility
+from scheduler.tenants.grid import by_weight
 from scheduler.tenants.shapes import Floats
 
 SHARING_PROTOCOL = "tenant-arena/1"
-METRICS = ("within_slo", "accuracy", "throughput")
-UTILITIES = ("linear", "sqrt", "quadratic")
+METRICS = (*TENANT_METRICS, "throughput")
 KINDS = ("tenants", "pipeline")
 MOST_TENANTS = 200
 MOST_STEPS = 5_000
@@ -29,6 +30,8 @@ MOST_STEPS = 5_000
 #: Where a tenant's share comes from: its learned curve; its declared demand; its entitlement, as nothing is known; held
 #: as it was, as nothing was measured in the last interval.
 Source = Literal["learned", "declared", "entitlement", "held"]
+#: Where the demand of a tenant that was not measured comes from: a profile, the use of its share, its declaration.
+ClaimSource = Literal["profiled", "proxy", "declared"]
 
 
 @dataclass(frozen=True)
@@ -37,11 +40,11 @@ class TenantGoal:
 
     metric: str
     slo: float
-    utility: str = "linear"
+    utility: TenantUtility = "linear"
 
     def __post_init__(self) -> None:
         checks.one_of("goal.metric", self.metric, METRICS)
-        checks.one_of("goal.utility", self.utility, UTILITIES)
+        checks.one_of("goal.utility", self.utility, TENANT_UTILITIES)
         checks.in_range("goal.slo", self.slo, 0.0, 1e12, low_open=True)
 
     @property
@@ -52,12 +55,20 @@ class TenantGoal:
     def utility_of(self, performance: Floats) -> Floats:
         """Utility, 0 to 1, of performance in the metric's unit."""
         part = np.clip(np.asarray(performance, dtype=float) / self.slo, 0.0, 1.0)
-        return np.sqrt(part) if self.utility == "sqrt" else part**2 if self.utility == "quadratic" else part
+        return np.asarray(part ** UTILITY_POWERS[self.utility], dtype=np.float64)
 
 
 @dataclass(frozen=True)
-class Party:
-    """One party to the resource: `weight` is its part of the entitlements; `feedback` False: nothing is measured, and
+class Claim:
+    """A demand in units that was not learned, and where it comes from."""
+
+    source: ClaimSource
+    demand: float
+
+
+@dataclass(frozen=True)
+class ProblemTenant:
+    """A tenant of a problem: `weight` is its part of the entitlements; `feedback` False: nothing is measured, and
     `declared_demand` (units) stands in where it is given; `load_matters` False: its load means nothing.
     It never has less than `floor` units. `profiled_demand` and `proxy_demand` (units): a profile says so, or the use of
     what it has, which count before anything was measured."""
@@ -79,9 +90,14 @@ class Party:
             checks.in_range(f"tenants.{self.id}.declared_demand", self.declared_demand, 0.0, 1e12)
 
     @property
-    def claimed_demand(self) -> float | None:
-        """Units that a tenant which reports nothing is known to want by its use, else by its declaration."""
-        return self.declared_demand if self.proxy_demand is None else self.proxy_demand
+    def claim(self) -> Claim | None:
+        """The demand that stands in while nothing was measured: by a profile, else by the use, else as declared."""
+        claims: tuple[tuple[ClaimSource, float | None], ...] = (
+            ("profiled", self.profiled_demand),
+            ("proxy", self.proxy_demand),
+            ("declared", self.declared_demand),
+        )
+        return next((Claim(source, demand) for source, demand in claims if demand is not None), None)
 
 
 @dataclass(frozen=True)
@@ -93,7 +109,7 @@ class SharingProblem:
     name: str
     units: float
     granularity: float
-    tenants: tuple[Party, ...]
+    tenants: tuple[ProblemTenant, ...]
     kind: str = "tenants"
     interval_s: float = 10.0
     reports_per_interval: int = 1
@@ -124,8 +140,7 @@ class SharingProblem:
     @property
     def entitlements(self) -> Floats:
         """Units that each tenant is entitled to."""
-        weights = np.array([tenant.weight for tenant in self.tenants], dtype=float)
-        return np.asarray(self.units * weights / weights.sum(), dtype=np.float64)
+        return np.array(by_weight([tenant.weight for tenant in self.tenants], self.units), dtype=np.float64)
 
     @property
     def floors(self) -> tuple[int, ...]:
@@ -152,7 +167,7 @@ class SharingProblem:
             checks.positive("goal.slo", goal_ms)
             services = sequence(_services(value), "services")
             tenants = tuple(
-                Party(_id(s, f"services[{n}]"), TenantGoal("throughput", 1.0)) for n, s in enumerate(services)
+                ProblemTenant(_id(s, f"services[{n}]"), TenantGoal("throughput", 1.0)) for n, s in enumerate(services)
             )
         else:
             given = sequence(required(value, "tenants", ""), "tenants")
@@ -275,19 +290,19 @@ def _id(value: Any, path: str) -> str:
     return value
 
 
-def _tenant(value: Any, at: str) -> Party:
+def _tenant(value: Any, at: str) -> ProblemTenant:
     value = mapping(value, at)
     goal = mapping(required(value, "goal", at), f"{at}.goal")
     declared = value.get("declared_demand")
     feedback = value.get("feedback", True)
     if not isinstance(feedback, bool):
         raise InvalidValue(f"{at}.feedback", feedback, "true or false")
-    return Party(
+    return ProblemTenant(
         _id(value, f"{at}.id"),
         TenantGoal(
             str(required(goal, "metric", f"{at}.goal")),
             float(number(goal, "slo", f"{at}.goal")),
-            str(goal.get("utility", "linear")),
+            goal.get("utility", "linear"),
         ),
         float(number(value, "weight", at)) if value.get("weight") is not None else 1.0,
         value.get("load_unit") != "none",

@@ -66,9 +66,40 @@ async def test_every_tenant_is_told_with_its_members_and_the_default_one(made: M
     assert (detail.tenant.state, detail.tenant.source) == ("misses", "learned")
     assert detail.tenant.performance == pytest.approx(0.8)
     assert len(detail.curve.reports) == 3
+    assert detail.curve.last == detail.curve.reports[-1], "performance belongs to the share given then"
+    assert detail.curve.now == pytest.approx(detail.tenant.given)
+    assert detail.curve.now != pytest.approx(detail.curve.reports[-1].share), "it moved since"
     assert all(p.low <= p.performance + 1e-6 and p.performance <= p.high + 1e-6 for p in detail.curve.points)
     with pytest.raises(NotFound):
         made.service.one("nobody")
+
+
+async def test_a_goal_out_of_reach_is_told_with_the_best_that_can_be_had(made: Made) -> None:
+    before = made.service.one("gate").tenant.demand
+    assert (before.share, before.best) == (None, None), "nothing was measured"
+    for _ in range(20):
+        # Little more than half of the requests would be in time with all of the box.
+        await made.box.interval(lambda name, share: 0.55 * share**0.1, {"a": 30, "b": 30, "c": 30})
+    demand = made.service.one("gate").tenant.demand
+    assert demand.share is None
+    assert demand.best is not None
+    assert 0.4 < demand.best < 0.9, demand
+
+
+async def test_floors_that_are_more_than_there_is_are_told(made: Made) -> None:
+    assert made.service.sharing().lacking == 0
+    await made.service.change("gate", {"floor": 0.85}, "ann")
+    for _ in range(2):
+        await made.box.interval(lambda name, share: 1.0, {"a": 30, "b": 30, "c": 30})
+        shares = {t.id: t.held for t in made.service.all().tenants}
+        assert sum(shares.values()) == pytest.approx(0.9, abs=1e-3)
+        lacking = made.service.sharing().lacking
+        assert lacking >= 0.85 + 0.1 - 0.9
+        assert shares["gate"] == pytest.approx(0.85 * 0.9 / (0.9 + lacking), abs=1e-3)
+    assert len(made.box.complaints) == 1, "once, as long as it lasts"
+    await made.service.change("gate", {"floor": 0.0}, "ann")
+    await made.box.interval(lambda name, share: 1.0, {"a": 30, "b": 30, "c": 30})
+    assert made.service.sharing().lacking == 0
 
 
 async def test_changes_are_kept_over_a_restart_and_the_database_decides_then(made: Made, tmp_path: Path) -> None:

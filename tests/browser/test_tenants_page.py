@@ -17,6 +17,7 @@ from appliance_double import DictAppliance
 from tenants_double import DictTenants
 from visits import LOOKS, Visit
 
+from scheduler.tenant_admission import TenantRoom
 from web.app import create_app
 from web.server import WebServer
 
@@ -63,11 +64,35 @@ async def _shares_and_curve(visit: Visit, axe: str) -> None:
     await page.get_by_role("link", name="Gate").press("Enter")
     curve = page.get_by_role("img", name="Expected performance by share. At 42")
     await curve.locator(".report").nth(23).wait_for(state="attached")
+    await curve.locator(".last").wait_for(state="attached")
+    await curve.locator(".now").wait_for(state="attached")
     await page.get_by_text("its models have other versions").wait_for()
     await page.get_by_text("46\u00a0%, between 41\u00a0% and 53\u00a0%").wait_for()
     assert await visit.too_wide() == []
     assert await visit.violations(axe) == []
     assert visit.complaints == []
+
+
+async def test_admission_is_asked_for_a_tenant_and_says_who_would_lose(browser: Any) -> None:
+    box = DictAppliance(utc_s=time.time())
+    box.served.rooms = (
+        TenantRoom("gate", 0.3, 0.1, 0.05, 0.3, frozenset({"plates"})),
+        TenantRoom("parking", 0.3, 0.5, 0.05, 0.3),
+    )
+    async with tenants_page(browser, box, *LOOKS[0]) as visit:
+        page = visit.page
+        await page.goto(f"{visit.url}/#/serving")
+        await visit.settled("Serving")
+        await page.get_by_role("radio", name="A model").check()
+        for field, value in (("Model", "plates"), ("Rate", "40"), ("Objective", "100")):
+            await page.get_by_label(field, exact=True).fill(value)
+        tenant = page.get_by_label("Tenant", exact=True)
+        assert "All other cameras" not in await tenant.inner_text()
+        await tenant.select_option("Gate")
+        await page.locator("form.admission button[type=submit]").press("Enter")
+        await page.get_by_text("Parking would lose").or_(page.get_by_text("parking would lose")).wait_for()
+        await page.get_by_text("Gate has room for it within its entitlement of 30\u00a0%").wait_for()
+        assert visit.complaints == []
 
 
 async def test_a_tenant_is_added_and_removed_by_keyboard_and_sharing_is_set(browser: Any, axe: str) -> None:

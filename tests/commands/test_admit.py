@@ -115,8 +115,10 @@ def appliance() -> Iterator[tuple[str, list[Any]]]:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
             asked.append((self.path, body, self.headers["authorization"]))
             known = body.get("model", {}).get("name") != "speech"
+            within = {"tenant": "streets", "within": "spare", "entitlement": 0.3, "held": 0.3, "share_after": 0.35}
             answered = {"candidate": "plates", "kind": "model", "admitted": True, "yields": [], "models": [],
-                        "reasons": [{"code": "fits", "message": "it fits"}], "cameras": []}  # fmt: skip
+                        "reasons": [{"code": "fits", "message": "it fits"}], "cameras": [],
+                        "tenants": within}  # fmt: skip
             refused = {"error": {"code": "invalid_value", "message": "model.name: got 'speech'"}}
             out = json.dumps(answered if known else refused).encode()
             self.send_response(200 if known else 422)
@@ -137,12 +139,14 @@ def appliance() -> Iterator[tuple[str, list[Any]]]:
 def test_an_appliance_is_asked(appliance: tuple[str, list[Any]], capsys: pytest.CaptureFixture[str]) -> None:
     url, asked = appliance
     assert main(["admit", "--url", url, "--model", "plates", "--rate", "40", "--slo-ms", "80"]) == 0
-    assert main(["admit", "--url", url + "/", "--camera", "east", "--like", "gate"]) == 0
+    assert main(["admit", "--url", url + "/", "--camera", "east", "--like", "gate", "--tenant", "streets"]) == 0
     assert asked == [
         ("/api/v1/admission", {"model": {"name": "plates", "rate": 40.0, "slo_ms": 80.0, "priority": 0}}, None),
-        ("/api/v1/admission", {"camera": {"id": "east", "like": "gate"}}, None),
+        ("/api/v1/admission", {"camera": {"id": "east", "like": "gate"}, "tenant": "streets"}, None),
     ]
-    assert "it fits" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "it fits" in told
+    assert "tenant streets: with what others leave beyond its 0.30 by right; share 0.30 -> 0.35" in told
     assert main(["admit", "--url", url, "--model", "speech", "--rate", "1", "--slo-ms", "80"]) == 1
     assert "model.name: got 'speech'" in capsys.readouterr().err
 

@@ -44,6 +44,9 @@ def test_users_from_the_first_to_the_last(user: Run, records: Records) -> None:
     )
     assert user("role", "bob", "operator")[0] == 0
     assert user("cameras", "bob", "north")[1] == "bob: cameras north\n"
+    assert user("tenants", "bob", "gate,yard")[1] == "bob: tenants gate, yard\n"
+    assert "cameras north, tenants gate, yard" in user("list")[1]
+    assert user("tenants", "bob", "all")[1] == "bob: all tenants\n"
     assert user("disable", "bob")[0] == 0
     lines = user("list")[1].splitlines()
     assert [line.split()[:2] for line in lines] == [["ann", "admin"], ["bob", "operator"]]

@@ -21,7 +21,7 @@ ABOUT = {"refused": REFUSAL, "fault": FAULT, "less_accurate": WORSE, "unreachabl
 NUMBERS = dict.fromkeys(
     (
         "part", "allowed", "floors", "priority", "lowest", "floor", "need", "left", "rate", "share", "most",
-        "entitlement", "models", "models_before", "capacity", "cameras", "mean",
+        "entitlement", "loses", "held", "models", "models_before", "capacity", "cameras", "mean",
     ),
     0.25,
 )  # fmt: skip

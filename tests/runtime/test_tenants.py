@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,8 +21,10 @@ from edge.core.tenants import SharingRules, Tenant, TenantObjective
 from edge.core.workers import Activity
 from edge.runtime.serving_demand import Offer
 from edge.runtime.tenant_counts import CountedInterval, TenantCounts
+from edge.settings import ServingPlanning
 from scheduler.gpulets.tenant_fit import FitTenants
-from scheduler.tenants.sharing import LearnedTenant, Silence
+from scheduler.tenants.known import LearnedTenant
+from scheduler.tenants.sharing import Silence
 
 RATES = {"a": 40, "b": 40}
 
@@ -91,7 +94,7 @@ async def test_what_was_learned_survives_a_restart_and_is_forgotten_with_another
     assert again.shares.known["gate"].memory == box.shares.known["gate"].memory, "kept while models are taken in"
     again.serving.models.offers.update(offers)
     await again.interval(lambda name, share: 0.8, RATES)
-    assert again.shares.known["gate"].memory.curve.reports == 4, "known again, and the same"
+    assert again.shares.known["gate"].memory.curve.reports == 5, "known again, and one more"
     assert again.shares.known["gate"].forgotten is None
     again.serving.models.offers["a"].version = version("a", "a-2", 20.0)
     await again.interval(lambda name, share: 0.8, RATES)
@@ -104,6 +107,40 @@ async def test_what_was_learned_survives_a_restart_and_is_forgotten_with_another
     assert again.shares.known["stats"].forgotten == "table"
 
 
+async def test_another_objective_of_a_member_forgets_what_was_learned_of_its_tenant(tmp_path: Path) -> None:
+    box = await box_of(tmp_path)
+    await box.shares.look()
+    await box.interval(lambda name, share: 0.8, RATES)
+    box.serving.planning = ServingPlanning.model_validate({"models": {"a": {"slo_ms": 40.0}}})
+    await box.interval(lambda name, share: 0.8, RATES)
+    known = box.shares.known
+    assert (known["gate"].forgotten, known["gate"].memory.curve.reports) == ("objective", 1)
+    assert (known["stats"].forgotten, known["stats"].memory.curve.reports) == (None, 2)
+
+
+@pytest.mark.parametrize("part", ["teacher", "classes", "task", "class_map"])
+async def test_another_teacher_or_other_classes_forget_what_was_learned_of_cameras(tmp_path: Path, part: str) -> None:
+    serving = ServingBox(tmp_path, "a")
+    await serving.start()
+    streets = Tenant("streets", TenantObjective("accuracy", 0.8), cameras=("north",))
+    box = TenantsBox(serving, tenant("gate", "a"), streets)
+    box.runtime.cameras["north"] = camera()
+    await box.shares.look()
+    for window in (1, 2):
+        await box.interval(lambda name, share: 1.0, {"a": 20})
+        box.shares.fact(AccuracyMeasured("north", window, 0.9))
+        await box.interval(lambda name, share: 1.0, {"a": 20})
+        if window == 1:
+            assert box.shares.known["streets"].memory.curve.reports == 1
+            if part == "teacher":
+                box.runtime.golden.teacher = "teacher-2"
+            else:
+                setattr(box.runtime.cameras["north"].settings, part, "other")
+    known = box.shares.known["streets"]
+    assert (known.forgotten, known.memory.curve.reports) == ("objective", 1)
+    assert box.shares.known["gate"].forgotten is None
+
+
 async def test_an_alarm_s_fact_tells_of_a_goal_that_is_missed_with_the_full_share(tmp_path: Path) -> None:
     box = await box_of(tmp_path)
     box.shares.change(box.shares.tenants, SharingRules(missed_minutes=1.0, policy="fair"))
@@ -113,6 +150,27 @@ async def test_an_alarm_s_fact_tells_of_a_goal_that_is_missed_with_the_full_shar
     assert told[0].missed_s == 0
     assert told[-1].missed_s >= 60
     assert all(f.missed_s == 0 for f in box.facts if getattr(f, "tenant", "") == "stats")
+
+
+async def test_time_with_less_than_the_share_by_right_does_not_count_for_the_alarm(tmp_path: Path) -> None:
+    box = await box_of(tmp_path, floor=0.7)
+    box.shares.change(box.shares.tenants, SharingRules(missed_minutes=1.0, policy="fair"))
+
+    async def missed(intervals: int) -> list[float]:
+        box.facts.clear()
+        for _ in range(intervals):
+            await box.interval(lambda name, share: 0.5 if name == "gate" else 1.0, RATES)
+        return [f.missed_s for f in box.facts if getattr(f, "tenant", "") == "gate"]
+
+    assert set(await missed(9)) == {0.0}
+    assert box.held()["gate"] < 0.45 * 0.9, "the other's floor takes it"
+    gate, stats = box.shares.tenants
+    box.shares.change((gate, replace(stats, floor=0.0)), box.shares.rules)
+    since = await missed(9)
+    assert box.held()["gate"] >= 0.45 * 0.9
+    assert set(since[:5]) == {0.0}, "it has its share for less than a minute"
+    assert since[-1] >= 60.0
+    assert since[-1] < 100.0
 
 
 async def test_what_was_learned_is_written_as_the_appliance_ends_and_only_if_it_is_new(tmp_path: Path) -> None:
@@ -138,6 +196,22 @@ async def test_one_tenant_changes_nothing(tmp_path: Path) -> None:
     assert (box.events, box.notes, box.kept, box.facts) == ([], [], [], [])
     assert (serving.shares.budgets.budgets, serving.shares.budgets.pool) == ((), None)
     assert not isinstance(serving.shares.budgets.fit("joint"), FitTenants)
+
+
+async def test_one_configured_tenant_that_has_everything_changes_nothing(tmp_path: Path) -> None:
+    plain = ServingBox(tmp_path, "a", "b")
+    await plain.start()
+    serving = ServingBox(tmp_path, "a", "b")
+    await serving.start()
+    every = Tenant("all", TenantObjective("within_slo", 0.95), models=("a", "b"), floor=0.3, declared_demand=0.2)
+    box = TenantsBox(serving, every)
+    for _ in range(3):
+        await box.interval(lambda name, share: 0.5, RATES)
+    assert [t.id for t in box.shares.members().tenants] == ["all"]
+    assert serving.view == plain.view
+    assert (box.events, box.notes, box.kept, box.facts) == ([], [], [], [])
+    assert (serving.shares.budgets.budgets, serving.shares.budgets.pool) == ((), None)
+    assert (box.shares.rooms(), box.shares.shares) == ((), {})
 
 
 async def test_the_plan_says_that_budgets_moved_and_goes_back_when_tenants_go(tmp_path: Path) -> None:
@@ -209,7 +283,8 @@ def test_a_damaged_state_is_refused_with_its_field() -> None:
 
 def camera() -> Any:
     student = SimpleNamespace(model_dump=lambda mode: {"model": "small"})
-    return SimpleNamespace(settings=SimpleNamespace(enabled=True, student=student))
+    about = {"id": "any", "task": "detection", "classes": ("car",), "class_map": {}}
+    return SimpleNamespace(settings=SimpleNamespace(enabled=True, student=student, **about))
 
 
 async def test_cameras_budgets_move_once_per_window_by_its_accuracy(tmp_path: Path) -> None:
@@ -279,7 +354,7 @@ async def test_cameras_that_were_not_measured_have_what_their_workers_use_from_t
     share = box.shares.shares["streets"]
     assert (share.source, share.state) == ("proxy", "unknown")
     room = next(r for r in box.shares.rooms() if r.id == "streets")
-    assert room.need == share.demand[0] == pytest.approx(0.14, abs=0.01), "0.07 of the device is used, half shall be"
+    assert room.need == share.demand.share == pytest.approx(0.14, abs=0.01), "0.07 of the device is used, half shall be"
     # The other, which misses its goal, is raised to nine tenths of its 0.45; then it gets the largest step.
     assert share.held == pytest.approx(0.9 - 0.405 - 0.05)
     await box.interval(lambda name, share: 0.5, {"a": 20})

@@ -18,6 +18,8 @@ from alembic.migration import MigrationContext
 from store_helpers import add, chain
 
 from edge import cli
+from edge.access.records import Records
+from edge.core.clock import SystemClock
 from edge.core.errors import Conflict, InvalidValue, StoreError, Unavailable
 from edge.store import database as db
 from edge.store.database import Database
@@ -354,6 +356,26 @@ def test_a_database_file_that_cannot_be_closed_is_refused_with_the_reason(
     with pytest.raises(StoreError, match="can be read by other accounts") as refused:
         db.upgrade(database)
     assert "chmod 600" in str(refused.value)
+
+
+def test_users_of_before_see_every_tenant(empty_url: str, tmp_path: Path) -> None:
+    """Schema 0009: a user can be limited to some tenants."""
+    database = Database(empty_url)
+    with database.write() as connection:
+        config = db.migrations()
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0008")
+        old = sa.MetaData()
+        old.reflect(connection)
+        row = {
+            "name": "ann", "role": "viewer", "cameras": ["north"], "password": None, "disabled": False,
+            "must_change": False, "created_utc_s": 1.0, "changed_utc_s": 1.0, "last_login_utc_s": None,
+        }  # fmt: skip
+        connection.execute(old.tables["users"].insert().values(**row))
+    assert db.upgrade(database)[0] == "0008"
+    user = Records(database, SystemClock()).user("ann")
+    assert (user.cameras, user.tenants) == (frozenset({"north"}), None)
+    database.close()
 
 
 def test_objects_of_before_have_no_attributes(empty_url: str, tmp_path: Path) -> None:

@@ -45,10 +45,11 @@ class Door:
         self.hash = self.passwords.hash(PASSWORD)
         self.access = Access(self.database, self.clock, rules, self.passwords)
 
-    def user(self, name: str, role: Role, cameras: set[str] | None = None) -> str:
+    def user(self, name: str, role: Role, cameras: set[str] | None = None, tenants: set[str] | None = None) -> str:
         """A user with PASSWORD."""
         limit = None if cameras is None else frozenset(cameras)
-        self.access.records.add_user(name, role, limit, self.hash, False, "test")
+        mine = None if tenants is None else frozenset(tenants)
+        self.access.records.add_user(name, role, limit, self.hash, False, "test", mine)
         return name
 
     def token(self, owner: str, role: Role = "admin", cameras: set[str] | None = None, valid_s: float = 1e9) -> str:

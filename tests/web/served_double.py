@@ -14,6 +14,7 @@ from edge.core.serving import DeviceTable
 from edge.runtime.camera import assumed_profile
 from edge.runtime.serving_cameras import CamerasNow
 from edge.settings import AdmissionRequest, ServingPlanning, merge, parse
+from scheduler.tenant_admission import TenantRoom
 from web.examples.serving import SERVING
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ class DictServedModels:
 
     def __init__(self, box: DictAppliance) -> None:
         self.box = box
+        #: Tenants that share the box, for admission.
+        self.rooms: tuple[TenantRoom, ...] = ()
         self._answered: dict[str, AdmissionAnswer] = {}
 
     def status(self) -> Serving:
@@ -49,17 +52,18 @@ class DictServedModels:
         self.box.look("admission")
         in_force = self.box.planning or ServingPlanning()
         # Planning takes long, and the tests ask the same of several people.
-        key = json.dumps([request, in_force.model_dump(mode="json")], sort_keys=True)
+        key = json.dumps([request, in_force.model_dump(mode="json"), str(self.rooms)], sort_keys=True)
         if key not in self._answered:
             self._answered[key] = self._admission(parse(AdmissionRequest, dict(request)), in_force)
         return self._answered[key]
 
     def _admission(self, asked: AdmissionRequest, in_force: ServingPlanning) -> AdmissionAnswer:
-        served, planning = ServedLoad((), TABLE, planning=in_force), asked.planning(in_force)
+        served = ServedLoad((), TABLE, planning=in_force, rooms=self.rooms, tenant=asked.tenant)
+        planning = asked.planning(in_force)
         if asked.model is not None:
             return read(AdmissionAnswer, admit_model(asked.model, served, CamerasNow(0.7), planning))
         if asked.pipeline is not None:
             return read(AdmissionAnswer, admit_pipeline(asked.pipeline, served, CamerasNow(0.7), planning))
         assert asked.camera is not None
         profile = assumed_profile(asked.camera.inference, 2.0)
-        return read(AdmissionAnswer, admit_camera(asked.camera, profile, ServedLoad(), CamerasNow(0.7)))
+        return read(AdmissionAnswer, admit_camera(asked.camera, profile, served, CamerasNow(0.7)))

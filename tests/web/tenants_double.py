@@ -29,19 +29,21 @@ ACCURACY = {"metric": "accuracy", "goal": 0.7, "utility": "linear"}
 STATES: Mapping[str, Json] = {
     "parking": {
         "held": 0.1, "given": 0.1, "entitlement": 0.18, "floor": 0.04, "state": "meets", "performance": 0.99,
-        "utility": 1.0, "load": 4.0, "missed_s": 0.0, "moves": 9, "demand": {"share": 0.07, "low": 0.05, "high": 0.1},
+        "utility": 1.0, "load": 4.0, "missed_s": 0.0, "moves": 9,
+        "demand": {"share": 0.07, "low": 0.05, "high": 0.1, "best": 1.0},
         "reason": {"code": "less", "numbers": {"moved": 0.02, "performance": 0.99, "goal": 0.98, "spare": 0.01},
                    "others": ["gate"]},
     },
     "north-side": {
-        "held": 0.28, "given": 0.28, "entitlement": 0.18, "floor": 0.12, "below_floor": 0.0, "state": "meets",
+        "held": 0.28, "given": 0.28, "entitlement": 0.18, "floor": 0.12, "raised_to_floor": 0.0, "state": "meets",
         "performance": 0.745, "utility": 1.0, "load": None, "missed_s": 0.0, "moves": 2, "source": "held",
-        "demand": {"share": 0.2, "low": 0.14, "high": 0.3}, "reason": {"code": "window", "numbers": {}, "others": []},
+        "demand": {"share": 0.2, "low": 0.14, "high": 0.3, "best": 0.81},
+        "reason": {"code": "window", "numbers": {}, "others": []},
     },
     "default-cameras": {
-        "held": 0.1, "given": 0.1, "entitlement": 0.18, "floor": 0.1, "below_floor": 0.01, "state": "unknown",
+        "held": 0.1, "given": 0.1, "entitlement": 0.18, "floor": 0.1, "raised_to_floor": 0.01, "state": "unknown",
         "performance": None, "utility": None, "load": None, "missed_s": 0.0, "moves": 1, "source": "entitlement",
-        "demand": {"share": None, "low": None, "high": None},
+        "demand": {"share": None, "low": None, "high": None, "best": None},
         "reason": {"code": "floor", "numbers": {"raised": 0.01, "floor": 0.1}, "others": []},
         "learned": LEARNED | {"reports": 0, "changes": 0, "last_utc_s": None, "age_s": None, "forgotten": None,
                               "forgotten_utc_s": None},
@@ -96,7 +98,7 @@ class DictTenants:
         found = self._answer(tenant)
         curve: Json = CURVE | {"id": tenant, "goal": found.goal, "learned": found.learned, "points": (), "reports": ()}
         if found.performance is None:
-            return read(TenantDetail, {"tenant": found, "curve": curve | {"now": None}})
+            return read(TenantDetail, {"tenant": found, "curve": curve | {"now": found.given, "last": None}})
         shares = [0.9 * n / 60 for n in range(1, 61)]
         means = [1.0 - math.exp(-s / (found.given / -math.log(max(0.005, 1.0 - found.performance)))) for s in shares]
         points = [
@@ -109,11 +111,15 @@ class DictTenants:
              "performance": max(0.0, found.performance - 0.002 * (24 - n) + 0.01 * math.sin(n)), "load": found.load}
             for n in range(24)
         ]  # fmt: skip
-        now = {
+        last = {
             "utc_s": self.box.utc_s - 6.0, "share": found.given, "performance": found.performance, "load": found.load
         }  # fmt: skip
         return read(
-            TenantDetail, {"tenant": found, "curve": curve | {"points": points, "reports": reports, "now": now}}
+            TenantDetail,
+            {
+                "tenant": found,
+                "curve": curve | {"points": points, "reports": reports, "now": found.given, "last": last},
+            },
         )
 
     def _together(self, settings: dict[str, TenantSettings]) -> None:

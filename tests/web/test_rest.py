@@ -15,6 +15,8 @@ from fastapi import FastAPI
 
 from edge.appliance.answers.read import plain
 from edge.core import errors as e
+from edge.settings import ServingPlanning
+from scheduler.tenant_admission import TenantRoom
 from web.app import create_app
 from web.parts import MAX_BODY
 
@@ -161,6 +163,40 @@ async def test_admission_is_answered_before_anything_is_added(client: httpx.Asyn
         ({"camera": {"id": "east", "like": "west"}}, "camera.like"),
     ):
         assert problem(await client.post("/admission", json=body))["path"] == path
+
+
+async def test_admission_names_the_tenants_that_would_lose(client: httpx.AsyncClient, service: DictAppliance) -> None:
+    service.served.rooms = (
+        TenantRoom("gate", 0.3, 0.1, 0.05, 0.3, frozenset({"plates"})),
+        TenantRoom("parking", 0.3, 0.5, 0.05, 0.3),
+        TenantRoom("streets", 0.1, 0.1, 0.05, 0.1, serves=False),
+    )
+    much = {"model": {"name": "plates", "rate": 40, "slo_ms": 100}}
+    fits = (await client.post("/admission", json=much | {"tenant": "gate"})).json()
+    assert fits["admitted"]
+    assert fits["tenants"]["within"] == "entitlement"
+    (loss,) = fits["tenants"]["losses"]
+    assert loss["loses"] == pytest.approx(fits["tenants"]["share_after"] - 0.1, abs=1e-3)
+    (told,) = [r for r in fits["yields"] if r["code"] == "tenant_loses"]
+    assert (told["tenant"], told["numbers"]["loses"]) == ("parking", pytest.approx(loss["loses"], abs=1e-3))
+    assert "parking would lose" in told["message"]
+    assert (await client.post("/admission", json=much)).json() == fits, "the tenant that has it"
+    for tenant in ("streets", "nobody"):
+        bad = problem(await client.post("/admission", json=much | {"tenant": tenant}))
+        assert (bad["path"], bad["allowed"]) == ("tenant", "a tenant of served models (gate, parking)")
+
+
+async def test_the_bound_of_all_models_counts_those_of_other_tenants(
+    client: httpx.AsyncClient, service: DictAppliance
+) -> None:
+    service.served.rooms = (TenantRoom("gate", 0.3, 0.3, 0.0, 0.3), TenantRoom("parking", 0.3, 0.3, 0.0, 0.3))
+    service.planning = ServingPlanning(max_share=0.35)
+    asked = {"model": {"name": "plates", "rate": 20, "slo_ms": 100}, "tenant": "gate"}
+    refused = (await client.post("/admission", json=asked)).json()
+    assert (refused["admitted"], [r["code"] for r in refused["reasons"]]) == (False, ["max_share"])
+    assert refused["reasons"][0]["numbers"]["share"] > 0.35
+    service.planning = ServingPlanning(max_share=0.7)
+    assert (await client.post("/admission", json=asked)).json()["admitted"]
 
 
 async def test_retraining_settings(client: httpx.AsyncClient, service: DictAppliance) -> None:

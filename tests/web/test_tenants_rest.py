@@ -11,10 +11,12 @@ from access_kit import Door, browser
 from appliance_double import DictAppliance
 from fastapi import FastAPI
 
+from edge.appliance.answers.alarms import AlarmAnswer
 from edge.appliance.answers.read import read
 from edge.appliance.answers.tenants import TenantAnswer
 from edge.core.access import Principal
 from web import limits
+from web.examples.alarms import ALARM
 from web.examples.tenants import TENANT
 
 TENANT_BODY: dict[str, Any] = {"id": "yard", "objective": {"metric": "accuracy", "goal": 0.7}, "cameras": ["south"]}
@@ -139,6 +141,47 @@ async def test_a_user_of_some_cameras_sees_the_tenants_of_these(
         client.headers.update(door.person("viewer", {"south"}))
         theirs = (await client.get("/tenants")).json()["tenants"]
         assert [t["id"] for t in theirs] == ["gate", "parking", "default-cameras"]
+
+
+async def test_a_user_of_some_tenants_sees_these_and_changes_nothing_of_the_whole_box(app: FastAPI, door: Door) -> None:
+    async with browser(app) as client:
+        token = door.token(door.user("ann", "operator", tenants={"gate"}), "operator")
+        client.headers["authorization"] = f"Bearer {token}"
+        assert [t["id"] for t in (await client.get("/tenants")).json()["tenants"]] == ["gate"]
+        assert {r["tenant"] for r in (await client.get("/tenants/history")).json()["rows"]} == {"gate"}
+        assert (await client.get("/tenants/gate")).status_code == 200
+        for path in ("/tenants/parking", "/tenants/history?tenant=parking"):
+            assert (await client.get(path)).status_code == 404
+        assert (await client.get("/sharing")).json()["social_welfare"] is None, "it is of all tenants"
+        assert "parking" not in (await client.get("/overview")).text
+        metrics = (await client.get("http://box/metrics")).text
+        assert 'tenant="gate"' in metrics
+        assert "parking" not in metrics
+        for method, path in (("POST", "/tenants"), ("PATCH", "/tenants/gate"), ("POST", "/sharing/what-if")):
+            assert (await client.request(method, path, json={})).status_code == 403
+        assert (await client.get("/cameras")).json(), "cameras have a limit of their own"
+        assert (await client.get("/me")).json()["tenants"] == ["gate"]
+
+
+def test_alarms_of_other_tenants_are_not_there_for_a_user_of_some() -> None:
+    rows = [
+        read(AlarmAnswer, ALARM | {"id": n, "camera": None, "kind": "tenant", "details": {"tenant": tenant}})
+        for n, tenant in enumerate(("gate", "parking"))
+    ]
+    shown = limits.rows(Principal("ann", "viewer", tenants=frozenset({"gate"})), rows)
+    assert [alarm.id for alarm in shown] == [0]
+    assert limits.rows(Principal("bob", "viewer"), rows) == rows
+
+
+async def test_the_tenants_of_a_user_are_set_and_checked(app: FastAPI, door: Door) -> None:
+    async with browser(app) as client:
+        client.headers.update(door.person("admin"))
+        body = {"name": "ann", "role": "viewer", "tenants": ["gate"], "password": "orchid-lantern-pebble-42"}
+        assert (await client.post("/users", json=body)).json()["tenants"] == ["gate"]
+        assert (await client.patch("/users/ann", json={"tenants": None})).json()["tenants"] is None
+        assert problem(await client.patch("/users/ann", json={"tenants": ["No!"]}))["path"] == "tenants[0]"
+        checked = await client.post("/check/user", json={"name": "ann", "tenants": "gate"})
+        assert checked.json()["problems"][0]["path"] == "tenants"
 
 
 @pytest.mark.parametrize(("cameras", "seen"), [((), True), (("north",), True), (("north", "south"), False)])

@@ -10,6 +10,7 @@ LOGGED_IN: Final[Example] = {
     "name": "ann",
     "role": "operator",
     "cameras": None,
+    "tenants": None,
     "csrf": "4f0c…",
     "expires_utc_s": AT_UTC_S + 43200,
 }
@@ -18,6 +19,7 @@ USER: Final[Example] = {
     "name": "ann",
     "role": "operator",
     "cameras": ["junction-north"],
+    "tenants": None,
     "disabled": False,
     "must_change": False,
     "created_utc_s": AT_UTC_S,

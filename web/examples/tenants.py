@@ -39,7 +39,7 @@ TENANT: Final[Example] = {
     "given": 0.41,
     "entitlement": 0.36,
     "floor": 0.08,
-    "below_floor": 0.0,
+    "raised_to_floor": 0.0,
     "state": "misses",
     "performance": 0.941,
     "goal": 0.98,
@@ -47,7 +47,7 @@ TENANT: Final[Example] = {
     "load": 31.5,
     "missed_s": 50.0,
     "moves": 17,
-    "demand": {"share": 0.46, "low": 0.41, "high": 0.53},
+    "demand": {"share": 0.46, "low": 0.41, "high": 0.53, "best": 0.999},
     "source": "learned",
     "reason": {"code": "more", "numbers": {"moved": 0.02, "performance": 0.941, "goal": 0.98}, "others": ["parking"]},
     "learned": LEARNED,
@@ -63,7 +63,8 @@ CURVE: Final[Example] = {
         {"share": 0.9, "performance": 0.999, "low": 0.99, "high": 1.0},
     ],
     "reports": [{"utc_s": AT_UTC_S - 16.0, "share": 0.39, "performance": 0.928, "load": 31.0}],
-    "now": {"utc_s": AT_UTC_S - 6.0, "share": 0.41, "performance": 0.941, "load": 31.5},
+    "now": 0.43,
+    "last": {"utc_s": AT_UTC_S - 6.0, "share": 0.41, "performance": 0.941, "load": 31.5},
     "learned": LEARNED,
 }
 TENANT_DETAIL: Final[Example] = {"tenant": TENANT, "curve": CURVE}
@@ -84,6 +85,7 @@ SHARING: Final[Example] = {
     "capacity": 0.9,
     "decided_utc_s": AT_UTC_S - 6.0,
     "next_utc_s": AT_UTC_S + 4.0,
+    "lacking": 0.0,
     "social_welfare": 0.98,
     "egalitarian_welfare": 0.96,
 }
@@ -101,12 +103,15 @@ HISTORY: Final[Example] = {
             "load": 30.2,
             "requests": 9060,
             "floor": 0.08,
+            "need": 0.33,
+            "used": None,
         }
     ]
 }
 SHARING_WHAT_IF: Final[Example] = {
     "policy": "fair",
     "rows": 288,
+    "seconds": 86_400.0,
     "from_utc_s": AT_UTC_S - 86_400.0,
     "social_welfare": 0.981,
     "egalitarian_welfare": 0.944,

@@ -22,7 +22,6 @@ from edge.appliance.answers.access import (
     UserAnswer,
 )
 from edge.appliance.answers.read import read
-from edge.core.access import Principal
 from edge.core.errors import NotFound
 from web.access_bodies import (
     Login,
@@ -95,12 +94,13 @@ def _entered(request: Request, response: Response, found: LoggedIn) -> LoggedInA
         secure=request.url.scheme == "https",
     )
     return LoggedInAnswer(
-        name=who.name, role=who.role, cameras=_cameras(who), csrf=found.csrf, expires_utc_s=found.expires_utc_s
-    )
+        name=who.name, role=who.role, cameras=_shown(who.cameras), tenants=_shown(who.tenants), csrf=found.csrf,
+        expires_utc_s=found.expires_utc_s,
+    )  # fmt: skip
 
 
-def _cameras(who: Principal) -> tuple[str, ...] | None:
-    return None if who.cameras is None else tuple(sorted(who.cameras))
+def _shown(limit: frozenset[str] | None) -> tuple[str, ...] | None:
+    return None if limit is None else tuple(sorted(limit))
 
 
 #: No cache keeps these answers.
@@ -165,7 +165,8 @@ async def me(request: Request, response: Response, caller: Caller) -> Me:
     return Me(
         name=caller.name,
         role=caller.role,
-        cameras=_cameras(caller),
+        cameras=_shown(caller.cameras),
+        tenants=_shown(caller.tenants),
         kind=caller.kind,
         csrf=csrf_token(secret) if access is not None and caller.kind == "session" else None,
         expires_utc_s=caller.expires_utc_s,
@@ -195,7 +196,9 @@ async def users(access: AccessInForce) -> list[UserAnswer]:
     "/users",
     status_code=201,
     responses={201: example(examples.USER)[200]},
-    openapi_extra=takes("NewUser", {"name": "ann", "role": "operator", "cameras": None, "password": "…"}),
+    openapi_extra=takes(
+        "NewUser", {"name": "ann", "role": "operator", "cameras": None, "tenants": None, "password": "…"}
+    ),
 )
 async def add_user(body: Body, access: AccessInForce, by: Who) -> UserAnswer:
     """Add a user. They must choose a password of their own before anything else (`must_change`): until then all
@@ -206,7 +209,7 @@ async def add_user(body: Body, access: AccessInForce, by: Who) -> UserAnswer:
 
 @router.patch("/users/{name}", responses=example(examples.USER), openapi_extra=takes("UserPatch", {"role": "viewer"}))
 async def change_user(name: Name, body: Body, access: AccessInForce, by: Who) -> UserAnswer:
-    """Change role, cameras or password, or keep a user out. In force at once, for open streams too."""
+    """Change role, cameras, tenants or password, or keep a user out. In force at once, for open streams too."""
     asked = parse_private(UserPatch, body)
     given = {field: getattr(asked, field) for field in asked.model_fields_set}
     return read(UserAnswer, await access.users.change(name, given, by))

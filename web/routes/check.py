@@ -10,7 +10,7 @@ from fastapi import Path
 from edge.access.secrets import check_secret
 from edge.appliance.answers.read import read
 from edge.appliance.answers.system import CheckedSettings
-from edge.core.access import camera_limit, checked_password, checked_role, label, user_name
+from edge.core.access import camera_limit, checked_password, checked_role, label, tenant_limit, user_name
 from edge.core.errors import InvalidValue, InvalidValues
 from edge.settings import (
     AdmissionRequest,
@@ -62,6 +62,7 @@ def _user(body: _Body) -> None:
         "name": lambda given: user_name("name", given),
         "role": lambda given: checked_role("role", given),
         "cameras": lambda given: camera_limit("cameras", given),
+        "tenants": lambda given: tenant_limit("tenants", given),
         "password": lambda given: checked_password("password", given, name if isinstance(name, str) else ""),
     }
     problems = []

@@ -78,7 +78,7 @@ async def tenants_history(service: Tenants, caller: Caller, tenant: OfTenant = N
 
 @router.get("/tenants/{tenant}", responses=example(examples.TENANT_DETAIL))
 async def one_tenant(tenant: TenantId, service: Tenants, caller: Caller) -> TenantDetail:
-    """One tenant with its learned curve, the recent reports, and today's point."""
+    """One tenant with its learned curve, the recent reports, and the share that it has now."""
     mine = limits.rows(caller, (service.one(tenant),))
     if not mine:
         raise NotFound(f"tenant {tenant} does not exist")

@@ -1,4 +1,4 @@
-"""Access: users, tokens, sessions, secrets, and the record of changes. `cameras` null: all of them."""
+"""Access: users, tokens, sessions, secrets, and the record of changes. `cameras` null: all of them; `tenants`, too."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ class LoggedInAnswer:
     name: str
     role: Role
     cameras: tuple[str, ...] | None
+    tenants: tuple[str, ...] | None
     csrf: str
     expires_utc_s: float
 
@@ -29,6 +30,7 @@ class Me:
     name: str
     role: Role
     cameras: tuple[str, ...] | None
+    tenants: tuple[str, ...] | None
     kind: Literal["session", "token", "open"]
     csrf: str | None
     expires_utc_s: float | None
@@ -50,6 +52,7 @@ class UserAnswer:
     name: str
     role: Role
     cameras: tuple[str, ...] | None
+    tenants: tuple[str, ...] | None
     disabled: bool
     must_change: bool
     created_utc_s: float

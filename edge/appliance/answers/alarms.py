@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from edge.appliance.answers.marks import BoxAnswer, OfCamera, Shown, answer, kept
+from edge.appliance.answers.marks import BoxAnswer, OfCamera, OfTenant, Shown, answer, kept
 from edge.core.alarms import RuleKind, Severity
 
 
@@ -45,7 +45,7 @@ class ServedDetails:
 class TenantDetails:
     """Of a "tenant" alarm: the tenant."""
 
-    tenant: Shown[str]
+    tenant: OfTenant[str]
 
 
 @kept

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import is_dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from functools import cache
 from typing import Annotated, Any, Final, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -30,10 +30,17 @@ _SCALARS: Final = (str, bytes, bool, int, float)
 MaySee = Callable[[str | None], bool]
 
 
-def limited(value: T, may_see: MaySee) -> T | None:
-    """The part of an answer for a reader of the cameras that `may_see` allows; None: nothing of it. Raises
-    TypeError for a type with a field that is hidden and cannot be empty, and for a value whose inside is not known."""
-    found = _within(value, may_see)
+@dataclass(frozen=True)
+class _Sight:
+    camera: MaySee
+    tenant: Callable[[str], bool]
+
+
+def limited(value: T, may_see: MaySee, may_see_tenant: Callable[[str], bool] = lambda tenant: True) -> T | None:
+    """The part of an answer for a reader of the cameras that `may_see` allows, and of the tenants; None: nothing of it.
+    Raises TypeError for a type with a field that is hidden and cannot be empty, and for a value whose inside is not
+    known."""
+    found = _within(value, _Sight(may_see, may_see_tenant))
     return None if found is _NOT_YOURS else found
 
 
@@ -69,13 +76,14 @@ def _nothing(kind: type, name: str, hint: Any) -> Any:
     raise TypeError(f"{kind.__name__}.{name} has no mark of edge.appliance.answers.marks and cannot be empty")
 
 
-def _row(value: Any, may_see: MaySee) -> Any:
+def _row(value: Any, sight: _Sight) -> Any:
     """An answer, or `_NOT_YOURS`."""
     kind: Any = type(value)
     marks = _marks(kind)
     whose = next((getattr(value, name) for name, mark in marks.items() if mark is Mark.OF_CAMERA), None)
     several = (camera for name, mark in marks.items() if mark is Mark.OF_CAMERAS for camera in getattr(value, name))
-    if not may_see(whose) or not all(map(may_see, several)):
+    tenants = (getattr(value, name) for name, mark in marks.items() if mark is Mark.OF_TENANT)
+    if not sight.camera(whose) or not all(map(sight.camera, several)) or not all(map(sight.tenant, tenants)):
         return _NOT_YOURS
     nothing = hidden_fields(kind)
     changes: dict[str, Any] = {}
@@ -84,18 +92,18 @@ def _row(value: Any, may_see: MaySee) -> Any:
         if mark is Mark.ENTRY_DATA:
             found = {} if whose is None else _entry_data(value, marks, name)
         elif mark is Mark.CAUSE:
-            found = getattr(value, name) if _may_read_cause(value, marks, may_see) else _OTHER
+            found = getattr(value, name) if _may_read_cause(value, marks, sight) else _OTHER
         else:
-            found = nothing[name] if mark is None else _shown(getattr(value, name), mark, may_see, whose)
+            found = nothing[name] if mark is None else _shown(getattr(value, name), mark, sight, whose)
         if found is _NOT_YOURS:
             return _NOT_YOURS
         changes[name] = found
     return replace(value, **changes)
 
 
-def _may_read_cause(value: Any, marks: Mapping[str, Mark | None], may_see: MaySee) -> bool:
+def _may_read_cause(value: Any, marks: Mapping[str, Mark | None], sight: _Sight) -> bool:
     said = {mark: getattr(value, name) for name, mark in marks.items() if mark in (Mark.ABOUT, Mark.CAUSE_CODE)}
-    return said[Mark.CAUSE_CODE] != _WORDS_ONLY and may_see(said[Mark.ABOUT])
+    return said[Mark.CAUSE_CODE] != _WORDS_ONLY and sight.camera(said[Mark.ABOUT])
 
 
 def _entry_data(entry: Any, marks: Mapping[str, Mark | None], name: str) -> Mapping[str, Any]:
@@ -104,27 +112,27 @@ def _entry_data(entry: Any, marks: Mapping[str, Mark | None], name: str) -> Mapp
     return {key: value for key, value in getattr(entry, name).items() if key in shown}
 
 
-def _shown(value: Any, mark: Mark, may_see: MaySee, whose: str | None) -> Any:
+def _shown(value: Any, mark: Mark, sight: _Sight, whose: str | None) -> Any:
     if mark is Mark.BY_CAMERA:
-        return {camera: _within(v, may_see) for camera, v in value.items() if may_see(camera)}
+        return {camera: _within(v, sight) for camera, v in value.items() if sight.camera(camera)}
     if mark is Mark.OF_OWN:
         return {} if whose is None else value
     if mark is Mark.ABOUT:
-        return value if may_see(value) else None
+        return value if sight.camera(value) else None
     if mark is Mark.MESSAGE:
         return _WHOLE_BOX if whose is None and value else value
-    return _within(value, may_see)
+    return _within(value, sight)
 
 
-def _within(value: Any, may_see: MaySee) -> Any:
+def _within(value: Any, sight: _Sight) -> Any:
     if is_dataclass(value):
-        return _row(value, may_see)
+        return _row(value, sight)
     if isinstance(value, Settings):
         return shown_settings(value)
     if isinstance(value, tuple):
-        return tuple(v for v in (_within(v, may_see) for v in value) if v is not _NOT_YOURS)
+        return tuple(v for v in (_within(v, sight) for v in value) if v is not _NOT_YOURS)
     if isinstance(value, Mapping):
-        inside = {key: _within(v, may_see) for key, v in value.items()}
+        inside = {key: _within(v, sight) for key, v in value.items()}
         return {key: v for key, v in inside.items() if v is not _NOT_YOURS}
     if value is None or isinstance(value, _SCALARS):
         return value

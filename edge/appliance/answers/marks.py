@@ -1,10 +1,11 @@
 """How an answer is declared, and which of its fields a user gets who may see some of the cameras only.
 
 A field is hidden from such a user unless it is marked here: `Shown`; `OfCamera`, the camera that the whole row is of;
-`OfCameras`, several that it is of; `ByCamera`, values by camera; `OfOwn`, shown where the row is of a camera that the
-user sees. A `Message` is shown there too, and replaced where the row is of no camera; of `EntryData` the keys are shown
-there that are declared so for its `EntryKind`. A `Cause` is replaced where the `About` of its row is a camera that the
-user may not see, or where its `CauseCode` says that only words were kept. No text is searched for names.
+`OfCameras`, several that it is of; `OfTenant`, its tenant; `ByCamera`, values by camera; `OfOwn`, shown where the row
+is of a camera that the user sees. A `Message` is shown there too, and replaced where the row is of no camera; of
+`EntryData` the keys are shown there that are declared so for its `EntryKind`. A `Cause` is replaced where the `About`
+of its row is a camera that the user may not see, or where its `CauseCode` says that only words were kept. No text is
+searched for names.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ class Mark(Enum):
     SHOWN = "shown"
     OF_CAMERA = "of camera"
     OF_CAMERAS = "of cameras"
+    OF_TENANT = "of tenant"
     BY_CAMERA = "by camera"
     OF_OWN = "of own"
     ENTRY_KIND = "entry kind"
@@ -40,6 +42,8 @@ Shown = Annotated[T, Mark.SHOWN]
 OfCamera = Annotated[T, Mark.OF_CAMERA]
 #: The ids of the cameras that the row is of: who may not see one of them does not get the row.
 OfCameras = Annotated[T, Mark.OF_CAMERAS]
+#: The id of the tenant that the row is of: who may see some tenants only, and not this one, does not get the row.
+OfTenant = Annotated[T, Mark.OF_TENANT]
 ByCamera = Annotated[Mapping[str, T], Mark.BY_CAMERA]
 OfOwn = Annotated[T, Mark.OF_OWN]
 Message = Annotated[str, Mark.MESSAGE]

@@ -427,8 +427,8 @@ class AdmissionReasonAnswer:
 @answer
 class AdmissionAnswer:
     """The effect of adding a camera, model or application. `reasons`: why it fits or not; `yields`: the losses of
-    models of lower priority. `most_rate`, `rate` and `planned_rate` (with head-room) are a model's or an
-    application's, `budgets` an application's. `tenants` null: one tenant has the box."""
+    models of lower priority, and of other tenants. `most_rate`, `rate` and `planned_rate` (with head-room) are a
+    model's or an application's, `budgets` an application's. `tenants` null: one tenant has the box."""
 
     candidate: Shown[str]
     kind: Shown[Literal["model", "camera", "pipeline"]]

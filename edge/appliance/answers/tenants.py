@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from edge.appliance.answers.marks import OfCameras, Shown, answer, kept
+from edge.appliance.answers.marks import OfCameras, OfTenant, Shown, answer, kept
 from edge.core.tenants import ForgottenCode, TenantReasonCode, TenantSource, TenantState
 from edge.settings import SharingSettings, TenantSettings
 
@@ -23,11 +23,14 @@ class TenantReasonAnswer:
 
 @answer
 class TenantDemand:
-    """The share with which the goal is expected to be met, and its bounds; null: no share is known to reach it."""
+    """The share with which the goal is expected to be met, and its bounds; null: no share is known to reach it. `best`:
+    the performance that is expected with the whole box (null: nothing was measured). With a `best` and no `share` the
+    goal is out of reach."""
 
     share: Shown[float | None]
     low: Shown[float | None]
     high: Shown[float | None]
+    best: Shown[float | None]
 
 
 @answer
@@ -46,14 +49,15 @@ class LearnedAnswer:
 
 @answer
 class TenantAnswer:
-    """A tenant now. `held`: its budget; `given`: the share that its executors or cameras have, the mean of the last
-    interval; `entitlement`: its share by right; `floor`: the least that it has, by its setting or by the need of
-    its plan; `below_floor`: how much its budget was raised to it. `performance` and `utility` null:
+    """A tenant now. `held`: its budget; `given`: the share that its executors or cameras have in the plan in force;
+    `entitlement`: its share by right; `floor`: the least that it has, by its setting or by the need of
+    its plan; `raised_to_floor`: how much its budget was raised to it. `performance` and `utility` null:
     nothing was measured lately. `load`: requests per second (cameras: null). `missed_s`: for so long it has missed its
     goal. `implicit`: a default tenant that no settings name. `cameras` also has those of its settings that are off.
-    `moves` of its share since the start. Users of some cameras see the tenants all of whose cameras they may see."""
+    `moves` of its share since the start. Users of some cameras see the tenants all of whose cameras they may see,
+    users of some tenants see these."""
 
-    id: Shown[str]
+    id: OfTenant[str]
     name: Shown[str]
     settings: Shown[TenantSettings]
     implicit: Shown[bool]
@@ -64,7 +68,7 @@ class TenantAnswer:
     given: Shown[float]
     entitlement: Shown[float]
     floor: Shown[float]
-    below_floor: Shown[float]
+    raised_to_floor: Shown[float]
     state: Shown[TenantState]
     performance: Shown[float | None]
     goal: Shown[float]
@@ -100,14 +104,15 @@ class CurveReport:
 
 @answer
 class TenantCurve:
-    """The learned curve; `points` is empty where nothing was measured yet. `now`: today's point: the share given and
-    the last performance (null: none)."""
+    """The learned curve; `points` is empty where nothing was measured yet. `now`: the share
+    that the tenant has now (null: it has no members); `last`: the newest report, with the share given then."""
 
-    id: Shown[str]
+    id: OfTenant[str]
     goal: Shown[float]
     points: Shown[tuple[CurvePoint, ...]]
     reports: Shown[tuple[CurveReport, ...]]
-    now: Shown[CurveReport | None]
+    now: Shown[float | None]
+    last: Shown[CurveReport | None]
     learned: Shown[LearnedAnswer]
 
 
@@ -133,7 +138,8 @@ class TenantsAnswer:
 class SharingAnswer:
     """The settings of the sharing; when shares were decided last and will be next (null: not yet, or not known), and
     the welfare now: mean and least utility of the tenants that were measured. `dwell_s`: a tenant that moved stays for
-    so long, by the settings or, where a move starts executors anew (`restarts`), for a least time."""
+    so long, by the settings or, where a move starts executors anew (`restarts`), for a least time. `lacking`: floors
+    are more than there is, by so much of the device; then each tenant has its part of its own."""
 
     settings: Shown[SharingSettings]
     dwell_s: Shown[float]
@@ -142,15 +148,18 @@ class SharingAnswer:
     capacity: Shown[float]
     decided_utc_s: Shown[float | None]
     next_utc_s: Shown[float | None]
+    lacking: Shown[float]
     social_welfare: float | None
     egalitarian_welfare: float | None
 
 
 @kept
 class TenantHistoryRow:
-    """Means of five minutes (or of a window, of cameras) of one tenant. `performance` null: nothing was measured."""
+    """Means of five minutes (or of a window, of cameras) of one tenant. `performance` null: nothing was measured.
+    `need`: the share of its plan by its profile, `used`: the share that its workers used while nothing was measured
+    (null: not known)."""
 
-    tenant: Shown[str]
+    tenant: OfTenant[str]
     utc_s: Shown[float]
     seconds: Shown[float]
     held: Shown[float]
@@ -161,6 +170,8 @@ class TenantHistoryRow:
     load: Shown[float | None]
     requests: Shown[int]
     floor: Shown[float] = 0.0
+    need: Shown[float | None] = None
+    used: Shown[float | None] = None
 
 
 @answer
@@ -184,11 +195,12 @@ class TenantWhatIf:
 @answer
 class SharingWhatIf:
     """The recorded day under another policy: performance is expected by the learned curves, moved to what was
-    recorded. `rows` of five minutes were replayed, from `from_utc_s` on; the means of the tenants' utilities and the
-    least one, in the mean over time."""
+    recorded. `rows` of five minutes, `seconds` in all, were replayed, from `from_utc_s` on; the means of the tenants'
+    utilities and the least one, in the mean over time."""
 
     policy: str
     rows: int
+    seconds: float
     from_utc_s: float | None
     social_welfare: float | None
     egalitarian_welfare: float | None

@@ -17,11 +17,11 @@ from tenant_problems import feedbacks, played, problems, saturating, services, t
 from edge.core.errors import InvalidValue
 from scheduler.tenants.learned import softness, unmeasured_demand
 from scheduler.tenants.policies import DEFAULT_SHARING_POLICY, SHARING_POLICIES, check_kind, sharing_policy
-from scheduler.tenants.profiled import completed, nonnegative_least_squares
 from scheduler.tenants.queues import first_members, refitted, service_latency
+from scheduler.tenants.regression import completed, nonnegative_least_squares
 from scheduler.tenants.values import (
     IntervalReport,
-    Party,
+    ProblemTenant,
     SharingFeedback,
     SharingProblem,
     SharingState,
@@ -129,10 +129,10 @@ def test_a_silent_tenant_is_declared_or_entitled_and_never_learned(name: str) ->
 
 def test_a_declaration_counts_less_the_further_it_is_from_the_entitlement() -> None:
     goal = TenantGoal("within_slo", 0.9)
-    taken = [unmeasured_demand(Party("a", goal, declared_demand=d), 25.0) for d in (1.0, 25.0, 100.0)]
+    taken = [unmeasured_demand(ProblemTenant("a", goal, declared_demand=d), 25.0) for d in (1.0, 25.0, 100.0)]
     assert taken == [5.0, 25.0, 50.0]
-    assert unmeasured_demand(Party("a", goal), 25.0) == 25.0
-    used = Party("a", goal, declared_demand=100.0, proxy_demand=10.0)
+    assert unmeasured_demand(ProblemTenant("a", goal), 25.0) == 25.0
+    used = ProblemTenant("a", goal, declared_demand=100.0, proxy_demand=10.0)
     assert unmeasured_demand(used, 25.0) == 10.0, "what was seen is believed"
     assert unmeasured_demand(replace(used, profiled_demand=7.0), 25.0) == 7.0
 

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edge.core.tenants import SharingRules, Tenant, TenantObjective
+from scheduler.tenants.known import LearnedTenant, SharingReport
 from scheduler.tenants.learned import TenantMemory
 from scheduler.tenants.sharing import (
-    LearnedTenant,
+    GoalDemand,
     MeasuredUse,
     SharingDecision,
     SharingQuestion,
-    SharingReport,
     TenantNow,
     decide,
     entitlements,
@@ -63,7 +63,7 @@ def test_before_anything_was_measured_a_profile_counts_then_the_use_then_the_dec
         assert found.known["streets"].memory == TenantMemory()
         if source == "proxy":
             assert share.held < 0.4, "it uses less than its entitlement, which is 0.45"
-            assert share.demand == (pytest.approx(0.2), None, None), "0.12 of 0.3 is used, 0.6 shall be"
+            assert share.demand == GoalDemand(pytest.approx(0.2)), "0.12 of 0.3 is used, 0.6 shall be"
 
 
 def test_what_an_unmeasured_tenant_uses_moves_its_share_until_something_is_measured() -> None:
@@ -147,6 +147,30 @@ def test_values_that_are_not_usable_or_late_or_doubled_are_counted_and_not_learn
     assert found.known["gate"].recent == first.known["gate"].recent
 
 
+def test_after_the_clock_went_back_one_interval_is_dropped_and_learning_goes_on() -> None:
+    rules = SharingRules(largest_step=0.1, dwell_s=120.0)
+    known: dict[str, LearnedTenant] = {}
+
+    def ask(utc_s: float) -> SharingDecision:
+        entries = (TenantNow(GATE, report=report(utc_s, 0.4)), TenantNow(STATS, report=report(utc_s, 1.0)))
+        return decide(known, SharingQuestion(utc_s, 0.9, entries, rules))
+
+    for n in range(3):
+        known.update(ask(4000.0 + 10.0 * n).known)
+    moved, missed = known["gate"].moved_utc_s, known["gate"].missed_utc_s
+    assert (moved, missed) == (pytest.approx(4010.0, abs=10.0), 3990.0)
+    for n in range(3):
+        known.update(ask(420.0 + 10.0 * n).known)
+        assert known["gate"].dropped == 1, n
+        assert known["gate"].memory.curve.reports == 3 + n, n
+    assert known["gate"].missed_utc_s == 390.0, "by the new clock it is missed for as long"
+    times = [r.utc_s for r in known["gate"].recent]
+    assert times == sorted(times)
+    held = known["gate"].held or 0.0
+    assert ask(440.0).shares["gate"].held == pytest.approx(held), "it rests as long as it would have"
+    assert ask(560.0).shares["gate"].held > held
+
+
 @pytest.mark.parametrize("part", ["members", "versions", "table", "device", "objective"])
 def test_another_fingerprint_forgets_the_curve_and_keeps_the_budget(part: str) -> None:
     prints = {"members": "1", "versions": "1", "table": "1", "device": "1", "objective": "1"}
@@ -218,6 +242,22 @@ def test_floors_above_what_others_leave_that_hold_are_kept_by_the_limits(policy:
     found = decide(known, SharingQuestion(10.0, 0.9, entries, SharingRules(policy=policy)))
     assert found.shares["stats"].held == pytest.approx(0.2)
     assert found.shares["gate"].held == pytest.approx(0.7)
+
+
+def test_floors_lack_where_all_together_are_more_than_there_is_not_where_cameras_hold_theirs() -> None:
+    known = decide({}, asked(0.0, TenantNow(GATE), TenantNow(STATS), TenantNow(STREETS))).known
+
+    def with_floors(gate: float, stats: float, *, windows: bool) -> SharingDecision:
+        entries = (TenantNow(GATE, gate), TenantNow(STATS, stats), TenantNow(STREETS))
+        return decide(known, asked(10.0, *entries, windows=windows))
+
+    between = with_floors(0.45, 0.3, windows=False)
+    assert between.lacking == 0
+    assert between.shares["gate"].held < 0.45, "cameras hold until their window ends"
+    assert with_floors(0.45, 0.3, windows=True).shares["gate"].held == pytest.approx(0.45)
+    short = with_floors(0.5, 0.4, windows=True)
+    assert short.lacking == pytest.approx(0.5 + 0.4 + 0.1 - 0.9)
+    assert [s.held for s in short.shares.values()] == pytest.approx([0.45, 0.36, 0.09])
 
 
 parts = st.floats(0.0, 1.0)

@@ -22,8 +22,8 @@ export type AddressAnswer = {
 };
 
 /** The effect of adding a camera, model or application. `reasons`: why it fits or not; `yields`: the losses of
- * models of lower priority. `most_rate`, `rate` and `planned_rate` (with head-room) are a model's or an
- * application's, `budgets` an application's. `tenants` null: one tenant has the box. */
+ * models of lower priority, and of other tenants. `most_rate`, `rate` and `planned_rate` (with head-room) are a
+ * model's or an application's, `budgets` an application's. `tenants` null: one tenant has the box. */
 export type AdmissionAnswer = {
   candidate: string;
   kind: "model" | "camera" | "pipeline";
@@ -46,7 +46,7 @@ export type AdmissionAnswer = {
 /** Why a candidate fits or not, or what it costs another: of a model (or the candidate), a camera or a tenant, where
  * it is about one. `numbers` depend on the code (edge.core.admission_reasons). */
 export type AdmissionReasonAnswer = {
-  code: "refused" | "part_of_rate" | "not_after" | "under_floor" | "floors" | "most_rate" | "max_share" | "entitlement" | "unreachable" | "fits" | "cameras_lose" | "fault" | "less_accurate" | "yields";
+  code: "refused" | "part_of_rate" | "not_after" | "under_floor" | "floors" | "most_rate" | "max_share" | "entitlement" | "unreachable" | "fits" | "cameras_lose" | "fault" | "less_accurate" | "yields" | "tenant_loses";
   model: string | null;
   camera: string | null;
   tenant: string | null;
@@ -910,6 +910,7 @@ export type LoggedInAnswer = {
   name: string;
   role: "viewer" | "operator" | "admin";
   cameras: string[] | null;
+  tenants: string[] | null;
   csrf: string;
   expires_utc_s: number;
 };
@@ -935,6 +936,7 @@ export type Me = {
   name: string;
   role: "viewer" | "operator" | "admin";
   cameras: string[] | null;
+  tenants: string[] | null;
   kind: "session" | "token" | "open";
   csrf: string | null;
   expires_utc_s: number | null;
@@ -1746,7 +1748,8 @@ export type SharesOfCamera = {
 
 /** The settings of the sharing; when shares were decided last and will be next (null: not yet, or not known), and
  * the welfare now: mean and least utility of the tenants that were measured. `dwell_s`: a tenant that moved stays for
- * so long, by the settings or, where a move starts executors anew (`restarts`), for a least time. */
+ * so long, by the settings or, where a move starts executors anew (`restarts`), for a least time. `lacking`: floors
+ * are more than there is, by so much of the device; then each tenant has its part of its own. */
 export type SharingAnswer = {
   settings: SharingSettings;
   dwell_s: number;
@@ -1755,6 +1758,7 @@ export type SharingAnswer = {
   capacity: number;
   decided_utc_s: number | null;
   next_utc_s: number | null;
+  lacking: number;
   social_welfare: number | null;
   egalitarian_welfare: number | null;
 };
@@ -1767,7 +1771,7 @@ export type SharingSettings = {
   interval_s: number;
   /** most of the device that a tenant gets or gives at once */
   largest_step: number;
-  /** nothing is tried below (1 - explore) of an entitlement */
+  /** a tenant that misses its goal, or of which nothing is known, has (1 - explore) of its entitlement */
   explore: number;
   /** least time between two moves of a tenant */
   dwell_s: number;
@@ -1778,11 +1782,12 @@ export type SharingSettings = {
 };
 
 /** The recorded day under another policy: performance is expected by the learned curves, moved to what was
- * recorded. `rows` of five minutes were replayed, from `from_utc_s` on; the means of the tenants' utilities and the
- * least one, in the mean over time. */
+ * recorded. `rows` of five minutes, `seconds` in all, were replayed, from `from_utc_s` on; the means of the tenants'
+ * utilities and the least one, in the mean over time. */
 export type SharingWhatIf = {
   policy: string;
   rows: number;
+  seconds: number;
   from_utc_s: number | null;
   social_welfare: number | null;
   egalitarian_welfare: number | null;
@@ -2015,12 +2020,13 @@ export type TenantAdmissionAnswer = {
   losses: TenantLossAnswer[];
 };
 
-/** A tenant now. `held`: its budget; `given`: the share that its executors or cameras have, the mean of the last
- * interval; `entitlement`: its share by right; `floor`: the least that it has, by its setting or by the need of
- * its plan; `below_floor`: how much its budget was raised to it. `performance` and `utility` null:
+/** A tenant now. `held`: its budget; `given`: the share that its executors or cameras have in the plan in force;
+ * `entitlement`: its share by right; `floor`: the least that it has, by its setting or by the need of
+ * its plan; `raised_to_floor`: how much its budget was raised to it. `performance` and `utility` null:
  * nothing was measured lately. `load`: requests per second (cameras: null). `missed_s`: for so long it has missed its
  * goal. `implicit`: a default tenant that no settings name. `cameras` also has those of its settings that are off.
- * `moves` of its share since the start. Users of some cameras see the tenants all of whose cameras they may see. */
+ * `moves` of its share since the start. Users of some cameras see the tenants all of whose cameras they may see,
+ * users of some tenants see these. */
 export type TenantAnswer = {
   id: string;
   name: string;
@@ -2033,7 +2039,7 @@ export type TenantAnswer = {
   given: number;
   entitlement: number;
   floor: number;
-  below_floor: number;
+  raised_to_floor: number;
   state: "meets" | "misses" | "unknown";
   performance: number | null;
   goal: number;
@@ -2047,22 +2053,26 @@ export type TenantAnswer = {
   learned: LearnedAnswer;
 };
 
-/** The learned curve; `points` is empty where nothing was measured yet. `now`: today's point: the share given and
- * the last performance (null: none). */
+/** The learned curve; `points` is empty where nothing was measured yet. `now`: the share
+ * that the tenant has now (null: it has no members); `last`: the newest report, with the share given then. */
 export type TenantCurve = {
   id: string;
   goal: number;
   points: CurvePoint[];
   reports: CurveReport[];
-  now: CurveReport | null;
+  now: number | null;
+  last: CurveReport | null;
   learned: LearnedAnswer;
 };
 
-/** The share with which the goal is expected to be met, and its bounds; null: no share is known to reach it. */
+/** The share with which the goal is expected to be met, and its bounds; null: no share is known to reach it. `best`:
+ * the performance that is expected with the whole box (null: nothing was measured). With a `best` and no `share` the
+ * goal is out of reach. */
 export type TenantDemand = {
   share: number | null;
   low: number | null;
   high: number | null;
+  best: number | null;
 };
 
 /** One tenant with its curve. */
@@ -2081,7 +2091,9 @@ export type TenantHistory = {
   rows: TenantHistoryRow[];
 };
 
-/** Means of five minutes (or of a window, of cameras) of one tenant. `performance` null: nothing was measured. */
+/** Means of five minutes (or of a window, of cameras) of one tenant. `performance` null: nothing was measured.
+ * `need`: the share of its plan by its profile, `used`: the share that its workers used while nothing was measured
+ * (null: not known). */
 export type TenantHistoryRow = {
   tenant: string;
   utc_s: number;
@@ -2094,6 +2106,8 @@ export type TenantHistoryRow = {
   load: number | null;
   requests: number;
   floor: number;
+  need: number | null;
+  used: number | null;
 };
 
 /** The share that a tenant would lose of what it holds. */
@@ -2287,6 +2301,7 @@ export type UserAnswer = {
   name: string;
   role: "viewer" | "operator" | "admin";
   cameras: string[] | null;
+  tenants: string[] | null;
   disabled: boolean;
   must_change: boolean;
   created_utc_s: number;

@@ -145,6 +145,7 @@ function UserMenu({ me, theme, onTheme, onLogOut }: MenuProps) {
               <span class="quiet">
                 {me.role}
                 {me.cameras !== null && `, ${me.cameras.length} ${me.cameras.length === 1 ? "camera" : "cameras"}`}
+                {me.tenants !== null && `, ${me.tenants.length} ${me.tenants.length === 1 ? "tenant" : "tenants"}`}
               </span>
             </p>
           )}

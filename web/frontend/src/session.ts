@@ -14,6 +14,11 @@ export function may(me: Me, role: Role): boolean {
   return RANK[me.role] >= RANK[role];
 }
 
+/** Whether no camera and no tenant is kept from `me`. */
+export function seesAll(me: Me): boolean {
+  return me.cameras === null && me.tenants === null;
+}
+
 /** Why something is not offered, for people: "Only an administrator may do this." */
 export function whyNot(role: Role): string {
   return role === "admin" ? "Only an administrator may do this." : "Only an operator or an administrator may do this.";

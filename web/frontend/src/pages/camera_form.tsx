@@ -15,7 +15,7 @@ import type { Group, Json, Schema } from "../parts/schema_form";
 import { SchemaFields, defaultsOf, useForm } from "../parts/schema_form";
 import { toast } from "../parts/toasts";
 import { href } from "../router";
-import { may, whyNot } from "../session";
+import { may, seesAll, whyNot } from "../session";
 import "../styles/settings.css";
 
 /** A camera's first model is made before the answer comes, and a connection is tried for some ten seconds. */
@@ -25,7 +25,7 @@ const GUARDED = new Set(["url", "username", "password_from", "transport", "stude
 
 /** Who may see them all, and is an administrator. */
 export function full(me: Me): boolean {
-  return may(me, "admin") && me.cameras === null;
+  return may(me, "admin") && seesAll(me);
 }
 
 export function cameraTitle(camera: CameraRecord): string {

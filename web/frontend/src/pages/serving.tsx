@@ -10,7 +10,7 @@ import { Chart } from "../parts/chart";
 import type { ModelState, ServedModel, Serving } from "../parts/served";
 import { ErrorBox, Loading } from "../parts/states";
 import { Table } from "../parts/table";
-import { may } from "../session";
+import { may, seesAll } from "../session";
 import type { PageProps } from "./index";
 import { AdmissionCard } from "./serving_admission";
 import { Applications } from "./serving_applications";
@@ -98,7 +98,7 @@ export function ServingPage({ known, me, now_s }: PageProps) {
       <p class="quiet">Models that answer requests of other programs, on the same device as the cameras.</p>
     </div>
   );
-  const allowed = may(me, "operator") && me.cameras === null;
+  const allowed = may(me, "operator") && seesAll(me);
   if (!serves) {
     return (
       <>
@@ -127,7 +127,7 @@ export function ServingPage({ known, me, now_s }: PageProps) {
       <Summary serving={shown} />
       <Models serving={shown} allowed={allowed} onChanged={setChanged} />
       <Applications applications={shown.applications} models={shown.models} />
-      <Devices serving={shown} overview={overview} limited={me.cameras !== null} />
+      <Devices serving={shown} overview={overview} limited={!seesAll(me)} />
       <History serving={shown} past={past} />
       <Interference serving={shown} />
       <Executors serving={shown} />

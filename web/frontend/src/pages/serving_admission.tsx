@@ -5,13 +5,16 @@ import { useState } from "preact/hooks";
 import type { Me, Overview } from "../api";
 import { ask, problemsOf, words } from "../api";
 import { percent, points } from "../format";
+import { useAsked } from "../parts/asking";
 import { Badge } from "../parts/badge";
 import { Field, FormProblems, SelectField, TextField, typedNumber, useCheck } from "../parts/form";
 import type { Admission, ServedModel } from "../parts/served";
 import { SERVING_POLICIES, SPLIT_POLICIES } from "../parts/served";
 import { Table } from "../parts/table";
+import type { Tenant, TenantsAnswer } from "../parts/tenants";
+import { tenantName } from "../parts/tenants";
 import { href } from "../router";
-import { may, whyNot } from "../session";
+import { may, seesAll, whyNot } from "../session";
 import { milliseconds, rate } from "./serving";
 
 /** Both planners are asked; on large sites that takes a while. */
@@ -22,7 +25,7 @@ type Kind = "model" | "pipeline" | "camera";
 const CALLED = { model: "A model", pipeline: "An application", camera: "A camera" };
 
 /** How served models are planned, if not as now. */
-const PLANNED = ["policy", "split"];
+const PLANNED = ["policy", "split", "tenant"];
 const AS_NOW = { value: "", label: "As now" };
 
 const FIELDS = {
@@ -40,18 +43,23 @@ interface Props {
 }
 
 export function AdmissionCard({ models, applications, overview, me }: Props) {
-  const allowed = may(me, "operator") && me.cameras === null;
+  const allowed = may(me, "operator") && seesAll(me);
   const [kind, setKind] = useState<Kind>(models.length > 0 ? "model" : "camera");
   const [model, setModel] = useState({ name: "", rate: "", slo_ms: "", priority: "0" });
   const [table, setTable] = useState<{ name: string; value: unknown } | null>(null);
   const [pipeline, setPipeline] = useState({ name: applications[0] ?? "", rate: "", slo_ms: "" });
   const [camera, setCamera] = useState({ id: "", like: "", accuracy: "" });
   const [planned, setPlanned] = useState({ policy: "", split: "" });
+  const [tenant, setTenant] = useState("");
+  const shared = useAsked<TenantsAnswer>(allowed ? "/tenants" : null).value;
+  const tenants = shared?.active ? shared.tenants : [];
+  const fitting = tenants.filter((t) => (t.settings.objective.metric === "accuracy") === (kind === "camera"));
+  const chosen = fitting.some((t) => t.id === tenant) ? tenant : "";
   const [answer, setAnswer] = useState<Admission | null>(null);
   const [failure, setFailure] = useState("");
   const [busy, setBusy] = useState(false);
 
-  const request = (asked: { rate: string }): unknown => ({ ...candidate(asked), ...given(planned) });
+  const request = (asked: { rate: string }): unknown => ({ ...candidate(asked), ...given({ ...planned, tenant: chosen }) });
 
   const candidate = (asked: { rate: string }): object => {
     if (kind === "pipeline") {
@@ -301,6 +309,20 @@ export function AdmissionCard({ models, applications, overview, me }: Props) {
               />
             </>
           )}
+          {fitting.length > 0 && (
+            <SelectField
+              label="Tenant"
+              path="tenant"
+              problems={problems}
+              value={chosen}
+              onChange={setTenant}
+              options={[
+                { value: "", label: "The one that has it, else the default" },
+                ...fitting.map((t) => ({ value: t.id, label: tenantName(tenants, t.id) })),
+              ]}
+              hint="It is planned within what this tenant may have."
+            />
+          )}
           <FormProblems problems={problems} fields={[...FIELDS[kind], ...PLANNED]} failure={failure} />
           <div class="actions">
             <button type="submit" class="primary" disabled={busy || problems.length > 0}>
@@ -309,7 +331,7 @@ export function AdmissionCard({ models, applications, overview, me }: Props) {
           </div>
         </form>
       )}
-      {answer !== null && <Answer answer={answer} overview={overview} onTry={tryRate} />}
+      {answer !== null && <Answer answer={answer} overview={overview} tenants={tenants} onTry={tryRate} />}
     </section>
   );
 }
@@ -323,7 +345,24 @@ function sentence(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1) + (text.endsWith(".") ? "" : ".");
 }
 
-function Answer({ answer, overview, onTry }: { answer: Admission; overview: Overview; onTry: (rate: number) => void }) {
+/** Where there is room for the candidate in its tenant. */
+function withinWords({ tenant, within, entitlement, held, share_after, room }: NonNullable<Admission["tenants"]>, tenants: readonly Tenant[]): string {
+  const name = tenantName(tenants, tenant);
+  if (within === "none") return `${name} may have ${percent(room)} of the device at most, ${percent(entitlement)} by right.`;
+  const shares = `its share: ${percent(held)}, with it ${percent(share_after)}`;
+  return within === "entitlement"
+    ? `${name} has room for it within its entitlement of ${percent(entitlement)}; ${shares}.`
+    : `${name} has room for it with what others leave, beyond its entitlement of ${percent(entitlement)}; ${shares}.`;
+}
+
+interface AnswerProps {
+  answer: Admission;
+  overview: Overview;
+  tenants: readonly Tenant[];
+  onTry: (rate: number) => void;
+}
+
+function Answer({ answer, overview, tenants, onTry }: AnswerProps) {
   const named = (id: string): string => overview.cameras.find((c) => c.id === id)?.name ?? id;
   return (
     <div class="admission-answer" role="status">
@@ -336,6 +375,7 @@ function Answer({ answer, overview, onTry }: { answer: Admission; overview: Over
           </span>
         )}
       </p>
+      {answer.tenants !== null && (answer.admitted || answer.tenants.within === "none") && <p>{withinWords(answer.tenants, tenants)}</p>}
       <ul class="answer-reasons">
         {[...answer.reasons, ...answer.yields]
           .filter((reason) => reason.code !== "most_rate") // it has its own line, with a button

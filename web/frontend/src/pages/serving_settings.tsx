@@ -10,7 +10,7 @@ import type { Demand, Planning, ServedModel, Serving } from "../parts/served";
 import { LATENCIES, SERVING_POLICIES, SPLIT_POLICIES } from "../parts/served";
 import { toast } from "../parts/toasts";
 import { Unsaved } from "../parts/unsaved";
-import { may, whyNot } from "../session";
+import { may, seesAll, whyNot } from "../session";
 
 interface ModelProps {
   model: ServedModel;
@@ -142,7 +142,7 @@ interface PlanningProps {
 }
 
 export function PlanningCard({ serving, me, onChanged }: PlanningProps) {
-  const allowed = may(me, "operator") && me.cameras === null;
+  const allowed = may(me, "operator") && seesAll(me);
   const now = serving.settings;
   const [draft, setDraft] = useState<Partial<Record<NumberField | ChoiceField, string>>>({});
   const [failure, setFailure] = useState("");

@@ -7,7 +7,7 @@ import { useAsked } from "../parts/asking";
 import type { Schema } from "../parts/schema_form";
 import { Empty, ErrorBox, Loading } from "../parts/states";
 import { href, useRoute } from "../router";
-import { may, whyNot } from "../session";
+import { may, seesAll, whyNot } from "../session";
 import type { Known } from "../store";
 import "../styles/settings.css";
 import type { PageProps } from "./index";
@@ -52,7 +52,7 @@ const SECTIONS: Section[] = [
 ];
 
 function allowed(me: Me, section: Section): boolean {
-  return may(me, section.least) && (section.everyCamera !== true || me.cameras === null);
+  return may(me, section.least) && (section.everyCamera !== true || seesAll(me));
 }
 
 export function SettingsPage({ known, me, now_s }: PageProps) {
@@ -79,7 +79,7 @@ export function SettingsPage({ known, me, now_s }: PageProps) {
           ) : !allowed(me, section) ? (
             <Empty title={section.title} level={2}>
               {whyNot(section.least)}
-              {me.cameras !== null && " It concerns every camera."}
+              {!seesAll(me) && " It concerns every camera."}
             </Empty>
           ) : schema.value === null ? (
             schema.error === null ? (

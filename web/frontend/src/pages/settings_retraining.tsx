@@ -12,7 +12,7 @@ import type { Group } from "../parts/schema_form";
 import { SchemaFields, humanised, patchOf, useForm, valueAt } from "../parts/schema_form";
 import { ErrorBox, Loading } from "../parts/states";
 import { toast } from "../parts/toasts";
-import { may, whyNot } from "../session";
+import { may, seesAll, whyNot } from "../session";
 import type { SectionProps } from "./settings";
 
 const GROUPS: Group[] = [
@@ -91,7 +91,7 @@ export function RetrainingSection(props: SectionProps) {
 
 function RetrainingForm({ root, me, now_s, retraining, onSaved }: SectionProps & { retraining: Retraining; onSaved: (r: Retraining) => void }) {
   const form = useForm("retraining", retraining.next);
-  const changeable = may(me, "operator") && me.cameras === null;
+  const changeable = may(me, "operator") && seesAll(me);
   const pending = patchOf(retraining.current, retraining.next);
   const waiting = FIELDS.filter((f) => JSON.stringify(valueAt(retraining.current, f.path)) !== JSON.stringify(valueAt(retraining.next, f.path)));
   const policy = String(form.draft["policy"]);
@@ -136,7 +136,7 @@ function RetrainingForm({ root, me, now_s, retraining, onSaved }: SectionProps &
       {!changeable && (
         <p class="quiet">
           {whyNot("operator")}
-          {me.cameras !== null && " They concern every camera."}
+          {!seesAll(me) && " They concern every camera."}
         </p>
       )}
       <form ref={form.place} class="schema-form" onSubmit={(e) => void submit(e)} noValidate autoComplete="off">

@@ -15,7 +15,7 @@ import { Empty, ErrorBox, Loading } from "../parts/states";
 import { Table } from "../parts/table";
 import { toast } from "../parts/toasts";
 import { go, href } from "../router";
-import { may, whyNot } from "../session";
+import { may, seesAll, whyNot } from "../session";
 import type { SectionProps } from "./settings";
 
 type Kind = RuleSettings["kind"];
@@ -94,7 +94,7 @@ export function RulesSection(props: SectionProps) {
   const { me, rest } = props;
   const rules = useAsked<RuleSettings[]>("/rules");
   const cameras = useAsked<CameraRecord[]>("/cameras");
-  const changeable = may(me, "operator") && me.cameras === null;
+  const changeable = may(me, "operator") && seesAll(me);
   const [deleting, setDeleting] = useState<RuleSettings | null>(null);
   if (rules.value === null) return rules.error === null ? <Loading /> : <ErrorBox what="The rules could not be asked" error={rules.error} onRetry={rules.again} />;
   const editing = rest[0] === undefined ? undefined : rules.value.find((r) => r.id === rest[0]);

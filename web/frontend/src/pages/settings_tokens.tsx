@@ -15,7 +15,7 @@ import { useForm } from "../parts/schema_form";
 import { Empty, ErrorBox, Loading } from "../parts/states";
 import { Table } from "../parts/table";
 import { toast } from "../parts/toasts";
-import { may } from "../session";
+import { may, seesAll } from "../session";
 import type { SectionProps } from "./settings";
 
 export function TokensSection({ known, me }: SectionProps) {
@@ -50,7 +50,7 @@ function Tokens({ me, cameras }: { me: Me; cameras: Camera[] }) {
       </div>
       <p class="quiet lead">
         For programs: Prometheus, Home Assistant, scripts. A program sends it as <code>Authorization: Bearer TOKEN</code>.
-        {may(me, "admin") && me.cameras === null && " An administrator sees everybody's."}
+        {may(me, "admin") && seesAll(me) && " An administrator sees everybody's."}
       </p>
       {error !== null && <ErrorBox what="The tokens could not be asked" error={error} onRetry={again} />}
       {value === null && error === null && <Loading />}

@@ -1,4 +1,4 @@
-/** Users: who may log in, what they may do, and which cameras they see. */
+/** Users: who may log in, what they may do, and which cameras and tenants they see. */
 
 import { useState } from "preact/hooks";
 
@@ -10,12 +10,14 @@ import { useAsked } from "../parts/asking";
 import { Badge } from "../parts/badge";
 import { Confirm, Dialog } from "../parts/dialog";
 import { FormProblems, SelectField, SwitchField, TextField } from "../parts/form";
-import { CamerasLimit, ROLES, ROLE_WORDS, limitWords, roleName } from "../parts/limits";
+import { CamerasLimit, ROLES, ROLE_WORDS, TenantsLimit, limitWords, roleName } from "../parts/limits";
 import { NewPassword, PASSWORD_RULE } from "../parts/new_password";
 import type { Json } from "../parts/schema_form";
 import { useForm } from "../parts/schema_form";
 import { ErrorBox, Loading } from "../parts/states";
 import { Table } from "../parts/table";
+import type { Tenant, TenantsAnswer } from "../parts/tenants";
+import { tenantName } from "../parts/tenants";
 import { toast } from "../parts/toasts";
 import type { SectionProps } from "./settings";
 
@@ -24,6 +26,8 @@ export function UsersSection({ known, me }: SectionProps) {
   const [editing, setEditing] = useState<UserAnswer | "new" | null>(null);
   const [deleting, setDeleting] = useState<UserAnswer | null>(null);
   const cameras = known.overview?.cameras ?? [];
+  const tenants = useAsked<TenantsAnswer>("/tenants").value?.tenants ?? [];
+  const limited = value?.some((u) => u.tenants !== null) ?? false;
   return (
     <section class="card" aria-labelledby="users-title">
       <div class="card-head">
@@ -54,7 +58,8 @@ export function UsersSection({ known, me }: SectionProps) {
               ),
             },
             { key: "role", title: "Role", cell: (u) => roleName(u.role) },
-            { key: "cameras", title: "Cameras", cell: (u) => (limitWords(u.cameras, cameras)) },
+            { key: "cameras", title: "Cameras", cell: (u) => limitWords(u.cameras, cameras) },
+            ...(limited ? [{ key: "tenants", title: "Tenants", cell: (u: UserAnswer) => (u.tenants === null ? "all" : u.tenants.map((id) => tenantName(tenants, id)).join(", ") || "none") }] : []),
             { key: "state", title: "State", cell: (u) => (u.disabled ? <Badge tone="off">Disabled</Badge> : <Badge tone="good">May log in</Badge>) },
             { key: "last", title: "Last login", cell: (u) => (u.last_login_utc_s === null ? <span class="quiet">never</span> : moment(u.last_login_utc_s)) },
             {
@@ -81,6 +86,7 @@ export function UsersSection({ known, me }: SectionProps) {
           user={editing === "new" ? null : editing}
           self={editing !== "new" && editing.name === me.name}
           cameras={cameras}
+          tenants={tenants}
           onClose={() => setEditing(null)}
           onSaved={() => {
             setEditing(null);
@@ -113,6 +119,7 @@ interface DialogProps {
   user: UserAnswer | null;
   self: boolean;
   cameras: Camera[];
+  tenants: Tenant[];
   onClose: () => void;
   onSaved: () => void;
 }
@@ -123,8 +130,8 @@ function checked(draft: Json): Json {
   return password === "" ? rest : { ...rest, password };
 }
 
-function UserDialog({ user, self, cameras, onClose, onSaved }: DialogProps) {
-  const [first] = useState({ name: user?.name ?? "", role: user?.role ?? "viewer", cameras: user?.cameras ?? null, password: "", disabled: user?.disabled ?? false });
+function UserDialog({ user, self, cameras, tenants, onClose, onSaved }: DialogProps) {
+  const [first] = useState({ name: user?.name ?? "", role: user?.role ?? "viewer", cameras: user?.cameras ?? null, tenants: user?.tenants ?? null, password: "", disabled: user?.disabled ?? false });
   const form = useForm("user", first, checked);
   const { problems } = form;
   const draft = form.draft as typeof first;
@@ -133,7 +140,7 @@ function UserDialog({ user, self, cameras, onClose, onSaved }: DialogProps) {
     event.preventDefault();
     const name = draft.name.trim();
     const done = await form.save(async (_, patch) => {
-      if (user === null) await ask("/users", "POST", { name, role: draft.role, cameras: draft.cameras, password: draft.password });
+      if (user === null) await ask("/users", "POST", { name, role: draft.role, cameras: draft.cameras, tenants: draft.tenants, password: draft.password });
       else await ask(`/users/${encodeURIComponent(user.name)}`, "PATCH", patch);
       return true;
     });
@@ -173,6 +180,16 @@ function UserDialog({ user, self, cameras, onClose, onSaved }: DialogProps) {
           hint="Others are as if they were not there. What concerns every camera is then not offered."
           onChange={(limit) => form.change("cameras", limit)}
         />
+        {(tenants.length > 0 || draft.tenants !== null) && (
+          <TenantsLimit
+            tenants={tenants}
+            value={draft.tenants}
+            problems={problems}
+            disabled={self}
+            hint="Shares and performance of other tenants are not shown. What concerns the whole box is then not offered."
+            onChange={(limit) => form.change("tenants", limit)}
+          />
+        )}
         {!self && (
           <NewPassword
             label={user === null ? "Password" : "New password"}
@@ -194,7 +211,7 @@ function UserDialog({ user, self, cameras, onClose, onSaved }: DialogProps) {
             onChange={(disabled) => form.change("disabled", disabled)}
           />
         )}
-        <FormProblems problems={problems} fields={["name", "role", "cameras", "password", "disabled"]} failure={form.failure} />
+        <FormProblems problems={problems} fields={["name", "role", "cameras", "tenants", "password", "disabled"]} failure={form.failure} />
         <div class="actions end">
           <button type="button" onClick={onClose}>
             Cancel

@@ -13,7 +13,7 @@ import { ErrorBox, Loading } from "../parts/states";
 import { Table } from "../parts/table";
 import { Tabs } from "../parts/tabs";
 import { go, href, useRoute } from "../router";
-import { may, whyNot } from "../session";
+import { may, seesAll, whyNot } from "../session";
 import "../styles/system.css";
 import type { PageProps } from "./index";
 import { Alarms } from "./system_alarms";
@@ -44,7 +44,7 @@ export function SystemPage({ known, me, now_s }: PageProps) {
         {chosen === "overview" && <Overview me={me} cameras={cameras} now_s={now_s} />}
         {chosen === "alarms" && <Alarms me={me} cameras={cameras} active={known.alarms} now_s={now_s} />}
         {chosen === "journal" && <Journal cameras={cameras} />}
-        {chosen === "log" && (may(me, "operator") && me.cameras === null ? <Log /> : <p class="card quiet">{whyNot("operator")} The log may name any camera.</p>)}
+        {chosen === "log" && (may(me, "operator") && seesAll(me) ? <Log /> : <p class="card quiet">{whyNot("operator")} The log may name any camera.</p>)}
         {chosen === "doctor" && <Doctor />}
       </Tabs>
     </>

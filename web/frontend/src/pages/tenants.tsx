@@ -8,9 +8,9 @@ import { Badge } from "../parts/badge";
 import { Empty, ErrorBox, Loading } from "../parts/states";
 import { Table } from "../parts/table";
 import type { SharingAnswer, Tenant, TenantHistory, TenantHistoryRow, TenantsAnswer } from "../parts/tenants";
-import { reasonWords, SHARING_POLICIES, sourceWords, TENANT_STATES, tenantName } from "../parts/tenants";
+import { part, reasonWords, SHARING_POLICIES, sourceWords, TENANT_STATES, tenantName } from "../parts/tenants";
 import { href, useRoute } from "../router";
-import { may, whyNot } from "../session";
+import { may, seesAll, whyNot } from "../session";
 import type { PageProps } from "./index";
 import { TenantDetailCards } from "./tenants_detail";
 import { RemoveTenant, SharingCard, TenantDialog } from "./tenants_settings";
@@ -31,7 +31,7 @@ export function TenantsPage(props: PageProps) {
   const [changed, setChanged] = useState<SharingAnswer | null>(null);
   // What a change answered is shown until the next answer comes.
   useEffect(() => setChanged(null), [sharing.value]);
-  const allowed = may(me, "operator") && me.cameras === null;
+  const allowed = may(me, "operator") && seesAll(me);
   const again = (): void => {
     asked.again();
     sharing.again();
@@ -87,7 +87,7 @@ export function TenantsPage(props: PageProps) {
                 )}
               </div>
               <Shares answer={asked.value} rows={rows} actions={actions} />
-              {!allowed && <p class="quiet small">{me.cameras === null ? whyNot("operator") : "Tenants are changed by an operator who may see every camera."}</p>}
+              {!allowed && <p class="quiet small">{seesAll(me) ? whyNot("operator") : "Tenants are changed by an operator who may see every camera."}</p>}
             </section>
           )}
           {active && <SharingWhatIfCard tenants={tenants} policy={shown.settings.policy} me={me} />}
@@ -135,7 +135,7 @@ function Alone({ tenants, onAdd }: { tenants: Tenant[]; onAdd: (() => void) | nu
 }
 
 function Summary({ answer, sharing, now_s }: { answer: TenantsAnswer; sharing: SharingAnswer; now_s: number }) {
-  const { settings, dwell_s, restarts, decided_utc_s, next_utc_s, social_welfare, egalitarian_welfare } = sharing;
+  const { settings, dwell_s, restarts, decided_utc_s, next_utc_s, lacking, social_welfare, egalitarian_welfare } = sharing;
   return (
     <section class="card tenants-summary" aria-label="In short">
       <dl>
@@ -168,6 +168,14 @@ function Summary({ answer, sharing, now_s }: { answer: TenantsAnswer; sharing: S
           <dt>Policy</dt>
           <dd>{SHARING_POLICIES[settings.policy] ?? settings.policy}</dd>
         </div>
+        {lacking > 0.0005 && (
+          <div>
+            <dt>Floors</dt>
+            <dd>
+              <Badge tone="bad">{part(lacking)} more than there is</Badge> <span class="quiet">each tenant has its part of its own</span>
+            </dd>
+          </div>
+        )}
         {restarts && (
           <div>
             <dt>Rest after a move</dt>
@@ -235,7 +243,7 @@ export function ShareBar({ tenant, whole }: { tenant: Tenant; whole: number }) {
       <span class="small">
         {percent(tenant.held)}, {percent(tenant.entitlement)}
         <span class="quiet">; at least {percent(tenant.floor)}</span>
-        {tenant.below_floor > 0.0005 && <span class="quiet">, raised to it by {percent(tenant.below_floor, 1)}</span>}
+        {tenant.raised_to_floor > 0.0005 && <span class="quiet">, raised to it by {percent(tenant.raised_to_floor, 1)}</span>}
       </span>
     </div>
   );

@@ -40,7 +40,7 @@ export function TenantDetailCards({ tenant, tenants, rows, now_s, actions }: Pro
         <h2 id="curve-title">What a share brings</h2>
         <p class="quiet about">
           Learned from what was measured, at the present load. The band holds about nine of ten values. Each dot is a recent report; the large one is the
-          last, at today's share.
+          last. The line is the share that it has now.
         </p>
         {curve !== null ? (
           <>
@@ -94,7 +94,11 @@ function Now({ tenant, tenants }: { tenant: Tenant; tenants: Tenant[] }) {
         <div>
           <dt>Share that the goal needs</dt>
           <dd>
-            {demand.share === null ? "not known, or out of reach" : percent(demand.share)}
+            {demand.share !== null
+              ? percent(demand.share)
+              : demand.best === null
+                ? "not known"
+                : `out of reach: ${percent(demand.best, 1)} is expected with the whole box`}
             {demand.low !== null && demand.high !== null && (
               <span class="quiet">
                 , between {percent(demand.low)} and {percent(demand.high)}
@@ -172,9 +176,9 @@ const BOTTOM = 34;
 function Curve({ curve, tenant }: { curve: TenantCurve; tenant: Tenant }) {
   const [place, width] = useWidth();
   const [asTable, setAsTable] = useState(false);
-  const { points, reports, now } = curve;
+  const { points, reports, now, last } = curve;
   if (points.length === 0) return <p class="quiet">Nothing was measured yet, so no curve is known.</p>;
-  const most = Math.max(...points.map((p) => p.share), tenant.held);
+  const most = Math.max(...points.map((p) => p.share), tenant.held, now ?? 0);
   const x = (share: number): number => LEFT + ((width - LEFT - RIGHT) * share) / most;
   const y = (value: number): number => TOP + (HEIGHT - TOP - BOTTOM) * (1 - value);
   const line = (of: "performance" | "low" | "high", back = false): string => {
@@ -202,6 +206,10 @@ function Curve({ curve, tenant }: { curve: TenantCurve; tenant: Tenant }) {
         <span>
           <span class="key right" aria-hidden="true" />
           Entitlement
+        </span>
+        <span>
+          <span class="key now" aria-hidden="true" />
+          Share now
         </span>
         <button type="button" class="link small" aria-pressed={asTable} onClick={() => setAsTable(!asTable)}>
           {asTable ? "Show as chart" : "Show as table"}
@@ -244,12 +252,13 @@ function Curve({ curve, tenant }: { curve: TenantCurve; tenant: Tenant }) {
                 </text>
                 <path class="band" d={`M${line("high")} L${line("low", true)} Z`} />
                 <path class="right" d={`M${x(tenant.entitlement)} ${TOP} V${HEIGHT - BOTTOM}`} />
+                {now !== null && <path class="now" d={`M${x(now)} ${TOP} V${HEIGHT - BOTTOM}`} />}
                 <path class="goal" d={`M${LEFT} ${y(curve.goal)} H${width - RIGHT}`} />
                 <path class="expected" d={`M${line("performance")}`} />
                 {reports.map((r) => (
                   <circle key={r.utc_s} class="report" cx={x(r.share)} cy={y(r.performance)} r={2.6} />
                 ))}
-                {now !== null && <circle class="now" cx={x(now.share)} cy={y(now.performance)} r={6} />}
+                {last !== null && <circle class="last" cx={x(last.share)} cy={y(last.performance)} r={6} />}
               </>
             )}
           </svg>

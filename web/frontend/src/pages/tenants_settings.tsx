@@ -14,7 +14,7 @@ import { ErrorBox, Loading } from "../parts/states";
 import type { SharingAnswer, Tenant } from "../parts/tenants";
 import { METRICS, SHARING_POLICIES, tenantName, UTILITIES } from "../parts/tenants";
 import { toast } from "../parts/toasts";
-import { may, whyNot } from "../session";
+import { may, seesAll, whyNot } from "../session";
 import type { Known } from "../store";
 import "../styles/settings.css";
 
@@ -182,7 +182,7 @@ const SHARING_GROUPS: Group[] = [
       { path: "policy", label: "Policy", options: optionsOf(SHARING_POLICIES), hint: "Whose share moves where. “What if” above replays the last day under another one." },
       { path: "interval_s", label: "Interval", unit: "s", hint: "So often the shares of serving tenants are decided. Cameras move when a window ends." },
       { path: "largest_step", label: "Largest step", unit: "of the device", hint: "Nobody gets or gives more at once" },
-      { path: "explore", label: "Explore", unit: "of the entitlement", hint: "So far below its entitlement a tenant may be tried while it misses its goal" },
+      { path: "explore", label: "Explore", unit: "of the entitlement", hint: "So far below its entitlement may be a tenant that misses its goal, or of which nothing is known" },
       { path: "dwell_s", label: "Rest", unit: "s", hint: "Least time between two moves of a tenant" },
       { path: "hysteresis", label: "Smallest move", unit: "of the device", hint: "Smaller ones are not made" },
       { path: "missed_minutes", label: "Alarm after", unit: "min", hint: "A goal missed for so long at the entitlement raises an alarm, where a rule says so" },
@@ -214,7 +214,7 @@ export function SharingCard(props: SharingProps) {
 
 function SharingForm({ root, sharing, me, onChanged }: SharingProps & { root: Schema }) {
   const form = useForm("sharing", sharing.settings);
-  const allowed = may(me, "operator") && me.cameras === null;
+  const allowed = may(me, "operator") && seesAll(me);
   const submit = async (event: Event): Promise<void> => {
     event.preventDefault();
     const answer = await form.save((_, patch) => ask<SharingAnswer>("/sharing", "PATCH", patch));

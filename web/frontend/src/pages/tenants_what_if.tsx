@@ -9,11 +9,10 @@ import { ErrorBox, Loading } from "../parts/states";
 import { Table } from "../parts/table";
 import type { SharingPolicyName, SharingWhatIf, Tenant } from "../parts/tenants";
 import { SHARING_POLICIES, tenantName } from "../parts/tenants";
-import { may, whyNot } from "../session";
+import { may, seesAll, whyNot } from "../session";
 
 /** A day of many tenants takes a while. */
 const TIMEOUT_MS = 60_000;
-const ROW_S = 300;
 
 interface Props {
   tenants: Tenant[];
@@ -28,7 +27,7 @@ export function SharingWhatIfCard({ tenants, policy, me }: Props) {
   const [answer, setAnswer] = useState<SharingWhatIf | null>(null);
   const [asking, setAsking] = useState(false);
   const [error, setError] = useState<unknown>(null);
-  const allowed = may(me, "operator") && me.cameras === null;
+  const allowed = may(me, "operator") && seesAll(me);
   const shown = chosen !== null && chosen !== policy ? chosen : (others[0]?.[0] ?? policy);
 
   const compare = async (): Promise<void> => {
@@ -87,7 +86,7 @@ function Comparison({ answer, tenants }: { answer: SharingWhatIf; tenants: Tenan
   return (
     <div class="comparison" role="group" aria-label={`Comparison with ${answer.policy}`}>
       <p class="verdict" role="status">
-        <strong>{words}</strong>, over {duration(ROW_S * answer.rows)} from {moment(answer.from_utc_s)}:
+        <strong>{words}</strong>, over {duration(answer.seconds)} from {moment(answer.from_utc_s)}:
       </p>
       <Table
         caption="Welfare as it was, and under the policy"

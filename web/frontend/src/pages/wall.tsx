@@ -16,7 +16,7 @@ import { SharesNow } from "../parts/shares";
 import { Sparkline } from "../parts/sparkline";
 import { Empty } from "../parts/states";
 import { href } from "../router";
-import { may } from "../session";
+import { may, seesAll } from "../session";
 import type { PageProps } from "./index";
 
 type Sort = "configured" | "state" | "name" | "accuracy";
@@ -128,7 +128,7 @@ export function WallPage({ known, me }: PageProps) {
         <Empty
           title={me.cameras === null ? "No camera yet" : "No camera for you"}
           action={
-            may(me, "operator") && me.cameras === null ? (
+            may(me, "operator") && seesAll(me) ? (
               <a class="button primary" href={href("settings", "cameras")}>
                 Add a camera
               </a>

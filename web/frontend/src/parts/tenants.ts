@@ -43,7 +43,7 @@ export const FORGOTTEN: Record<string, string> = {
   versions: "its models have other versions",
   table: "the latencies of its models were measured anew",
   device: "the device is another",
-  objective: "its goal is another",
+  objective: "its goal, or what counts as reached, is another",
   damaged: "what was kept could not be read",
 };
 

@@ -16,7 +16,7 @@ from scheduler.tenants.learned import allocated
 from scheduler.tenants.measured import measured, reasons
 from scheduler.tenants.remembered import memory_from, memory_json
 from scheduler.tenants.shapes import Floats
-from scheduler.tenants.values import Party, SharingFeedback, SharingProblem, SharingState, SharingStep
+from scheduler.tenants.values import ProblemTenant, SharingFeedback, SharingProblem, SharingState, SharingStep
 
 #: Reports kept of each tenant; random rounds at the beginning, and the width of the logarithm of their shares.
 MOST_POINTS = 200
@@ -27,7 +27,7 @@ SWEEPS, RANK, BINS = 60, 2, 12
 
 
 @dataclass(frozen=True)
-class ProfileMemory:
+class ModelMemory:
     """For each tenant: the last load (0: none yet), units, loads and performance over goal of its rounds."""
 
     last: tuple[float, ...]
@@ -36,7 +36,7 @@ class ProfileMemory:
     parts: tuple[tuple[float, ...], ...]
 
 
-class ProfiledPolicy(ABC):
+class ModelledPolicy(ABC):
     """The part that both share. `random_rounds` allocations are drawn before the first model."""
 
     name = ""
@@ -47,13 +47,13 @@ class ProfiledPolicy(ABC):
         held = first_steps(problem.entitlements, problem.granularity, problem.steps, problem.floors)
         count = len(problem.tenants)
         empty: tuple[tuple[float, ...], ...] = ((),) * count
-        memory = ProfileMemory((0.0,) * count, empty, empty, empty)
+        memory = ModelMemory((0.0,) * count, empty, empty, empty)
         state = SharingState(self.name, 0, 0.0, held, seed, memory_json(memory))
         return SharingStep(state, allocated(problem, held), reasons(problem, [None] * count))
 
     def step(self, problem: SharingProblem, state: SharingState, feedback: SharingFeedback) -> SharingStep:
         """A random allocation at first; then demands from the model."""
-        memory = _seen(problem, memory_from(state.memory, ProfileMemory), feedback)
+        memory = _seen(problem, memory_from(state.memory, ModelMemory), feedback)
         if feedback.round + 1 < self.random_rounds:
             rng = np.random.default_rng([state.seed, feedback.round])
             drawn = problem.entitlements * np.exp(rng.normal(0.0, RANDOM_WIDTH, len(problem.tenants)))
@@ -71,17 +71,17 @@ class ProfiledPolicy(ABC):
         return SharingStep(state, allocated(problem, held), reasons(problem, parts))
 
     @abstractmethod
-    def demands(self, problem: SharingProblem, memory: ProfileMemory) -> list[float]:
+    def demands(self, problem: SharingProblem, memory: ModelMemory) -> list[float]:
         """Units with which each tenant reaches its goal."""
 
 
-class ErnestPolicy(ProfiledPolicy):
+class ErnestPolicy(ModelledPolicy):
     """Run time (1 over performance) as a sum of 1, load / units, ln units and units, no coefficient below 0."""
 
     name = "ernest"
     random_rounds = 10
 
-    def demands(self, problem: SharingProblem, memory: ProfileMemory) -> list[float]:
+    def demands(self, problem: SharingProblem, memory: ModelMemory) -> list[float]:
         """The least units with a modelled run time within that of the goal; all where there are none."""
         steps = np.arange(1, problem.steps + 1)
         out = []
@@ -99,13 +99,13 @@ class ErnestPolicy(ProfiledPolicy):
         return out
 
 
-class QuasarPolicy(ProfiledPolicy):
+class QuasarPolicy(ModelledPolicy):
     """Performance over bins of units per load, filled in from other tenants by a completion of low rank."""
 
     name = "quasar"
     random_rounds = 6
 
-    def demands(self, problem: SharingProblem, memory: ProfileMemory) -> list[float]:
+    def demands(self, problem: SharingProblem, memory: ModelMemory) -> list[float]:
         """The least bin whose completed performance reaches the goal; all units where none does."""
         edges = np.exp(np.linspace(-2.5, 1.5, BINS))
         table, known = np.zeros((len(problem.tenants), BINS)), np.zeros((len(problem.tenants), BINS), dtype=bool)
@@ -157,13 +157,13 @@ def _ernest(units: Floats, loads: Floats, total: float) -> Floats:
     return np.column_stack([np.ones(len(units)), loads / units, np.log1p(units), units / total])
 
 
-def _relative(problem: SharingProblem, memory: ProfileMemory, j: int, units: float, load: float) -> float:
+def _relative(problem: SharingProblem, memory: ModelMemory, j: int, units: float, load: float) -> float:
     """Units per load, relative to the entitlement under the tenant's first load."""
     first = memory.loads[j][0] if memory.loads[j] else 1.0
     return units / float(problem.entitlements[j] or 1.0) * first / load
 
 
-def _seen(problem: SharingProblem, memory: ProfileMemory, feedback: SharingFeedback) -> ProfileMemory:
+def _seen(problem: SharingProblem, memory: ModelMemory, feedback: SharingFeedback) -> ModelMemory:
     last, units, loads, parts = list(memory.last), list(memory.units), list(memory.loads), list(memory.parts)
     for j, tenant in enumerate(problem.tenants):
         for report in feedback.reports.get(tenant.id, ()):
@@ -174,8 +174,8 @@ def _seen(problem: SharingProblem, memory: ProfileMemory, feedback: SharingFeedb
             units[j] = (*units[j], report.allocation)[-MOST_POINTS:]
             loads[j] = (*loads[j], load)[-MOST_POINTS:]
             parts[j] = (*parts[j], _part(tenant, report.performance))[-MOST_POINTS:]
-    return ProfileMemory(tuple(last), tuple(units), tuple(loads), tuple(parts))
+    return ModelMemory(tuple(last), tuple(units), tuple(loads), tuple(parts))
 
 
-def _part(tenant: Party, performance: float) -> float:
+def _part(tenant: ProblemTenant, performance: float) -> float:
     return performance / tenant.goal.slo

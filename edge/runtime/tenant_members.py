@@ -1,0 +1,63 @@
+"""The members of each tenant now: served models, applications and cameras that are there, by the tenant that names
+them; the rest is of the two default tenants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from edge.core.tenants import DEFAULT_CAMERAS, DEFAULT_OBJECTIVE, DEFAULT_TENANT, Tenant
+from edge.runtime.runtime import Runtime
+from edge.runtime.serving import ServingRuntime
+from edge.runtime.serving_budgets import owners_of
+from scheduler.gpulets.tenant_fit import ServingBudget
+
+
+@dataclass(frozen=True)
+class Members:
+    """The tenants that have members now, and who owns what: served models and applications, cameras, by name."""
+
+    tenants: tuple[Tenant, ...]
+    served: Mapping[str, str]
+    cameras: Mapping[str, str]
+
+    @property
+    def shared(self) -> bool:
+        """There are several tenants."""
+        return len(self.tenants) > 1
+
+    def of(self, tenant: Tenant) -> tuple[str, ...]:
+        """The names that a tenant owns."""
+        owner = self.served if tenant.serves else self.cameras
+        return tuple(sorted(n for n, t in owner.items() if t == tenant.id))
+
+
+def every_tenant(tenants: Sequence[Tenant]) -> tuple[Tenant, ...]:
+    """`tenants`, and the two that have the members of none."""
+    named = {t.id for t in tenants}
+    implicit = (
+        Tenant(DEFAULT_TENANT, DEFAULT_OBJECTIVE["within_slo"]),
+        Tenant(DEFAULT_CAMERAS, DEFAULT_OBJECTIVE["accuracy"]),
+    )
+    return (*tenants, *(t for t in implicit if t.id not in named))
+
+
+def members_of(tenants: Sequence[Tenant], runtime: Runtime, serving: ServingRuntime | None) -> Members:
+    """The owners of everything that is there now. No tenant in the settings: nobody owns anything."""
+    if not tenants:
+        return Members((), {}, {})
+    every = every_tenant(tenants)
+    served: dict[str, str] = {}
+    if serving is not None:
+        budgets = tuple(serving_budget(t, 0.0) for t in every if t.serves)
+        served = owners_of(budgets, serving.models.offers)
+    named = {c: t.id for t in every for c in t.cameras}
+    cameras = {c: named.get(c, DEFAULT_CAMERAS) for c, known in runtime.cameras.items() if known.settings.enabled}
+    there = {*served.values(), *cameras.values()}
+    return Members(tuple(t for t in every if t.id in there), served, cameras)
+
+
+def serving_budget(tenant: Tenant, share: float) -> ServingBudget:
+    """The budget within which the models of a serving tenant are planned."""
+    members = frozenset((*tenant.models, *tenant.applications))
+    return ServingBudget(tenant.id, share, members, rest=tenant.id == DEFAULT_TENANT)

@@ -1,0 +1,106 @@
+"""The shares that a tenant's plan needs, and the names of the things that its curve is of."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from edge.core.clock import Clock
+from edge.core.serving import DeviceTable, ServedModel
+from edge.core.tenants import Tenant
+from edge.runtime.runtime import Runtime
+from edge.runtime.serving import ServingRuntime
+from edge.runtime.tenant_members import Members
+from scheduler.gpulets.fitting import PlanFunction
+from scheduler.gpulets.follow import plan_function
+from scheduler.gpulets.tenant_fit import need_of
+from scheduler.serving_floor import floors_share
+
+#: The models, the version of the table and the planning policy that a need was found for.
+_Asked = tuple[tuple[ServedModel, ...], str, str]
+
+
+class TenantNeeds:
+    """Needs of serving tenants are planned once for the same models, table and policy."""
+
+    def __init__(self, runtime: Runtime, clock: Clock) -> None:
+        self._runtime, self._clock = runtime, clock
+        self._known: dict[str, tuple[_Asked, float]] = {}
+
+    async def of(self, tenant: Tenant, members: Members, serving: ServingRuntime | None) -> tuple[float, float | None]:
+        """The share that a tenant's plan needs at least, and by its profile at the rates that are planned for."""
+        if not tenant.serves:
+            return self._of_cameras(tenant, members), None
+        assert serving is not None
+        demands = [d for d in serving.models.demands()[0] if members.served.get(d.version.model) == tenant.id]
+        table, view = serving.tables.table, serving.planner.view
+        if table is None or not all(serving.tables.knows(d.version.model) for d in demands):
+            return 0.0, None
+        planner = serving.planning.policy
+        plan = plan_function(planner)
+        least = tuple(d.planned(d.min_rate) for d in demands)
+        now = tuple(d.planned(view.held.get(d.version.model, d.rate)) for d in demands)
+        version = serving.tables.version
+        floor = await self._need(f"{tenant.id} floor", (least, version, planner), plan, table)
+        return floor, await self._need(f"{tenant.id} need", (now, version, planner), plan, table)
+
+    def _of_cameras(self, tenant: Tenant, members: Members) -> float:
+        state, mine = self._runtime.controller.state, set(members.of(tenant))
+        if not mine & set(state.cameras):
+            return 0.0
+        problem = state.problem(self._clock.monotonic())
+        return floors_share(replace(problem, streams=tuple(s for s in problem.streams if s.id in mine)))
+
+    async def _need(self, key: str, asked: _Asked, plan: PlanFunction, table: DeviceTable) -> float:
+        known = self._known.get(key)
+        if known is None or known[0] != asked:
+            known = (asked, await asyncio.to_thread(need_of, asked[0], table, plan))
+            self._known[key] = known
+        return known[1]
+
+
+def fingerprint(
+    tenant: Tenant, members: Members, runtime: Runtime, serving: ServingRuntime | None
+) -> Mapping[str, str]:
+    """Digests of the things that the curve is of, by part. Versions of cameras' students change with every window,
+    which is learned, too; those of served models, and their measured latencies, do not. "met": the conditions of
+    performance: objectives of served models and applications; classes of cameras, and the teacher that judges them.
+    Empty while models are taken in after a start: until then nobody knows what is served, and for which tenant."""
+    offers = {} if serving is None or not tenant.serves else serving.models.offers
+    if any(o.state == "waiting" for o in offers.values()):
+        return {}
+    names = members.of(tenant)
+    versions: list[Any] = []
+    tables: list[Any] = []
+    met: list[Any] = []
+    if tenant.serves and serving is not None:
+        versions = [(n, v.digest or v.version) for n in names if (v := offers[n].version) is not None]
+        tables = [(n, serving.tables.digests.get(n, "")) for n in names]
+        demands, applications = serving.models.demands()
+        objectives = [
+            *((d.version.model, d.version.slo_ms) for d in demands),
+            *((a.name, a.slo_ms) for a in applications),
+        ]
+        met = sorted(o for o in objectives if o[0] in names)
+    elif not tenant.serves:
+        cameras = [runtime.cameras[n].settings for n in names]
+        versions = [(c.id, c.student.model_dump(mode="json")) for c in cameras]
+        met = [runtime.golden.teacher, [(c.id, c.task, c.classes, c.class_map) for c in cameras]]
+    caps = runtime.shares.partitioner.caps
+    goal = tenant.objective
+    return {
+        "members": _digest(names),
+        "versions": _digest(versions),
+        "table": _digest(tables),
+        "device": _digest([caps.device, caps.units]),
+        "objective": _digest([goal.metric, goal.goal, goal.utility]),
+        "met": _digest(met),
+    }
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:16]
