@@ -33,7 +33,7 @@ def even_budgets(application: Application) -> dict[str, float]:
     """Milliseconds of each stage: the objective over the number of stages on the longest way through it."""
     after = {s.name: s.after for s in sorted(application.stages, key=lambda s: application.depths[s.name])}
     counted = longest_through(after, dict.fromkeys(after, 1.0))
-    return {name: application.slo_ms / stages for name, stages in counted.items()}
+    return {s.name: application.slo_ms / counted[s.name] for s in application.stages}
 
 
 def longest_through(after: Mapping[str, Collection[str]], took: Mapping[str, float]) -> dict[str, float]:
