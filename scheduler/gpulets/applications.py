@@ -7,7 +7,7 @@ models, `traffic` half of its 136 ms on each phase).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from edge.core import checks
@@ -31,16 +31,22 @@ def expand(application: Application, rate: float) -> tuple[ServedModel, ...]:
 
 def even_budgets(application: Application) -> dict[str, float]:
     """Milliseconds of each stage: the objective over the number of stages on the longest way through it."""
-    readers = {s.name: [r.name for r in application.stages if s.name in r.after] for s in application.stages}
-    heights: dict[str, int] = {}
+    after = {s.name: s.after for s in sorted(application.stages, key=lambda s: application.depths[s.name])}
+    counted = longest_through(after, dict.fromkeys(after, 1.0))
+    return {s.name: application.slo_ms / counted[s.name] for s in application.stages}
 
-    def height(name: str) -> int:
-        if name not in heights:
-            heights[name] = 1 + max((height(r) for r in readers[name]), default=0)
-        return heights[name]
 
-    depths = application.depths
-    return {s.name: application.slo_ms / (depths[s.name] + height(s.name) - 1) for s in application.stages}
+def longest_through(after: Mapping[str, Collection[str]], took: Mapping[str, float]) -> dict[str, float]:
+    """Stage -> the longest way through it, where each stage takes what `took` has. `after`: the stages that each waits
+    for, in an order in which each comes behind these."""
+    until: dict[str, float] = {}
+    for name, before in after.items():
+        until[name] = took[name] + max((until[b] for b in before), default=0.0)
+    behind = dict.fromkeys(after, 0.0)
+    for name in reversed(until):
+        for earlier in after[name]:
+            behind[earlier] = max(behind[earlier], behind[name] + took[name])
+    return {name: until[name] + behind[name] for name in after}
 
 
 def merge(demands: Iterable[ServedModel]) -> tuple[ServedModel, ...]:

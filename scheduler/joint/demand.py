@@ -14,7 +14,7 @@ from edge.core import checks
 from edge.core.applications import MOST_STAGES, Application
 from edge.core.errors import InvalidValue
 from edge.core.serving import MOST_RATE, DeviceTable, ServedModel, ServingProblem
-from scheduler.gpulets.applications import for_groups, groups, merge
+from scheduler.gpulets.applications import for_groups, groups, longest_through, merge
 
 #: The rate of a model that clients do not ask themselves: its own objective bounds what pipelines may take of it.
 NOBODY = 1e-3
@@ -79,32 +79,29 @@ class PipelineLoad:
 
     def through(self, worst_ms: Mapping[str, float]) -> dict[str, float]:
         """Stage -> the longest path through it in ms, where each stage takes what `worst_ms` has for its name."""
+        return longest_through(self._after, worst_ms)
+
+    @cached_property
+    def _after(self) -> Mapping[str, tuple[str, ...]]:
+        """By stage in order, those that it waits for."""
         stages = {stage.name: stage for stage in self.stages}
-        until: dict[str, float] = {}
-        for name in self.order:
-            until[name] = worst_ms[name] + max((until[b] for b in stages[name].after), default=0.0)
-        behind = dict.fromkeys(self.order, 0.0)
-        for name in reversed(self.order):
-            for before in stages[name].after:
-                behind[before] = max(behind[before], behind[name] + worst_ms[name])
-        return {name: until[name] + behind[name] for name in self.order}
+        return {name: stages[name].after for name in self.order}
 
     def longest(self, worst_ms: Mapping[str, float]) -> tuple[float, tuple[str, ...]]:
         """The longest path in ms and its stages."""
-        stages = {stage.name: stage for stage in self.stages}
         until: dict[str, float] = {}
-        for name in self.order:
-            until[name] = worst_ms[name] + max((until[b] for b in stages[name].after), default=0.0)
+        for name, before in self._after.items():
+            until[name] = worst_ms[name] + max((until[b] for b in before), default=0.0)
         path = [max(until, key=until.__getitem__)]
-        while stages[path[0]].after:
-            path.insert(0, max(stages[path[0]].after, key=until.__getitem__))
+        while self._after[path[0]]:
+            path.insert(0, max(self._after[path[0]], key=until.__getitem__))
         return until[path[-1]], tuple(path)
 
     @cached_property
     def even_ms(self) -> Mapping[str, float]:
         """The even split: stage -> the objective over the stages on the longest way through it."""
         counted = self.through(dict.fromkeys(self.order, 1.0))
-        return {name: self.slo_ms / counted[name] for name in self.order}
+        return {name: self.slo_ms / stages for name, stages in counted.items()}
 
 
 def pipeline_load(application: Application, rate: float) -> PipelineLoad:

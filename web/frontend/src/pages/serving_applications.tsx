@@ -176,7 +176,7 @@ export function Applications({ applications, models }: { applications: Applicati
           />
           <details>
             <summary>Why this split and these models</summary>
-            {evenly(a) && <p class="quiet">The objective is split evenly: no other split takes a smaller share.</p>}
+            {evenly(a) && <p class="quiet">The objective is split evenly: no other split takes a smaller share, or serves more.</p>}
             <ul class="reasons">
               {a.reasons.map((reason) => (
                 <li key={reason}>{reason}.</li>
