@@ -96,7 +96,8 @@ class Child:
                 os.killpg(self.pid, signal.SIGKILL)
 
     def _read(self) -> None:
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         for line in self._process.stdout:
             try:
                 message = decode(line, self._kinds)

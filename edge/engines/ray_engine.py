@@ -24,7 +24,7 @@ from edge.engines import ray_messages as msg
 from edge.engines.amounts import BoxAmounts
 from edge.engines.child import Child, kinds_of
 from edge.engines.programs import check_program
-from edge.engines.ray_settings import RESOURCE_PREFIX, RaySecurity, check_box_name
+from edge.engines.ray_settings import RESOURCE_PREFIX, RaySecurity, check_address, check_box_name
 
 _OPEN_S: Final = 60.0
 _ANSWER_S: Final = 5.0
@@ -45,11 +45,12 @@ class RaySettings:
     security: RaySecurity
     boxes: Mapping[str, Mapping[str, float]]
     folder: Path
+    address: str
     mode: port.EngineMode = "pinned"
-    address: str = "127.0.0.1"
     look_s: float = 1.0
 
     def __post_init__(self) -> None:
+        check_address("address", self.address)
         checks.one_of("mode", self.mode, port.ENGINE_MODES)
         checks.in_range("look_s", self.look_s, 0.05, 60.0)
         for name in self.boxes:
@@ -149,7 +150,9 @@ class RayEngine:
         for task in tasks:
             key = next(self._numbers)
             self._keys[task.at], self._running[key] = key, _Running(task)
-            asked = {RESOURCE_PREFIX + n: a for n, a in task.demand.items() if a > 0.0} if self.mode == "dynamic" else {}
+            asked = (
+                {RESOURCE_PREFIX + n: a for n, a in task.demand.items() if a > 0.0} if self.mode == "dynamic" else {}
+            )
             self._link.send(msg.RayLaunch(key, task.at.box, task.work.program, dict(task.work.arguments), asked))
 
     def cancel(self, task: TaskAt) -> None:

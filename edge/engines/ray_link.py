@@ -207,7 +207,7 @@ class RayLink:
 
     # --- resources -----------------------------------------------------------------------------------------------
     async def _set(self, node_id: str, capacities: dict[str, float]) -> dict[str, float]:
-        """The private call of Ray; see docs/decisions/ray.md. Raises what it raises, TimeoutError."""
+        """The private call of Ray; see docs/fleet.md. Raises what it raises, TimeoutError."""
         client = self._ray._private.worker.global_worker.gcs_client
         call = asyncio.to_thread(client.resize_raylet_resource_instances, node_id, capacities)
         return dict(await asyncio.wait_for(call, _ANSWER_S))

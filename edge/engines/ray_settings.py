@@ -5,6 +5,7 @@ Nothing here needs Ray. Secrets reach Ray's processes by their environment, neve
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -28,6 +29,17 @@ def check_box_name(path: str, name: str) -> None:
     """A box's name has to be a label of Ray. Raises InvalidValue."""
     if not _LABEL.fullmatch(name):
         raise InvalidValue(path, name, "for Ray: at most 63 letters, digits and _ . -, a letter or digit at both ends")
+
+
+def check_address(path: str, address: str) -> None:
+    """This box's address in the cluster. Ray's driver replaces a loopback address by the machine's own, on which a
+    cluster that was started on loopback does not listen: none is allowed. Raises InvalidValue."""
+    try:
+        loopback = ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        loopback = True
+    if loopback:
+        raise InvalidValue(path, address, "an IP address of this box that is not loopback")
 
 
 @dataclass(frozen=True)
@@ -73,16 +85,16 @@ class RaySecurity:
 @dataclass(frozen=True)
 class RayNodeSpec:
     """One box's part of the cluster. `head` (HOST:PORT) is the cluster that it joins; None: it is the head, whose state
-    is kept in `folder` and which listens on `port` (0: any). `folder` must be short. `warm_workers` processes are kept
+    is kept in `folder` and that listens on `port` (0: any). `folder` must be short. `warm_workers` processes are kept
     for tasks. A head's store that ended is started again after `restart_s`. `health_s`: after so long without an answer
     a box counts as gone."""
 
     box: str
     folder: Path
     security: RaySecurity
+    address: str
     head: str | None = None
     port: int = 0
-    address: str = "127.0.0.1"
     warm_workers: int = 1
     restart_s: float = 1.0
     health_s: float = 5.0
@@ -92,6 +104,7 @@ class RayNodeSpec:
         check_box_name("box", self.box)
         if len(str(self.folder)) > _LONGEST_FOLDER or not self.folder.is_absolute():
             raise InvalidValue("folder", str(self.folder), f"an absolute path of at most {_LONGEST_FOLDER} characters")
+        check_address("address", self.address)
         checks.in_range("port", self.port, 0, 65535)
         checks.in_range("warm_workers", self.warm_workers, 1, 1000)
         checks.in_range("restart_s", self.restart_s, 0.0, 3600.0)
