@@ -36,7 +36,7 @@ import numpy as np
 import psutil
 
 from benchmarks.bench_faults import camera_process
-from benchmarks.bench_serving_run import WARM_UP_S, all_serve, counted, during, load, served
+from benchmarks.bench_serving_run import WARM_UP_S, all_serve, box_cores, counted, during, load, measured, served
 from edge.appliance.appliance import Appliance
 from edge.commands.front_process import front_process
 from edge.demo.cameras import PASSWORD_VARIABLE, USER
@@ -76,14 +76,14 @@ def make_files(folder: Path) -> None:
     np.save(folder / "pictures.npy", pictures)
 
 
-def serving(models: Path, table: Path | None, share: float) -> ServingSettings:
+def serving(models: Path, table: Path, share: float) -> ServingSettings:
     return ServingSettings.model_validate(
         {
             "folder": str(models),
             "http": {"port": 0},
             "grpc": {"port": 0},
             "load": ["lightener", "finder", "namer", NAME],
-            "tables": [] if table is None else [str(table)],
+            "tables": [str(table)],
             "planning": {"max_share": share, "shrink_dwell_s": 10.0},
         }
     )
@@ -91,7 +91,7 @@ def serving(models: Path, table: Path | None, share: float) -> ServingSettings:
 
 @asynccontextmanager
 async def appliance(
-    folder: Path, part: str, table: Path | None, seed: int, share: float, cores: float
+    folder: Path, part: str, table: Path, seed: int, share: float, cores: float
 ) -> AsyncIterator[tuple[Appliance, Path]]:
     """The appliance with two demo cameras and the application, and the folder of its models."""
     described = scene_cameras(2, seed, 600.0)
@@ -161,9 +161,7 @@ def within(seen: list[dict[str, tuple[int, int]]]) -> dict[str, float]:
     return out
 
 
-async def split(
-    folder: Path, table: Path | None, minutes: float, seed: int, share: float, cores: float
-) -> dict[str, Any]:
+async def split(folder: Path, table: Path, minutes: float, seed: int, share: float, cores: float) -> dict[str, Any]:
     """Blocks under the joint and the even split by turns: joint, even, even, joint, ..."""
     count = max(2, 2 * round(minutes * 30.0 / BLOCK_S))
     order = [("joint", "even", "even", "joint")[n % 4] for n in range(count)]
@@ -212,9 +210,7 @@ def summed(blocks: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return out
 
 
-async def replan(
-    folder: Path, table: Path | None, minutes: float, seed: int, share: float, cores: float
-) -> dict[str, Any]:
+async def replan(folder: Path, table: Path, minutes: float, seed: int, share: float, cores: float) -> dict[str, Any]:
     """Another objective, another version of a stage's model, and twice the rate, each in a minute of its own."""
     out = []
     async with appliance(folder, "replan", table, seed, share, cores) as (box, models):
@@ -277,17 +273,13 @@ def judged(results: dict[str, Any]) -> dict[str, bool]:
 
 async def run(arguments: argparse.Namespace, folder: Path) -> None:
     make_files(folder)
-    table = arguments.table
+    table = arguments.table or measured(folder / "models", arguments.cores, folder / "table.json")
+    if arguments.keep_table is not None:
+        shutil.copyfile(table, arguments.keep_table)
     for part in arguments.parts or PARTS:
         work = split if part == "split" else replan
         fields = (arguments.minutes, arguments.seed, arguments.share, arguments.cores)
         kept(arguments.out, part, {"cores": arguments.cores, **await work(folder, table, *fields)})
-        if table is None:
-            # What was measured for one part serves the next.
-            measured = sorted((folder / part / "serving").glob("table-*.json"))
-            table = measured[0] if measured else None
-            if table is not None and arguments.keep_table is not None:
-                shutil.copyfile(table, arguments.keep_table)
 
 
 def kept(out: Path, part: str, found: dict[str, Any]) -> None:
@@ -307,12 +299,10 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", choices=[[], *PARTS], help="default: all")
     parser.add_argument("--minutes", type=float, default=10.0, help="of load, both splits together")
     parser.add_argument("--table", type=Path, help="a recorded device table instead of measuring")
-    parser.add_argument("--keep-table", type=Path, help="where the measured table is copied to, for --table")
+    parser.add_argument("--keep-table", type=Path, help="where the table is copied to, for --table")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--share", type=float, default=0.65, help="of the device, for models: cameras have the rest")
-    parser.add_argument(
-        "--cores", type=float, default=0.7 * (psutil.cpu_count() or 1), help="that the appliance may use; see above"
-    )
+    parser.add_argument("--cores", type=float, default=box_cores(), help="that the appliance may use; see above")
     parser.add_argument("--out", type=Path, default=RESULTS, help="results (%(default)s)")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

@@ -36,7 +36,17 @@ from typing import Any
 import psutil
 
 from benchmarks.bench_faults import camera_process
-from benchmarks.bench_serving_run import WARM_UP_S, all_serve, counted, during, load, make_models, served
+from benchmarks.bench_serving_run import (
+    WARM_UP_S,
+    all_serve,
+    box_cores,
+    counted,
+    during,
+    load,
+    make_models,
+    measured,
+    served,
+)
 from edge.appliance.appliance import Appliance
 from edge.commands.front_process import front_process
 from edge.core.serving import DeviceTable
@@ -57,8 +67,6 @@ BLOCK_S = 120.0
 #: The load: so much of the largest rates that the true table holds on this part of the device, in these parts. It is
 #: scarce for three tenants: with less (0.4 of 0.45) everybody's goal is met by planned shares, and nothing is to learn.
 PART, ON_SHARE = 0.8, 0.55
-#: Part of the cores that the appliance is told of.
-CORES = 0.7
 ARMS = ("learned", "planned", "watched")
 HEAVY, LIGHT = 0.75, 0.25
 #: Reached: the worst tenant's utility is so much higher.
@@ -89,12 +97,12 @@ def recorded(folder: Path, true: DeviceTable) -> Path:
 
 
 @asynccontextmanager
-async def appliance(folder: Path, name: str, table: Path | None, seed: int, tenants: bool) -> AsyncIterator[Appliance]:
+async def appliance(folder: Path, table: Path, seed: int) -> AsyncIterator[Appliance]:
     described = scene_cameras(2, seed, BLOCK_S)
     os.environ[PASSWORD_VARIABLE] = secrets.token_urlsafe(12)
     with camera_process(described, folder) as (_, port):
         site = demo_site(
-            described, f"rtsp://127.0.0.1:{port}", USER, f"env:{PASSWORD_VARIABLE}", folder / name,
+            described, f"rtsp://127.0.0.1:{port}", USER, f"env:{PASSWORD_VARIABLE}", folder / "run",
             window_s=BLOCK_S, policy="relay", task="mixed", teacher=None, classes=(), class_map={}, port=0,
             overrides={"a_min": 0.1},
         )  # fmt: skip
@@ -102,16 +110,14 @@ async def appliance(folder: Path, name: str, table: Path | None, seed: int, tena
         serving = ServingSettings.model_validate(
             {
                 "folder": str(folder / "models"), "http": {"port": 0}, "grpc": {"port": 0},
-                "load": list(MODELS.values()), "tables": [] if table is None else [str(table)],
-                "measure": table is None,
+                "load": list(MODELS.values()), "tables": [str(table)], "measure": False,
                 "planning": {"max_share": 0.6, "shrink_dwell_s": 10.0, "models": asked},
             }
         )  # fmt: skip
-        change: dict[str, Any] = {"serving": serving, "cores": CORES * (psutil.cpu_count() or 1)}
-        if tenants:
-            given = [*TENANTS, cameras_tenant([c.id for c in site.cameras])]
-            change["tenants"] = tuple(parse(TenantSettings, t) for t in given)
-            change["sharing"] = SharingSettings(largest_step=0.1)
+        change: dict[str, Any] = {"serving": serving, "cores": box_cores()}
+        given = [*TENANTS, cameras_tenant([c.id for c in site.cameras])]
+        change["tenants"] = tuple(parse(TenantSettings, t) for t in given)
+        change["sharing"] = SharingSettings(largest_step=0.1)
         async with Appliance(site.model_copy(update=change), front_process) as box:
             await all_serve(box)
             yield box
@@ -238,15 +244,10 @@ def summed(found: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 async def run(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
     make_models(folder / "models")
-    path: Path | None = arguments.table
-    if path is None:
-        async with appliance(folder, "measuring", None, arguments.seed, False) as box:
-            true = served(box).tables.table
-    else:
-        true = read_table(path)
-    assert true is not None
+    path = arguments.table or measured(folder / "models", box_cores(), folder / "true.json")
+    true = read_table(path)
     table = recorded(folder, true)
-    async with appliance(folder, "run", table, arguments.seed, True) as box:
+    async with appliance(folder, table, arguments.seed) as box:
         rate = PART * largest(box, true)
         await asyncio.sleep(WARM_UP_S)
         found = await blocks(box, folder, arguments.minutes, arguments.seed, rate)

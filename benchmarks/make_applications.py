@@ -13,14 +13,13 @@ from __future__ import annotations
 import argparse
 import copy
 import sys
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from benchmarks.make_models import STUDENT, Made, paper, small, tensor, write_repository
+from benchmarks.make_models import STUDENT, Made, paper, small, tensor, traced, write_repository
 from edge.core.errors import InvalidValue
 from edge.serving.pipeline_files import parse_application
 
@@ -83,18 +82,11 @@ def finder(slo_ms: float) -> Made:
     `scores` and `labels` (rows, MOST), the likeliest first."""
 
     def write(folder: Path) -> None:
-        import torch
-
         from edge.students import load_student
 
         student = load_student(FINDER).for_inference()
         size = student.spec.input_size
-
-        net = finder_module(student, size).eval()
-        with torch.no_grad(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # TorchScript is deprecated, and the format that most people have
-            script: Any = torch.jit.trace(net, torch.rand(2, 3, *size))  # type: ignore[no-untyped-call]
-            torch.jit.save(torch.jit.freeze(script), str(folder / "model.pt"))
+        traced(lambda: finder_module(student, size), (3, *size), folder / "model.pt")
 
     return Made(
         {
@@ -142,14 +134,6 @@ def lightener_module() -> Any:
 def lightener(slo_ms: float) -> Made:
     """`lightener_module` as TorchScript, for the finder's pictures."""
 
-    def write(folder: Path) -> None:
-        import torch
-
-        with torch.no_grad(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # TorchScript is deprecated, and the format that most people have
-            script: Any = torch.jit.trace(lightener_module().eval(), torch.rand(2, 3, 192, 320))  # type: ignore[no-untyped-call]
-            torch.jit.save(torch.jit.freeze(script), str(folder / "model.pt"))
-
     return Made(
         {
             "platform": "torchscript",
@@ -157,7 +141,7 @@ def lightener(slo_ms: float) -> Made:
             "outputs": [tensor("light", (3, 192, 320))],
             "slo_ms": slo_ms,
         },
-        write,
+        lambda folder: traced(lightener_module, (3, 192, 320), folder / "model.pt"),
     )
 
 

@@ -129,9 +129,9 @@ class EngineDied(EngineEvent):
 class Engine(Protocol):
     """An engine that is open, used by one thread. Its calls return within seconds; none waits for a task's end.
 
-    Its first events are the boxes that are there. What a task held is free once its last event was read. Each task
-    that `launch` took has exactly one last event: ended, failed or cancelled. Events come in the order in which the
-    engine saw them.
+    Its first events are the boxes that are there. Each task that `launch` took has exactly one last event: ended,
+    failed or cancelled; once that was read, what the task held is free. Events come in the order in which the engine
+    saw them.
     """
 
     @property

@@ -33,7 +33,7 @@ class BoxAmounts:
         return self.box(box)
 
     def remove(self, box: str) -> None:
-        """A box is gone; what its tasks held was freed before."""
+        """A box is gone. Its tasks were freed before."""
         del self._physical[box]
 
     def has(self, box: str) -> bool:
@@ -50,17 +50,18 @@ class BoxAmounts:
         """All boxes that are there, by name."""
         return tuple(self.box(name) for name in sorted(self._physical))
 
-    def check(self, box: str, name: str, capacity: float) -> None:
-        """Whether a resource may be set. Raises InvalidValue, NotFound."""
+    def in_force(self, box: str, name: str, capacity: float) -> float:
+        """The capacity that a resource would have if it were set: at least what is held. Raises InvalidValue,
+        NotFound."""
         check_resource("name", name, physical=False)
         checks.in_range("capacity", capacity, 0.0, UNBOUNDED)
         self._check_box(box)
+        total, free = self._matcher.status(box).get(name, (0.0, 0.0))
+        return max(capacity, total - free)
 
     def set(self, box: str, name: str, capacity: float) -> float:
-        """Set a resource; answers the capacity in force: at least what is held. Raises InvalidValue, NotFound."""
-        self.check(box, name, capacity)
-        total, free = self._matcher.status(box).get(name, (0.0, 0.0))
-        in_force = max(capacity, total - free)
+        """Set a resource; answers the capacity in force. Raises as `in_force`."""
+        in_force = self.in_force(box, name, capacity)
         self._matcher.set_resource(name, in_force, box)
         self._matcher.resized.clear()
         self._forget_changes()

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from edge.core import checks
-from edge.core.errors import MagpieError, Unavailable
+from edge.core.errors import MagpieError, NotFound, Unavailable
+from edge.core.retry_pace import RetryPace
 from edge.engines.kubernetes_patches import Operation, eviction
 
 log = logging.getLogger(__name__)
@@ -47,6 +48,13 @@ class ApiRefusal(MagpieError):
         return type(self), (self.status, self.reason, self.message, self.retry_after_s)
 
 
+def of_box(refusal: ApiRefusal, box: str, asked: str) -> MagpieError:
+    """A refusal of a request about a box in the engine's words; `asked` names the request."""
+    if refusal.status == 404:
+        return NotFound(f"the engine has no box {box}")
+    return Unavailable(f"the API server refused {asked}: {refusal}")
+
+
 @dataclass(frozen=True)
 class ApiPatience:
     """Up to `tries` of a request; the pause before the next one grows from `first_s` to at most `most_s`. `timeout_s`:
@@ -73,10 +81,10 @@ class ApiAccount:
 
 
 def pause_s(patience: ApiPatience, tried: int, chance: float, retry_after_s: float | None = None) -> float:
-    """The pause after the `tried`-th try (from 1): half of it is by `chance` (0 to 1), and the server's own wish counts
-    up to the longest."""
-    full = min(patience.most_s, patience.first_s * 2.0 ** min(tried - 1, 30))
-    return max(full * (0.5 + 0.5 * chance), min(retry_after_s or 0.0, patience.most_s))
+    """The pause after the `tried`-th try (from 1): `chance` (0 to 1) shortens it by up to a half, and the server's own
+    wish counts up to the longest."""
+    pace = RetryPace(patience.first_s, patience.most_s, spread=0.5)
+    return max(pace.pause_s(tried, chance), min(retry_after_s or 0.0, patience.most_s))
 
 
 def client_for(account: ApiAccount) -> Any:

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-from edge.core.errors import NotFound, Unavailable
-from edge.engines.kubernetes_api import ApiRefusal, KubernetesApi
+from edge.engines.kubernetes_api import ApiRefusal, KubernetesApi, of_box
 from edge.engines.kubernetes_patches import cordon
-
-_GONE: Final = 404
 
 
 def drain_node(api: KubernetesApi, node: str, pods: tuple[str, ...], *, away: bool = True) -> tuple[str, ...]:
@@ -18,6 +13,4 @@ def drain_node(api: KubernetesApi, node: str, pods: tuple[str, ...], *, away: bo
         api.patch_node(node, cordon(away=away))
         return tuple(pod for pod in pods if not api.evict_pod(pod)) if away else ()
     except ApiRefusal as refusal:
-        if refusal.status == _GONE:
-            raise NotFound(f"the engine has no box {node}") from None
-        raise Unavailable(f"the API server refused to drain {node}: {refusal}") from None
+        raise of_box(refusal, node, f"to drain {node}") from None

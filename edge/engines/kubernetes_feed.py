@@ -16,12 +16,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from edge.core.errors import MagpieError
-from edge.engines.kubernetes_api import ApiPatience, ApiRefusal, ApiWatch, KubernetesApi, pause_s
+from edge.core.retry_pace import RetryPace
+from edge.engines.kubernetes_api import ApiRefusal, ApiWatch, KubernetesApi
 from edge.engines.kubernetes_objects import NodeSeen, PodSeen, node_seen, pod_seen
 
 log = logging.getLogger(__name__)
 
-_BACK_OFF: Final = ApiPatience(first_s=0.2, most_s=10.0)
+_BACK_OFF: Final = RetryPace(0.2, 10.0, spread=0.5)
 _EXPIRED: Final = 410
 _SHORTEST_WATCH_S: Final = 0.1
 
@@ -115,7 +116,7 @@ class KubernetesFeed:
                 if failed == 1 and not self._stopped.is_set():
                     log.warning("no news of %s: %s", what, error)
             if failed:
-                self._stopped.wait(pause_s(_BACK_OFF, failed, random.random()))
+                self._stopped.wait(_BACK_OFF.pause_s(failed, random.random()))
 
     def _list(self, what: str) -> str:
         """Tell what is there; the version of the list."""

@@ -8,16 +8,15 @@ import logging
 from collections.abc import Mapping
 from typing import Final
 
-from edge.core.errors import Conflict, MagpieError, NotFound, Unavailable
+from edge.core.errors import Conflict, MagpieError
 from edge.engines import kubernetes_names as names
 from edge.engines.kubernetes_amounts import count_of
-from edge.engines.kubernetes_api import ApiRefusal, KubernetesApi
+from edge.engines.kubernetes_api import ApiRefusal, KubernetesApi, of_box
 from edge.engines.kubernetes_objects import NodeSeen, node_seen
 from edge.engines.kubernetes_patches import CapacityChange, change_capacity, merge_capacity
 
 log = logging.getLogger(__name__)
 
-_GONE: Final = 404
 #: A value that was compared is another one (422), or the node changed meanwhile (409).
 _LOST_RACE: Final = frozenset({409, 422})
 _TRIES: Final = 4
@@ -45,10 +44,8 @@ class NodeResources:
                 self._counts[node] = node_seen(self._api.patch_node_status(node, change_capacity(changes))).counts()
                 return
             except ApiRefusal as refusal:
-                if refusal.status == _GONE:
-                    raise NotFound(f"the engine has no box {node}") from None
                 if refusal.status not in _LOST_RACE:
-                    raise Unavailable(f"the API server refused resources of {node}: {refusal}") from None
+                    raise of_box(refusal, node, f"resources of {node}") from None
                 log.debug("another writer was faster at %s: %s", node, refusal)
                 self._read(node)
         raise Conflict(f"resources of box {node} are written by somebody else too")
@@ -77,9 +74,7 @@ class NodeResources:
         try:
             self._counts[node] = node_seen(self._api.read_node(node)).counts()
         except ApiRefusal as refusal:
-            if refusal.status == _GONE:
-                raise NotFound(f"the engine has no box {node}") from None
-            raise Unavailable(f"the API server refused to show {node}: {refusal}") from None
+            raise of_box(refusal, node, f"to show {node}") from None
 
 
 def changes_for(known: Mapping[str, str], wanted: Mapping[str, int]) -> tuple[CapacityChange, ...]:

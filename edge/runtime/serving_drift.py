@@ -39,10 +39,10 @@ class DriftWatch:
 
     def report(self, now: float, report: TrafficReport) -> None:
         """Take in what the front reported at monotonic time `now`."""
+        if not self._tables.watched:
+            return
         view, layout = self._view(), self._layout()
         if view.table is None or layout is None or view.in_flight or report.layout != layout.number:
-            return
-        if not self._tables.watched:
             return
         self._state, orders = step(DriftRule(), self._state, now, observations(view.table, layout, report))
         # Scaling the table and measuring again may both follow from one thing that was seen.

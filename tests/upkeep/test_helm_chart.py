@@ -1,9 +1,8 @@
 """The Helm chart: rendered by Helm's own engine where its binding is installed, each object held against the strict
-schemas of Kubernetes; and the compose file of three boxes."""
+schemas of Kubernetes."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +11,9 @@ import yaml
 
 from edge.engines.kubernetes_lease import LeaseRules
 from edge.engines.kubernetes_names import DOMAIN, FLEET_LABEL
-from edge.settings import SiteSettings, read_site
 
 REPO = Path(__file__).resolve().parents[2]
 CHART = REPO / "configs" / "helm" / "magpie"
-FLEET = REPO / "configs" / "fleet"
 #: The oldest that the chart names, and the one of the recorded contract.
 VERSIONS = ("1.30", "1.34")
 EVERYTHING = {
@@ -25,7 +22,7 @@ EVERYTHING = {
     "agent": ["fleet", "start", "/etc/magpie/site.yaml"],
     "networkPolicy": {"enabled": True, "from": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]},
 }
-NO_HELM = "Helm's engine is not installed (pip install 'magpie-edge[dev]')"
+NO_HELM = "Helm's engine is not installed (pip install 'magpie-edge[chart]')"
 
 
 def rendered(values: dict[str, Any]) -> list[dict[str, Any]]:
@@ -44,7 +41,9 @@ def rights(objects: list[dict[str, Any]]) -> set[tuple[str, str]]:
 
 @pytest.mark.parametrize("values", [{}, EVERYTHING], ids=["defaults", "everything"])
 def test_each_object_of_the_chart_is_valid(values: dict[str, Any]) -> None:
-    validate = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not installed")
+    validate = pytest.importorskip(
+        "kubernetes_validate", reason="kubernetes-validate is not installed (pip install 'magpie-edge[chart]')"
+    )
     objects = rendered(values)
     for obj in objects:
         for version in VERSIONS:
@@ -106,27 +105,7 @@ def test_the_chart_and_the_engine_use_the_same_names() -> None:
     assert yaml.safe_load(site["data"]["site.yaml"].replace("@NODE@", "b1"))["site"] == "b1"
 
 
-def test_the_image_is_that_of_the_compose_files() -> None:
+def test_the_image_is_that_of_the_compose_file() -> None:
     values = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
     image = f"{values['image']['name']}:{values['image']['tag']}"
     assert f"image: {image}\n" in (REPO / "docker-compose.yml").read_text(encoding="utf-8")
-    assert f"image: {image}\n" in (FLEET / "compose.yaml").read_text(encoding="utf-8")
-
-
-def test_three_boxes_have_volumes_of_their_own_and_one_network(tmp_path: Path) -> None:
-    compose = yaml.safe_load((FLEET / "compose.yaml").read_text(encoding="utf-8"))
-    assert set(compose["services"]) == {"box-1", "box-2", "box-3"} == set(compose["volumes"])
-    for name, service in compose["services"].items():
-        assert service["hostname"] == name
-        assert service["networks"] == ["fleet"]
-        assert service["volumes"] == [f"./{name}.yaml:/etc/magpie/site.yaml:ro", f"{name}:/var/lib/magpie"]
-        assert all(re.fullmatch(r"127\.0\.0\.1:808[123]:8080", port) for port in service["ports"])
-        site = yaml.safe_load((FLEET / f"{name}.yaml").read_text(encoding="utf-8"))
-        assert site["fleet"]["name"] == name
-        assert {address.split("//")[1].split(":")[0] for address in site["fleet"]["head"]} <= set(compose["services"])
-        if "fleet" not in SiteSettings.model_fields:  # the rest of the file is valid all the same
-            del site["fleet"]
-        path = tmp_path / f"{name}.yaml"
-        path.write_text(yaml.safe_dump(site), encoding="utf-8")
-        assert read_site(path).site == name
-    assert len({p for s in compose["services"].values() for p in s["ports"]}) == 3

@@ -112,7 +112,8 @@ export function ModelDialog({ model, serving, onChanged, onClose }: ModelProps) 
   );
 }
 
-type ChoiceField = "policy" | "split" | "latencies";
+const CHOICES = ["policy", "split", "latencies"] as const;
+type ChoiceField = (typeof CHOICES)[number];
 type NumberField = Exclude<keyof Planning, ChoiceField | "models">;
 
 const FIELDS: { field: NumberField; label: string; unit: string; hint: string }[] = [
@@ -130,6 +131,10 @@ const FIELDS: { field: NumberField; label: string; unit: string; hint: string }[
   { field: "shrink_dwell_s", label: "Least time before shrinking", unit: "s", hint: "Between plans for fewer requests." },
 ];
 
+function isChoice(field: NumberField | ChoiceField): field is ChoiceField {
+  return CHOICES.some((choice) => choice === field);
+}
+
 interface PlanningProps {
   serving: Serving;
   me: Me;
@@ -144,7 +149,7 @@ export function PlanningCard({ serving, me, onChanged }: PlanningProps) {
   const [busy, setBusy] = useState(false);
   const patch: Record<string, unknown> = {};
   for (const [field, text] of Object.entries(draft) as [NumberField | ChoiceField, string][]) {
-    if (field === "policy" || field === "split" || field === "latencies") {
+    if (isChoice(field)) {
       if (text !== now[field]) patch[field] = text;
     } else if (text.trim() !== textOf(now[field])) patch[field] = typedNumber(text);
   }
@@ -194,14 +199,14 @@ export function PlanningCard({ serving, me, onChanged }: PlanningProps) {
           hint="How the time of an application is divided over its stages."
         />
         <SelectField
-          label="Latencies"
+          label="Latencies of plans"
           path="latencies"
           problems={problems}
           value={draft.latencies ?? now.latencies}
           disabled={!allowed}
           options={Object.entries(LATENCIES).map(([value, label]) => ({ value, label }))}
           onChange={(latencies) => setDraft({ ...draft, latencies })}
-          hint="That plans reckon with where batches do not take what was measured."
+          hint="Reckoned with where batches do not take what was measured."
         />
         {FIELDS.map(({ field, label, unit, hint }) => (
           <TextField
@@ -216,7 +221,7 @@ export function PlanningCard({ serving, me, onChanged }: PlanningProps) {
             input={{ inputMode: "decimal", autocomplete: "off", disabled: !allowed }}
           />
         ))}
-        <FormProblems problems={problems} fields={["policy", "split", "latencies", ...FIELDS.map((f) => f.field)]} failure={failure} />
+        <FormProblems problems={problems} fields={[...CHOICES, ...FIELDS.map((f) => f.field)]} failure={failure} />
         <Unsaved when={allowed && dirty} />
         {allowed && (
           <div class="actions">
