@@ -12,7 +12,7 @@ import queue
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,8 +23,9 @@ from edge.core.fleet import TaskAt
 from edge.engines import ray_messages as msg
 from edge.engines.amounts import BoxAmounts
 from edge.engines.child import Child, kinds_of
+from edge.engines.inbox import Inbox
 from edge.engines.programs import check_program
-from edge.engines.ray_settings import RESOURCE_PREFIX, RaySecurity, check_address, check_box_name
+from edge.engines.ray_settings import RESOURCE_PREFIX, RaySecurity, address_environment, check_box_name
 
 _OPEN_S: Final = 60.0
 _ANSWER_S: Final = 5.0
@@ -50,7 +51,7 @@ class RaySettings:
     look_s: float = 1.0
 
     def __post_init__(self) -> None:
-        check_address("address", self.address)
+        address_environment("address", self.address)
         checks.one_of("mode", self.mode, port.ENGINE_MODES)
         checks.in_range("look_s", self.look_s, 0.05, 60.0)
         for name in self.boxes:
@@ -72,23 +73,6 @@ class _LinkEnded:
     code: int
 
 
-@dataclass
-class _Inbox:
-    """What the link said, with the time of its coming; asked by one thread, filled by the link's reader."""
-
-    clock: Callable[[], float]
-    said: queue.SimpleQueue[tuple[float, Any]] = field(default_factory=queue.SimpleQueue)
-    answers: queue.SimpleQueue[Any] = field(default_factory=queue.SimpleQueue)
-
-    def put(self, message: Any) -> None:
-        if isinstance(message, msg.RayResized):
-            self.answers.put(message)
-        else:
-            self.said.put((self.clock(), message))
-        if isinstance(message, _LinkEnded):
-            self.answers.put(message)
-
-
 class RayEngine:
     """An open engine of Ray. `clock` tells the caller's seconds. Raises Unavailable where the cluster cannot be joined
     within a minute, or `dynamic` is not to be had."""
@@ -101,15 +85,16 @@ class RayEngine:
         self._running: dict[int, _Running] = {}
         self._keys: dict[TaskAt, int] = {}
         self._numbers = itertools.count(1)
-        self._inbox = _Inbox(clock)
+        self._inbox = Inbox(clock)
+        self._answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._dead = False
         self._link = Child(
             "edge.engines.ray_link",
-            settings.security.environment(),
+            settings.security.environment() | address_environment("address", settings.address),
             settings.folder / "link.log",
             kinds_of(msg),
-            self._inbox.put,
-            lambda code: self._inbox.put(_LinkEnded(code)),
+            self._said,
+            lambda code: self._said(_LinkEnded(code)),
         )
         boxes = {name: dict(amounts) for name, amounts in settings.boxes.items()}
         self._link.send(msg.RayConnect(settings.head, settings.address, settings.mode, boxes, settings.look_s))
@@ -128,7 +113,7 @@ class RayEngine:
     def set_resource(self, box: str, name: str, capacity: float) -> float:
         """See `Engine`."""
         self._check_alive()
-        self._amounts.check(box, name, capacity)
+        capacity = self._amounts.in_force(box, name, capacity)
         if self.mode == "dynamic":
             # Ray's answer is at least what its tasks hold; the table here may know of an end before Ray does.
             capacity = self._resize(box, {RESOURCE_PREFIX + name: capacity})[RESOURCE_PREFIX + name]
@@ -163,15 +148,15 @@ class RayEngine:
 
     def events(self, timeout_s: float) -> tuple[port.EngineEvent, ...]:
         """See `Engine`."""
-        found: list[port.EngineEvent] = []
         ends_s = time.monotonic() + timeout_s
-        while True:
-            try:
-                left_s = ends_s - time.monotonic()
-                at_s, said = self._inbox.said.get(timeout=left_s) if left_s > 0 and not found else self._next()
-            except queue.Empty:
-                return tuple(found)
-            found += self._heard(at_s, said)
+        found: list[port.EngineEvent] = []
+        while not found:
+            left_s = ends_s - time.monotonic()
+            for at_s, said in self._inbox.take(left_s):
+                found += self._heard(at_s, said)
+            if left_s <= 0.0:
+                break
+        return tuple(found)
 
     def close(self) -> None:
         """See `Engine`."""
@@ -183,18 +168,23 @@ class RayEngine:
         self._amounts, self._running, self._keys = BoxAmounts(), {}, {}
 
     # --- the link ------------------------------------------------------------------------------------------------
-    def _next(self) -> tuple[float, Any]:
-        return self._inbox.said.get_nowait()
+    def _said(self, message: Any) -> None:
+        """From the link's reader thread."""
+        if isinstance(message, msg.RayResized | _LinkEnded):
+            self._answers.put(message)
+        if not isinstance(message, msg.RayResized):
+            self._inbox.put(message)
 
     def _wait_for_link(self) -> None:
-        try:
-            _, first = self._inbox.said.get(timeout=_OPEN_S)
-        except queue.Empty:
-            first = msg.RayFailed(f"the Ray cluster at {self._settings.head} does not answer")
+        first = self._inbox.take_one(_OPEN_S)
         if not isinstance(first, msg.RayLinkUp):
             self._link.kill()
             self._link.join(_STOP_S)
-            why = first.why if isinstance(first, msg.RayFailed) else "the link to Ray ended at once"
+            why = "the link to Ray ended at once"
+            if isinstance(first, msg.RayFailed):
+                why = first.why
+            elif first is None:
+                why = f"the Ray cluster at {self._settings.head} does not answer"
             raise Unavailable(why, f"see {self._settings.folder / 'link.log'}")
 
     def _resize(self, box: str, capacities: dict[str, float]) -> dict[str, float]:
@@ -203,7 +193,7 @@ class RayEngine:
         ends_s = time.monotonic() + _ANSWER_S
         while (left_s := ends_s - time.monotonic()) > 0:
             try:
-                answer = self._inbox.answers.get(timeout=left_s)
+                answer = self._answers.get(timeout=left_s)
             except queue.Empty:
                 break
             if isinstance(answer, _LinkEnded):
@@ -229,7 +219,7 @@ class RayEngine:
                 lost = [key for key, running in self._running.items() if running.task.at.box == box]
                 failed = [self._failed(at_s, key, True, f"box {box} is gone") for key in lost]
                 self._amounts.remove(box)
-                return [port.EngineBoxGone(at_s, box), *failed]
+                return [*failed, port.EngineBoxGone(at_s, box)]
             case _LinkEnded(code=code):
                 failed = [self._failed(at_s, key, True, "the engine is gone") for key in list(self._running)]
                 self._dead = True

@@ -7,9 +7,11 @@ one. Tasks are generators of Ray ("streaming"): their start, checkpoints and ans
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
-import sys
 import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +26,8 @@ _ANSWER_S = 3.0
 #: A task that is told to stop has so long; then its worker is killed.
 _CANCEL_S = 1.0
 _CONNECT_S = 1.0
+#: What was started of Ray has so long to end with the driver.
+_LEAVE_S = 3.0
 _NODE_ID_LABEL = "ray.io/node-id"
 
 
@@ -58,6 +62,10 @@ class RayLink:
         #: asyncio keeps no tasks alive by itself.
         self._tasks: set[asyncio.Task[None]] = set()
         self._looking = asyncio.Lock()
+        #: Asks the cluster's store, one question at a time: without a store all of them hang, and shall not take the
+        #: threads in which tasks are cancelled.
+        self._store = ThreadPoolExecutor(1, "store")
+        self._asked: asyncio.Future[Any] | None = None
 
     async def run(self) -> None:
         """Look after the boxes until told to stop."""
@@ -70,6 +78,8 @@ class RayLink:
                 await asyncio.wait_for(stop.wait(), self._spec.look_s)
             except TimeoutError:
                 continue
+        for run in self._runs.values():
+            await asyncio.to_thread(self._ray.cancel, run.stream, force=True)
 
     def _read(self, loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
         while not isinstance(message := self._channel.receive(), msg.RayStop):
@@ -151,9 +161,8 @@ class RayLink:
     # --- boxes ---------------------------------------------------------------------------------------------------
     async def _look(self) -> None:
         """Compare the cluster's boxes with those that are known. Nobody answers: nothing is known of changes."""
-        try:
-            nodes = await asyncio.wait_for(asyncio.to_thread(self._ray.nodes), _ANSWER_S)
-        except Exception:
+        nodes = await self._nodes()
+        if nodes is None:
             return
         async with self._looking:
             there: dict[str, list[tuple[str, _Box]]] = {}
@@ -171,6 +180,19 @@ class RayLink:
                     if name in self._boxes:
                         self._lose(name)
                     await self._greet(name, new[-1])
+
+    async def _nodes(self) -> list[dict[str, Any]] | None:
+        """The nodes of the cluster; None: the store has not answered yet, or with an error."""
+        if self._asked is None:
+            self._asked = self._ask(self._ray.nodes)
+        await asyncio.wait({self._asked}, timeout=_ANSWER_S)
+        if not self._asked.done():
+            return None
+        asked, self._asked = self._asked, None
+        return None if asked.exception() else asked.result()
+
+    def _ask(self, call: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
+        return asyncio.get_running_loop().run_in_executor(self._store, call, *args)
 
     async def _greet(self, name: str, box: _Box) -> None:
         if self._spec.mode == "dynamic":
@@ -209,8 +231,8 @@ class RayLink:
     async def _set(self, node_id: str, capacities: dict[str, float]) -> dict[str, float]:
         """The private call of Ray; see docs/fleet.md. Raises what it raises, TimeoutError."""
         client = self._ray._private.worker.global_worker.gcs_client
-        call = asyncio.to_thread(client.resize_raylet_resource_instances, node_id, capacities)
-        return dict(await asyncio.wait_for(call, _ANSWER_S))
+        asked = self._ask(client.resize_raylet_resource_instances, node_id, capacities)
+        return dict(await asyncio.wait_for(asked, _ANSWER_S))
 
     async def _resize(self, order: msg.RayResize) -> None:
         box = self._boxes.get(order.box)
@@ -223,6 +245,10 @@ class RayLink:
             self._channel.send(msg.RayResized(order.number, None, type(error).__name__))
             return
         self._channel.send(msg.RayResized(order.number, {n: float(found.get(n, 0.0)) for n in order.capacities}))
+
+    def leave(self) -> None:
+        """End the connection: Ray ends the workers of this driver."""
+        self._ray.shutdown()
 
     def probe(self) -> None:
         """Whether this Ray has the private call. Raises Unavailable."""
@@ -261,10 +287,14 @@ def main() -> None:
             link.probe()
     except MagpieError as error:
         channel.send(msg.RayFailed(str(error)))
-        sys.exit(1)
+        os._exit(1)
     channel.send(msg.RayLinkUp())
     asyncio.run(link.run())
-    sys.exit(0)
+    # Without a store Ray's own end would wait for one.
+    leaving = threading.Thread(target=link.leave, daemon=True)
+    leaving.start()
+    leaving.join(_LEAVE_S)
+    os._exit(0)
 
 
 def _connect(channel: ChildChannel, spec: msg.RayConnect) -> RayLink:

@@ -23,6 +23,9 @@ _LABEL: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 #: Ray's sockets lie 63 characters below the folder, and a socket's path has at most 107.
 _LONGEST_FOLDER: Final = 40
 _SHORTEST_TOKEN: Final = 16
+#: Switched off, Ray keeps a loopback address as it is given; else its driver and its agents replace it by the machine's
+#: own, on which a cluster that was started on loopback does not listen.
+_REPLACE_LOOPBACK: Final = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 
 
 def check_box_name(path: str, name: str) -> None:
@@ -31,15 +34,13 @@ def check_box_name(path: str, name: str) -> None:
         raise InvalidValue(path, name, "for Ray: at most 63 letters, digits and _ . -, a letter or digit at both ends")
 
 
-def check_address(path: str, address: str) -> None:
-    """This box's address in the cluster. Ray's driver replaces a loopback address by the machine's own, on which a
-    cluster that was started on loopback does not listen: none is allowed. Raises InvalidValue."""
+def address_environment(path: str, address: str) -> dict[str, str]:
+    """Variables for processes of Ray on a box with this address in the cluster. Raises InvalidValue."""
     try:
         loopback = ipaddress.ip_address(address).is_loopback
     except ValueError:
-        loopback = True
-    if loopback:
-        raise InvalidValue(path, address, "an IP address of this box that is not loopback")
+        raise InvalidValue(path, address, "an IP address of this box") from None
+    return {_REPLACE_LOOPBACK: "0"} if loopback else {}
 
 
 @dataclass(frozen=True)
@@ -59,11 +60,11 @@ class RayCertificates:
 
 @dataclass(frozen=True)
 class RaySecurity:
-    """Who may talk to the cluster: holders of `token`, who can run code on every box. With `certificates` all links
-    are encrypted; without them the token and all data go over the network in clear."""
+    """Who may talk to the cluster: holders of `token`, who can run code on every box, and of a certificate of its
+    authority. There is no cluster without either: Ray would send the token, and all data, in clear."""
 
     token: str = field(repr=False)
-    certificates: RayCertificates | None = None
+    certificates: RayCertificates
 
     def __post_init__(self) -> None:
         if len(self.token) < _SHORTEST_TOKEN or not self.token.isascii() or not self.token.isprintable():
@@ -71,15 +72,15 @@ class RaySecurity:
 
     def environment(self) -> dict[str, str]:
         """Variables for each process of Ray."""
-        found = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": self.token, "RAY_USAGE_STATS_ENABLED": "0"}
-        if self.certificates is not None:
-            found |= {
-                "RAY_USE_TLS": "1",
-                "RAY_TLS_SERVER_CERT": str(self.certificates.certificate),
-                "RAY_TLS_SERVER_KEY": str(self.certificates.key),
-                "RAY_TLS_CA_CERT": str(self.certificates.authority),
-            }
-        return found
+        return {
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN": self.token,
+            "RAY_USE_TLS": "1",
+            "RAY_TLS_SERVER_CERT": str(self.certificates.certificate),
+            "RAY_TLS_SERVER_KEY": str(self.certificates.key),
+            "RAY_TLS_CA_CERT": str(self.certificates.authority),
+            "RAY_USAGE_STATS_ENABLED": "0",
+        }
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ class RayNodeSpec:
     """One box's part of the cluster. `head` (HOST:PORT) is the cluster that it joins; None: it is the head, whose state
     is kept in `folder` and that listens on `port` (0: any). `folder` must be short. `warm_workers` processes are kept
     for tasks. A head's store that ended is started again after `restart_s`. `health_s`: after so long without an answer
-    a box counts as gone."""
+    a box counts as gone. `headless_s`: after so long without the head's store a box's part of Ray ends itself."""
 
     box: str
     folder: Path
@@ -98,25 +99,29 @@ class RayNodeSpec:
     warm_workers: int = 1
     restart_s: float = 1.0
     health_s: float = 5.0
+    headless_s: float = 60.0
     object_store_bytes: int = 80 * 2**20
 
     def __post_init__(self) -> None:
         check_box_name("box", self.box)
         if len(str(self.folder)) > _LONGEST_FOLDER or not self.folder.is_absolute():
             raise InvalidValue("folder", str(self.folder), f"an absolute path of at most {_LONGEST_FOLDER} characters")
-        check_address("address", self.address)
+        address_environment("address", self.address)
         checks.in_range("port", self.port, 0, 65535)
         checks.in_range("warm_workers", self.warm_workers, 1, 1000)
         checks.in_range("restart_s", self.restart_s, 0.0, 3600.0)
         checks.in_range("health_s", self.health_s, 1.0, 60.0)
+        checks.in_range("headless_s", self.headless_s, 1.0, 3600.0)
 
     def environment(self) -> Mapping[str, str]:
         """Variables of this box's processes: secrets, the store's place, how soon a dead box is noticed."""
-        return self.security.environment() | {
+        shared = self.security.environment() | address_environment("address", self.address)
+        return shared | {
             "RAY_gcs_storage": "rocksdb",
             "RAY_gcs_storage_path": str(self.folder / "store"),
             "RAY_health_check_initial_delay_ms": "1000",
             "RAY_health_check_period_ms": "1000",
             "RAY_health_check_timeout_ms": "2000",
             "RAY_health_check_failure_threshold": str(max(1, round(self.health_s - 1.0))),
+            "RAY_gcs_rpc_server_reconnect_timeout_s": str(round(self.headless_s)),
         }
