@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import queue
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable
 from typing import Any
+
+from edge.core.engine import EngineEvent
 
 
 class Inbox:
@@ -27,6 +30,19 @@ class Inbox:
                 found.append(self._said.get_nowait())
         except queue.Empty:
             return found
+
+    def events(
+        self, timeout_s: float, heard: Callable[[float, Any], Iterable[EngineEvent]]
+    ) -> tuple[EngineEvent, ...]:
+        """Take until `heard` makes an event of something, or the time is over."""
+        ends_s = time.monotonic() + timeout_s
+        found: list[EngineEvent] = []
+        while True:
+            left_s = ends_s - time.monotonic()
+            for at_s, message in self.take(left_s):
+                found += heard(at_s, message)
+            if found or left_s <= 0.0:
+                return tuple(found)
 
     def take_one(self, timeout_s: float) -> Any | None:
         """The first message that was not taken yet; None after so long."""

@@ -148,15 +148,7 @@ class RayEngine:
 
     def events(self, timeout_s: float) -> tuple[port.EngineEvent, ...]:
         """See `Engine`."""
-        ends_s = time.monotonic() + timeout_s
-        found: list[port.EngineEvent] = []
-        while not found:
-            left_s = ends_s - time.monotonic()
-            for at_s, said in self._inbox.take(left_s):
-                found += self._heard(at_s, said)
-            if left_s <= 0.0:
-                break
-        return tuple(found)
+        return self._inbox.events(timeout_s, self._heard)
 
     def close(self) -> None:
         """See `Engine`."""
