@@ -31,9 +31,7 @@ class Inbox:
         except queue.Empty:
             return found
 
-    def events(
-        self, timeout_s: float, heard: Callable[[float, Any], Iterable[EngineEvent]]
-    ) -> tuple[EngineEvent, ...]:
+    def events(self, timeout_s: float, heard: Callable[[float, Any], Iterable[EngineEvent]]) -> tuple[EngineEvent, ...]:
         """Take until `heard` makes an event of something, or the time is over."""
         ends_s = time.monotonic() + timeout_s
         found: list[EngineEvent] = []
