@@ -74,7 +74,7 @@ class Member:
         """Its main and all below, raylet first."""
         main = psutil.Process(self.node.pid)
         children = main.children(recursive=True)
-        return sorted(children, key=lambda p: p.name() != "raylet") + [main]
+        return [*sorted(children, key=lambda p: p.name() != "raylet"), main]
 
     def kill(self) -> None:
         """As when the box loses its power."""
@@ -114,7 +114,7 @@ class Cluster:
 
     def settings(self, mode: EngineMode = "pinned", **more: Any) -> RaySettings:
         """An engine of this cluster."""
-        boxes = {box: AMOUNTS for box in self.members}
+        boxes = dict.fromkeys(self.members, AMOUNTS)
         values = {"boxes": boxes, "security": self.security, "folder": self.folder, "address": ADDRESS, "mode": mode}
         return RaySettings(self.head, **{**values, **more})
 

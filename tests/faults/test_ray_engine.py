@@ -154,7 +154,7 @@ def test_a_link_that_dies_takes_the_engine_with_it_and_nothing_else(cluster: Clu
     engine.launch((task,))
     until(engine, started)
     os.kill(engine.link_pid, signal.SIGKILL)
-    failed, died = until(engine, lambda seen: any(isinstance(e, port.EngineDied) for e in seen))
+    failed, _ = until(engine, lambda seen: any(isinstance(e, port.EngineDied) for e in seen))
     assert isinstance(failed, port.EngineTaskFailed)
     assert failed.lost
     with pytest.raises(Unavailable):
@@ -174,7 +174,7 @@ def test_a_box_without_a_head_ends_its_part_of_ray_and_nothing_else(cluster: Clu
 
 
 def test_there_is_no_cluster_without_a_token_and_certificates(tmp_path: Path) -> None:
-    with pytest.raises(InvalidValue, match="certificates.certificate"):
+    with pytest.raises(InvalidValue, match=r"certificates\.certificate"):
         RayCertificates(tmp_path / "none.pem", tmp_path / "none.key", tmp_path / "ca.pem")
     for name in ("box.pem", "box.key", "ca.pem"):
         (tmp_path / name).touch()
