@@ -16,8 +16,8 @@ from pathlib import Path
 import psutil
 import pytest
 from engine_kit import AMOUNTS, EngineContract, OpenEngine, begin, over, started, until
-from ray_kit import Cluster
 
+from benchmarks.ray_cluster import Cluster
 from edge.core import engine as port
 from edge.core.errors import InvalidValue, Unavailable
 from edge.engines import ray_messages as msg
@@ -33,7 +33,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    found = Cluster(headless_s=5.0)
+    found = Cluster({"b0": AMOUNTS, "b1": AMOUNTS}, head="b0", headless_s=5.0)
     yield found
     found.close()
 

@@ -1,4 +1,5 @@
-"""A Ray cluster of real raylets on loopback, with a token and certificates, in processes of their own."""
+"""A Ray cluster of real raylets on loopback, with a token and certificates, in processes of their own: for tests and
+benchmarks."""
 
 from __future__ import annotations
 
@@ -6,12 +7,11 @@ import shutil
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import psutil
-from engine_kit import AMOUNTS
 
 from edge.core.engine import EngineMode
 from edge.core.fleet import TaskAt
@@ -84,18 +84,26 @@ class Member:
 
 
 class Cluster:
-    """Boxes b0 (the head), b1, ..."""
+    """Boxes with their amounts; `head` is one of them, or a machine beside them."""
 
-    def __init__(self, boxes: int = 2, warm_workers: int = 2, headless_s: float = 60.0, restart_s: float = 1.0) -> None:
+    def __init__(
+        self,
+        boxes: Mapping[str, Mapping[str, float]],
+        head: str,
+        warm_workers: int = 2,
+        headless_s: float = 60.0,
+        restart_s: float = 1.0,
+    ) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="mr", dir="/tmp"))
         self.security = RaySecurity(new_token(), certificates(self.folder))
+        self.boxes = boxes
         self._warm_workers, self._headless_s, self._restart_s = warm_workers, headless_s, restart_s
         self.members: dict[str, Member] = {}
         self.head = ""
         self._lives = 0
         try:
-            self.head = self.start("b0").wait_for(msg.RayNodeUp).head
-            started = [self.start(f"b{n}") for n in range(1, boxes)]
+            self.head = self.start(head).wait_for(msg.RayNodeUp).head
+            started = [self.start(box) for box in boxes if box != head]
             for member in started:
                 member.wait_for(msg.RayNodeUp)
         except BaseException:
@@ -106,16 +114,18 @@ class Cluster:
         """A box begins, or begins anew."""
         self._lives += 1
         spec = RayNodeSpec(
-            box, self.folder / f"{box}-{self._lives}", self.security, ADDRESS, head=self.head or None,
-            warm_workers=self._warm_workers, restart_s=self._restart_s, headless_s=self._headless_s,
+            box, self.folder / f"n{self._lives}", self.security, ADDRESS, head=self.head or None,
+            warm_workers=self._warm_workers if box in self.boxes else 1, restart_s=self._restart_s,
+            headless_s=self._headless_s,
         )  # fmt: skip
         member = self.members[box] = Member(spec)
         return member
 
     def settings(self, mode: EngineMode = "pinned", **more: Any) -> RaySettings:
         """An engine of this cluster."""
-        boxes = dict.fromkeys(self.members, AMOUNTS)
-        values = {"boxes": boxes, "security": self.security, "folder": self.folder, "address": ADDRESS, "mode": mode}
+        values = {
+            "boxes": self.boxes, "security": self.security, "folder": self.folder, "address": ADDRESS, "mode": mode
+        }  # fmt: skip
         return RaySettings(self.head, **{**values, **more})
 
     def open(self, clock: Callable[[], float], mode: EngineMode = "pinned", **more: Any) -> RayEngine:
