@@ -144,7 +144,7 @@ def most_at_once(scenario: FleetScenario) -> int:
 
 
 class WarmedEngine:
-    """An engine whose boxes have run as many tasks at once as they have workers. It begins as one that was just opened."""
+    """An engine, as it was just opened, whose boxes have run as many tasks at once as they have workers."""
 
     def __init__(self, engine: port.Engine, boxes: int, workers: int) -> None:
         self._engine = engine
