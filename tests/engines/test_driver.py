@@ -1,4 +1,4 @@
-"""The fleet's driver with an engine in virtual time: logs are judged by the project's checker, whatever the engine does."""
+"""The fleet's driver with an engine in virtual time: its logs are judged by the project's checker."""
 
 from __future__ import annotations
 
@@ -254,7 +254,7 @@ def test_a_program_that_raises_is_tried_again_after_growing_pauses() -> None:
     run.submit(job("fit"))
     run.pass_time(60.0)
     placed = [row["t"] for row in run.rows if row["event"] == "placed"]
-    pauses = [round(b - a - START_S, 3) for a, b in zip(placed, placed[1:], strict=False)]
+    pauses = [round(b - a - START_S, 3) for a, b in itertools.pairwise(placed)]
     assert pauses == [PROGRAM_PACE.pause_s(n, 0.0) for n in (1, 2, 3)] == [5.0, 10.0, 20.0]
     assert [row["event"] for row in run.rows][-1] == "ended"
 
