@@ -25,7 +25,7 @@ from edge.engines.amounts import BoxAmounts
 from edge.engines.child import Child, kinds_of
 from edge.engines.inbox import Inbox
 from edge.engines.programs import check_program
-from edge.engines.ray_settings import RESOURCE_PREFIX, RaySecurity, address_environment, check_box_name
+from edge.engines.ray_settings import RESOURCE_PREFIX, RaySecurity, address_environment, check_box_name, join_environment
 
 _OPEN_S: Final = 60.0
 _ANSWER_S: Final = 5.0
@@ -56,6 +56,11 @@ class RaySettings:
         checks.in_range("look_s", self.look_s, 0.05, 60.0)
         for name in self.boxes:
             check_box_name("boxes", name)
+
+    def environment(self) -> dict[str, str]:
+        """Variables of the link's process."""
+        shared = self.security.environment() | address_environment("address", self.address)
+        return shared | join_environment()
 
 
 @dataclass
@@ -90,7 +95,7 @@ class RayEngine:
         self._dead = False
         self._link = Child(
             "edge.engines.ray_link",
-            settings.security.environment() | address_environment("address", settings.address),
+            settings.environment(),
             settings.folder / "link.log",
             kinds_of(msg),
             self._said,

@@ -10,6 +10,7 @@ import asyncio
 import os
 import socket
 import threading
+import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -297,6 +298,15 @@ def main() -> None:
     os._exit(0)
 
 
+def _unauthenticated(error: BaseException | None) -> bool:
+    """Whether a refusal of the token is behind an error of Ray."""
+    while error is not None:
+        if "uthenticat" in str(error):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
 def _connect(channel: ChildChannel, spec: msg.RayConnect) -> RayLink:
     try:
         import ray
@@ -311,7 +321,8 @@ def _connect(channel: ChildChannel, spec: msg.RayConnect) -> RayLink:
             configure_logging=False,
         )
     except Exception as error:
-        why = "refused this token or certificate" if "uthenticat" in str(error) else "cannot be joined"
+        traceback.print_exc()
+        why = "refused this token or certificate" if _unauthenticated(error) else "cannot be joined"
         raise Unavailable(f"the Ray cluster at {spec.head} {why} ({type(error).__name__})") from None
     return RayLink(ray, channel, spec)
 

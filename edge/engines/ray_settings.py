@@ -23,6 +23,7 @@ _LABEL: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 #: Ray's sockets lie 63 characters below the folder, and a socket's path has at most 107.
 _LONGEST_FOLDER: Final = 40
 _SHORTEST_TOKEN: Final = 16
+_JOIN_S: Final = 5
 #: Switched off, Ray keeps a loopback address as it is given; else its driver and its agents replace it by the machine's
 #: own, on which a cluster that was started on loopback does not listen.
 _REPLACE_LOOPBACK: Final = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
@@ -41,6 +42,11 @@ def address_environment(path: str, address: str) -> dict[str, str]:
     except ValueError:
         raise InvalidValue(path, address, "an IP address of this box") from None
     return {_REPLACE_LOOPBACK: "0"} if loopback else {}
+
+
+def join_environment() -> dict[str, str]:
+    """Variables for a process that joins a cluster. Ray would ask 20 to 120 times, also where its token is refused."""
+    return {"RAY_gcs_server_port_wait_time_s": str(_JOIN_S)}
 
 
 @dataclass(frozen=True)
@@ -116,9 +122,11 @@ class RayNodeSpec:
     def environment(self) -> Mapping[str, str]:
         """Variables of this box's processes: secrets, the store's place, how soon a dead box is noticed."""
         shared = self.security.environment() | address_environment("address", self.address)
+        if self.head is None:
+            shared |= {"RAY_gcs_storage": "rocksdb", "RAY_gcs_storage_path": str(self.folder / "store")}
+        else:
+            shared |= join_environment()
         return shared | {
-            "RAY_gcs_storage": "rocksdb",
-            "RAY_gcs_storage_path": str(self.folder / "store"),
             "RAY_health_check_initial_delay_ms": "1000",
             "RAY_health_check_period_ms": "1000",
             "RAY_health_check_timeout_ms": "2000",

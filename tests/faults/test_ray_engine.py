@@ -53,15 +53,20 @@ class TestPinned(EngineContract):
         return pinned
 
 
+@pytest.fixture(scope="module")
+def dynamic(cluster: Cluster) -> Iterator[OpenEngine]:
+    engine = cluster.open(time.monotonic, "dynamic", look_s=0.2, folder=cluster.folder / "dynamic")
+    yield begin(engine, 2, cluster.kill_worker)
+    engine.close()
+    engine.close()
+
+
 class TestDynamic(EngineContract):
     """Amounts are resources of Ray as well."""
 
-    @pytest.fixture(scope="class")
-    def opened(self, cluster: Cluster) -> Iterator[OpenEngine]:
-        engine = cluster.open(time.monotonic, "dynamic", look_s=0.2)
-        yield begin(engine, 2, cluster.kill_worker)
-        engine.close()
-        engine.close()
+    @pytest.fixture
+    def opened(self, dynamic: OpenEngine) -> OpenEngine:
+        return dynamic
 
     def test_ray_itself_keeps_a_task_back_for_which_there_is_too_little(
         self, cluster: Cluster, opened: OpenEngine
