@@ -25,7 +25,13 @@ from edge.engines.amounts import BoxAmounts
 from edge.engines.child import Child, kinds_of
 from edge.engines.inbox import Inbox
 from edge.engines.programs import check_program
-from edge.engines.ray_settings import RESOURCE_PREFIX, RaySecurity, address_environment, check_box_name, join_environment
+from edge.engines.ray_settings import (
+    RESOURCE_PREFIX,
+    RaySecurity,
+    address_environment,
+    check_box_name,
+    join_environment,
+)
 
 _OPEN_S: Final = 60.0
 _ANSWER_S: Final = 5.0

@@ -23,7 +23,7 @@ _LABEL: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 #: Ray's sockets lie 63 characters below the folder, and a socket's path has at most 107.
 _LONGEST_FOLDER: Final = 40
 _SHORTEST_TOKEN: Final = 16
-_JOIN_S: Final = 5
+_JOIN_S: Final = 3
 #: Switched off, Ray keeps a loopback address as it is given; else its driver and its agents replace it by the machine's
 #: own, on which a cluster that was started on loopback does not listen.
 _REPLACE_LOOPBACK: Final = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"

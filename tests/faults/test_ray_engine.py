@@ -33,7 +33,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    found = Cluster({"b0": AMOUNTS, "b1": AMOUNTS}, head="b0", headless_s=5.0)
+    found = Cluster({"b0": AMOUNTS, "b1": AMOUNTS}, head="b0", headless_s=4.0)
     yield found
     found.close()
 
@@ -167,7 +167,11 @@ def test_a_link_that_dies_takes_the_engine_with_it_and_nothing_else(cluster: Clu
     engine.close()
 
 
-def test_a_box_without_a_head_ends_its_part_of_ray_and_nothing_else(cluster: Cluster) -> None:
+def test_a_box_without_a_head_ends_its_part_of_ray_and_nothing_else(
+    cluster: Cluster, pinned: OpenEngine, dynamic: OpenEngine
+) -> None:
+    for opened in (pinned, dynamic):
+        opened.engine.close()
     member = cluster.members["b1"]
     processes = member.processes()
     cluster.members["b0"].kill()
