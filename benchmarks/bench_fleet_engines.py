@@ -212,6 +212,7 @@ class Play:
         """Play it to its end; the log."""
         try:
             self._began_s = time.monotonic()
+            self._driver.step(0.0)
             agenda: list[tuple[float, Callable[[], None]]] = [
                 (arriving.at_s, partial(self._submit, arriving.job)) for arriving in self._scenario.jobs
             ]
