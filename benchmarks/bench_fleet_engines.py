@@ -152,12 +152,17 @@ class WarmedEngine:
         while len(joined) < boxes:
             joined += engine.events(60.0)
         names = [e.box.name for e in joined if isinstance(e, port.EngineBoxJoined)]
-        hold = port.EngineWork("wait", {"seconds": 3.0})
+        hold = port.EngineWork("wait", {"seconds": None})
         tasks = tuple(port.EngineTask(TaskAt("warm", n, box, 0), {}, hold) for box in names for n in range(workers))
         engine.launch(tasks)
-        ended = 0
-        while ended < len(tasks):
-            ended += sum(isinstance(e, port.EngineTaskEnded) for e in engine.events(60.0))
+        counted = 0
+        while counted < len(tasks):
+            counted += sum(isinstance(e, port.EngineTaskStarted) for e in engine.events(60.0))
+        # All of them at once: a worker that is ready first shall not do the work of another.
+        for task in tasks:
+            engine.cancel(task.at)
+        while counted:
+            counted -= sum(isinstance(e, port.EngineTaskCancelled) for e in engine.events(60.0))
         self._first: tuple[port.EngineEvent, ...] = tuple(
             port.EngineBoxJoined(0.0, e.box) for e in joined if isinstance(e, port.EngineBoxJoined)
         )
