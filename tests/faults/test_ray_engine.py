@@ -19,10 +19,10 @@ from engine_kit import AMOUNTS, EngineContract, OpenEngine, begin, over, started
 
 from benchmarks.ray_cluster import Cluster
 from edge.core import engine as port
-from edge.core.errors import InvalidValue, Unavailable
+from edge.core.errors import Unavailable
 from edge.engines import ray_messages as msg
 from edge.engines.ray_engine import new_token
-from edge.engines.ray_settings import RayCertificates, RaySecurity
+from edge.engines.ray_settings import RaySecurity
 
 pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed (magpie-edge[ray])"),
@@ -180,16 +180,3 @@ def test_a_box_without_a_head_ends_its_part_of_ray_and_nothing_else(
     assert any(isinstance(m, msg.RayFailed) and "raylet of b1 ended" in m.why for m in member.said)
     psutil.wait_procs(processes, 10.0)
     assert not [p for p in processes if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
-
-
-def test_there_is_no_cluster_without_a_token_and_certificates(tmp_path: Path) -> None:
-    with pytest.raises(InvalidValue, match=r"certificates\.certificate"):
-        RayCertificates(tmp_path / "none.pem", tmp_path / "none.key", tmp_path / "ca.pem")
-    for name in ("box.pem", "box.key", "ca.pem"):
-        (tmp_path / name).touch()
-    files = RayCertificates(tmp_path / "box.pem", tmp_path / "box.key", tmp_path / "ca.pem")
-    with pytest.raises(InvalidValue, match="token"):
-        RaySecurity("short", files)
-    security = RaySecurity(new_token(), files)
-    assert security.token not in repr(security)
-    assert security.environment()["RAY_USE_TLS"] == "1"
