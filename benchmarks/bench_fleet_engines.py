@@ -53,6 +53,7 @@ MOST_TIMES, MOST_MORE_MS = 2.0, 3.0
 _CUTS = ("box_cut", "box_healed")
 _CHECKPOINT_S = 1.0
 _SETTLE_S = 2.0
+_LAST_WORDS_S = 0.05
 
 
 def main() -> int:
@@ -246,11 +247,13 @@ class Play:
         if fault.kind == "drain":
             self._driver.drain(fault.box)
             return
-        now_s = max(self._clock(), self._rows[-1]["t"])
-        self._rows.append({"t": now_s, "event": fault.kind} | ({"box": fault.box} if fault.box else {}))
         if fault.kind == "box_down":
             self._cluster.members[fault.box].kill()
-        elif fault.kind == "box_up":
+            # Work that ended on the box before its end.
+            self._driver.step(_LAST_WORDS_S, decide=False)
+        now_s = max(self._clock(), self._rows[-1]["t"])
+        self._rows.append({"t": now_s, "event": fault.kind} | ({"box": fault.box} if fault.box else {}))
+        if fault.kind == "box_up":
             self._cluster.start(fault.box)
         elif fault.kind == "head_down":
             self._head = False
