@@ -250,7 +250,9 @@ class Play:
         if fault.kind == "box_down":
             self._cluster.members[fault.box].kill()
             # Work that ended on the box before its end.
-            self._driver.step(_LAST_WORDS_S, decide=False)
+            until_s = self._clock() + _LAST_WORDS_S
+            while (left_s := until_s - self._clock()) > 0.0:
+                self._driver.step(left_s, decide=False)
         now_s = max(self._clock(), self._rows[-1]["t"])
         self._rows.append({"t": now_s, "event": fault.kind} | ({"box": fault.box} if fault.box else {}))
         if fault.kind == "box_up":
