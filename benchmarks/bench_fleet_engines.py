@@ -54,6 +54,8 @@ _CUTS = ("box_cut", "box_healed")
 _CHECKPOINT_S = 1.0
 _SETTLE_S = 2.0
 _LAST_WORDS_S = 0.05
+#: A cold worker needs so long on two busy cores, at most.
+_WORKER_START_S = 0.8
 
 
 def main() -> int:
@@ -153,17 +155,13 @@ class WarmedEngine:
         while len(joined) < boxes:
             joined += engine.events(60.0)
         names = [e.box.name for e in joined if isinstance(e, port.EngineBoxJoined)]
-        hold = port.EngineWork("wait", {"seconds": None})
+        # All of them at once: a worker that is ready first shall not do the work of another.
+        hold = port.EngineWork("wait", {"seconds": _WORKER_START_S * workers * boxes})
         tasks = tuple(port.EngineTask(TaskAt("warm", n, box, 0), {}, hold) for box in names for n in range(workers))
         engine.launch(tasks)
-        counted = 0
-        while counted < len(tasks):
-            counted += sum(isinstance(e, port.EngineTaskStarted) for e in engine.events(60.0))
-        # All of them at once: a worker that is ready first shall not do the work of another.
-        for task in tasks:
-            engine.cancel(task.at)
-        while counted:
-            counted -= sum(isinstance(e, port.EngineTaskCancelled) for e in engine.events(60.0))
+        ended = 0
+        while ended < len(tasks):
+            ended += sum(isinstance(e, port.EngineTaskEnded) for e in engine.events(60.0))
         self._first: tuple[port.EngineEvent, ...] = tuple(
             port.EngineBoxJoined(0.0, e.box) for e in joined if isinstance(e, port.EngineBoxJoined)
         )
