@@ -46,7 +46,7 @@ def kinds_of(module: object) -> dict[str, type]:
 
 class Child:
     """The owner's end. `on_message` and `on_exit(code)` are called from its reader thread; `on_exit` once, at last.
-    The environment is the owner's with `environment` laid over it; what the child writes elsewhere goes to `log`."""
+    The environment is the owner's with `environment` laid over it; the child's error stream goes to `log`."""
 
     def __init__(
         self,
@@ -120,8 +120,8 @@ class Child:
 
 
 class ChildChannel:
-    """The child's end. When its owner is gone the process ends at once. Whatever else writes to the standard output
-    goes to the error stream from now on."""
+    """The child's end. When its owner is gone the process ends at once. Other writers to the standard output write to
+    the error stream from now on."""
 
     def __init__(self, kinds: Mapping[str, type]) -> None:
         self._out = os.fdopen(os.dup(1), "w")

@@ -1,7 +1,7 @@
 """The driver of a fleet: joins the fleet's controller, which decides, with an engine, which acts.
 
-Events of the engine become events of the controller, and its instructions become calls of the engine. What happens is
-told as rows of a fleet's log (docs/fleet.md). One thread calls `step` again and again.
+Events of the engine become events of the controller, and its instructions become calls of the engine. The rows of the
+fleet's log (docs/fleet.md) tell all that happens. One thread calls `step` again and again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PROGRAM_PACE: Final = RetryPace(first_s=5.0, most_s=600.0, spread=0.0)
 
 
 def fleet_events(event: port.EngineEvent, boxes: Mapping[str, FleetBox]) -> tuple[ev.FleetEvent, ...]:
-    """What an event of an engine means to the controller. `boxes`: those whose labels are known. A program that raised
+    """The meaning of an engine's event to the controller. `boxes`: those whose labels are known. A program that raised
     means nothing yet, since it would raise again. A box that the engine calls gone runs nothing: nobody need wait for
     its lease."""
     match event:

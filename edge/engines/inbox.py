@@ -1,4 +1,4 @@
-"""What an engine's other threads say, with the time of its coming, for the one thread that uses the engine."""
+"""Messages of an engine's other threads, with the times at which they came, for the one thread that uses the engine."""
 
 from __future__ import annotations
 

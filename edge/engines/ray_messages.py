@@ -1,4 +1,4 @@
-"""What the processes beside Ray and their owner say to each other. Every field is JSON."""
+"""Messages between the processes beside Ray and their owner. Every field is JSON."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class RayConnect:
 
 @dataclass(frozen=True)
 class RayLaunch:
-    """Run a program on a box. `key`: what the answers call it. `resources`: what it asks Ray for."""
+    """Run a program on a box. `key` names it in the answers. It asks Ray for `resources`."""
 
     key: int
     box: str

@@ -1,4 +1,4 @@
-"""What a Ray cluster of a fleet is made with: addresses, secrets, and how soon a dead box is noticed.
+"""Settings of a fleet's Ray cluster: addresses, secrets, and how soon a dead box is noticed.
 
 Nothing here needs Ray. Secrets reach Ray's processes by their environment, never by a command line.
 """
@@ -66,8 +66,8 @@ class RayCertificates:
 
 @dataclass(frozen=True)
 class RaySecurity:
-    """Who may talk to the cluster: holders of `token`, who can run code on every box, and of a certificate of its
-    authority. There is no cluster without either: Ray would send the token, and all data, in clear."""
+    """Only holders of `token` and of a certificate of the authority may talk to the cluster, and they can run code on
+    every box. There is no cluster without either: Ray would send the token, and all data, in clear."""
 
     token: str = field(repr=False)
     certificates: RayCertificates

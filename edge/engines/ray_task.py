@@ -1,4 +1,4 @@
-"""What runs in a worker of Ray: a program, whose start, checkpoints and answer are a stream of pairs."""
+"""The task of a Ray worker: a program, whose start, checkpoints and answer are a stream of pairs."""
 
 from __future__ import annotations
 

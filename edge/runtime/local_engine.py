@@ -169,7 +169,7 @@ class LocalEngine:
 
 
 def _last_event(at_s: float, task: TaskAt, run: _LocalRun, code: int | None) -> port.EngineEvent:
-    """What came of a task whose process is gone. One that asks for more memory than there is would do so again."""
+    """The last event of a task whose process is gone. One that asks for more memory than there is would do so again."""
     if run.answered is not None:
         return port.EngineTaskEnded(at_s, task, run.answered.ran_s, run.answered.answer)
     if run.cancelled:
