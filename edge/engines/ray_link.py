@@ -7,6 +7,7 @@ one. Tasks are generators of Ray ("streaming"): their start, checkpoints and ans
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import socket
 import threading
@@ -33,7 +34,7 @@ _NODE_ID_LABEL = "ray.io/node-id"
 
 
 @dataclass
-class _Box:
+class _RayBox:
     """A box that is there: Ray's id of it, and where its raylet listens."""
 
     node_id: str
@@ -41,7 +42,7 @@ class _Box:
 
 
 @dataclass
-class _Run:
+class _RayRun:
     """A task of Ray."""
 
     box: str
@@ -56,10 +57,10 @@ class RayLink:
     def __init__(self, ray: Any, channel: ChildChannel, spec: msg.RayConnect) -> None:
         self._ray, self._channel, self._spec = ray, channel, spec
         self._task = ray.remote(num_returns="streaming", num_cpus=0, max_retries=0)(ray_task)
-        self._boxes: dict[str, _Box] = {}
+        self._boxes: dict[str, _RayBox] = {}
         #: Ids of Ray that are gone for good: Ray itself may count them as alive for some seconds more.
         self._gone: set[str] = set()
-        self._runs: dict[int, _Run] = {}
+        self._runs: dict[int, _RayRun] = {}
         #: asyncio keeps no tasks alive by itself.
         self._tasks: set[asyncio.Task[None]] = set()
         self._looking = asyncio.Lock()
@@ -75,10 +76,9 @@ class RayLink:
         threading.Thread(target=self._read, args=(loop, stop), name="link-commands", daemon=True).start()
         while not stop.is_set():
             await self._look()
-            try:
-                await asyncio.wait_for(stop.wait(), self._spec.look_s)
-            except TimeoutError:
-                continue
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._spec.look_s):
+                    await stop.wait()
         for run in self._runs.values():
             await asyncio.to_thread(self._ray.cancel, run.stream, force=True)
 
@@ -112,10 +112,10 @@ class RayLink:
         stream = self._task.options(
             label_selector={BOX_LABEL: order.box, _NODE_ID_LABEL: box.node_id}, resources=order.resources
         ).remote(order.program, order.arguments)
-        run = self._runs[order.key] = _Run(order.box, stream)
+        run = self._runs[order.key] = _RayRun(order.box, stream)
         self._go(self._follow(order.key, run))
 
-    async def _follow(self, key: int, run: _Run) -> None:
+    async def _follow(self, key: int, run: _RayRun) -> None:
         """Tell what a task says until its end."""
         ended: Any = None
         try:
@@ -139,7 +139,7 @@ class RayLink:
             del self._runs[key]
             self._channel.send(last)
 
-    def _last_word(self, key: int, run: _Run, error: Exception) -> Any:
+    def _last_word(self, key: int, run: _RayRun, error: Exception) -> Any:
         raised = self._ray.exceptions
         if run.cancelled and isinstance(error, (raised.TaskCancelledError, raised.WorkerCrashedError)):
             return msg.RayCancelled(key)
@@ -166,11 +166,11 @@ class RayLink:
         if nodes is None:
             return
         async with self._looking:
-            there: dict[str, list[tuple[str, _Box]]] = {}
+            there: dict[str, list[tuple[str, _RayBox]]] = {}
             for node in nodes:
                 name, node_id = node.get("Labels", {}).get(BOX_LABEL), node["NodeID"]
                 if node["Alive"] and name in self._spec.boxes and node_id not in self._gone:
-                    box = _Box(node_id, (node["NodeManagerAddress"], node["NodeManagerPort"]))
+                    box = _RayBox(node_id, (node["NodeManagerAddress"], node["NodeManagerPort"]))
                     there.setdefault(name, []).append((node_id, box))
             for name in [name for name in self._boxes if name not in there]:
                 self._lose(name)
@@ -195,7 +195,7 @@ class RayLink:
     def _ask(self, call: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
         return asyncio.get_running_loop().run_in_executor(self._store, call, *args)
 
-    async def _greet(self, name: str, box: _Box) -> None:
+    async def _greet(self, name: str, box: _RayBox) -> None:
         if self._spec.mode == "dynamic":
             amounts = {RESOURCE_PREFIX + key: amount for key, amount in self._spec.boxes[name].items()}
             try:
@@ -232,8 +232,8 @@ class RayLink:
     async def _set(self, node_id: str, capacities: dict[str, float]) -> dict[str, float]:
         """The private call of Ray; see docs/fleet.md. Raises what it raises, TimeoutError."""
         client = self._ray._private.worker.global_worker.gcs_client
-        asked = self._ask(client.resize_raylet_resource_instances, node_id, capacities)
-        return dict(await asyncio.wait_for(asked, _ANSWER_S))
+        async with asyncio.timeout(_ANSWER_S):
+            return dict(await self._ask(client.resize_raylet_resource_instances, node_id, capacities))
 
     async def _resize(self, order: msg.RayResize) -> None:
         box = self._boxes.get(order.box)
