@@ -63,49 +63,50 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--problems", type=Path, help="a folder of scenarios")
     parser.add_argument("--checker", type=Path, help="an independent checker of logs")
-    parser.add_argument("--only", nargs="*", default=[], help="names of scenarios")
+    parser.add_argument("--only", nargs="*", default=[], help="names of scenarios; other results are kept")
     parser.add_argument("--modes", nargs="*", default=list(port.ENGINE_MODES), choices=port.ENGINE_MODES)
     parser.add_argument("--logs", type=Path, help="keep the logs in this folder")
     parser.add_argument("--quick", action="store_true", help="no measurements beside the scenarios")
     given = parser.parse_args()
     checker = load_script(given.checker) if given.checker else None
-    report: dict[str, Any] = {
-        "benchmark": "fleet_engines",
-        "date": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
-        "scenarios": {},
-    }
+    report: dict[str, Any] = {"benchmark": "fleet_engines", "scenarios": {}}
+    if given.only and RESULTS.exists():
+        report |= json.loads(RESULTS.read_text(encoding="utf-8"))
+    report["date"] = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    report["machine"] = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
     for file in sorted(given.problems.glob("*.json")) if given.problems else ():
         value = json.loads(file.read_text(encoding="utf-8"))
         if len(value["boxes"]) <= MOST_BOXES and (not given.only or file.stem in given.only):
             for mode in given.modes:
-                name = f"{file.stem} {mode}"
-                report["scenarios"][name] = found = played(value, mode, checker, given.logs)
-                print(name, json.dumps(found), flush=True)
+                rows = played(value, mode)
+                if given.logs is not None:
+                    write_log(FleetRun(tuple(rows), {}, 0), given.logs / f"{file.stem}-{mode}.jsonl")
+                report["scenarios"][f"{file.stem} {mode}"] = found = judged(value, rows, checker)
+                print(file.stem, mode, json.dumps(found), flush=True)
     if not given.quick:
         report |= measured()
     report["missed"] = missed(report)
     print(json.dumps(report, indent=1))
-    if not given.only:
-        RESULTS.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    RESULTS.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     return 1 if report["missed"] else 0
 
 
-def played(
-    value: dict[str, Any], mode: port.EngineMode, checker: ModuleType | None, logs: Path | None
-) -> dict[str, Any]:
-    """Play a scenario on raylets; the rules that were broken, and how long starts took."""
+def played(value: dict[str, Any], mode: port.EngineMode) -> list[dict[str, Any]]:
+    """Play a scenario on raylets; the log."""
     scenario = scenario_from_json(value)
     away_s = [fault.at_s for fault in scenario.faults if fault.kind.startswith("head_")]
     amounts = {box.name: dict(box.resources) for box in scenario.boxes}
     workers = most_at_once(scenario)
     cluster = Cluster(amounts, "head", workers, restart_s=away_s[1] - away_s[0] if away_s else 1.0)
     try:
-        rows = Play(cluster, scenario, mode, workers).run()
+        return Play(cluster, scenario, mode, workers).run()
     finally:
         cluster.close()
-    if logs is not None:
-        write_log(FleetRun(tuple(rows), {}, 0), logs / f"{scenario.name}-{mode}.jsonl")
+
+
+def judged(value: dict[str, Any], rows: list[dict[str, Any]], checker: ModuleType | None) -> dict[str, Any]:
+    """The rules that a log breaks, and how long starts took."""
+    scenario = scenario_from_json(value)
     killed = any(fault.kind == "box_down" for fault in scenario.faults)
     tolerance_s = TOLERANCE_KILLED_S if killed else TOLERANCE_S
     verdict = check_log(scenario, rows, tolerance_s)
@@ -122,9 +123,7 @@ def played(
         "broken": rules,
         "first": [f"{b.rule}: at {b.at_s:.2f} s {b.text}" for b in verdict.broken[:3]],
         "tasks": len(begun),
-        "start_ms_p10": round(begun[len(begun) // 10], 1),
-        "start_ms_p50": round(statistics.median(begun), 1),
-        "start_ms_p95": round(begun[len(begun) * 95 // 100], 1),
+        "start_ms": spread(begun),
         "longest_replace_s": round(verdict.longest_replace_s, 2),
         "last_end_s": round(verdict.last_end_s, 2),
         "hfs_error": round(max(map(abs, verdict.hfs_error.values()), default=0.0), 4),

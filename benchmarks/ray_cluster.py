@@ -84,7 +84,7 @@ class Member:
 
 
 class Cluster:
-    """Boxes with their amounts; `head` is one of them, or a machine beside them."""
+    """Boxes with their amounts; `head` is one of them, or a machine beside them. The others are still on their way."""
 
     def __init__(
         self,
@@ -103,9 +103,9 @@ class Cluster:
         self._lives = 0
         try:
             self.head = self.start(head).wait_for(msg.RayNodeUp).head
-            started = [self.start(box) for box in boxes if box != head]
-            for member in started:
-                member.wait_for(msg.RayNodeUp)
+            for box in boxes:
+                if box != head:
+                    self.start(box)
         except BaseException:
             self.close()
             raise

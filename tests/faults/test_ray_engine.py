@@ -1,4 +1,7 @@
-"""The engine `ray` on real raylets: the contract in both modes, boxes that die, a head that goes, strangers."""
+"""The engine `ray` on real raylets: the contract in both modes, boxes that die, a head that goes, strangers.
+
+One cluster serves all tests, in this order, and the last one ends it.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    found = Cluster({"b0": AMOUNTS, "b1": AMOUNTS}, head="b0", headless_s=4.0)
+    found = Cluster({"b0": AMOUNTS, "b1": AMOUNTS}, head="b0", headless_s=3.0, restart_s=0.2)
     yield found
     found.close()
 
