@@ -19,7 +19,6 @@ import contextlib
 import json
 import os
 import platform
-import statistics
 import subprocess
 import sys
 import time
@@ -271,31 +270,54 @@ class Play:
 
 def measured() -> dict[str, Any]:
     """Starts on a warm worker against plain tasks of Ray, and what each engine costs while it is idle."""
-    cluster = Cluster({"b0": {"cpu": 4.0}, "b1": {"cpu": 4.0}}, "b0")
+    idle: dict[str, Any] = {"local": cost_here(lambda: LocalEngine(LocalSettings("b0", {"cpu": 4.0})))}
     starts: dict[str, Any] = {}
+    cluster = Cluster({"b0": {"cpu": 4.0}, "b1": {"cpu": 4.0}}, "b0")
     try:
-        plain = subprocess.run(
-            [sys.executable, "-m", "benchmarks.bench_fleet_engines_plain", cluster.head, ADDRESS],
-            env=os.environ | cluster.security.environment() | address_environment("address", ADDRESS),
-            check=True, capture_output=True, text=True,
-        )  # fmt: skip
-        starts["plain"] = json.loads(plain.stdout.splitlines()[-1])
-        links: dict[str, psutil.Process] = {}
+        cluster.members["b1"].wait_for(msg.RayNodeUp)
+        starts["plain"] = plain(cluster)
         with contextlib.ExitStack() as stack:
             for mode in port.ENGINE_MODES:
                 engine = cluster.open(time.monotonic, mode, folder=cluster.folder / mode)
                 stack.callback(engine.close)
                 starts[f"ray {mode}"] = turn_by_turn(engine)
-                links[mode] = psutil.Process(engine.link_pid)
+            starts["plain again"] = plain(cluster)
             head, member = (cluster.members[box].processes() for box in ("b0", "b1"))
-            idle = {"ray head": cost(head), "ray member": cost(member), "ray link": cost([links["pinned"]])}
+            idle |= {"ray head": cost(head), "ray member": cost(member)}
+            idle["ray link"] = cost([psutil.Process(engine.link_pid)])
     finally:
         cluster.close()
     local = LocalEngine(LocalSettings("b0", {"cpu": 4.0}))
     starts["local"] = turn_by_turn(local, 30)
     local.close()
-    idle["local"] = {"processes": 0, "threads": 0}
     return {"start_ms": starts, "idle": idle}
+
+
+def plain(cluster: Cluster) -> dict[str, float]:
+    """Round trips of plain tasks of Ray in a driver of its own, in ms."""
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.bench_fleet_engines_plain", cluster.head, ADDRESS],
+        env=os.environ | cluster.security.environment() | address_environment("address", ADDRESS),
+        check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def cost_here(make: Callable[[], port.Engine]) -> dict[str, float]:
+    """Threads, processes and memory that an open engine adds to this process."""
+
+    def now() -> tuple[int, int, float]:
+        process = psutil.Process()
+        return process.num_threads(), len(process.children(recursive=True)), process.memory_full_info().pss / 2**20
+
+    threads, processes, pss_mb = now()
+    engine = make()
+    after = now()
+    engine.close()
+    return {
+        "threads": after[0] - threads, "processes": after[1] - processes, "pss_mb": round(after[2] - pss_mb, 1)
+    }  # fmt: skip
 
 
 def turn_by_turn(engine: port.Engine, times: int = 200) -> dict[str, float]:
@@ -350,7 +372,8 @@ def missed(report: dict[str, Any]) -> list[str]:
     """Targets that were not reached, in words."""
     out = [f"{name}: {found['broken']}" for name, found in report["scenarios"].items() if found["broken"]]
     if "start_ms" in report:
-        most_ms = MOST_TIMES * report["start_ms"]["plain"]["p50"] + MOST_MORE_MS
+        plain_ms = min(report["start_ms"][name]["p50"] for name in ("plain", "plain again"))
+        most_ms = MOST_TIMES * plain_ms + MOST_MORE_MS
         found = {name: report["start_ms"][name]["p50"] for name in ("ray pinned", "ray dynamic")}
         out += [f"{name}: starts after {ms} ms, not {most_ms:.1f} ms" for name, ms in found.items() if ms > most_ms]
     return out
