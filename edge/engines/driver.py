@@ -47,7 +47,7 @@ def fleet_events(event: port.EngineEvent, boxes: Mapping[str, FleetBox]) -> tupl
 
 class FleetDriver:
     """A fleet that runs. `boxes` are those whose labels are known; `clock` is the one that the engine was given; each
-    row of the log goes to `write`.
+    row of the log goes to `write`, and each answer of a task's program to `answered`.
 
     While an order gets no answer its box counts as silent. It is asked for at each beat, and goes on with what it runs
     when it is there."""
@@ -59,10 +59,11 @@ class FleetDriver:
         boxes: Sequence[FleetBox],
         clock: Callable[[], float],
         write: Callable[[dict[str, Any]], None] = lambda row: None,
+        answered: Callable[[TaskAt, Any], None] = lambda task, answer: None,
         rules: FleetRules = FleetRules(),  # noqa: B008 (frozen)
     ) -> None:
         self._controller, self._engine, self._clock = controller, engine, clock
-        self._write_row, self._rules = write, rules
+        self._write_row, self._answered, self._rules = write, answered, rules
         self._known = {box.name: box for box in boxes}
         self._inbox: list[ev.FleetEvent] = []
         self._works: dict[str, port.EngineWork] = {}
@@ -132,8 +133,9 @@ class FleetDriver:
                 self._write_task(event.at_s, "started", task)
             case port.EngineTaskCheckpoint(task=task, state=state):
                 self._kept[(task.job, task.task)] = state
-            case port.EngineTaskEnded(task=task):
+            case port.EngineTaskEnded(task=task, answer=answer):
                 self._launched.pop(task, None)
+                self._answered(task, answer)
                 self._kept.pop((task.job, task.task), None)
                 self._failures.pop((task.job, task.task), None)
                 self._write_task(event.at_s, "ended", task)

@@ -33,9 +33,7 @@ def test_every_message_comes_over_as_it_was(kind: type) -> None:
     assert decode(encode(given), KINDS) == given
 
 
-@pytest.mark.parametrize(
-    "line", ["", "[]", "{}", '{"is": "Nobody"}', '{"is": "RayStop", "more": 1}', '{"is": "RayKept"}']
-)
+@pytest.mark.parametrize("line", NO_MESSAGES)
 def test_other_lines_are_no_messages(line: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         decode(line, KINDS)

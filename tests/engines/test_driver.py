@@ -120,7 +120,7 @@ class VirtualEngine:
             if task.work.arguments["checkpoint_s"] is not None:
                 kept = port.EngineTaskCheckpoint(self.now_s, task.at, {"done_s": done_s + (seconds - done_s) / 2})
                 self._after((seconds - done_s) / 2, task, lambda: kept)
-            end = lambda: self._over(port.EngineTaskEnded(self.now_s, task.at, seconds - done_s))  # noqa: E731
+            end = lambda: self._over(port.EngineTaskEnded(self.now_s, task.at, seconds - done_s, "done"))  # noqa: E731
             self._after(seconds - done_s, task, end)
         return port.EngineTaskStarted(self.now_s, task.at)
 
@@ -139,8 +139,16 @@ class Played:
         self.rows: list[dict[str, Any]] = []
         self.head = True
         controller = FleetController(tenants=given.tenants, queues=given.queues, placement=given.placement)
-        self.driver = FleetDriver(controller, self.engine, given.boxes, lambda: self.engine.now_s, self.rows.append)
         self.controller = controller
+        self.answers: list[tuple[TaskAt, Any]] = []
+        self.driver = FleetDriver(
+            controller,
+            self.engine,
+            given.boxes,
+            lambda: self.engine.now_s,
+            self.rows.append,
+            lambda task, answer: self.answers.append((task, answer)),
+        )
 
     def run(self, seconds: float) -> None:
         """Play all that happens, then go on for so long."""
@@ -247,6 +255,7 @@ def test_lost_work_goes_on_from_its_last_checkpoint() -> None:
         "placed", "started", "evicted", "placed", "started", "ended",
     ]  # fmt: skip
     assert run.engine.running == {}
+    assert run.answers == [(again.at, "done")]
 
 
 def test_a_program_that_raises_is_tried_again_after_growing_pauses() -> None:
