@@ -82,7 +82,8 @@ class FleetSettings(Settings):
     lend: LendSettings = LendSettings()
     tenants: dict[Identifier, FleetTenantSettings] = Field(default_factory=dict)
     token: SecretReference = Field(
-        "", description="env:NAME or file:/path with an admin's API token of this appliance; empty: `magpie run` makes one"
+        "",
+        description="env:NAME or file:/path with an admin's API token of this appliance",
     )
 
     @model_validator(mode="after")

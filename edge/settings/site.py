@@ -10,7 +10,6 @@ from pydantic import Field, model_validator
 from edge.core.shares import ShareChoice
 from edge.settings.base import FieldProblem, Identifier, Settings
 from edge.settings.cameras import CameraSettings
-from edge.settings.fleet import FleetSettings
 from edge.settings.outputs import OutputsSettings
 from edge.settings.retraining import RetrainingSettings
 from edge.settings.rules import DEFAULT_RULES, RuleSettings
@@ -57,7 +56,6 @@ class SiteSettings(Settings):
         (), max_length=50, description="groups of served models, or of cameras, that share the box by goals"
     )
     sharing: SharingSettings = SharingSettings()
-    fleet: FleetSettings | None = Field(None, description="this box as one of a fleet; empty: it stands alone")
 
     @model_validator(mode="after")
     def _distinct_cameras(self) -> SiteSettings:

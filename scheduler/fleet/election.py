@@ -44,8 +44,8 @@ class Electorate:
 
 @dataclass(frozen=True)
 class ElectionState:
-    """One box's part. `heard_s`: when it heard the `head` of `term` last (its start counts as that: it may have promised
-    something before). `supports`: by voter, when the latest answer or request that it took up was sent."""
+    """One box's part. `heard_s`: when it heard the `head` of `term` last (its start counts as that: it may have
+    promised something before). `supports`: by voter, when the latest answer or request that it took up was sent."""
 
     me: str
     term: int = 0
