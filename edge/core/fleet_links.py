@@ -102,7 +102,7 @@ class FleetAgreement:
 
 
 @dataclass(frozen=True)
-class CameraReport:
+class CameraOnBox:
     """A camera on a box. `epoch` None: the box's own, not taken up by the fleet yet. `settings` are there where the
     agreement has others (by `digest`)."""
 
@@ -136,7 +136,7 @@ class FleetBeat:
     echo: int = 0
     agreement: AgreementVersion = AgreementVersion()
     appliance: bool = True
-    cameras: tuple[CameraReport, ...] = ()
+    cameras: tuple[CameraOnBox, ...] = ()
     refused: tuple[CameraRefusal, ...] = ()
     gone: tuple[tuple[str, CameraEpoch], ...] = ()
     release: str = ""
