@@ -44,7 +44,7 @@ BoxAddress = Annotated[str, Field(max_length=300), AfterValidator(box_address)]
 
 
 class LendSettings(Settings):
-    """What a box does for others."""
+    """The part of a box that works for others."""
 
     share: Fraction = Field(0.0, description="of the device, for jobs of other boxes")
     hours: QuietHours = Field((), description="only then, e.g. 22:00-05:30; empty: always")
