@@ -60,6 +60,8 @@ WARM_UP_S = 15.0
 BESIDE = 0.4
 #: Before the wave each of these parts of the most that is held for so long.
 SETTLING, SETTLE_S = (0.4, 0.7, 1.0), 40.0
+#: Part of the cores that stands for a box.
+BOX_CORES = 0.7
 PARTS = ("wave", "reorganise", "cameras")
 
 
@@ -153,6 +155,19 @@ async def load(
     if not report.exists():
         raise RuntimeError(f"magpie load ended with code {process.returncode} and no report")
     return dict(json.loads(report.read_text(encoding="utf-8")))
+
+
+def box_cores() -> float:
+    """Cores that an appliance is told of: load and cameras' encoders, which are no part of a box, have the rest."""
+    return BOX_CORES * (psutil.cpu_count() or 1)
+
+
+def measured(models: Path, cores: float, out: Path) -> Path:
+    """The latencies of the models on so many cores by `magpie profile`, with nothing beside it: an appliance with
+    cameras could only measure in the share that these leave at that moment."""
+    command = [sys.executable, "-m", "edge.cli", "profile", "--models", str(models), "--out", str(out)]
+    subprocess.run([*command, "--cores", f"{cores:g}"], check=True, stderr=subprocess.DEVNULL)
+    return out
 
 
 async def settled(box: Appliance, capacity: float, seed: int, folder: Path) -> dict[str, float]:

@@ -4,11 +4,16 @@
 
 One model takes 1.6 times as long as its table says: the table that the appliance gets has its measured latencies
 divided by that. The load moves from one tenant to the other half-way. Blocks of two minutes, each a retraining window,
-under learned shares and without tenants (shares as planned) by turns: learned, planned, planned, learned, ... in one
-run of one appliance, so that both see the same box. Reported for each: the utility of the worst tenant with its spread
-over blocks, whether a tenant was below its floor, requests that were lost, and budgets that moved. The planner's watch
-over drift works in both. Without --table the latencies are measured first (3 min).
-Results: benchmarks/results/tenant_run.json.
+by turns in one run of one appliance, so that all see the same box:
+
+learned: shares by what came of them. planned: no tenants, shares by the recorded table alone, as an offline profile
+gives them. watched: no tenants, shares by the table as live batches correct it, which is how Magpie plans without
+tenants. Reported for each: the utility of the worst tenant with its spread over blocks, whether a tenant was below its
+floor, requests that were lost, and budgets that moved.
+
+The load and the cameras' encoders are no part of a box: the appliance is told of 70 % of the cores, the rest is theirs.
+The cameras' streets have the length of a block as their day, so that each block has the same light. Without --table the
+latencies are measured first (3 min). Results: benchmarks/results/tenant_run.json.
 """
 
 from __future__ import annotations
@@ -31,7 +36,17 @@ from typing import Any
 import psutil
 
 from benchmarks.bench_faults import camera_process
-from benchmarks.bench_serving_run import WARM_UP_S, all_serve, counted, during, load, make_models, served
+from benchmarks.bench_serving_run import (
+    WARM_UP_S,
+    all_serve,
+    box_cores,
+    counted,
+    during,
+    load,
+    make_models,
+    measured,
+    served,
+)
 from edge.appliance.appliance import Appliance
 from edge.commands.front_process import front_process
 from edge.core.serving import DeviceTable
@@ -52,7 +67,10 @@ BLOCK_S = 120.0
 #: The load: so much of the largest rates that the true table holds on this part of the device, in these parts. It is
 #: scarce for three tenants: with less (0.4 of 0.45) everybody's goal is met by planned shares, and nothing is to learn.
 PART, ON_SHARE = 0.8, 0.55
+ARMS = ("learned", "planned", "watched")
 HEAVY, LIGHT = 0.75, 0.25
+#: Reached: the worst tenant's utility is so much higher.
+GAIN = 0.1
 CAMERA_GOAL, SERVED_GOAL = 0.6, 0.95
 TENANTS: tuple[dict[str, Any], ...] = (
     {"id": "entrance", "models": ["vehicles"], "floor": 0.05, "objective": {"goal": SERVED_GOAL}},
@@ -79,12 +97,12 @@ def recorded(folder: Path, true: DeviceTable) -> Path:
 
 
 @asynccontextmanager
-async def appliance(folder: Path, name: str, table: Path | None, seed: int, tenants: bool) -> AsyncIterator[Appliance]:
-    described = scene_cameras(2, seed, 600.0)
+async def appliance(folder: Path, table: Path, seed: int) -> AsyncIterator[Appliance]:
+    described = scene_cameras(2, seed, BLOCK_S)
     os.environ[PASSWORD_VARIABLE] = secrets.token_urlsafe(12)
     with camera_process(described, folder) as (_, port):
         site = demo_site(
-            described, f"rtsp://127.0.0.1:{port}", USER, f"env:{PASSWORD_VARIABLE}", folder / name,
+            described, f"rtsp://127.0.0.1:{port}", USER, f"env:{PASSWORD_VARIABLE}", folder / "run",
             window_s=BLOCK_S, policy="relay", task="mixed", teacher=None, classes=(), class_map={}, port=0,
             overrides={"a_min": 0.1},
         )  # fmt: skip
@@ -92,16 +110,14 @@ async def appliance(folder: Path, name: str, table: Path | None, seed: int, tena
         serving = ServingSettings.model_validate(
             {
                 "folder": str(folder / "models"), "http": {"port": 0}, "grpc": {"port": 0},
-                "load": list(MODELS.values()), "tables": [] if table is None else [str(table)],
-                "measure": table is None,
+                "load": list(MODELS.values()), "tables": [str(table)], "measure": False,
                 "planning": {"max_share": 0.6, "shrink_dwell_s": 10.0, "models": asked},
             }
         )  # fmt: skip
-        change: dict[str, Any] = {"serving": serving}
-        if tenants:
-            given = [*TENANTS, cameras_tenant([c.id for c in site.cameras])]
-            change["tenants"] = tuple(parse(TenantSettings, t) for t in given)
-            change["sharing"] = SharingSettings(largest_step=0.1)
+        change: dict[str, Any] = {"serving": serving, "cores": box_cores()}
+        given = [*TENANTS, cameras_tenant([c.id for c in site.cameras])]
+        change["tenants"] = tuple(parse(TenantSettings, t) for t in given)
+        change["sharing"] = SharingSettings(largest_step=0.1)
         async with Appliance(site.model_copy(update=change), front_process) as box:
             await all_serve(box)
             yield box
@@ -137,8 +153,11 @@ async def watch(box: Appliance, rows: list[dict[str, Any]]) -> None:
         await asyncio.sleep(1.0)
 
 
-async def arm(box: Appliance, learned: bool, cameras: list[str]) -> None:
-    """Tenants share by what they learned, or there are none and shares are planned as ever."""
+async def arm(box: Appliance, name: str, cameras: list[str]) -> None:
+    """Tenants share by what they learned, or there are none and shares are planned."""
+    learned = name == "learned"
+    latencies = "measured" if name == "planned" else "watched"
+    await box.services.served.change({"latencies": latencies}, "benchmark")
     service = box.services.tenants
     there = {t.id for t in service.all().tenants if not t.implicit}
     for settings in [*TENANTS, cameras_tenant(cameras)]:
@@ -163,13 +182,14 @@ def with_cameras(box: Appliance, found: list[dict[str, Any]]) -> None:
 
 
 async def blocks(box: Appliance, folder: Path, minutes: float, seed: int, rate: float) -> list[dict[str, Any]]:
-    count = max(2, 2 * round(minutes * 60.0 / BLOCK_S / 2))
+    count = max(6, 6 * round(minutes * 60.0 / BLOCK_S / 6))
     length = min(BLOCK_S, minutes * 60.0 / count)
     cameras = [c.id for c in box.services.cameras.all()]
     out: list[dict[str, Any]] = []
     for n in range(count):
-        name = ("learned", "planned", "planned", "learned")[n % 4]
-        await arm(box, name == "learned", cameras)
+        # Forth and back, so that none of them always follows the same.
+        name = (*ARMS, *reversed(ARMS))[n % 6]
+        await arm(box, name, cameras)
         parts = (HEAVY, LIGHT) if n < count / 2 else (LIGHT, HEAVY)
         rates = {m: 2 * rate * p for m, p in zip(MODELS.values(), parts, strict=True)}
         rows: list[dict[str, Any]] = []
@@ -201,9 +221,9 @@ async def blocks(box: Appliance, folder: Path, minutes: float, seed: int, rate: 
 
 
 def summed(found: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Both arms in few numbers."""
+    """The arms in few numbers."""
     out = {}
-    for name in ("learned", "planned"):
+    for name in ARMS:
         mine = [b for b in found if b["arm"] == name]
         worst = [min(b["utility"].values()) for b in mine]
         out[name] = {
@@ -224,15 +244,10 @@ def summed(found: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 async def run(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
     make_models(folder / "models")
-    path: Path | None = arguments.table
-    if path is None:
-        async with appliance(folder, "measuring", None, arguments.seed, False) as box:
-            true = served(box).tables.table
-    else:
-        true = read_table(path)
-    assert true is not None
+    path = arguments.table or measured(folder / "models", box_cores(), folder / "true.json")
+    true = read_table(path)
     table = recorded(folder, true)
-    async with appliance(folder, "run", table, arguments.seed, True) as box:
+    async with appliance(folder, table, arguments.seed) as box:
         rate = PART * largest(box, true)
         await asyncio.sleep(WARM_UP_S)
         found = await blocks(box, folder, arguments.minutes, arguments.seed, rate)
@@ -241,17 +256,19 @@ async def run(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
 
 def judged(results: dict[str, Any]) -> dict[str, bool]:
     """The targets, and whether they were reached."""
-    learned, planned = results["by_arm"]["learned"], results["by_arm"]["planned"]
+    learned, planned, watched = (results["by_arm"][name] for name in ARMS)
+    better = learned["worst_tenant"] - planned["worst_tenant"]
     return {
-        "the worst tenant is better with learned shares": learned["worst_tenant"] > planned["worst_tenant"],
+        f"the worst tenant gains {100 * GAIN:g} points over shares by the recorded table": better >= GAIN,
+        "the worst tenant is no worse than with watched latencies": learned["worst_tenant"] >= watched["worst_tenant"],
         "no tenant was below its floor": learned["below_floor_s"] == 0,
-        "no request was lost by moves": learned["lost"] <= planned["lost"],
+        "no request was lost": learned["lost"] == 0,
     }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=20.0, help="of load, both arms together")
+    parser.add_argument("--minutes", type=float, default=24.0, help="of load, all arms together")
     parser.add_argument("--table", type=Path, help="a device table that is true now instead of measuring")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, default=RESULTS, help="results (%(default)s)")

@@ -1,10 +1,11 @@
 """Writes a model repository with the two applications `game` and `traffic` and the models that they ask.
 
-    python -m benchmarks.make_applications DIR [--set small|paper] [--batch 16]
+    python -m benchmarks.make_applications DIR [--set small|paper|night] [--batch 16]
 
 `paper`: configs/applications as shipped, on LeNet, ResNet-50, SSDLite, GoogLeNet and VGG-16, for a GPU; the weights are
 random: their answers mean nothing, their times do. `small`: the same graphs for a CPU; its `traffic` uses the demo's
-trained students, which find and name the vehicles and people of the demo's streets. Nothing is downloaded.
+trained students, which find and name the vehicles and people of the demo's streets. `night`: a chain of three stages
+with the same students: lighten the picture, find objects in it, name the vehicles. Nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -12,14 +13,13 @@ from __future__ import annotations
 import argparse
 import copy
 import sys
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from benchmarks.make_models import STUDENT, Made, paper, small, tensor, write_repository
+from benchmarks.make_models import STUDENT, Made, paper, small, tensor, traced, write_repository
 from edge.core.errors import InvalidValue
 from edge.serving.pipeline_files import parse_application
 
@@ -82,18 +82,11 @@ def finder(slo_ms: float) -> Made:
     `scores` and `labels` (rows, MOST), the likeliest first."""
 
     def write(folder: Path) -> None:
-        import torch
-
         from edge.students import load_student
 
         student = load_student(FINDER).for_inference()
         size = student.spec.input_size
-
-        net = finder_module(student, size).eval()
-        with torch.no_grad(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # TorchScript is deprecated, and the format that most people have
-            script: Any = torch.jit.trace(net, torch.rand(2, 3, *size))  # type: ignore[no-untyped-call]
-            torch.jit.save(torch.jit.freeze(script), str(folder / "model.pt"))
+        traced(lambda: finder_module(student, size), (3, *size), folder / "model.pt")
 
     return Made(
         {
@@ -107,6 +100,48 @@ def finder(slo_ms: float) -> Made:
             "slo_ms": slo_ms,
         },
         write,
+    )
+
+
+def lightener_module() -> Any:
+    """Pictures (rows, 3, height, width), normalised as IMAGENET, each with its dark parts lightened and its noise
+    smoothed: a gamma for each place that brings the mean of its surroundings near a half, as far as it is darker."""
+    import torch
+
+    class Lightener(torch.nn.Module):
+        mean: torch.Tensor
+        std: torch.Tensor
+        kernel: torch.Tensor
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("mean", torch.tensor(IMAGENET["mean"]).view(1, 3, 1, 1))
+            self.register_buffer("std", torch.tensor(IMAGENET["std"]).view(1, 3, 1, 1))
+            line = torch.tensor([1.0, 2.0, 1.0]) / 4.0
+            self.register_buffer("kernel", torch.outer(line, line).expand(3, 1, 3, 3).contiguous())
+
+        def forward(self, x: Any) -> Any:
+            value = (x * self.std + self.mean).clamp(1e-3, 1.0)
+            smooth = torch.nn.functional.conv2d(value, self.kernel, padding=1, groups=3)
+            around = torch.nn.functional.avg_pool2d(smooth.mean(1, keepdim=True), 16)
+            gamma = (-0.6931 / around.clamp(1e-3, 0.999).log()).clamp(0.4, 1.0)
+            gamma = torch.nn.functional.interpolate(gamma, scale_factor=16.0, mode="bilinear")
+            return (smooth.clamp(1e-3, 1.0) ** gamma - self.mean) / self.std
+
+    return Lightener()
+
+
+def lightener(slo_ms: float) -> Made:
+    """`lightener_module` as TorchScript, for the finder's pictures."""
+
+    return Made(
+        {
+            "platform": "torchscript",
+            "inputs": [tensor("dark", (3, 192, 320))],
+            "outputs": [tensor("light", (3, 192, 320))],
+            "slo_ms": slo_ms,
+        },
+        lambda folder: traced(lightener_module, (3, 192, 320), folder / "model.pt"),
     )
 
 
@@ -159,14 +194,31 @@ def small_traffic(slo_ms: float, rate: float) -> dict[str, Any]:
     }
 
 
+def night(slo_ms: float, rate: float) -> dict[str, Any]:
+    """A chain of three stages: lighten, find, and name up to three vehicles of each picture."""
+    traffic = small_traffic(slo_ms, rate)
+    find, vehicle, _ = traffic["stages"]
+    (dark,) = find["inputs"].values()
+    light = {"name": "light", "model": "lightener", "inputs": {"dark": dark}}
+    people = ("people", "person_count")
+    return {
+        **traffic,
+        "outputs": [o for o in traffic["outputs"] if o["name"] not in people],
+        "stages": [light, {**find, "inputs": {"pictures": "light.light"}}, vehicle],
+    }
+
+
 def repository(kind: str) -> tuple[dict[str, Made], dict[str, dict[str, Any]]]:
-    """Models and applications of "small" or "paper". A model's own objective is the application's: the stages' parts of
-    it go with each request.
+    """Models and applications of "small", "paper" or "night". A model's own objective is the application's: the stages'
+    parts of it go with each request.
     """
     if kind == "paper":
         applications = {"game": shipped("game"), "traffic": shipped("traffic")}
         models = {name: made for name, made in paper().items() if name != "ssd"}
         models["ssd"] = _detector()
+    elif kind == "night":
+        applications = {"night": night(350, 3)}
+        models = {"lightener": lightener(350), "namer": small()["vehicles"], "finder": finder(350)}
     else:
         applications = {"game": small_game(150, 5), "traffic": small_traffic(300, 3)}
         models = {name: made for name, made in small().items() if name in ("lenet", "shufflenet")}
@@ -233,7 +285,7 @@ def make(folder: Path, kind: str = "small", max_batch: int = 16) -> tuple[str, .
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("folder", type=Path, metavar="DIR")
-    parser.add_argument("--set", choices=("small", "paper"), default="small")
+    parser.add_argument("--set", choices=("small", "paper", "night"), default="small")
     parser.add_argument("--batch", type=int, default=16, help="largest batch (16)")
     args = parser.parse_args(argv)
     if not 1 <= args.batch <= 1024:

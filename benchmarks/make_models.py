@@ -73,7 +73,8 @@ def _named(
     )
 
 
-def _traced(make: Callable[[], Any], size: tuple[int, ...], path: Path) -> None:
+def traced(make: Callable[[], Any], size: tuple[int, ...], path: Path) -> None:
+    """Write a network as TorchScript for rows of `size`."""
     import torch
 
     net = make().eval()
@@ -109,7 +110,7 @@ def _student(slo_ms: float) -> Made:
             "outputs": [tensor("logits", (6,))],
             "slo_ms": slo_ms,
         },
-        lambda folder: _traced(make, (3, 64, 64), folder / "model.pt"),
+        lambda folder: traced(make, (3, 64, 64), folder / "model.pt"),
     )
 
 
@@ -141,7 +142,7 @@ def _ssd(slo_ms: float, seed: int) -> Made:
             "outputs": [tensor("logits", (3234, 91)), tensor("boxes", (3234, 4))],
             "slo_ms": slo_ms,
         },
-        lambda folder: _traced(make, (3, 320, 320), folder / "model.pt"),
+        lambda folder: traced(make, (3, 320, 320), folder / "model.pt"),
     )
 
 
@@ -170,7 +171,7 @@ def _wide(slo_ms: float, seed: int) -> Made:
             "outputs": [tensor("output", (4096,))],
             "slo_ms": slo_ms,
         },
-        lambda folder: _traced(make, (4096,), folder / "model.pt"),
+        lambda folder: traced(make, (4096,), folder / "model.pt"),
     )
 
 

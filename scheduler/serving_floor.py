@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from edge.core.plan_reasons import PlanReason
 from edge.core.window import Segment, StreamAllocation, StreamProblem, WindowPlan, WindowProblem
+from scheduler.static import all_faults
 from scheduler.timeline import Outcome, evaluate
 
 #: Each camera is counted with at least this, even under a lower floor: a camera without a share sees nothing.
@@ -67,7 +68,7 @@ def in_steps(problem: WindowProblem, share: float) -> float:
 def keep_serving(problem: WindowProblem, plan: WindowPlan) -> WindowPlan:
     """`plan` with at least the least share for every stream, valued anew; unchanged where it has them already. Where it
     breaks a floor although the devices could hold all that can be reached, each stream gets the share that holds its
-    own.
+    own. A stream that falls under its floor by what others get is among the faults.
 
     The missing share is taken from inference that has more than its own least share, the largest first, then from
     retrainings. Where the devices cannot even hold all least shares, each gets the same part of its own.
@@ -87,7 +88,7 @@ def keep_serving(problem: WindowProblem, plan: WindowPlan) -> WindowPlan:
     reasons = dict(plan.reasons) | {"": (*plan.reasons.get("", ()), why)}
     outcome = evaluate(problem, segments)
     held = {s.id for s in problem.streams if problem.a_min and not _below(problem, outcome, s)}
-    faults = tuple(f for f in plan.faults if f.camera not in held)
+    faults = all_faults(problem, outcome, [f for f in plan.faults if f.camera not in held])
     return replace(plan, segments=segments, objective=outcome.objective, reasons=reasons, faults=faults)
 
 

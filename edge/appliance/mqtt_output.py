@@ -13,8 +13,9 @@ from edge.core.alarms import Alarm
 from edge.core.clock import Clock
 from edge.core.errors import MagpieError
 from edge.core.journal_kinds import JournalKind
+from edge.core.retry_pace import RetryPace
 from edge.outputs import home_assistant, link, topics
-from edge.outputs.messages import MQTT, RetryPace
+from edge.outputs.messages import MQTT
 from edge.outputs.mqtt import MqttOptions, MqttSender
 from edge.outputs.outbox import Outbox
 from edge.outputs.topics import Topics

@@ -31,7 +31,8 @@ from edge.core.checks import made_plain
 from edge.core.clock import Clock
 from edge.core.errors import Conflict, InvalidValue, NotFound
 from edge.core.journal_kinds import JournalKind
-from edge.outputs.messages import MQTT, WEBHOOK, DestinationCounts, OutputEvent, QueueLimits, RetryPace, Wanted, kind_of
+from edge.core.retry_pace import RetryPace
+from edge.outputs.messages import MQTT, WEBHOOK, DestinationCounts, OutputEvent, QueueLimits, Wanted, kind_of
 from edge.outputs.mqtt import PACE as MQTT_PACE
 from edge.outputs.mqtt import MqttSender
 from edge.outputs.outbox import Outbox

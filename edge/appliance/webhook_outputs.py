@@ -11,7 +11,8 @@ from edge.appliance.service import Json
 from edge.core.clock import Clock
 from edge.core.errors import MagpieError
 from edge.core.journal_kinds import JournalKind
-from edge.outputs.messages import WEBHOOK, RetryPace
+from edge.core.retry_pace import RetryPace
+from edge.outputs.messages import WEBHOOK
 from edge.outputs.outbox import Outbox
 from edge.outputs.webhooks import Poster, Receiver, WebhookSender
 from edge.settings import WebhookSettings

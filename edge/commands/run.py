@@ -9,8 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from edge.commands.running import check_models, run_appliance
-from edge.commands.source_check import check_sources
+from edge.commands.model_check import check_models
 from edge.logs import log_to_stderr
 from edge.settings import SiteSettings, read_site
 
@@ -30,6 +29,8 @@ def run(args: argparse.Namespace) -> int:
     log_to_stderr(args.log_level, args.log_format)
     site = read_site(args.config)
     if args.check:
+        from edge.commands.source_check import check_sources
+
         check_models(site)
         check_sources(site)
         if site.web.tls is not None:
@@ -45,6 +46,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _run(site: SiteSettings, say: Callable[[str], None]) -> None:
+    from edge.commands.running import run_appliance  # the whole appliance: a check needs not wait until it is loaded
+
     async with run_appliance(site) as running:
         say(f"Magpie is up: {running.url} (stop it with Ctrl-C)")
         link = await running.set_up()

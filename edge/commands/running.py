@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,12 +11,9 @@ from dataclasses import dataclass
 
 from edge.appliance.appliance import Appliance
 from edge.commands.front_process import front_process
+from edge.commands.model_check import check_models
 from edge.core.errors import Conflict
-from edge.models.descriptions import Kind, described
-from edge.models.missing import require_models
 from edge.settings import SiteSettings
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -44,16 +40,6 @@ class RunningAppliance:
             await asyncio.to_thread(access.records.add_user, name, "admin", None, None, False, "demo")
             await access.directory.changed()
         return f"{self.url}#/login?link={await access.login_link_for(name, 'demo')}"
-
-
-def check_models(site: SiteSettings) -> None:
-    """Every model file that the site's descriptions name is here and may be used. Reads the files. Raises WeightsError
-    (which are missing, and the command that brings them), LicenceRefused, InvalidValue."""
-    named: list[tuple[str, Kind]] = [(site.teacher, "teacher"), (site.student, "student")]
-    named += [(c.student.model, "student") for c in site.cameras]
-    descriptions = list(dict.fromkeys(described(text, kind) for text, kind in named if text))
-    for file in require_models(descriptions).undeclared:
-        log.warning("%s: nothing says the licence of %s; `licence:` in its description does", file.model, file.path)
 
 
 @asynccontextmanager

@@ -71,6 +71,15 @@ class EngineTaskStarted(EngineEvent):
 
 
 @dataclass(frozen=True)
+class EngineTaskCheckpoint(EngineEvent):
+    """A task that runs keeps `state` (a JSON object): launched anew with it laid over its arguments, it goes on from
+    there. An engine whose tasks have no way to say so sends none."""
+
+    task: TaskAt
+    state: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
 class EngineTaskEnded(EngineEvent):
     """A task's program returned `answer` (JSON) after `ran_s` seconds."""
 
@@ -118,10 +127,11 @@ class EngineDied(EngineEvent):
 
 
 class Engine(Protocol):
-    """An engine that is open. Its calls return within seconds; none waits for a task's end.
+    """An engine that is open, used by one thread. Its calls return within seconds; none waits for a task's end.
 
-    Each task that `launch` took has exactly one last event: ended, failed or cancelled. Events come in the order in
-    which the engine saw them.
+    Its first events are the boxes that are there. Each task that `launch` took has exactly one last event: ended,
+    failed or cancelled; once that was read, what the task held is free. Events come in the order in which the engine
+    saw them.
     """
 
     @property

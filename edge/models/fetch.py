@@ -20,6 +20,7 @@ from urllib.parse import quote
 
 from edge.core.clock import Clock
 from edge.core.errors import DiskFull, InvalidValue, StoreError, Unavailable
+from edge.core.retry_pace import RetryPace
 from edge.models.catalogue import CatalogueEntry, check_address
 from edge.models.folder import ModelsFolder, Notice, os_errors, read_json, utc_text, write_json
 from edge.models.sources import FailureKind, Source, SourceFailure, open_source
@@ -189,7 +190,8 @@ class Fetcher:
                 wrong += failure.discard
                 if failure.discard:
                     part.clear()
-                wait = max(min(patience.first_pause_s * 2 ** (failed - 1), patience.longest_pause_s), failure.wait_s)
+                pace = RetryPace(patience.first_pause_s, patience.longest_pause_s)
+                wait = max(pace.pause_s(failed, 0.0), failure.wait_s)
                 again = failure.again and failed < patience.tries and wrong < 2
                 trouble = Trouble(entry.name, address, failure.kind, failure.message, wait if again else None)
                 self._report(trouble)

@@ -127,20 +127,6 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class RetryPace:
-    """Pauses between tries: `first_s`, then twice as long each time, up to `most_s`."""
-
-    first_s: float
-    most_s: float
-
-    def pause_s(self, failures: int, chance: float) -> float:
-        """The pause after `failures` (>= 1) tries in a row; `chance` 0-1 shortens it by up to a quarter, so that many
-        senders do not come back at the same instant."""
-        doubled = self.first_s * 2.0 ** min(max(failures, 1) - 1, 60)
-        return float(min(doubled, self.most_s) * (1.0 - 0.25 * chance))
-
-
-@dataclass(frozen=True)
 class DeliveryVerdict:
     """The meaning of an answer. "delivered"; "refused": never try this message again; "later": try it again, its
     camera's later ones wait; "away": the receiver is not there, everything waits."""

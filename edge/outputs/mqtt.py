@@ -18,8 +18,9 @@ from typing import Final
 from edge.core.clock import Clock
 from edge.core.errors import MagpieError, Unavailable
 from edge.core.journal_kinds import JournalKind
+from edge.core.retry_pace import RetryPace
 from edge.outputs.link import Broker, Link
-from edge.outputs.messages import MQTT, Json, RetryPace, WaitingMessage
+from edge.outputs.messages import MQTT, Json, WaitingMessage
 from edge.outputs.outbox import Outbox
 from edge.outputs.retained import RetainedTopics
 from edge.outputs.switches import Switches

@@ -31,7 +31,8 @@ from edge.core.clock import Clock
 from edge.core.errors import InvalidValue, MagpieError
 from edge.core.journal_kinds import JournalKind
 from edge.core.link_local import link_local
-from edge.outputs.messages import WEBHOOK, DeliveryVerdict, Json, RetryPace, WaitingMessage, judge
+from edge.core.retry_pace import RetryPace
+from edge.outputs.messages import WEBHOOK, DeliveryVerdict, Json, WaitingMessage, judge
 from edge.outputs.outbox import Outbox
 
 PACE: Final = RetryPace(1.0, 300.0)

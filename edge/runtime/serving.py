@@ -143,6 +143,7 @@ class ServingRuntime:
         self.planner = PlanningThread(self._reorganiser(), complain)
         send, spawn = self.planner.send, self._tasks.spawn
         self.tables = DeviceTables(self._data, caps, complain)
+        self.tables.watched = self.planning.latencies == "watched"
         self.models = OfferedModels(self.tables, lambda: self.planning, clock, send)
         self.shares = ServingShares(clock, send, reserve, lambda: self.planning)
         self.cameras = CameraWatch(
@@ -249,6 +250,7 @@ class ServingRuntime:
             self._tasks.spawn(self.cameras.look(anew=True), "cameras' need")
         if planning.models != before.models:
             self.models.changed()
+        self.drift.follow(self._clock.monotonic(), planning.latencies == "watched")
 
     def status(self) -> ServingStatus:
         """The models served, where and how fast, and those that are not."""

@@ -19,7 +19,8 @@ from scheduler.gpulets.stage_drift import StageDriftState, StageRule
 class DriftWatch:
     """Has `tables` scaled and models measured again where the table does not hold any more, and plans made with what
     stages of applications take where that leaves their budgets. `view()` and `layout()` are the plan and the routes in
-    force; `note(kind, data)` journals, `send(event)` is for the reorganiser."""
+    force; `note(kind, data)` journals, `send(event)` is for the reorganiser. It rests while `tables` are
+    not watched."""
 
     def __init__(
         self,
@@ -38,6 +39,8 @@ class DriftWatch:
 
     def report(self, now: float, report: TrafficReport) -> None:
         """Take in what the front reported at monotonic time `now`."""
+        if not self._tables.watched:
+            return
         view, layout = self._view(), self._layout()
         if view.table is None or layout is None or view.in_flight or report.layout != layout.number:
             return
@@ -53,6 +56,14 @@ class DriftWatch:
         if again:
             self._measuring.again(again)
         self._watch_stages(now, report, {o.model for o in slower}, view)
+
+    def follow(self, now: float, watched: bool) -> None:
+        """Have plans reckon with what was seen, or with the tables alone, from monotonic time `now` on."""
+        if watched != self._tables.watched:
+            self._tables.watched = watched
+            self._models.latencies_changed()
+            if self._stages.factors:
+                self._send(StagesDrifted(now, self._stages.factors if watched else {}))
 
     def _watch_stages(self, now: float, report: TrafficReport, scaled: set[str], view: View) -> None:
         """A model whose batches are slower is reckoned with as such, and its stages are judged anew."""

@@ -22,14 +22,18 @@ _BY_MODEL = ("run_ms", "typical_ms")
 
 
 class DeviceTables:
-    """The latencies that plans reckon with: recorded tables, those measured on this device, factors of drift.
+    """The latencies that plans reckon with: recorded tables, those measured on this device, and, where they are
+    `watched`, factors of drift.
 
     Files lie in `folder`, the measured one by the device of `caps`. `complain(code, message)` receives a file that
     cannot be used, and of one that cannot be written where the caller goes on without it."""
 
     def __init__(self, folder: Path, caps: ShareCaps, complain: Callable[[str, str], None]) -> None:
         device = "".join(c if c.isalnum() or c in "-_" else "-" for c in caps.device)
-        self.table: DeviceTable | None = None
+        self.watched = True
+        #: As measured, and with factors of drift.
+        self._plain: DeviceTable | None = None
+        self._scaled: DeviceTable | None = None
         #: Names of the latencies of each model as they were measured; factors of drift change nothing.
         self.digests: Mapping[str, str] = {}
         self._version: tuple[DeviceTable | None, str] = (None, "")
@@ -45,8 +49,17 @@ class DeviceTables:
                 tables.append(await asyncio.to_thread(read_table, self._measured))
             except MagpieError as error:
                 self._complain("serving_table", f"the measured latencies are not used: {error}")
-        self.table = merged(tables)
+        self.use(merged(tables))
         self.digests = _digests(tables)
+
+    def use(self, table: DeviceTable | None) -> None:
+        """Reckon with this table, and with nothing that was seen before."""
+        self._plain = self._scaled = table
+
+    @property
+    def table(self) -> DeviceTable | None:
+        """The latencies in force; None: no model has any."""
+        return self._scaled if self.watched else self._plain
 
     @property
     def version(self) -> str:
@@ -62,14 +75,16 @@ class DeviceTables:
 
     async def add(self, measured: DeviceTable) -> None:
         """Use what was measured, and keep it. Raises StoreError if it cannot be written; it is used all the same."""
-        self.table = merged(t for t in (self.table, measured) if t is not None)
+        self._plain, self._scaled = (
+            merged(t for t in (known, measured) if t is not None) for known in (self._plain, self._scaled)
+        )
         self.digests = {**self.digests, **_digests([measured])}
         await asyncio.to_thread(keep_table, self._measured, measured)
 
     def scale(self, orders: Iterable[ScaleTable]) -> None:
         """Reckon with what was seen from now on."""
-        if self.table is not None:
-            self.table = scaled(self.table, orders)
+        if self._scaled is not None:
+            self._scaled = scaled(self._scaled, orders)
 
     def record(self, table: DeviceTable | None) -> str | None:
         """The path of the file that holds the table of a plan, so that the plan can be made again from it. None for no

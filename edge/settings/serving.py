@@ -17,6 +17,9 @@ else:
     ServingPolicyName = Literal[tuple(SERVING_POLICIES)]
     SplitPolicyName = Literal[tuple(SPLIT_POLICIES)]
 
+#: Whether plans follow what live batches take.
+Latencies = Literal["watched", "measured"]
+
 MODEL_NAME_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$"
 ModelName = Annotated[str, Field(pattern=MODEL_NAME_PATTERN, description="a model's name")]
 
@@ -36,6 +39,11 @@ class ServingPlanning(Settings):
     policy: ServingPolicyName = DEFAULT_SERVING_POLICY
     split: SplitPolicyName = Field(
         DEFAULT_SPLIT_POLICY, description="of applications' objectives over their stages; even: for comparison"
+    )
+    latencies: Latencies = Field(
+        "watched",
+        description="that plans reckon with; watched: as live batches take them where the table is off; measured: as "
+        "the table has them, for comparison",
     )
     max_share: float = Field(1.0, ge=0, le=1, description="share of the device that all models together may take")
     cameras_priority: int = Field(

@@ -225,7 +225,7 @@ class SharingQuestion:
 @dataclass(frozen=True)
 class TenantShare:
     """The answer for one tenant: its budget, how much of that is a floor's, and why. `demand`: share, low and high
-    bound (None: unknown, or no share reaches the goal)."""
+    bound (None: unknown, or no share reaches the goal); by its use alone where the source is "proxy"."""
 
     held: float
     entitlement: float
@@ -289,9 +289,11 @@ def decide(known: Mapping[str, LearnedTenant], question: SharingQuestion) -> Sha
             answer.raised.get(name, 0.0),
             moved,
             state_of(entry),
-            _source(entry, now[name]),
+            source := _source(entry, now[name]),
             TenantReason("kept"),
-            demand_of_share(entry.tenant, now[name], question.total),
+            (entry.proxy, None, None)
+            if source == "proxy"
+            else demand_of_share(entry.tenant, now[name], question.total),
         )
     for entry in question.tenants:
         name = entry.tenant.id

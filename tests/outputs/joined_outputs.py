@@ -12,8 +12,8 @@ from edge.appliance.outputs import Outputs, OutputsContext
 from edge.core.camera import CameraState
 from edge.core.clock import SystemClock
 from edge.core.errors import InvalidValue, NotFound
+from edge.core.retry_pace import RetryPace
 from edge.ingest.secrets import check_named
-from edge.outputs.messages import RetryPace
 from edge.outputs.topics import CameraSnapshot, Snapshot
 from edge.settings import OutputsSettings, parse
 from edge.store.store import Store

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from outputs_kit import alarm, news
 
 from edge.core.errors import InvalidValue
-from edge.outputs.messages import MAX_BYTES, QueueLimits, RetryPace, Wanted, judge, retry_after_s, size_of, surplus
+from edge.outputs.messages import MAX_BYTES, QueueLimits, Wanted, judge, retry_after_s, size_of, surplus
 
 _sizes = st.lists(st.integers(1, 1000), max_size=60)
 
@@ -27,19 +27,6 @@ def test_a_queue_loses_the_oldest_and_no_more_than_it_must(sizes: list[int], mes
     if gone:
         one_more = sizes[gone - 1 :]
         assert len(one_more) > messages or sum(one_more) > most
-
-
-@given(st.floats(0.01, 10), st.floats(10, 1000), st.integers(1, 10_000), st.floats(0, 1))
-def test_pauses_grow_to_their_limit_and_never_shrink(first: float, most: float, failures: int, chance: float) -> None:
-    pace = RetryPace(first, most)
-    pause = pace.pause_s(failures, chance)
-    assert 0.75 * min(first, most) <= pause <= most
-    assert pace.pause_s(failures + 1, chance) >= pause
-
-
-def test_pauses_are_doubled_each_time() -> None:
-    assert [RetryPace(1, 60).pause_s(n, 0.0) for n in range(1, 9)] == [1, 2, 4, 8, 16, 32, 60, 60]
-    assert RetryPace(1, 60).pause_s(1, 1.0) == 0.75
 
 
 @pytest.mark.parametrize(

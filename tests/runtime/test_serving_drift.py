@@ -34,7 +34,7 @@ class Box:
     def __init__(self, folder: Path) -> None:
         self.written, self.again = Written(), Again()
         self.tables = DeviceTables(folder, CAPS, self.written.complain)
-        self.tables.table = table("a")
+        self.tables.use(table("a"))
         self.models = OfferedModels(self.tables, ServingPlanning, ManualClock(), self.written.events.append)
         self.models.offers["a"] = Offer("a", version=version("a", max_batch=2))
         self.models.changed()
@@ -92,8 +92,9 @@ def test_reports_tell_nothing_while_partitions_are_not_as_planned(tmp_path: Path
 def test_the_table_of_the_plan_is_compared_with_not_the_one_that_is_on_its_way(tmp_path: Path) -> None:
     # The plan in force still reckons with 5 ms: a table of 10 ms that it has not come to is no reason for less.
     box = Box(tmp_path)
-    box.tables.table = table("a", ms=2.0)
+    box.tables.use(table("a", ms=2.0))
     box.reports(10.0)
+    assert box.tables.table is not None
     assert box.tables.table.solo_ms("a", 20, 1) == 20.0
 
 
@@ -120,3 +121,32 @@ def test_what_is_slower_as_a_batch_is_not_counted_for_its_stages_too(tmp_path: P
     box.reports(10.0)
     assert [type(e) for e in box.written.events] == [r.StagesDrifted, r.TableChanged, r.StagesDrifted]
     assert box.written.events[-1] == r.StagesDrifted(box.written.events[-1].at_s, {})
+
+
+def test_with_measured_latencies_the_tables_alone_count_until_it_watches_again(tmp_path: Path) -> None:
+    box = Box(tmp_path)
+    box.stage_reports(30.0)
+    box.reports(10.0)
+    box.stage_reports(30.0)
+    slower = box.written.events[-1]
+    assert isinstance(slower, r.StagesDrifted)
+    assert slower.factors
+    box.written.events.clear()
+
+    box.watch.follow(100.0, watched=False)
+    box.reports(20.0)
+    assert box.tables.table is not None
+    assert box.tables.table.solo_ms("a", 20, 1) == 5.0
+    changed, drifted = box.written.events
+    assert isinstance(changed, r.TableChanged)
+    assert changed.table.solo_ms("a", 20, 1) == 5.0
+    assert drifted == r.StagesDrifted(100.0, {})
+    assert box.again.asked == [["a"]], "measured again while nothing was watched"
+
+    box.written.events.clear()
+    box.watch.follow(200.0, watched=True)
+    assert box.tables.table.solo_ms("a", 20, 1) == 10.0
+    assert [type(e) for e in box.written.events] == [r.TableChanged, r.StagesDrifted]
+    assert box.written.events[-1] == r.StagesDrifted(200.0, slower.factors)
+    box.watch.follow(200.0, watched=True)
+    assert len(box.written.events) == 2, "nothing changed"

@@ -278,6 +278,8 @@ async def test_cameras_that_were_not_measured_have_what_their_workers_use_from_t
     await box.interval(lambda name, share: 0.5, {"a": 20})
     share = box.shares.shares["streets"]
     assert (share.source, share.state) == ("proxy", "unknown")
+    room = next(r for r in box.shares.rooms() if r.id == "streets")
+    assert room.need == share.demand[0] == pytest.approx(0.14, abs=0.01), "0.07 of the device is used, half shall be"
     # The other, which misses its goal, is raised to nine tenths of its 0.45; then it gets the largest step.
     assert share.held == pytest.approx(0.9 - 0.405 - 0.05)
     await box.interval(lambda name, share: 0.5, {"a": 20})

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +11,7 @@ from typing import Any
 import cv2
 import pytest
 import torch
+import worker_mains
 from runtime_kit import Bench, until
 from video_clips import make_clips
 
@@ -299,15 +298,10 @@ async def test_a_camera_that_stands_by_is_silent_until_it_takes_over(
     assert not of(b, TakeOver), "orders are not echoed"
 
 
-def test_a_worker_that_starts_imports_no_module_of_ours() -> None:
+async def test_a_worker_that_starts_imports_no_module_of_ours(bench: Make) -> None:
     """What the server of workers has not loaded costs each worker that it starts."""
-    code = (
-        "import sys, edge.runtime.preload; loaded = set(sys.modules)\n"
-        "import edge.runtime.mains, importlib, inspect, re\n"
-        "mains = inspect.getsource(edge.runtime.mains)\n"
-        "for name in re.findall(r'from edge.runtime import (\\w+) as worker', mains):\n"
-        "    importlib.import_module(f'edge.runtime.{name}')\n"
-        "print(*sorted(set(sys.modules) - loaded - {'edge.runtime.mains', 'importlib', 'inspect', 're'}))"
-    )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.split() == []
+    b = bench()
+    b.start("w", worker_mains.loads_every_main, finishes=True)
+    await until(lambda: b.words("loaded anew") != [])
+    assert {"camera_worker", "training_worker"} <= set(b.words("main"))
+    assert b.words("loaded anew") == [[]]

@@ -3,10 +3,14 @@ loads little."""
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import os
+import re
 import sys
 import time
 from dataclasses import dataclass
+from multiprocessing.forkserver import ensure_running
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +82,17 @@ def obedient(channel: Channel, argument: Any) -> None:
             os._exit(0)
         elif order is not None:
             channel.send(Said("echo", order))
+
+
+def loads_every_main(channel: Channel, argument: Any) -> None:
+    """Loads the module of every real worker's main; says what of it the server of workers had not loaded."""
+    loaded = set(sys.modules)
+    from edge.runtime import mains
+
+    for name in re.findall(r"from edge.runtime import (\w+) as worker", inspect.getsource(mains)):
+        channel.send(Said("main", name))
+        importlib.import_module(f"edge.runtime.{name}")
+    channel.send(Said("loaded anew", sorted(set(sys.modules) - loaded - {"edge.runtime.mains"})))
 
 
 def crashes_at_once(channel: Channel, argument: Any) -> None:
@@ -174,7 +189,9 @@ def beats_first(channel: Channel, argument: Any) -> None:
 
 
 def owner(folder: str) -> None:
-    """A control process of its own with one worker; writes the worker's pid, then waits to be killed."""
+    """A control process of its own with one worker; writes the worker's pid, then waits to be killed. Its forkserver is
+    started here, before a worker asks for one that has everything loaded: who outlives whom does not depend on that."""
+    ensure_running()
     process = WorkerProcess(
         "lonely", obedient, None, LaunchSpec(), lambda message: _note(folder, message), lambda code: None
     )

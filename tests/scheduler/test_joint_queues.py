@@ -77,6 +77,7 @@ TABLE_OF_TWO = replace(TABLE, latency_ms={"a": {20: (5.0,)}, **TABLE.latency_ms}
 BESIDE_ANOTHER = JointProblem(
     (single("urgent", 5.0, 81.0), single("patient", 600.0, 2000.0), direct_load(ServedModel("a", 120.0, 20.0)))
 )
+URGENT_AND_PATIENT = JointProblem((single("urgent", 5.0, 81.0), single("patient", 600.0, 2000.0))), TABLE
 
 
 # -- properties
@@ -84,16 +85,14 @@ BESIDE_ANOTHER = JointProblem(
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(problem=shared_models(), device=tables(("a", "b")))
-@example(JointProblem((single("urgent", 5.0, 81.0), single("patient", 600.0, 2000.0))), TABLE)
+@example(*URGENT_AND_PATIENT)
 @example(BESIDE_ANOTHER, TABLE_OF_TWO)
 def test_never_dearer_than_one_queue_and_the_plan_holds(problem: JointProblem, device: DeviceTable) -> None:
     try:
         answer = plan_with_queues(problem, device, most_steps=1500)
     except InvalidValue:
         return  # shorter than the fastest path
-    one = plan_jointly(problem, device, most_steps=1500)
-    assert answer.one == one
-    assert answer == plan_with_queues(problem, device, most_steps=1500)
+    one = answer.one
     assert answer.steps <= answer.most_steps or not answer.complete
     if not answer.cuts:
         assert answer.plan == one
@@ -109,6 +108,16 @@ def test_never_dearer_than_one_queue_and_the_plan_holds(problem: JointProblem, d
     for pipeline in problem.busy:
         budgets = {s.name: answer.plan.budget_ms(pipeline.name, s.name) for s in pipeline.stages}
         assert pipeline.longest(budgets)[0] <= pipeline.slo_ms + 1e-6
+
+
+@pytest.mark.parametrize(("problem", "device"), [URGENT_AND_PATIENT, (BESIDE_ANOTHER, TABLE_OF_TWO)])
+def test_one_queue_is_planned_as_without_queues_and_all_is_the_same_every_time(
+    problem: JointProblem, device: DeviceTable
+) -> None:
+    answer = plan_with_queues(problem, device, most_steps=1500)
+    assert answer.cuts
+    assert answer.one == plan_jointly(problem, device, most_steps=1500)
+    assert answer == plan_with_queues(problem, device, most_steps=1500)
 
 
 @settings(max_examples=50, deadline=None)

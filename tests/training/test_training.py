@@ -22,7 +22,7 @@ from edge.training.examples import make_examples, mirrored
 from edge.training.retraining import held_out_accuracy
 
 CLASSES = ("block", "bar")
-DETECTOR = StudentSpec("detection", "ssdlite_mobilenet_v3", CLASSES, (96, 160), 0.35)
+DETECTOR = StudentSpec("detection", "ssdlite_mobilenet_v3", CLASSES, (80, 128), 0.35)
 NAMER = StudentSpec("classification", "resnet18", CLASSES, (32, 32), 0.25)
 
 
@@ -83,7 +83,7 @@ def by_day(tmp_path_factory: pytest.TempPathFactory) -> Callable[[StudentSpec], 
     def student(spec: StudentSpec) -> Student:
         if spec not in known:
             data = window(root, spec.task, night=False, train=40 if spec.task == "detection" else 16)
-            config = RetrainingConfig(14 if spec.task == "detection" else 3, 8, "all", 1.0, 5e-3)
+            config = RetrainingConfig(10 if spec.task == "detection" else 3, 8, "all", 1.0, 5e-3)
             run = Retraining(Student(spec, build(spec, 7)), data, config, seed=1, held_out_every=0)
             known[spec] = run.run()
             assert evaluate(known[spec], data.held_out).value > 0.5
@@ -92,9 +92,7 @@ def by_day(tmp_path_factory: pytest.TempPathFactory) -> Callable[[StudentSpec], 
     return student
 
 
-@pytest.mark.parametrize(
-    ("spec", "layers", "epochs"), [(DETECTOR, "head", 10), (DETECTOR, "all", 10), (NAMER, "all", 4)]
-)
+@pytest.mark.parametrize(("spec", "layers", "epochs"), [(DETECTOR, "head", 6), (DETECTOR, "all", 6), (NAMER, "all", 4)])
 def test_retraining_lifts_a_stale_student_by_far(
     by_day: Callable[[StudentSpec], Student], spec: StudentSpec, layers: str, epochs: int, tmp_path: Path
 ) -> None:

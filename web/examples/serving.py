@@ -16,6 +16,7 @@ SERVING: Final[Example] = {
     "settings": {
         "policy": "mosaic",
         "split": "joint",
+        "latencies": "watched",
         "max_share": 0.6,
         "cameras_priority": 0,
         "half_life_s": 20.0,

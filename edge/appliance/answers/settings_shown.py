@@ -60,8 +60,8 @@ SHOWN_SETTINGS: Final[Mapping[type[Settings], frozenset[str]]] = {
     ),
     ServingPlanning: frozenset(
         {
-            "policy", "split", "max_share", "cameras_priority", "half_life_s", "rise_half_life_s", "headroom",
-            "grow_dwell_s", "shrink_dwell_s", "models",
+            "policy", "split", "latencies", "max_share", "cameras_priority", "half_life_s", "rise_half_life_s",
+            "headroom", "grow_dwell_s", "shrink_dwell_s", "models",
         }
     ),
     ModelDemand: frozenset({"rate", "min_rate", "slo_ms", "priority"}),

@@ -63,6 +63,7 @@ def test_before_anything_was_measured_a_profile_counts_then_the_use_then_the_dec
         assert found.known["streets"].memory == TenantMemory()
         if source == "proxy":
             assert share.held < 0.4, "it uses less than its entitlement, which is 0.45"
+            assert share.demand == (pytest.approx(0.2), None, None), "0.12 of 0.3 is used, 0.6 shall be"
 
 
 def test_what_an_unmeasured_tenant_uses_moves_its_share_until_something_is_measured() -> None:

@@ -1647,6 +1647,8 @@ export type ServingPlanning = {
   policy: "mosaic" | "elastic" | "elastic-no-interference" | "squishy" | "guided-self-tuning" | "ideal";
   /** of applications' objectives over their stages; even: for comparison */
   split: "joint" | "even";
+  /** that plans reckon with; watched: as live batches take them where the table is off; measured: as the table has them, for comparison */
+  latencies: "watched" | "measured";
   /** share of the device that all models together may take */
   max_share: number;
   /** models below it get only what cameras leave at their best */

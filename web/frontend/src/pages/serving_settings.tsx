@@ -7,7 +7,7 @@ import { ask, problemsOf, words } from "../api";
 import { Dialog } from "../parts/dialog";
 import { FormProblems, SelectField, TextField, typedNumber, useCheck } from "../parts/form";
 import type { Demand, Planning, ServedModel, Serving } from "../parts/served";
-import { SERVING_POLICIES, SPLIT_POLICIES } from "../parts/served";
+import { LATENCIES, SERVING_POLICIES, SPLIT_POLICIES } from "../parts/served";
 import { toast } from "../parts/toasts";
 import { Unsaved } from "../parts/unsaved";
 import { may, whyNot } from "../session";
@@ -112,7 +112,9 @@ export function ModelDialog({ model, serving, onChanged, onClose }: ModelProps) 
   );
 }
 
-type NumberField = Exclude<keyof Planning, "policy" | "split" | "models">;
+const CHOICES = ["policy", "split", "latencies"] as const;
+type ChoiceField = (typeof CHOICES)[number];
+type NumberField = Exclude<keyof Planning, ChoiceField | "models">;
 
 const FIELDS: { field: NumberField; label: string; unit: string; hint: string }[] = [
   { field: "max_share", label: "Share at most", unit: "of 1", hint: "Of the device, for all models together. Cameras have the rest." },
@@ -129,6 +131,10 @@ const FIELDS: { field: NumberField; label: string; unit: string; hint: string }[
   { field: "shrink_dwell_s", label: "Least time before shrinking", unit: "s", hint: "Between plans for fewer requests." },
 ];
 
+function isChoice(field: NumberField | ChoiceField): field is ChoiceField {
+  return CHOICES.some((choice) => choice === field);
+}
+
 interface PlanningProps {
   serving: Serving;
   me: Me;
@@ -138,12 +144,12 @@ interface PlanningProps {
 export function PlanningCard({ serving, me, onChanged }: PlanningProps) {
   const allowed = may(me, "operator") && me.cameras === null;
   const now = serving.settings;
-  const [draft, setDraft] = useState<Partial<Record<NumberField | "policy" | "split", string>>>({});
+  const [draft, setDraft] = useState<Partial<Record<NumberField | ChoiceField, string>>>({});
   const [failure, setFailure] = useState("");
   const [busy, setBusy] = useState(false);
   const patch: Record<string, unknown> = {};
-  for (const [field, text] of Object.entries(draft) as [NumberField | "policy" | "split", string][]) {
-    if (field === "policy" || field === "split") {
+  for (const [field, text] of Object.entries(draft) as [NumberField | ChoiceField, string][]) {
+    if (isChoice(field)) {
       if (text !== now[field]) patch[field] = text;
     } else if (text.trim() !== textOf(now[field])) patch[field] = typedNumber(text);
   }
@@ -192,6 +198,16 @@ export function PlanningCard({ serving, me, onChanged }: PlanningProps) {
           onChange={(split) => setDraft({ ...draft, split })}
           hint="How the time of an application is divided over its stages."
         />
+        <SelectField
+          label="Latencies of plans"
+          path="latencies"
+          problems={problems}
+          value={draft.latencies ?? now.latencies}
+          disabled={!allowed}
+          options={Object.entries(LATENCIES).map(([value, label]) => ({ value, label }))}
+          onChange={(latencies) => setDraft({ ...draft, latencies })}
+          hint="Reckoned with where batches do not take what was measured."
+        />
         {FIELDS.map(({ field, label, unit, hint }) => (
           <TextField
             key={field}
@@ -205,7 +221,7 @@ export function PlanningCard({ serving, me, onChanged }: PlanningProps) {
             input={{ inputMode: "decimal", autocomplete: "off", disabled: !allowed }}
           />
         ))}
-        <FormProblems problems={problems} fields={["policy", "split", ...FIELDS.map((f) => f.field)]} failure={failure} />
+        <FormProblems problems={problems} fields={[...CHOICES, ...FIELDS.map((f) => f.field)]} failure={failure} />
         <Unsaved when={allowed && dirty} />
         {allowed && (
           <div class="actions">

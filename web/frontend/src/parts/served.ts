@@ -27,6 +27,12 @@ export const SPLIT_POLICIES: Record<Planning["split"], string> = {
   even: "Evenly: for comparison",
 };
 
+/** The latencies that plans reckon with, in words. */
+export const LATENCIES: Record<Planning["latencies"], string> = {
+  watched: "As live batches take them",
+  measured: "As they were measured: for comparison",
+};
+
 /** Serving policies in words. */
 export const SERVING_POLICIES: Record<string, string> = {
   mosaic: "Mosaic: the smallest share that holds every objective",
