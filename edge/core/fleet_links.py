@@ -26,6 +26,20 @@ def check_api(version: int) -> None:
         )
 
 
+#: open: heard within the last beats; silent: some beats are missing; lost: its lease is over, so its cameras are given
+#: to other boxes.
+BoxState = Literal["open", "silent", "lost"]
+#: Why a camera has no box that answers it: every other box is away (`no_box`), out of reach (`no_zone`), drained
+#: (`drained`), full (`full`), or could not start it (`refused`).
+Unplaced = Literal["no_box", "no_zone", "drained", "full", "refused"]
+#: Why a connection or a message was refused: its key is of another authority (`stranger`), it has none (`no_key`), is
+#: of a box that was put out (`revoked`) or is no member (`no_member`), or it speaks for another box (`wrong_box`); a
+#: join code that is unknown (`bad_code`), was used (`used_code`) or is too old (`old_code`); no TLS at all (`no_tls`).
+RefusedBy = Literal[
+    "stranger", "no_key", "revoked", "no_member", "wrong_box", "bad_code", "used_code", "old_code", "no_tls"
+]
+
+
 @dataclass(frozen=True, order=True)
 class CameraEpoch:
     """Counts the owners of a camera: the higher one is in force. `term` is that of the head that gave it, so two heads
@@ -46,13 +60,14 @@ class AgreementVersion:
 @dataclass(frozen=True)
 class FleetMember:
     """One box of the fleet: the agent's `address` (https://HOST:PORT), the zones that it reaches. `rank`: its place
-    among the boxes that may decide, 0 first; None: it never decides. `drained`: it takes no cameras."""
+    among the boxes that may decide, 0 first; None: it never decides. `serial`: of its certificate (hexadecimal).
+    `drained`: it takes no cameras."""
 
     name: str
     address: str
     rank: int | None = None
+    serial: str = ""
     zones: tuple[str, ...] = ()
-    labels: Mapping[str, str] = field(default_factory=dict)
     drained: bool = False
 
 
@@ -146,8 +161,8 @@ class FleetBeat:
 @dataclass(frozen=True)
 class BeatAnswer:
     """The head's answer number `number` in `term`; a box that is no head names the `head` that it knows. `agreement` is
-    there where the box has another. `answered_for_s`: for how long the owners in force of the box's older copies have
-    answered."""
+    there where the box has another. `answered_for_s`: by camera, for how long its owner in force has answered, as far
+    as this head saw it. `boxes`: the state of each box by name; `unplaced`: by camera, why no box answers it."""
 
     sender: str
     term: int
@@ -155,6 +170,8 @@ class BeatAnswer:
     number: int = 0
     agreement: FleetAgreement | None = None
     answered_for_s: Mapping[str, float] = field(default_factory=dict)
+    boxes: Mapping[str, BoxState] = field(default_factory=dict)
+    unplaced: Mapping[str, Unplaced] = field(default_factory=dict)
     api: int = API_VERSION
 
 
@@ -181,16 +198,6 @@ class VoteAnswer:
 
 
 @dataclass(frozen=True)
-class AgreementPush:
-    """The head tells a box of a new agreement at once, not only in the answer to its next beat."""
-
-    sender: str
-    term: int
-    agreement: FleetAgreement
-    api: int = API_VERSION
-
-
-@dataclass(frozen=True)
 class AdmissionAsk:
     """Would these cameras fit on a box?"""
 
@@ -211,14 +218,15 @@ class AdmissionTold:
 
 @dataclass(frozen=True)
 class JoinAsk:
-    """A box asks to be let in: the join code's secret, its name and address, and a certificate request (PEM)."""
+    """A box asks to be let in: the join code's secret, its name and address, and a certificate request (PEM). `decides`:
+    it may become the head."""
 
     secret: str
     name: str
     address: str
     request: str
+    decides: bool = True
     zones: tuple[str, ...] = ()
-    labels: Mapping[str, str] = field(default_factory=dict)
     api: int = API_VERSION
 
 
@@ -231,24 +239,7 @@ class JoinAnswer:
     authority: str
     agreement: FleetAgreement
     term: int
-    head: str
     authority_key: str = ""
-    api: int = API_VERSION
-
-
-@dataclass(frozen=True)
-class RenewAsk:
-    """A box asks for a new certificate before its own ends."""
-
-    request: str
-    api: int = API_VERSION
-
-
-@dataclass(frozen=True)
-class RenewAnswer:
-    """The new certificate (PEM)."""
-
-    certificate: str
     api: int = API_VERSION
 
 
@@ -259,23 +250,52 @@ FleetOrderKind = Literal["drain", "undrain", "move", "leave", "revoke"]
 
 @dataclass(frozen=True)
 class FleetOrder:
-    """An operator's order to the head. `dry_run`: only say what it would do."""
+    """An operator's order to the head."""
 
     kind: FleetOrderKind
     box: str
     camera: str = ""
-    dry_run: bool = False
     api: int = API_VERSION
 
 
 @dataclass(frozen=True)
 class OrderAnswer:
-    """The order is under way (or would be): `cameras` that it moves, and the `gain` in the sum of accuracies (None: not
-    known)."""
+    """The order is under way: `cameras` that it moves."""
 
     kind: FleetOrderKind
     box: str
     cameras: tuple[str, ...] = ()
-    gain: float | None = None
-    dry_run: bool = False
+    api: int = API_VERSION
+
+
+@dataclass(frozen=True)
+class CameraOverlap:
+    """Two boxes answered a camera: this one with the epoch `ours` until `end_utc_s`, another one with `theirs` since
+    about `start_utc_s` (by this box's clock). Events of that time may be there twice."""
+
+    camera: str
+    ours: CameraEpoch
+    theirs: CameraEpoch
+    start_utc_s: float
+    end_utc_s: float
+
+
+@dataclass(frozen=True)
+class FleetStatus:
+    """The fleet as one box knows it, written at `utc_s`. `me` is this box, `mandate` whether a head has heard a quorum
+    (None: this box is not the head). `boxes` and `unplaced` as the head told last; `refused` counts since the agent's
+    start."""
+
+    me: str
+    utc_s: float
+    term: int
+    head: str | None
+    mandate: bool | None
+    appliance: bool
+    agreement: FleetAgreement
+    boxes: Mapping[str, BoxState] = field(default_factory=dict)
+    unplaced: Mapping[str, Unplaced] = field(default_factory=dict)
+    refused: Mapping[RefusedBy, int] = field(default_factory=dict)
+    cannot: tuple[CameraRefusal, ...] = ()
+    overlaps: tuple[CameraOverlap, ...] = ()
     api: int = API_VERSION
