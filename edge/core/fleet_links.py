@@ -12,9 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from edge.core.errors import Conflict
+from edge.core.fleet import BoxStatus, FleetRules
 
 #: Of the agents' API. A new one comes with each change that the version before would misunderstand.
 API_VERSION: Final = 1
+#: Of the agents. Their lease is shorter than that of lent work: a camera shall be answered elsewhere within 20 s of its
+#: box's loss, and to start it there takes up to 8 s.
+LINK_RULES: Final = FleetRules(beat_s=1.0, missed_beats=3, lease_s=9.0, fence_margin_s=1.0)
 
 
 def check_api(version: int) -> None:
@@ -26,9 +30,6 @@ def check_api(version: int) -> None:
         )
 
 
-#: open: heard within the last beats; silent: some beats are missing; lost: its lease is over, so its cameras are given
-#: to other boxes.
-BoxState = Literal["open", "silent", "lost"]
 #: Why a camera has no box that answers it: every other box is away (`no_box`), out of reach (`no_zone`), drained
 #: (`drained`), full (`full`), or could not start it (`refused`).
 Unplaced = Literal["no_box", "no_zone", "drained", "full", "refused"]
@@ -170,7 +171,7 @@ class BeatAnswer:
     number: int = 0
     agreement: FleetAgreement | None = None
     answered_for_s: Mapping[str, float] = field(default_factory=dict)
-    boxes: Mapping[str, BoxState] = field(default_factory=dict)
+    boxes: Mapping[str, BoxStatus] = field(default_factory=dict)
     unplaced: Mapping[str, Unplaced] = field(default_factory=dict)
     api: int = API_VERSION
 
@@ -293,7 +294,7 @@ class FleetStatus:
     mandate: bool | None
     appliance: bool
     agreement: FleetAgreement
-    boxes: Mapping[str, BoxState] = field(default_factory=dict)
+    boxes: Mapping[str, BoxStatus] = field(default_factory=dict)
     unplaced: Mapping[str, Unplaced] = field(default_factory=dict)
     refused: Mapping[RefusedBy, int] = field(default_factory=dict)
     cannot: tuple[CameraRefusal, ...] = ()

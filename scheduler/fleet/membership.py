@@ -7,8 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from edge.core.fleet import FleetRules
-from scheduler.fleet.state import BoxStatus
+from edge.core.fleet import BoxStatus, FleetRules
 
 
 @dataclass(frozen=True)
