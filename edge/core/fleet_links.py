@@ -240,6 +240,7 @@ class JoinAnswer:
     authority: str
     agreement: FleetAgreement
     term: int
+    head: str
     authority_key: str = ""
     api: int = API_VERSION
 

@@ -18,11 +18,8 @@ from edge.core.fleet_links import (
     LINK_RULES,
     AdmissionAsk,
     AdmissionTold,
-    AgreementVersion,
     BeatAnswer,
-    FleetAgreement,
     FleetBeat,
-    FleetMember,
     FleetOrder,
     FleetStatus,
     JoinAnswer,
@@ -128,7 +125,7 @@ class FleetAgent:
         else:
             await self._beat_to_head()
         self._own.act(memory.agreement, self._answered_for_s)
-        memory.folder.write("status.json", self.status())
+        memory.folder.write_status(self.status())
 
     async def _beat_to_head(self) -> None:
         """To the head that is known; where it is silent, to all that may be it."""
@@ -205,18 +202,28 @@ class FleetAgent:
             except MagpieError:
                 return None
 
-        for coming in asyncio.as_completed([one(m.name) for m in others]):
-            told = await coming
-            if told is None:
-                continue
-            if told.agreement is not None and told.agreement.version > self._newest.version:
-                self._newest = told.agreement
-            memory.elect(
-                election.vote_came(
-                    memory.election, memory.electorate, told.voter, told.term, told.granted, told.trial,
-                    self._clock.monotonic(),
-                )
-            )  # fmt: skip
+        role = memory.election.role
+        tasks = [asyncio.create_task(one(m.name)) for m in others]
+        try:
+            for coming in asyncio.as_completed(tasks):
+                told = await coming
+                if told is not None:
+                    self._count(told)
+                if memory.election.role != role:  # a quorum is there, or another box knows a higher term
+                    return
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    def _count(self, told: VoteAnswer) -> None:
+        memory = self._memory
+        if told.agreement is not None and told.agreement.version > self._newest.version:
+            self._newest = told.agreement
+        state = election.vote_came(
+            memory.election, memory.electorate, told.voter, told.term, told.granted, told.trial,
+            self._clock.monotonic(),
+        )  # fmt: skip
+        memory.elect(state)
 
     def _take_office(self, silent_since: Mapping[str, float]) -> None:
         memory = self._memory
@@ -311,9 +318,7 @@ class FleetAgent:
                 memory.election, asked.candidate, asked.term, asked.trial, self._clock.monotonic(), LINK_RULES
             )
             memory.elect(state)
-        return VoteAnswer(
-            self._me, memory.election.term, granted, asked.trial, memory.agreement if granted else None
-        )
+        return VoteAnswer(self._me, memory.election.term, granted, asked.trial, memory.agreement if granted else None)
 
     async def admission(self, asked: AdmissionAsk) -> AdmissionTold:
         """Would these cameras fit?"""
@@ -340,7 +345,7 @@ class FleetAgent:
         memory.agree(with_members(memory.agreement, (*memory.agreement.members, member), duty.term))
         log.info("%s is in the fleet (%s)", member.name, member.address)
         key = authority.key if asked.decides else ""
-        return JoinAnswer(certificate, authority.certificate, memory.agreement, duty.term, key)
+        return JoinAnswer(certificate, authority.certificate, memory.agreement, duty.term, self._me, key)
 
     async def order(self, order: FleetOrder, sender: str) -> OrderAnswer:
         """An operator's order; a box that is not the head hands it on. Raises Conflict, NotFound, Forbidden,
@@ -394,8 +399,3 @@ class FleetAgent:
             self._mandate() if memory.is_head else None, own.appliance_answers, memory.agreement, dict(self._boxes),
             dict(self._unplaced), dict(self._refusals.counts), own.refused, tuple(own.overlaps[-20:]),
         )  # fmt: skip
-
-
-def founded(me: str, address: str, serial: str, zones: tuple[str, ...]) -> FleetAgreement:
-    """The first agreement: of the box that founds the fleet."""
-    return FleetAgreement(AgreementVersion(0, 1), (FleetMember(me, address, 0, serial, zones),))

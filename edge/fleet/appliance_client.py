@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Mapping
 from types import TracebackType
@@ -70,7 +69,7 @@ class ApplianceClient:
                 timeout=aiohttp.ClientTimeout(total=timeout_s),
             ) as answer:  # fmt: skip
                 raw = await answer.read()
-        except (aiohttp.ClientError, asyncio.TimeoutError, OSError) as error:
+        except (TimeoutError, aiohttp.ClientError, OSError) as error:
             raise Unavailable(f"the appliance does not answer: {error or type(error).__name__}") from None
         if answer.status < 300:
             return json.loads(raw) if raw else None

@@ -5,7 +5,8 @@
     election.json             the term, the vote given in it, the head
     agreement.json            the last agreement
     holdings.json             the epoch of each camera that this box holds for the fleet
-    codes.json                join codes, as hashes
+    codes/HASH.json, .used    join codes, as hashes
+    overlaps.json             when two boxes answered a camera
     status.json               the fleet as this box knows it, for the appliance and `magpie fleet status`
     students/SHA.safetensors  copies of students of cameras that other boxes answer
 
@@ -85,6 +86,10 @@ class FleetFolder:
         """Keep a message."""
         self.write_bytes(name, encoded(message), _READABLE)
 
+    def write_status(self, message: Any) -> None:
+        """Tell others on this machine; a power loss may take it."""
+        self.write_bytes("status.json", encoded(message), _READABLE, sync=False)
+
     def write_json(self, name: str, value: Any) -> None:
         """Keep a JSON value."""
         self.write_bytes(name, json.dumps(value).encode(), _SECRET)
@@ -100,8 +105,8 @@ class FleetFolder:
         """Keep a text, readable by this account only."""
         self.write_bytes(name, text.encode(), _SECRET)
 
-    def write_bytes(self, name: str, content: bytes, mode: int = _READABLE) -> None:
-        """Keep a file's content."""
+    def write_bytes(self, name: str, content: bytes, mode: int = _READABLE, sync: bool = True) -> None:
+        """Keep a file's content; with `sync` over a power loss, too."""
         path = self.path / name
         temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         try:
@@ -109,8 +114,9 @@ class FleetFolder:
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
             with open(descriptor, "wb") as stream:
                 stream.write(content)
-                stream.flush()
-                os.fsync(stream.fileno())
+                if sync:
+                    stream.flush()
+                    os.fsync(stream.fileno())
             temporary.replace(path)
         except OSError as error:
             with contextlib.suppress(OSError):

@@ -42,14 +42,14 @@ class HeadDuty:
     _count: int = 0
 
     @staticmethod
-    def begin(
-        term: int, agreement: FleetAgreement, now_s: float, silent_since: Mapping[str, float]
-    ) -> HeadDuty:
+    def begin(term: int, agreement: FleetAgreement, now_s: float, silent_since: Mapping[str, float]) -> HeadDuty:
         """A box won the election of a term. `silent_since`: when it heard the head before it last."""
         return HeadDuty(term, membership.begin(agreement.voters(), now_s, silent_since))
 
     def hear(self, beat: FleetBeat, now_s: float) -> None:
         """A beat arrived. A box whose appliance does not answer is there, but its cameras are not."""
+        if beat.sender not in self.watched.boxes:  # it left, or is so new that its time has not begun
+            return
         self.beats[beat.sender] = beat
         if beat.appliance:
             self.watched = membership.hear(self.watched, beat.sender, beat.boot, now_s)

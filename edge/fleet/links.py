@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import ssl
 from pathlib import Path
@@ -54,9 +53,7 @@ def session(context: ssl.SSLContext) -> aiohttp.ClientSession:
     return aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context), trust_env=False)
 
 
-async def answer_of(
-    client: aiohttp.ClientSession, url: str, message: Any, box: str | None, timeout_s: float
-) -> bytes:
+async def answer_of(client: aiohttp.ClientSession, url: str, message: Any, box: str | None, timeout_s: float) -> bytes:
     """The body of a box's answer; `message` None: it is only read. `box`: the name in the box's certificate."""
     method, body = ("GET", None) if message is None else ("POST", encoded(message))
     try:
@@ -68,7 +65,7 @@ async def answer_of(
             if answer.status == 200:
                 return raw
             raise _ERRORS.get(answer.status, MagpieError)(_words(raw, url, answer.status))
-    except (aiohttp.ClientError, asyncio.TimeoutError, OSError) as error:
+    except (TimeoutError, aiohttp.ClientError, OSError) as error:
         raise Unavailable(f"{url}: no box answers: {error or type(error).__name__}") from None
 
 

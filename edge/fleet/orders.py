@@ -37,9 +37,7 @@ def check_newcomer(agreement: FleetAgreement, asked: JoinAsk) -> None:
         raise Conflict(f"{taken} has the address {asked.address} already", "set fleet.address")
 
 
-def camera_to_move(
-    agreement: FleetAgreement, order: FleetOrder, boxes: dict[str, BoxStatus]
-) -> FleetCamera:
+def camera_to_move(agreement: FleetAgreement, order: FleetOrder, boxes: dict[str, BoxStatus]) -> FleetCamera:
     """The camera of a move that may be tried. Raises NotFound, Conflict."""
     camera, box = agreement.camera(order.camera), known_box(agreement, order.box)
     if camera is None:

@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 
 #: A camera that could not be started is not tried again on this box for so long.
 _REFUSED_S: Final = 60.0
+#: A camera that the appliance does not list was removed; while its settings change it is away for a moment, too.
+_GONE_S: Final = 20.0
 _OVERLAPS_KEPT: Final = 200
 
 
@@ -60,6 +62,8 @@ class OwnCameras:
         self._students: dict[str, tuple[str, str]] = {}  # camera -> (model version, SHA-256)
         self._refused: dict[str, tuple[CameraRefusal, float]] = {}
         self._gone: dict[str, CameraEpoch] = {}
+        self._seen_s: dict[str, float] = {}
+        self._looked_s = clock.monotonic()
         self._busy: dict[str, asyncio.Task[None]] = {}
 
     # -- looking
@@ -76,7 +80,9 @@ class OwnCameras:
             self.appliance_answers = False
             return
         self._present = {row["id"]: row for row in rows}
-        self.appliance_answers = True
+        now = self._clock.monotonic()
+        self._seen_s |= dict.fromkeys(self._present, now)
+        self._looked_s, self.appliance_answers = now, True
 
     async def _learn_student(self, camera: str, version: str) -> None:
         if version and self._students.get(camera, ("", ""))[0] != version:
@@ -133,9 +139,7 @@ class OwnCameras:
         """Begin the work that the agreement asks for; one thing at a time for each camera."""
         if not self.appliance_answers:
             return
-        self._gone = {
-            n: e for n, e in self._gone.items() if (c := agreement.camera(n)) is not None and c.epoch == e
-        }
+        self._gone = {n: e for n, e in self._gone.items() if (c := agreement.camera(n)) is not None and c.epoch == e}
         present = {name: digest_of(described(row["settings"])) for name, row in self._present.items()}
         busy = {name for name, task in self._busy.items() if not task.done()}
         refused = {r.id: r.epoch for r in self.refused}
@@ -143,7 +147,7 @@ class OwnCameras:
             match work:
                 case HoldCamera(name, epoch):
                     self._hold(name, epoch)
-                case CameraGone(name, epoch) if name not in busy:
+                case CameraGone(name, epoch) if name not in busy and self._missing_for_s(name) > _GONE_S:
                     self._gone[name] = epoch
                     self._hold(name, None)
                 case StartCamera(camera, again) if camera.id not in busy and refused.get(camera.id) != camera.epoch:
@@ -152,9 +156,17 @@ class OwnCameras:
                 case StopCamera(name, ours, theirs) if name not in busy:
                     overlap = answered_for_s.get(name, 0.0)
                     self._busy[name] = asyncio.create_task(self._stop(name, ours, theirs, overlap))
-        held_elsewhere = [n for n in self.held if n not in present and n not in busy and not _is_mine(agreement, n, self._me)]
-        for name in held_elsewhere:
-            self._hold(name, None)
+        self._forget_removed(agreement, present, busy)
+
+    def _forget_removed(self, agreement: FleetAgreement, present: Mapping[str, str], busy: set[str]) -> None:
+        # The epoch of a copy that was stopped is kept: the site's file may bring the copy back at the next start.
+        for name, _ in agreement.removed:
+            if name in self.held and name not in present and name not in busy and name not in self._gone:
+                self._hold(name, None)
+
+    def _missing_for_s(self, camera: str) -> float:
+        """A camera that this run of the agent never saw counts as missing since then, too."""
+        return self._looked_s - self._seen_s.setdefault(camera, self._looked_s)
 
     async def close(self) -> None:
         """Wait for work that was begun."""
@@ -185,7 +197,6 @@ class OwnCameras:
             log.warning("%s cannot be stopped on this box: %s", name, error)
             return
         now = self._clock.utc()
-        self._hold(name, None)
         self._students.pop(name, None)
         await self.look()
         log.info("%s is stopped on this box: another one answers it", name)
@@ -217,11 +228,6 @@ def digest_of(settings: Mapping[str, Any]) -> str:
 def _answers(row: Mapping[str, Any]) -> bool:
     # A camera that is switched off is answered by being there.
     return not row["settings"]["enabled"] or row["state"]["answers"] > 0
-
-
-def _is_mine(agreement: FleetAgreement, name: str, me: str) -> bool:
-    camera = agreement.camera(name)
-    return camera is not None and camera.owner == me
 
 
 def _overlap(kept: Mapping[str, Any]) -> CameraOverlap:

@@ -8,9 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
-from edge.core.engine import EngineKind, EngineMode
-from edge.core.fleet import BOX_LABEL, FleetTenant
-from edge.settings.base import FieldProblem, Fraction, Identifier, QuietHours, SecretReference, Settings
+from edge.settings.base import FieldProblem, Identifier, SecretReference, Settings
 
 #: The port of a fleet's agents where an address names none.
 FLEET_PORT: Final = 8470
@@ -40,73 +38,31 @@ def _address_or_none(text: str) -> str:
     return text and box_address(text)
 
 
-BoxAddress = Annotated[str, Field(max_length=300), AfterValidator(box_address)]
-
-
-class LendSettings(Settings):
-    """The part of a box that works for others."""
-
-    share: Fraction = Field(0.0, description="of the device, for jobs of other boxes")
-    hours: QuietHours = Field((), description="only then, e.g. 22:00-05:30; empty: always")
-
-
-class FleetTenantSettings(Settings):
-    """A tenant of the fleet's lent work."""
-
-    weight: float = Field(1.0, gt=0, le=1e9, description="counts among the tenants of one parent")
-    parent: Identifier | None = None
-
-
 class FleetSettings(Settings):
     """This box as one of a fleet; the agent beside the appliance reads it."""
 
     name: BoxName
-    role: Literal["auto", "head", "member"] = Field(
-        "auto", description="head: it founds the fleet; member: it never decides for others; auto: as it joined"
-    )
+    role: Literal["auto", "member"] = Field("auto", description="member: it never decides for the others")
     host: str = Field("0.0.0.0", min_length=1, description="where the agent listens; others need a key to be heard")
-    port: int = Field(FLEET_PORT, ge=0, le=65535)
+    port: int = Field(FLEET_PORT, ge=1, le=65535)
     address: Annotated[str, Field(max_length=300), AfterValidator(_address_or_none)] = Field(
         "", description="https://HOST:PORT at which other boxes reach this one; empty: by the machine's name"
     )
-    head: tuple[BoxAddress, ...] = Field(
-        (), max_length=16, description="addresses of the boxes that may decide, the first one first"
-    )
-    engine: EngineKind = Field("local", description="runs lent work")
-    mode: EngineMode = Field("pinned", description="pinned: the fleet's own matcher keeps the amounts")
     zones: tuple[Identifier, ...] = Field((), max_length=100, description="zones whose cameras this box reaches")
-    labels: dict[Identifier, Identifier] = Field(default_factory=dict, description="e.g. rack: r1; kept apart by them")
     camera_zones: dict[Identifier, Identifier] = Field(
         default_factory=dict, description="camera -> its zone; a camera not named is reached by every box"
     )
-    lend: LendSettings = LendSettings()
-    tenants: dict[Identifier, FleetTenantSettings] = Field(default_factory=dict)
-    token: SecretReference = Field(
-        "",
-        description="env:NAME or file:/path with an admin's API token of this appliance",
-    )
+    token: SecretReference = Field("", description="env:NAME or file:/path with an admin's API token of this appliance")
 
     @model_validator(mode="after")
     def _fits(self) -> FleetSettings:
         if self.token.startswith("secret:"):
             raise FieldProblem("token", "env:NAME or file:/path: the agent is no part of the appliance")
-        if len(set(self.head)) != len(self.head):
-            raise FieldProblem("head", "each address once")
-        if BOX_LABEL in self.labels:
-            raise FieldProblem(f"labels.{BOX_LABEL}", "another label: every box is its own box")
-        if self.role == "member" and self.address and self.address in self.head:
-            raise FieldProblem("role", "auto or head, as head names this box's address")
-        for name, tenant in self.tenants.items():
-            seen, parent = [name], tenant.parent
-            while parent is not None:
-                if parent not in self.tenants:
-                    raise FieldProblem(f"tenants.{seen[-1]}.parent", f"one of {', '.join(sorted(self.tenants))}")
-                if parent in seen:
-                    raise FieldProblem(f"tenants.{name}.parent", f"no circle: {' -> '.join([*seen, parent])}")
-                seen.append(parent)
-                parent = self.tenants[parent].parent
+        for camera, zone in self.camera_zones.items():
+            if zone not in self.zones:
+                raise FieldProblem(f"camera_zones.{camera}", f"one of this box's zones: {', '.join(self.zones) or '-'}")
         return self
 
-    def fleet_tenants(self) -> tuple[FleetTenant, ...]:
-        """As the fleet's controller takes them."""
-        return tuple(FleetTenant(name, t.weight, t.parent) for name, t in self.tenants.items())
+    def reached_at(self, machine: str) -> str:
+        """The agent's address for other boxes, on a machine of this name."""
+        return self.address or box_address(f"https://{machine}:{self.port}")

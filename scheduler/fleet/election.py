@@ -76,7 +76,8 @@ def due(state: ElectionState, electorate: Electorate, now_s: float, rules: Fleet
     alone = set(electorate.voters) == {state.me}
     if state.head == state.me or alone:  # it was head, and began again: the others promised to vote for nobody else
         return _try(state, now_s)
-    wait_s = rules.lease_s + STAGGER_S * electorate.candidates.index(state.me)
+    rank = [c for c in electorate.candidates if c != state.head].index(state.me)
+    wait_s = rules.lease_s + STAGGER_S * rank
     return _try(state, now_s) if now_s - state.heard_s >= wait_s else None
 
 

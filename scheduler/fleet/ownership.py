@@ -131,9 +131,7 @@ def with_members(
         if revoked or c.owner in names
     )
     serials = tuple(dict.fromkeys((*agreement.revoked, *([revoked] if revoked else []))))
-    return replace(
-        agreement, version=AgreementVersion(term, number), members=members, cameras=cameras, revoked=serials
-    )
+    return replace(agreement, version=AgreementVersion(term, number), members=members, cameras=cameras, revoked=serials)
 
 
 # -- taking up reports
@@ -156,7 +154,9 @@ def _take_up(agreement: FleetAgreement, view: OwnershipView) -> FleetAgreement:
             if known is not None and known.owner == box and known.epoch == epoch:
                 del cameras[name]
                 removed[name] = epoch
-    after = replace(agreement, cameras=tuple(cameras[n] for n in sorted(cameras)), removed=tuple(sorted(removed.items())))
+    after = replace(
+        agreement, cameras=tuple(cameras[n] for n in sorted(cameras)), removed=tuple(sorted(removed.items()))
+    )
     return agreement if after == agreement else after
 
 
@@ -207,9 +207,7 @@ def _failed(camera: FleetCamera, view: OwnershipView) -> bool:
 
 def _to_move(agreement: FleetAgreement, view: OwnershipView) -> list[FleetCamera]:
     """Cameras that need another box: their owner is lost, or could not start them; and one of each drained box."""
-    need = [
-        c for c in agreement.cameras if view.state(c.owner) == "lost" or (not c.answered and _failed(c, view))
-    ]
+    need = [c for c in agreement.cameras if view.state(c.owner) == "lost" or (not c.answered and _failed(c, view))]
     for member in agreement.members:
         busy = any(c.previous == member.name and not c.answered for c in agreement.cameras)
         if member.drained and not busy and view.state(member.name) == "open":
@@ -217,9 +215,7 @@ def _to_move(agreement: FleetAgreement, view: OwnershipView) -> list[FleetCamera
     return need
 
 
-def _candidates(
-    agreement: FleetAgreement, view: OwnershipView, camera: FleetCamera
-) -> tuple[list[str], Unplaced]:
+def _candidates(agreement: FleetAgreement, view: OwnershipView, camera: FleetCamera) -> tuple[list[str], Unplaced]:
     """Boxes that may be asked, and why there is none."""
     others = [m for m in agreement.members if m.name != camera.owner and view.state(m.name) == "open"]
     steps: tuple[tuple[Unplaced, list[FleetMember]], ...] = (
