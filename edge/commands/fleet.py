@@ -1,5 +1,5 @@
-"""`magpie fleet simulate SCENARIO.json --log LOG.jsonl` and `magpie fleet check SCENARIO.json LOG.jsonl`; the commands of
-a real fleet's life are in edge.commands.fleet_life.
+"""`magpie fleet simulate SCENARIO.json --log LOG.jsonl` and `magpie fleet check SCENARIO.json LOG.jsonl`; the commands
+of a real fleet's life are in edge.commands.fleet_life.
 
 `simulate` plays a scenario ("fleet-scenario/1", docs/fleet.md) under a simulated clock with the fleet's own controller,
 writes what happened, and judges it. `check` judges any log in that format, a real fleet's too. Both print JSON and end

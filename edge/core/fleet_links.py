@@ -219,8 +219,8 @@ class AdmissionTold:
 
 @dataclass(frozen=True)
 class JoinAsk:
-    """A box asks to be let in: the join code's secret, its name and address, and a certificate request (PEM). `decides`:
-    it may become the head."""
+    """A box asks to be let in: the join code's secret, its name and address, and a certificate request (PEM).
+    `decides`: it may become the head."""
 
     secret: str
     name: str

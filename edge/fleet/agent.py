@@ -13,7 +13,7 @@ from typing import Final
 
 from edge.core.clock import Clock
 from edge.core.errors import Conflict, Forbidden, MagpieError, Unavailable
-from edge.core.fleet import BoxStatus
+from edge.core.fleet import BoxStatus, FleetRules
 from edge.core.fleet_links import (
     LINK_RULES,
     AdmissionAsk,
@@ -44,10 +44,11 @@ from scheduler.fleet.ownership import with_members
 
 log = logging.getLogger(__name__)
 
-_ELECT_S: Final = 0.25
-_DECIDE_S: Final = 0.5
-_COPY_S: Final = 2.0
+#: Rhythms in beats.
+_ELECT_BEATS, _DECIDE_BEATS, _COPY_BEATS = 0.25, 0.5, 2.0
 _VOTE_S: Final = 1.0
+#: A box that does not answer a beat within so long is asked again with the next one.
+_ANSWER_S: Final = 2.0
 #: A head that leaves goes on until the others have the agreement without it, or for so long.
 _LEAVE_S: Final = 5.0
 
@@ -63,9 +64,10 @@ class FleetAgent:
         copies: StudentCopies,
         refusals: Refusals,
         clock: Clock,
+        rules: FleetRules = LINK_RULES,
     ) -> None:
         self._memory, self._links, self._own, self._copies = memory, links, own, copies
-        self._refusals, self._clock = refusals, clock
+        self._refusals, self._clock, self._rules = refusals, clock, rules
         self._me = memory.me
         self._boot = secrets.token_hex(8)
         self._duty: HeadDuty | None = None
@@ -82,10 +84,10 @@ class FleetAgent:
     async def run(self) -> None:
         """Beat, vote, decide, copy and act. Returns when the box has left its fleet."""
         rhythms: tuple[tuple[Callable[[], Awaitable[None]], float], ...] = (
-            (self._beat_and_act, LINK_RULES.beat_s),
-            (self._elect, _ELECT_S),
-            (self._decide, _DECIDE_S),
-            (self._copy, _COPY_S),
+            (self._beat_and_act, self._rules.beat_s),
+            (self._elect, _ELECT_BEATS * self._rules.beat_s),
+            (self._decide, _DECIDE_BEATS * self._rules.beat_s),
+            (self._copy, _COPY_BEATS * self._rules.beat_s),
         )
         tasks = [asyncio.create_task(self._at_rhythm(step, pause_s)) for step, pause_s in rhythms]
         leaving = asyncio.create_task(self._left.wait())
@@ -130,7 +132,7 @@ class FleetAgent:
     async def _beat_to_head(self) -> None:
         """To the head that is known; where it is silent, to all that may be it."""
         memory, state = self._memory, self._memory.election
-        quiet = self._clock.monotonic() - state.heard_s > 2 * LINK_RULES.beat_s
+        quiet = self._clock.monotonic() - state.heard_s > 2 * self._rules.beat_s
         known = state.head if state.head != self._me and not quiet else None
         targets = [known] if known is not None else [c for c in memory.agreement.candidates() if c != self._me]
         beat = self._beat()
@@ -151,7 +153,7 @@ class FleetAgent:
         if member is None:
             return None
         try:
-            return await self._links.ask(member, "/beat", beat, BeatAnswer, 2 * LINK_RULES.beat_s)
+            return await self._links.ask(member, "/beat", beat, BeatAnswer, _ANSWER_S)
         except Forbidden as error:
             log.warning("%s refuses this box: %s", box, error)
         except MagpieError as error:
@@ -176,7 +178,7 @@ class FleetAgent:
         memory, now = self._memory, self._clock.monotonic()
         if memory.is_head and self._duty is None:
             self._take_office({})
-        state = election.due(memory.election, memory.electorate, now, LINK_RULES)
+        state = election.due(memory.election, memory.electorate, now, self._rules)
         if state is None:
             return
         before = memory.election
@@ -230,13 +232,13 @@ class FleetAgent:
         if self._newest.version > memory.agreement.version:
             memory.agree(self._newest)
         term = memory.election.term
-        self._duty = HeadDuty.begin(term, memory.agreement, self._clock.monotonic(), silent_since)
+        self._duty = HeadDuty.begin(term, memory.agreement, self._clock.monotonic(), silent_since, self._rules)
         log.info("this box decides for the fleet (term %d)", term)
 
     def _mandate(self) -> bool:
         memory = self._memory
         now = self._clock.monotonic()
-        return self._duty is not None and election.mandate(memory.election, memory.electorate, now, LINK_RULES)
+        return self._duty is not None and election.mandate(memory.election, memory.electorate, now, self._rules)
 
     def _head_duty(self) -> HeadDuty:
         """Raises Conflict on a box that is not the head, Unavailable on a head that hears too few boxes."""
@@ -315,7 +317,7 @@ class FleetAgent:
         granted = False
         if asked.candidate in memory.electorate.candidates:
             state, granted = election.asked(
-                memory.election, asked.candidate, asked.term, asked.trial, self._clock.monotonic(), LINK_RULES
+                memory.election, asked.candidate, asked.term, asked.trial, self._clock.monotonic(), self._rules
             )
             memory.elect(state)
         return VoteAnswer(self._me, memory.election.term, granted, asked.trial, memory.agreement if granted else None)

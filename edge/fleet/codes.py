@@ -49,9 +49,10 @@ def new_code(folder: FleetFolder, fingerprint: str, now_utc_s: float, hours: flo
     return code
 
 
-def use_code(
-    folder: FleetFolder, secret: str, now_utc_s: float
-) -> Literal["good", "bad_code", "used_code", "old_code"]:
+CodeTried = Literal["good", "bad_code", "used_code", "old_code"]
+
+
+def use_code(folder: FleetFolder, secret: str, now_utc_s: float) -> CodeTried:
     """Try a code's secret; one that is good is written down as used before this returns. Raises StoreError."""
     hashed = _hash(secret)
     open_code, used = (folder.path / "codes" / f"{hashed}.{suffix}" for suffix in ("json", "used"))

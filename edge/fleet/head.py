@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from edge.core.errors import MagpieError
-from edge.core.fleet import BoxStatus
+from edge.core.fleet import BoxStatus, FleetRules
 from edge.core.fleet_links import (
     LINK_RULES,
     AdmissionAsk,
@@ -33,6 +33,7 @@ class HeadDuty:
 
     term: int
     watched: membership.Membership
+    rules: FleetRules = LINK_RULES
     beats: dict[str, FleetBeat] = field(default_factory=dict)
     given_s: dict[str, float] = field(default_factory=dict)
     answered_s: dict[str, float] = field(default_factory=dict)
@@ -42,9 +43,11 @@ class HeadDuty:
     _count: int = 0
 
     @staticmethod
-    def begin(term: int, agreement: FleetAgreement, now_s: float, silent_since: Mapping[str, float]) -> HeadDuty:
+    def begin(
+        term: int, agreement: FleetAgreement, now_s: float, silent_since: Mapping[str, float], rules: FleetRules
+    ) -> HeadDuty:
         """A box won the election of a term. `silent_since`: when it heard the head before it last."""
-        return HeadDuty(term, membership.begin(agreement.voters(), now_s, silent_since))
+        return HeadDuty(term, membership.begin(agreement.voters(), now_s, silent_since), rules)
 
     def hear(self, beat: FleetBeat, now_s: float) -> None:
         """A beat arrived. A box whose appliance does not answer is there, but its cameras are not."""
@@ -74,7 +77,7 @@ class HeadDuty:
             self.beats.pop(name, None)
         for name in set(agreement.voters()) - self.watched.boxes.keys():
             self.watched = membership.hear(self.watched, name, "", now_s)
-        self.watched, _ = membership.pass_time(self.watched, now_s, LINK_RULES)
+        self.watched, _ = membership.pass_time(self.watched, now_s, self.rules)
 
     def statuses(self) -> dict[str, BoxStatus]:
         """Every box's state."""

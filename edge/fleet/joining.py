@@ -32,9 +32,7 @@ def invite(folder: FleetFolder, hours: float) -> JoinCode:
     """A join code of this box, to be used once. Raises Conflict on a box that may not let others in."""
     authority = folder.authority()
     if not folder.joined or authority is None:
-        raise Conflict(
-            "this box lets no others into a fleet", "make the code on the head: magpie fleet status names it"
-        )
+        raise Conflict("this box lets no others into a fleet", "make the code on the head (magpie fleet status)")
     return new_code(folder, fingerprint(authority.certificate), time.time(), hours)
 
 

@@ -6,7 +6,7 @@ thesis, section 9.6), with a fixed order of candidates:
 
 - A box gives one vote in a term, and none while it has heard a head within the lease, but to that head itself.
 - A candidate whose head is silent for the lease asks for trial votes, then for votes in a new term. The one of rank r
-  waits r times `stagger_s` longer.
+  waits r times 1.5 beats longer, the silent head not counted.
 - A head has a **mandate** while a quorum has echoed an answer that it sent less than the lease, less a margin, ago. The
   boxes of that quorum give no vote to another before, so two heads never have a mandate at once.
 - A quorum is more than half of the boxes, or exactly half of them with the first candidate.
@@ -22,10 +22,10 @@ from edge.core.fleet import FleetRules
 
 #: follower: it hears or waits for a head. trying: it asks for trial votes. candidate: it asks for votes. head: it won.
 ElectionRole = Literal["follower", "trying", "candidate", "head"]
-#: From the silence of a head until the candidate of the next rank stands; more than a round of votes takes.
-STAGGER_S = 1.5
-#: A round of votes that brought no quorum is begun again after so long.
-ROUND_S = 1.0
+#: In beats: from the silence of a head until the candidate of the next rank stands; more than a round of votes takes.
+STAGGER_BEATS = 1.5
+#: In beats: a round of votes that brought no quorum is begun again after so long.
+ROUND_BEATS = 1.0
 
 
 @dataclass(frozen=True)
@@ -72,12 +72,12 @@ def due(state: ElectionState, electorate: Electorate, now_s: float, rules: Fleet
     if state.me not in electorate.candidates or state.role == "head":
         return None
     if state.role in ("trying", "candidate"):
-        return _try(state, now_s) if now_s - state.round_s >= ROUND_S else None
+        return _try(state, now_s) if now_s - state.round_s >= ROUND_BEATS * rules.beat_s else None
     alone = set(electorate.voters) == {state.me}
     if state.head == state.me or alone:  # it was head, and began again: the others promised to vote for nobody else
         return _try(state, now_s)
     rank = [c for c in electorate.candidates if c != state.head].index(state.me)
-    wait_s = rules.lease_s + STAGGER_S * rank
+    wait_s = rules.lease_s + STAGGER_BEATS * rules.beat_s * rank
     return _try(state, now_s) if now_s - state.heard_s >= wait_s else None
 
 

@@ -55,8 +55,8 @@ class Offer:
 
 @dataclass(frozen=True)
 class OwnershipView:
-    """What a head of `term` knows at `now_s` of its clock. `given_s`: when each camera was given to its owner, as far as
-    this head did it. `offers` by camera and box; a pair that was not asked is absent."""
+    """The knowledge of a head of `term` at `now_s` of its clock. `given_s`: when each camera was given to its owner, as
+    far as this head did it. `offers` by camera and box; a pair that was not asked is absent."""
 
     term: int
     now_s: float
@@ -301,9 +301,8 @@ def work_of_box(
         mine = held.get(camera.id)
         if camera.owner == me:
             work += _as_owner(camera, mine, present)
-        elif camera.id in present and mine is not None and mine < camera.epoch:
-            if camera.answered or camera.previous != me:
-                work.append(StopCamera(camera.id, mine, camera.epoch))
+        elif camera.id in present and mine is not None and mine < camera.epoch and _may_stop(camera, me):
+            work.append(StopCamera(camera.id, mine, camera.epoch))
     known = {c.id for c in agreement.cameras}
     for name, epoch in held.items():
         if name in known:
@@ -311,6 +310,10 @@ def work_of_box(
         if name in removed and name in present and epoch <= removed[name]:
             work.append(StopCamera(name, epoch, removed[name]))
     return tuple(work)
+
+
+def _may_stop(camera: FleetCamera, me: str) -> bool:
+    return camera.answered or camera.previous != me
 
 
 def _as_owner(camera: FleetCamera, mine: CameraEpoch | None, present: Mapping[str, str]) -> list[BoxWork]:
