@@ -25,6 +25,8 @@ from edge.fleet.joining import found_fleet, invite, join_fleet
 from edge.fleet.links import PREFIX, Links, answer_of, session
 from edge.settings import FleetSettings
 
+ALL_OPEN = {"b1": "open", "b2": "open", "b3": "open"}
+
 
 async def three(fleet: FleetOfAgents) -> None:
     """Three boxes of which b1 decides."""
@@ -93,11 +95,9 @@ async def test_a_box_checks_the_name_of_the_box_that_it_asks_and_the_fleet_of_it
         settings = FleetSettings(name="b3", token="env:X")
         with pytest.raises(Conflict, match="not of the fleet that the join code is of"):
             await join_fleet(fleet.folder("b3"), fleet.address("b1"), invite(other, 1.0), settings, "machine")
+        code, same = invite(fleet.folder("b1"), 1.0), settings.model_copy(update={"name": "b2"})
         with pytest.raises(Conflict, match="a box b2 is in the fleet already"):
-            code = invite(fleet.folder("b1"), 1.0)
-            await join_fleet(
-                fleet.folder("b3"), fleet.address("b1"), code, settings.model_copy(update={"name": "b2"}), "m"
-            )
+            await join_fleet(fleet.folder("b3"), fleet.address("b1"), code, same, "machine")
         with pytest.raises(Conflict, match="in a fleet already"):
             found_fleet(fleet.folder("b2"), "again", settings, "machine")
 
@@ -230,10 +230,10 @@ async def test_a_box_leaves_with_its_cameras(tmp_path: Path) -> None:
         await three(fleet)
         fleet.appliances["b2"].watch("gate")
         await until(lambda: fleet.owners("b1") == {"gate": "b2"}, "the camera is taken up")
-        with pytest.raises(Forbidden, match="b3 cannot leave for b2"):
-            async with Links(fleet.folder("b3").path) as links:
-                me = FleetMember("b1", fleet.address("b1"))
-                await links.ask(me, "/order", FleetOrder("leave", "b2"), OrderAnswer)
+        head, leave = FleetMember("b1", fleet.address("b1")), FleetOrder("leave", "b2")
+        async with Links(fleet.folder("b3").path) as links:
+            with pytest.raises(Forbidden, match="b3 cannot leave for b2"):
+                await links.ask(head, "/order", leave, OrderAnswer)
         await fleet.order("leave", "b2")
         await until(lambda: fleet.agents["b2"].has_left, "it has left")
         await until(lambda: fleet.owners("b3") == {}, "the camera is its own")
@@ -248,7 +248,7 @@ async def test_a_port_scan_and_a_version_too_far_away_get_a_clear_answer(tmp_pat
         writer.write(b"GET / HTTP/1.1\r\nhost: b1\r\n\r\n")
         await until(lambda: fleet.refusals["b1"].counts["no_tls"], "it is counted")
         writer.close()
+        head, far = FleetMember("b1", fleet.address("b1")), FleetBeat("b2", 1, "x", api=API_VERSION + 2)
         async with Links(fleet.folder("b2").path) as links:
             with pytest.raises(Conflict, match="upgrade boxes one version at a time"):
-                far = FleetBeat("b2", 1, "x", api=API_VERSION + 2)
-                await links.ask(FleetMember("b1", fleet.address("b1")), "/beat", far, BeatAnswer)
+                await links.ask(head, "/beat", far, BeatAnswer)

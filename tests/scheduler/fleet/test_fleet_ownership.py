@@ -35,6 +35,7 @@ from scheduler.fleet.ownership import (
 
 BOXES = ("b1", "b2", "b3")
 YES = Offer(True, -0.1)
+FIRST = CameraEpoch(1, 1)
 
 
 def agreement(*cameras: FleetCamera, drained: str = "") -> FleetAgreement:
@@ -46,7 +47,7 @@ def camera(owner: str = "b1", **more: object) -> FleetCamera:
     return replace(FleetCamera("gate", owner, CameraEpoch(1, 1), None, True, "", {"id": "gate"}, "d1", "s1"), **more)  # type: ignore[arg-type]
 
 
-def on_box(epoch: CameraEpoch | None = CameraEpoch(1, 1), **more: object) -> CameraOnBox:
+def on_box(epoch: CameraEpoch | None = FIRST, **more: object) -> CameraOnBox:
     return replace(CameraOnBox("gate", epoch, True, "d1", "s1"), **more)  # type: ignore[arg-type]
 
 
