@@ -32,8 +32,8 @@ from edge.fleet.server import AgentServer
 from edge.ingest.secrets import Secret
 from edge.settings import FleetSettings
 
-#: Fast enough for a test; a loaded machine has to be away for two seconds before a box counts as lost.
-RULES = FleetRules(beat_s=0.2, missed_beats=3, lease_s=2.0, fence_margin_s=0.3)
+#: Fast enough for a test; a loaded machine has to be away for 1.4 s before a box counts as lost.
+RULES = FleetRules(beat_s=0.12, missed_beats=3, lease_s=1.4, fence_margin_s=0.2)
 
 
 def free_port() -> int:
@@ -209,7 +209,7 @@ class FleetOfAgents:
         appliance = await parts.enter_async_context(ApplianceClient(page, Secret("token of " + name)))
         links = await parts.enter_async_context(Links(folder.path))
         refusals = self.refusals[name] = Refusals(clock)
-        copies = StudentCopies(name, folder, self._folder / name / "models", links)
+        copies = StudentCopies(name, folder, self._folder / name / "models", links, lambda: memory.agreement)
         own = OwnCameras(name, folder, appliance, copies, clock, settings.camera_zones)
         agent = self.agents[name] = FleetAgent(memory, links, own, copies, refusals, clock, RULES)
         context = server_context(folder.path, refusals.add)

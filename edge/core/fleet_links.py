@@ -75,8 +75,9 @@ class FleetMember:
 @dataclass(frozen=True)
 class FleetCamera:
     """A camera of the fleet. `owner` answers it (None: no box does); while the owner has not `answered`, `previous`
-    goes on. `settings` are those of the appliance's REST without the weights' file, `digest` their hash, `student` the
-    SHA-256 of the student in force (empty: none is known). `zone`: boxes of it reach the camera; empty: all do."""
+    goes on. A camera whose box does not know yet that the fleet has taken it up has that box as `previous`, too.
+    `settings` are those of the appliance's REST without the weights' file, `digest` their hash, `student` the SHA-256
+    of the student in force (empty: none is known). `zone`: boxes of it reach the camera; empty: all do."""
 
     id: str
     owner: str | None

@@ -277,7 +277,7 @@ class FleetAgent:
         await duty.ask(questions, memory.agreement, self._links, self._me, own, self._clock.monotonic())
 
     async def _copy(self) -> None:
-        await self._copies.follow(self._memory.agreement)
+        await self._copies.follow()
 
     # -- what other boxes ask (AgentDesk)
 

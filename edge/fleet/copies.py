@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -19,16 +20,19 @@ _AT_ONCE: Final = 8
 
 
 class StudentCopies:
-    """`models` is the folder of the appliance's own students, whose files have their hash as name."""
+    """`models` is the folder of the appliance's own students, whose files have their hash as name; `agreement` gives
+    the present one."""
 
-    def __init__(self, me: str, folder: FleetFolder, models: Path, links: Links) -> None:
+    def __init__(
+        self, me: str, folder: FleetFolder, models: Path, links: Links, agreement: Callable[[], FleetAgreement]
+    ) -> None:
         self._me, self._folder, self._models, self._links = me, folder, models, links
-        self._agreement = FleetAgreement()
+        self._agreement = agreement
         self._said: set[str] = set()
 
-    async def follow(self, agreement: FleetAgreement) -> None:
+    async def follow(self) -> None:
         """Fetch up to eight students that this box lacks, and forget copies that no camera has any more."""
-        self._agreement = agreement
+        agreement = self._agreement()
         wanted = {c.student for c in agreement.cameras if c.student and c.owner != self._me and self._reaches(c)}
         # A camera that is being moved here needs its copy until it answers.
         wanted |= {c.student for c in agreement.cameras if c.student and not c.answered}
@@ -41,7 +45,7 @@ class StudentCopies:
 
     def file(self, digest: str) -> Path | None:
         """A student's file: a copy, or the appliance's own."""
-        if not any(c.student == digest for c in self._agreement.cameras):
+        if not any(c.student == digest for c in self._agreement().cameras):
             return None
         places = (self._folder.path / "students" / f"{digest}{_SUFFIX}", self._models / f"{digest}{_SUFFIX}")
         return next((path for path in places if path.is_file()), None)
@@ -60,12 +64,12 @@ class StudentCopies:
         return found
 
     def _reaches(self, camera: FleetCamera) -> bool:
-        mine = self._agreement.member(self._me)
+        mine = self._agreement().member(self._me)
         return not camera.zone or (mine is not None and camera.zone in mine.zones)
 
     async def _fetch(self, camera: FleetCamera) -> None:
         for name in dict.fromkeys((camera.previous, camera.owner)):
-            box = None if name in (None, self._me) else self._agreement.member(str(name))
+            box = None if name in (None, self._me) else self._agreement().member(str(name))
             if box is None:
                 continue
             try:

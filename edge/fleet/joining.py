@@ -55,7 +55,7 @@ async def join_fleet(folder: FleetFolder, head: str, code: JoinCode, settings: F
     if fingerprint(answer.authority) != fingerprint(authority):
         raise MagpieError(f"{head} answered with another authority than it has")
     folder.write("agreement.json", answer.agreement)
-    folder.write("election.json", KeptElection(answer.term))
+    folder.write("election.json", KeptElection(answer.term, None, answer.head))
     folder.take_identity(answer.authority, answer.authority_key, answer.certificate, key)
     return answer.head
 

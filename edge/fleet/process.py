@@ -54,7 +54,7 @@ async def _be_agent(site: SiteSettings, settings: FleetSettings, folder: FleetFo
         appliance = await parts.enter_async_context(ApplianceClient(site.web.page(), token))
         links = await parts.enter_async_context(Links(folder.path))
         refusals = Refusals(clock)
-        copies = StudentCopies(settings.name, folder, Path(site.data_dir) / "models", links)
+        copies = StudentCopies(settings.name, folder, Path(site.data_dir) / "models", links, lambda: memory.agreement)
         own = OwnCameras(settings.name, folder, appliance, copies, clock, settings.camera_zones)
         agent = FleetAgent(memory, links, own, copies, refusals, clock)
         context = server_context(folder.path, refusals.add)

@@ -39,6 +39,8 @@ _STATUS: Final[dict[type[MagpieError], int]] = {
     Forbidden: 403, NotFound: 404, Conflict: 409, InvalidValue: 400, Unavailable: 503,
 }  # fmt: skip
 _DIGEST = re.compile(r"[0-9a-f]{64}")
+#: The box that sent a request, by its certificate.
+_BOX: Final = web.RequestKey("box", str)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -105,7 +107,7 @@ class AgentServer:
     @web.middleware
     async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
-            request["box"] = "" if request.path in (PREFIX + "/authority", PREFIX + "/join") else self._member(request)
+            request[_BOX] = "" if request.path in (PREFIX + "/authority", PREFIX + "/join") else self._member(request)
             return await handler(request)
         except MagpieError as error:
             status = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 500)
@@ -137,8 +139,8 @@ class AgentServer:
         return Forbidden(words)
 
     def _speaks_for(self, request: web.Request, named: str) -> None:
-        if request["box"] != named:
-            raise self._refuse("wrong_box", request, f"{request['box']} does not speak for {named}")
+        if request[_BOX] != named:
+            raise self._refuse("wrong_box", request, f"{request[_BOX]} does not speak for {named}")
 
     # -- messages
 
@@ -163,7 +165,7 @@ class AgentServer:
         return _message(await self._desk.admission(decoded(AdmissionAsk, await request.read())))
 
     async def _order(self, request: web.Request) -> web.Response:
-        return _message(await self._desk.order(decoded(FleetOrder, await request.read()), request["box"]))
+        return _message(await self._desk.order(decoded(FleetOrder, await request.read()), request[_BOX]))
 
     async def _student(self, request: web.Request) -> web.StreamResponse:
         digest = request.match_info["digest"]

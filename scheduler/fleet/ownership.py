@@ -6,7 +6,8 @@ an agreement and what a box holds become the box's work.
 - A box's silence moves nothing before its lease is over. It may go on answering all the time: no head stops it. It
   stops its copy when it learns of a higher epoch that answers.
 - A camera that an operator removed is remembered with its epoch, so that an older copy does not bring it back.
-- Every box adds cameras of its own; the head takes them up. A camera whose id another box has already is left alone.
+- Every box adds cameras of its own; the head takes them up. Until the box has heard of that (its camera has itself as
+  `previous`) the camera is not given away: the box would not know that its copy is an older one. A camera whose id another box has already is left alone.
 """
 
 from __future__ import annotations
@@ -169,7 +170,7 @@ def _taken_up(
             return None
         epoch = found.epoch or _next(removed, term)
         return FleetCamera(
-            found.id, box, epoch, None, True, found.zone, dict(found.settings), found.digest, found.student
+            found.id, box, epoch, box, False, found.zone, dict(found.settings), found.digest, found.student
         )
     if found.epoch is None or found.epoch < known.epoch:
         return None
@@ -179,7 +180,7 @@ def _taken_up(
         return None
     if found.settings is not None and found.digest != known.digest:
         known = replace(known, settings=dict(found.settings), digest=found.digest)
-    if found.answering and not known.answered:
+    if not known.answered and (found.answering or known.previous == box):
         known = replace(known, answered=True, previous=None)
     return replace(known, student=found.student or known.student, zone=found.zone or known.zone)
 
@@ -188,7 +189,7 @@ def _give_back(agreement: FleetAgreement, view: OwnershipView) -> FleetAgreement
     """A camera that its new owner does not begin to answer goes back to the previous one, if that one answers it."""
     for camera in agreement.cameras:
         late = view.now_s - view.given_s.get(camera.id, view.now_s) > START_S
-        waits = not camera.answered and camera.previous is not None
+        waits = not camera.answered and camera.previous not in (None, camera.owner)
         if waits and (late or _failed(camera, view)) and view.answers(camera.previous, camera.id):
             back = replace(
                 camera, owner=camera.previous, previous=None, epoch=_next(camera.epoch, view.term), answered=True
@@ -207,7 +208,8 @@ def _failed(camera: FleetCamera, view: OwnershipView) -> bool:
 
 def _to_move(agreement: FleetAgreement, view: OwnershipView) -> list[FleetCamera]:
     """Cameras that need another box: their owner is lost, or could not start them; and one of each drained box."""
-    need = [c for c in agreement.cameras if view.state(c.owner) == "lost" or (not c.answered and _failed(c, view))]
+    known = [c for c in agreement.cameras if c.previous != c.owner]
+    need = [c for c in known if view.state(c.owner) == "lost" or (not c.answered and _failed(c, view))]
     for member in agreement.members:
         busy = any(c.previous == member.name and not c.answered for c in agreement.cameras)
         if member.drained and not busy and view.state(member.name) == "open":

@@ -105,9 +105,11 @@ def test_zones_and_drains_limit_the_boxes() -> None:
 def test_a_box_takes_up_cameras_of_its_own_and_their_changes() -> None:
     own = on_box(None, settings={"id": "gate"})
     found = decide(agreement(), view(b2=BoxReport("open", (own,)))).agreement
-    assert found.cameras == (FleetCamera("gate", "b2", CameraEpoch(2, 1), None, True, "", {"id": "gate"}, "d1", "s1"),)
+    assert found.cameras == (FleetCamera("gate", "b2", CameraEpoch(2, 1), "b2", False, "", {"id": "gate"}, "d1", "s1"),)
+    assert decide(found, view({("gate", "b1"): YES, ("gate", "b3"): YES}, b2="lost")).agreement is found, "not yet"
     changed = on_box(CameraEpoch(2, 1), digest="d2", settings={"id": "gate", "name": "Gate"}, student="s2")
     (after,) = decide(found, view(b2=BoxReport("open", (changed,)))).agreement.cameras
+    assert (after.answered, after.previous) == (True, None), "the box has heard of it"
     assert (after.digest, after.settings["name"], after.student) == ("d2", "Gate", "s2")
     same_name = BoxReport("open", (on_box(None, settings={"id": "gate"}),))
     assert decide(found, view(b3=same_name)).agreement is found, "another box's camera of that id is left alone"
