@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import random
 import signal
 import sys
@@ -83,6 +84,6 @@ async def run_until_told(config: Path, with_input: bool) -> None:
 
 
 def _input_came(loop: asyncio.AbstractEventLoop, agent: asyncio.Task[None]) -> None:
-    if not sys.stdin.buffer.read1(1024):
+    if not os.read(sys.stdin.fileno(), 1024):
         loop.remove_reader(sys.stdin.fileno())
         agent.cancel()

@@ -90,17 +90,19 @@ class FleetAgent:
             (self._copy, _COPY_BEATS * self._rules.beat_s),
         )
         tasks = [asyncio.create_task(self._at_rhythm(step, pause_s)) for step, pause_s in rhythms]
-        leaving = asyncio.create_task(self._left.wait())
+        tasks.append(asyncio.create_task(self._leaving()))
         try:
-            await asyncio.wait([leaving, *tasks], return_when=asyncio.FIRST_COMPLETED)
-            for task in tasks:
-                if task.done():
-                    task.result()
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
         finally:
-            for task in (leaving, *tasks):
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(leaving, *tasks, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
             await self._own.close()
+
+    async def _leaving(self) -> None:
+        await self._left.wait()
 
     async def _at_rhythm(self, step: Callable[[], Awaitable[None]], pause_s: float) -> None:
         while True:

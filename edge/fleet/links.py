@@ -24,14 +24,15 @@ _ERRORS: Final[dict[int, type[MagpieError]]] = {403: Forbidden, 404: NotFound, 4
 
 
 class Links:
-    """Use as `async with Links(folder)`; the box has joined a fleet."""
+    """Use as `async with Links(folder)`; the box has joined a fleet. `host`: connections come from this address of the
+    machine; 0.0.0.0: from any."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, host: str = "0.0.0.0") -> None:
+        self._folder, self._host = folder, host
         self._session: aiohttp.ClientSession
 
     async def __aenter__(self) -> Links:
-        self._session = session(client_context(self._folder))
+        self._session = session(client_context(self._folder), self._host)
         return self
 
     async def __aexit__(
@@ -48,9 +49,10 @@ class Links:
         return await answer_of(self._session, box.address + PREFIX + path, None, box.name, timeout_s)
 
 
-def session(context: ssl.SSLContext) -> aiohttp.ClientSession:
+def session(context: ssl.SSLContext, host: str = "0.0.0.0") -> aiohttp.ClientSession:
     """A client with this identity. It follows no redirection and no proxy of the environment."""
-    return aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context), trust_env=False)
+    source = None if host in ("0.0.0.0", "::", "") else (host, 0)
+    return aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context, local_addr=source), trust_env=False)
 
 
 async def answer_of(client: aiohttp.ClientSession, url: str, message: Any, box: str | None, timeout_s: float) -> bytes:

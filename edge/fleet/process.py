@@ -52,7 +52,7 @@ async def _be_agent(site: SiteSettings, settings: FleetSettings, folder: FleetFo
             raise Conflict(f"fleet.name is {settings.name}, and this box joined under another name ({names})")
         token = resolve_secret(settings.token, "fleet.token")
         appliance = await parts.enter_async_context(ApplianceClient(site.web.page(), token))
-        links = await parts.enter_async_context(Links(folder.path))
+        links = await parts.enter_async_context(Links(folder.path, settings.host))
         refusals = Refusals(clock)
         copies = StudentCopies(settings.name, folder, Path(site.data_dir) / "models", links, lambda: memory.agreement)
         own = OwnCameras(settings.name, folder, appliance, copies, clock, settings.camera_zones)

@@ -101,7 +101,7 @@ def decide(agreement: FleetAgreement, view: OwnershipView) -> Ownership:
         if unknown:
             ask += unknown
         elif fitting:
-            best = min(fitting, key=lambda box, c=camera: (given.get(box, 0), *_rank(view.offers[c.id, box]), box))
+            best = min((given.get(box, 0), *_rank(view.offers[camera.id, box]), box) for box in fitting)[-1]
             given[best] = given.get(best, 0) + 1
             after = _with(after, _given(camera, best, view.term))
         elif view.state(camera.owner) == "lost" or not camera.answered:

@@ -1,0 +1,41 @@
+"""Real appliances of one fleet: a box is killed with -9, and its camera is answered by another one with its student."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.fleet_boxes import RealBox, fleet_of, until
+from edge.cli import main
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
+
+
+def test_a_killed_boxs_camera_is_answered_elsewhere(
+    cameras: tuple[list[dict[str, Any]], int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    described, port = cameras
+    rtsp = f"rtsp://127.0.0.1:{port}"
+    first = RealBox(tmp_path, "b1", "127.0.0.11", (), rtsp)
+    second = RealBox(tmp_path, "b2", "127.0.0.12", described[:1], rtsp)
+    camera = described[0]["name"]
+    with fleet_of([first, second]):
+        until(lambda: second.answers().get(camera), f"the camera is answered\n{second.log()[-3000:]}", 60)
+        until(lambda: first.owners() == {camera: "b2"}, "the fleet has taken it up", 20)
+        (version,) = second.ask(f"/cameras/{camera}/models")
+        copy = tmp_path / "b1" / "fleet" / "students" / f"{version['blob']}.safetensors"
+        until(copy.is_file, "its student is copied", 20)
+        second.kill()
+        until(lambda: first.answers().get(camera), f"it is answered elsewhere\n{first.log()[-3000:]}", 60)
+        until(lambda: first.owners() == {camera: "b1"}, "the fleet knows", 20)
+        (there,) = first.ask(f"/cameras/{camera}/models")
+        assert there["blob"] == version["blob"], "with the same student"
+        assert main(["fleet", "status", first.site]) == 0
+        shown = capsys.readouterr().out
+        assert "head: b1" in shown
+        assert "b2                   lost" in shown
+        written = first.log() + second.log()
+        assert os.environ["FLEET_TOKEN_B1"] not in written
