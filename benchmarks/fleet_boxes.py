@@ -1,7 +1,7 @@
 """Real appliances of one fleet on this machine: `magpie run` processes with real RTSP cameras, killed and cut off.
 
-Each box has a loopback address of its own, from which its agent connects, and is reached by a relay that can cut the line
-between any two boxes.
+Each box has a loopback address of its own, from which its agent connects, and is reached by a relay that can cut the
+line between any two boxes.
 """
 
 from __future__ import annotations

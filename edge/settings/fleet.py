@@ -43,7 +43,9 @@ class FleetSettings(Settings):
 
     name: BoxName
     role: Literal["auto", "member"] = Field("auto", description="member: it never decides for the others")
-    host: str = Field("0.0.0.0", min_length=1, description="where the agent listens, and an address from which it connects")
+    host: str = Field(
+        "0.0.0.0", min_length=1, description="address on which the agent listens, and from which it connects"
+    )
     port: int = Field(FLEET_PORT, ge=1, le=65535)
     address: Annotated[str, Field(max_length=300), AfterValidator(_address_or_none)] = Field(
         "", description="https://HOST:PORT at which other boxes reach this one; empty: by the machine's name"

@@ -7,7 +7,8 @@ an agreement and what a box holds become the box's work.
   stops its copy when it learns of a higher epoch that answers.
 - A camera that an operator removed is remembered with its epoch, so that an older copy does not bring it back.
 - Every box adds cameras of its own; the head takes them up. Until the box has heard of that (its camera has itself as
-  `previous`) the camera is not given away: the box would not know that its copy is an older one. A camera whose id another box has already is left alone.
+  `previous`) the camera is not given away: the box would not know that its copy is an older one.
+- A camera whose id another box has already is left alone.
 """
 
 from __future__ import annotations
