@@ -224,12 +224,12 @@ def fleet_of(boxes: Sequence[RealBox]) -> Iterator[Lines]:
         try:
             first, *others = boxes
             said("fleet", "start", first.site)
-            first.start()
-            until(lambda: first.status().get("mandate"), f"{first.name} decides\n{first.log()[-2000:]}", 60)
+            for box in boxes:
+                box.start()
+            until(lambda: first.status().get("mandate"), f"{first.name} decides", 60)
             for box in others:
                 code = said("fleet", "invite", first.site).splitlines()[-1]
                 said("fleet", "join", box.site, first.address, "--code", code)
-                box.start()
             yield lines
         finally:
             for box in boxes:

@@ -181,7 +181,7 @@ async def _ask_agent(folder: FleetFolder, fleet: FleetSettings, order: FleetOrde
 
 
 def _status_of(folder: FleetFolder) -> FleetStatus | None:
-    """What the agent told last; None: it does not run."""
+    """The status that the agent told last; None: it does not run."""
     status = folder.read("status.json", FleetStatus)
     return None if status is None or abs(time.time() - status.utc_s) > _FRESH_S else status
 

@@ -49,7 +49,8 @@ def run(args: argparse.Namespace) -> int:
 async def _run(site: SiteSettings, config: Path, say: Callable[[str], None]) -> None:
     from edge.commands.running import run_appliance  # the whole appliance: a check needs not wait until it is loaded
 
-    async with run_appliance(site) as running, _agent(site, config):
+    # The agent comes first: a box votes and is known while its appliance starts.
+    async with _agent(site, config), run_appliance(site) as running:
         say(f"Magpie is up: {running.url} (stop it with Ctrl-C)")
         link = await running.set_up()
         if link is not None:

@@ -1,4 +1,4 @@
-"""The agent's files in `DATA/fleet`: what a box keeps of its fleet over restarts.
+"""The agent's files in `DATA/fleet`. They are kept over restarts.
 
     ca.pem, ca.key            the authority; its key only on boxes that may decide
     box.pem, box.key          this box

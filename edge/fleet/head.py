@@ -19,7 +19,7 @@ from edge.core.fleet_links import (
 )
 from edge.fleet.links import Links
 from scheduler.fleet import membership
-from scheduler.fleet.ownership import BoxReport, Offer, Ownership, OwnershipView, decide
+from scheduler.fleet.ownership import BoxOffer, BoxReport, Ownership, OwnershipView, decide
 
 #: An answer of a box's admission counts for so long.
 _OFFER_S: Final = 5.0
@@ -38,7 +38,7 @@ class HeadDuty:
     given_s: dict[str, float] = field(default_factory=dict)
     answered_s: dict[str, float] = field(default_factory=dict)
     unplaced: Mapping[str, Unplaced] = field(default_factory=dict)
-    offers: dict[tuple[str, str], tuple[Offer, float]] = field(default_factory=dict)
+    offers: dict[tuple[str, str], tuple[BoxOffer, float]] = field(default_factory=dict)
     _sent: dict[str, dict[int, float]] = field(default_factory=dict)
     _count: int = 0
 
@@ -149,8 +149,8 @@ class HeadDuty:
         await asyncio.gather(*(one(box, cameras) for box, cameras in by_box.items()))
 
 
-def offer_of(told: AdmissionTold | None, camera: str) -> Offer:
+def offer_of(told: AdmissionTold | None, camera: str) -> BoxOffer:
     """A box's answer about one camera."""
     if told is None or camera not in told.accuracy:
-        return Offer(False)
-    return Offer(True, told.accuracy[camera] - told.now)
+        return BoxOffer(False)
+    return BoxOffer(True, told.accuracy[camera] - told.now)

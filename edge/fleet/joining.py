@@ -1,4 +1,4 @@
-"""A box founds a fleet, makes join codes, and joins a fleet: what `magpie fleet` does before there is an agent."""
+"""A box founds a fleet, makes join codes, and joins a fleet, before there is an agent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an agent knows, kept on disk before anybody is told of it: its vote and the agreement."""
+"""An agent's vote and agreement, which are on disk before anybody is told of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scheduler.fleet.election import ElectionState, Electorate, restarted
 
 @dataclass(frozen=True)
 class KeptElection:
-    """What a box promised: `voted` in `term`; the `head` that it knew."""
+    """A box's promise: `voted` in `term`; the `head` that it knew."""
 
     term: int = 0
     voted: str | None = None

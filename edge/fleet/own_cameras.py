@@ -27,7 +27,7 @@ from edge.core.fleet_links import (
 from edge.fleet.appliance_client import ApplianceClient
 from edge.fleet.copies import StudentCopies
 from edge.fleet.folder import FleetFolder
-from scheduler.fleet.ownership import CameraGone, HoldCamera, StartCamera, StopCamera, work_of_box
+from scheduler.fleet.ownership import CameraRemoved, HoldCamera, StartCamera, StopCamera, work_of_box
 
 log = logging.getLogger(__name__)
 
@@ -147,7 +147,7 @@ class OwnCameras:
             match work:
                 case HoldCamera(name, epoch):
                     self._hold(name, epoch)
-                case CameraGone(name, epoch) if name not in busy and self._missing_for_s(name) > _GONE_S:
+                case CameraRemoved(name, epoch) if name not in busy and self._missing_for_s(name) > _GONE_S:
                     self._gone[name] = epoch
                     self._hold(name, None)
                 case StartCamera(camera, again) if camera.id not in busy and refused.get(camera.id) != camera.epoch:

@@ -47,7 +47,7 @@ class BoxReport:
 
 
 @dataclass(frozen=True)
-class Offer:
+class BoxOffer:
     """The answer of a box's own admission: whether a camera fits, and the change of the sum of accuracies (None: not
     known)."""
 
@@ -64,7 +64,7 @@ class OwnershipView:
     now_s: float
     boxes: Mapping[str, BoxReport]
     given_s: Mapping[str, float] = field(default_factory=dict)
-    offers: Mapping[tuple[str, str], Offer] = field(default_factory=dict)
+    offers: Mapping[tuple[str, str], BoxOffer] = field(default_factory=dict)
 
     def state(self, box: str | None) -> BoxStatus:
         """A box that is not known is lost."""
@@ -236,7 +236,7 @@ def _may_start(report: BoxReport, camera: str) -> bool:
     return camera not in report.refused and (there is None or there.epoch is not None)
 
 
-def _rank(offer: Offer) -> tuple[bool, float]:
+def _rank(offer: BoxOffer) -> tuple[bool, float]:
     """A known gain first, the largest first."""
     return (offer.gain is None, -(offer.gain or 0.0))
 
@@ -283,20 +283,20 @@ class HoldCamera:
 
 
 @dataclass(frozen=True)
-class CameraGone:
+class CameraRemoved:
     """An operator removed the camera on this box."""
 
     id: str
     epoch: CameraEpoch
 
 
-BoxWork = StartCamera | StopCamera | HoldCamera | CameraGone
+BoxWork = StartCamera | StopCamera | HoldCamera | CameraRemoved
 
 
 def work_of_box(
     agreement: FleetAgreement, me: str, held: Mapping[str, CameraEpoch], present: Mapping[str, str]
 ) -> tuple[BoxWork, ...]:
-    """What a box has to do. `held`: the epoch of each camera that it answers for the fleet; `present`: the cameras that
+    """The work of a box. `held`: the epoch of each camera that it answers for the fleet; `present`: the cameras that
     its appliance has, with the hash of their settings."""
     work: list[BoxWork] = []
     removed = dict(agreement.removed)
@@ -325,4 +325,4 @@ def _as_owner(camera: FleetCamera, mine: CameraEpoch | None, present: Mapping[st
             return []
         older = mine is not None and not camera.answered and present[camera.id] != camera.digest
         return [StartCamera(camera, again=True)] if older else [HoldCamera(camera.id, camera.epoch)]
-    return [CameraGone(camera.id, camera.epoch)] if mine == camera.epoch else [StartCamera(camera)]
+    return [CameraRemoved(camera.id, camera.epoch)] if mine == camera.epoch else [StartCamera(camera)]

@@ -21,9 +21,9 @@ from edge.core.fleet_links import (
 from scheduler.fleet.ownership import (
     START_S,
     BoxReport,
-    CameraGone,
+    CameraRemoved,
     HoldCamera,
-    Offer,
+    BoxOffer,
     OwnershipView,
     StartCamera,
     StopCamera,
@@ -34,7 +34,7 @@ from scheduler.fleet.ownership import (
 )
 
 BOXES = ("b1", "b2", "b3")
-YES = Offer(True, -0.1)
+YES = BoxOffer(True, -0.1)
 FIRST = CameraEpoch(1, 1)
 
 
@@ -52,7 +52,7 @@ def on_box(epoch: CameraEpoch | None = FIRST, **more: object) -> CameraOnBox:
 
 
 def view(
-    offers: dict[tuple[str, str], Offer] | None = None, now_s: float = 0.0, **boxes: BoxReport | BoxStatus
+    offers: dict[tuple[str, str], BoxOffer] | None = None, now_s: float = 0.0, **boxes: BoxReport | BoxStatus
 ) -> OwnershipView:
     reports = {b: r if isinstance(r, BoxReport) else BoxReport(r) for b, r in boxes.items()}
     given_s = {"gate": 0.0}
@@ -70,7 +70,7 @@ def test_a_box_that_is_silent_keeps_its_camera_and_a_lost_one_does_not() -> None
     found = decide(before, view(b1="lost"))
     assert found.agreement is before, "admission is asked first"
     assert set(found.ask) == {("gate", "b2"), ("gate", "b3")}
-    offers = {("gate", "b2"): Offer(True, -0.2), ("gate", "b3"): YES}
+    offers = {("gate", "b2"): BoxOffer(True, -0.2), ("gate", "b3"): YES}
     after = decide(before, view(offers, b1="lost")).agreement
     (given_,) = after.cameras
     assert (given_.owner, given_.previous, given_.answered) == ("b3", "b1", False), "the largest sum of accuracies"
@@ -82,13 +82,13 @@ def test_a_box_that_is_silent_keeps_its_camera_and_a_lost_one_does_not() -> None
     ("reports", "offers", "why"),
     [
         ({"b2": "lost", "b3": "lost"}, {}, "no_box"),
-        ({}, {("gate", "b2"): Offer(False), ("gate", "b3"): Offer(False)}, "full"),
+        ({}, {("gate", "b2"): BoxOffer(False), ("gate", "b3"): BoxOffer(False)}, "full"),
         ({"b2": BoxReport("open", refused=frozenset({"gate"})), "b3": "silent"}, {}, "refused"),
         ({"b2": BoxReport("open", (on_box(None),)), "b3": "silent"}, {}, "refused"),
     ],
 )
 def test_a_camera_without_a_box_waits_with_its_reason(
-    reports: dict[str, BoxReport | BoxStatus], offers: dict[tuple[str, str], Offer], why: str
+    reports: dict[str, BoxReport | BoxStatus], offers: dict[tuple[str, str], BoxOffer], why: str
 ) -> None:
     found = decide(agreement(camera()), view(offers, **({"b1": "lost"} | reports)))
     assert found.unplaced == {"gate": why}
@@ -160,7 +160,7 @@ def test_a_box_works_as_the_agreement_says() -> None:
     mine, theirs = agreement(camera("b1")), agreement(camera("b2", epoch=two))
     assert work_of_box(mine, "b1", {}, {"gate": "d1"}) == (HoldCamera("gate", one),)
     assert work_of_box(mine, "b1", {}, {}) == (StartCamera(camera("b1")),)
-    assert work_of_box(mine, "b1", {"gate": one}, {}) == (CameraGone("gate", one),)
+    assert work_of_box(mine, "b1", {"gate": one}, {}) == (CameraRemoved("gate", one),)
     assert work_of_box(mine, "b1", {"gate": one}, {"gate": "d1"}) == ()
     assert work_of_box(theirs, "b1", {"gate": one}, {"gate": "d1"}) == (StopCamera("gate", one, two),)
     assert work_of_box(theirs, "b1", {}, {"gate": "d1"}) == (), "a camera of its own is left alone"
@@ -228,7 +228,7 @@ class World:
                     self.held[box][started.id] = started.epoch
                 case StopCamera(name):
                     self.present[box].discard(name)
-                case CameraGone():
+                case CameraRemoved():
                     raise AssertionError("nobody removed a camera")
 
     def check(self) -> None:
