@@ -1,4 +1,4 @@
-"""The identity of a box: the fleet's own certificate authority, a key and a certificate for each box, and the contexts of TLS.
+"""The identity of a box: the fleet's own certificate authority, a key and a certificate for each box, contexts of TLS.
 
 A certificate names its box (common name and DNS name), so a box is known by its key and not by its address. Names and
 times of a certificate request are not used: the authority takes only its public key. Certificates begin a day before
