@@ -33,6 +33,7 @@ from edge.core.fleet_links import (
 from edge.fleet.codes import use_code
 from edge.fleet.copies import StudentCopies
 from edge.fleet.head import HeadDuty
+from edge.fleet.identity import authority_of
 from edge.fleet.links import Links
 from edge.fleet.memory import AgentMemory
 from edge.fleet.orders import camera_to_move, carried_out, check_newcomer, new_member
@@ -335,7 +336,7 @@ class FleetAgent:
     async def join(self, asked: JoinAsk, address: str) -> JoinAnswer:
         """A box with a join code. Raises Conflict, Forbidden, Unavailable."""
         duty, memory = self._head_duty(), self._memory
-        authority = memory.folder.authority()
+        authority = authority_of(memory.folder)
         if authority is None:
             raise Conflict(f"{self._me} may not let boxes in")
         check_newcomer(memory.agreement, asked)

@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from edge.core.errors import StoreError
-from edge.fleet.identity import Authority
 from edge.fleet.wire import decoded, encoded
 
 M = TypeVar("M")
@@ -49,12 +48,6 @@ class FleetFolder:
             self.write_text("ca.key", authority_key)
         self.write_text("box.key", key)
         self.write_text("box.pem", certificate)
-
-    def authority(self) -> Authority | None:
-        """The authority; None where the box may not decide."""
-        if not (self.path / "ca.key").is_file():
-            return None
-        return Authority(self.read_text("ca.pem"), self.read_text("ca.key"))
 
     def forget(self) -> None:
         """The box left its fleet: nothing of it stays."""

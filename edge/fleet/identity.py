@@ -23,6 +23,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from edge.core.errors import InvalidValue
 from edge.core.fleet_links import RefusedBy
+from edge.fleet.folder import FleetFolder
 
 _EARLY: Final = datetime.timedelta(days=1)
 #: A box joins again before its certificate ends; the authority outlives them all.
@@ -63,6 +64,13 @@ class Authority:
             .sign(_private(self.key), hashes.SHA256())
         )
         return _pem(made), f"{made.serial_number:x}"
+
+
+def authority_of(folder: FleetFolder) -> Authority | None:
+    """The authority whose key is in a box's folder; None where the box may not decide. Raises StoreError."""
+    if not (folder.path / "ca.key").is_file():
+        return None
+    return Authority(folder.read_text("ca.pem"), folder.read_text("ca.key"))
 
 
 def new_authority(fleet: str) -> Authority:

@@ -8,7 +8,7 @@ from edge.core.errors import Conflict, MagpieError
 from edge.core.fleet_links import AgreementVersion, FleetAgreement, FleetMember, JoinAnswer, JoinAsk
 from edge.fleet.codes import JoinCode, new_code
 from edge.fleet.folder import FleetFolder
-from edge.fleet.identity import fingerprint, joining_context, new_authority, new_key, request_for
+from edge.fleet.identity import authority_of, fingerprint, joining_context, new_authority, new_key, request_for
 from edge.fleet.links import PREFIX, answer_of, session
 from edge.fleet.memory import KeptElection
 from edge.fleet.wire import decoded
@@ -30,7 +30,7 @@ def found_fleet(folder: FleetFolder, fleet: str, settings: FleetSettings, machin
 
 def invite(folder: FleetFolder, hours: float) -> JoinCode:
     """A join code of this box, to be used once. Raises Conflict on a box that may not let others in."""
-    authority = folder.authority()
+    authority = authority_of(folder)
     if not folder.joined or authority is None:
         raise Conflict("this box lets no others into a fleet", "make the code on the head (magpie fleet status)")
     return new_code(folder, fingerprint(authority.certificate), time.time(), hours)

@@ -214,6 +214,13 @@ export type CameraEffectAnswer = {
   loss: number;
 };
 
+/** Two boxes answered a camera, this one until `end_utc_s`: events of that time may be there twice. */
+export type CameraOverlapAnswer = {
+  camera: string;
+  start_utc_s: number;
+  end_utc_s: number;
+};
+
 /** A camera's own settings of retraining. */
 export type CameraRetraining = {
   enabled: boolean;
@@ -598,6 +605,49 @@ export type FindingAnswer = {
   window: number;
   value: number;
   message: string;
+};
+
+/** The fleet as this box, `me`, knows it. `joined` false: the box is in none (`me` empty: the
+ * site file has no section `fleet`). `agent` false: its agent does not run,
+ * and the rest is as it told last, at `told_utc_s` (null: never). `head` null: none is known; `mandate`: whether this
+ * box as the head hears enough boxes to decide (null: it is not the head). `refused` counts connections and messages
+ * that this box refused since its agent began. */
+export type FleetAnswer = {
+  joined: boolean;
+  agent: boolean;
+  me: string;
+  told_utc_s: number | null;
+  head: string | null;
+  mandate: boolean | null;
+  boxes: FleetBoxAnswer[];
+  cameras: FleetCameraAnswer[];
+  overlaps: CameraOverlapAnswer[];
+  refused: Record<string, number>;
+};
+
+/** A box of the fleet. `status` as the head told last (null: it told nothing yet); `cameras`: how many it owns.
+ * `decides`: it may become the head. */
+export type FleetBoxAnswer = {
+  name: string;
+  address: string;
+  status: "open" | "silent" | "lost" | null;
+  head: boolean;
+  decides: boolean;
+  drained: boolean;
+  zones: string[];
+  cameras: number;
+};
+
+/** A camera of the fleet and the box that answers it (`owner`); until it does (`answered`), `previous` goes on.
+ * `unplaced`: why no box answers it. `cannot`: why this box could not start it. */
+export type FleetCameraAnswer = {
+  camera: string;
+  owner: string | null;
+  previous: string | null;
+  answered: boolean;
+  zone: string;
+  unplaced: "no_box" | "no_zone" | "drained" | "full" | "refused" | null;
+  cannot: string;
 };
 
 /** The front of the served models. `turned_away`: messages and streams by gRPC for which there was no room, or that
