@@ -418,7 +418,8 @@ def _with_pipeline(box: Box, candidate: PipelineCandidate) -> Box:
 
 
 def _check_reachable(box: Box, candidate: PipelineCandidate, table: DeviceTable) -> None:
-    """Raises InvalidValue for an objective shorter than the fastest path, with the fastest models that may answer."""
+    """Raises InvalidValue for an objective shorter than the fastest path on a whole device, with the fastest models
+    that may answer. One that only the share left here cannot keep is refused, as any other that finds no room."""
     application, latencies = candidate.application, table.latency_ms
     fastest = {
         s.name: min(
@@ -430,7 +431,7 @@ def _check_reachable(box: Box, candidate: PipelineCandidate, table: DeviceTable)
     }
     demand = replace(candidate.demand, application=application.choosing(fastest))
     try:
-        JointProblem((load_of(demand),), 1, box.capacity, box.max_gpulets).check_reachable(table)
+        JointProblem((load_of(demand),), 1, 1.0, box.max_gpulets).check_reachable(table)
     except InvalidValue as error:
         path = error.path.replace(f"pipelines.{candidate.application.name}", "pipeline")
         raise InvalidValue(path, error.given, error.allowed) from None

@@ -38,6 +38,7 @@ log = logging.getLogger(__name__)
 _STATUS: Final[dict[type[MagpieError], int]] = {
     Forbidden: 403, NotFound: 404, Conflict: 409, InvalidValue: 400, Unavailable: 503,
 }  # fmt: skip
+_LARGEST_JOIN: Final = 64 << 10
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 #: The box that sent a request, by its certificate.
 _BOX: Final = web.RequestKey("box", str)
@@ -148,7 +149,10 @@ class AgentServer:
         return web.Response(text=self._desk.authority)
 
     async def _join(self, request: web.Request) -> web.Response:
-        asked = decoded(JoinAsk, await request.read())
+        raw = await request.content.read(_LARGEST_JOIN + 1)  # of a client that nobody knows
+        if len(raw) > _LARGEST_JOIN:
+            raise InvalidValue("(body)", f"more than {_LARGEST_JOIN} bytes", f"at most {_LARGEST_JOIN} bytes")
+        asked = decoded(JoinAsk, raw)
         return _message(await self._desk.join(asked, request.remote or ""))
 
     async def _beat(self, request: web.Request) -> web.Response:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from functools import cache
 from typing import Any, TypeVar
 
@@ -15,19 +14,21 @@ M = TypeVar("M")
 
 
 @cache
-def _adapter(kind: Hashable) -> TypeAdapter[Any]:
+def _adapter(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
 def encoded(message: Any) -> bytes:
     """A message (a dataclass of edge.core.fleet_links) as JSON."""
-    return _adapter(type(message)).dump_json(message)
+    kind: Any = type(message)
+    return _adapter(kind).dump_json(message)
 
 
 def decoded(kind: type[M], raw: bytes) -> M:
     """A message of JSON. Raises InvalidValue with the field's path, Conflict for a version of the API too far away."""
+    known: Any = kind
     try:
-        found: M = _adapter(kind).validate_json(raw)
+        found: M = _adapter(known).validate_json(raw)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         path = ".".join(str(part) for part in first["loc"]) or kind.__name__

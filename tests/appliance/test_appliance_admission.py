@@ -123,6 +123,15 @@ def test_an_application_that_does_not_fit_and_the_rate_that_would() -> None:
     assert admit_pipeline(less, SERVED, CamerasNow(0.9))["admitted"]
 
 
+def test_an_objective_that_only_the_share_left_cannot_keep_is_refused_and_not_said_to_be_too_short() -> None:
+    quick = ALARM.model_copy(update={"description": described(slo_ms=60.0)})
+    heavy = replace(SERVED, front_share_per_rate=0.0133)
+    answer = admit_pipeline(quick, heavy, CamerasNow(0.9))
+    assert not answer["admitted"], "the front takes nearly all of the device at this rate"
+    assert answer["reasons"]
+    assert admit_pipeline(quick, SERVED, CamerasNow(0.9))["admitted"]
+
+
 def test_a_served_application_is_asked_about_with_another_objective_or_rate() -> None:
     application = parse_application("alarm", described())
     models = (ServedModel("plates", 32.0, 100.0), ServedModel("faces", 24.0, 100.0))

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from safetensors.numpy import load_file
 
@@ -13,6 +14,11 @@ from benchmarks.fleet_boxes import RealBox, fleet_of, until
 from edge.cli import main
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
+
+
+def agents_of(box: RealBox) -> list[psutil.Process]:
+    """The processes of a box's agent."""
+    return [p for p in psutil.process_iter(["cmdline"]) if {"agent", box.site} <= set(p.info["cmdline"] or ())]
 
 
 def test_a_killed_boxs_camera_is_answered_elsewhere(
@@ -41,5 +47,8 @@ def test_a_killed_boxs_camera_is_answered_elsewhere(
         shown = capsys.readouterr().out
         assert "head: b1" in shown
         assert "b2                   lost" in shown
+        (agent,) = agents_of(first)
+        agent.kill()
+        until(lambda: agents_of(first) not in ([], [agent]), "the agent is started again", 20)
         written = first.log() + second.log()
         assert os.environ["FLEET_TOKEN_B1"] not in written
