@@ -15,7 +15,7 @@ FLEET: dict[str, Any] = {"name": "b1", "token": "env:FLEET_TOKEN"}
 @pytest.mark.parametrize(
     ("more", "path", "words"),
     [
-        ({"fleet": FLEET | {"name": "Box 1"}}, "fleet.name", "small letters"),
+        ({"fleet": FLEET | {"name": "Box 1"}}, "fleet.name", "text that matches"),
         ({"fleet": FLEET | {"address": "http://b1:8470"}}, "fleet.address", "https://HOST or https://HOST:PORT"),
         ({"fleet": FLEET | {"address": "https://b1:8470/x"}}, "fleet.address", "https://HOST or https://HOST:PORT"),
         ({"fleet": FLEET | {"role": "king"}}, "fleet.role", "member"),
