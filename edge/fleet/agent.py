@@ -384,6 +384,10 @@ class FleetAgent:
     def _may_order(self, order: FleetOrder, sender: str) -> None:
         if order.kind == "leave" and order.box != sender:
             raise Forbidden(f"{sender} cannot leave for {order.box}", "revoke puts another box out")
+        if order.kind == "revoke" and order.box == self._me:
+            raise Conflict(
+                f"{self._me} is the head and cannot put itself out", "stop it, and give the order to the next"
+            )
         member = self._memory.member(sender)
         if order.kind == "revoke" and (member is None or member.rank is None):
             raise Forbidden(f"{sender} may not put boxes out: it never decides", "give the order on another box")

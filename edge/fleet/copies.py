@@ -29,6 +29,8 @@ class StudentCopies:
         self._me, self._folder, self._models, self._links = me, folder, models, links
         self._agreement = agreement
         self._said: set[str] = set()
+        #: Copies that cameras of this box began with: should their models be damaged, they begin with them again.
+        self.begun_with: frozenset[str] = frozenset()
 
     async def follow(self) -> None:
         """Fetch up to eight students that this box lacks, and forget copies that no camera has any more."""
@@ -37,7 +39,7 @@ class StudentCopies:
         # A camera that is being moved here needs its copy until it answers.
         wanted |= {c.student for c in agreement.cameras if c.student and not c.answered}
         for path in (self._folder.path / "students").glob(f"*{_SUFFIX}"):
-            if path.stem not in wanted:
+            if path.stem not in wanted | self.begun_with:
                 path.unlink(missing_ok=True)
         missing = [c for c in agreement.cameras if c.student in wanted and self.file(c.student) is None]
         for camera in missing[:_AT_ONCE]:

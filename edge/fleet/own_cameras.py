@@ -12,6 +12,7 @@ import json
 import logging
 from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, Final
 
 from edge.core.clock import Clock
@@ -80,6 +81,7 @@ class OwnCameras:
             self.appliance_answers = False
             return
         self._present = {row["id"]: row for row in rows}
+        self._copies.begun_with = frozenset(Path(row["settings"]["student"]["weights"]).stem for row in rows)
         now = self._clock.monotonic()
         self._seen_s |= dict.fromkeys(self._present, now)
         self._looked_s, self.appliance_answers = now, True

@@ -107,6 +107,8 @@ async def test_a_box_that_was_put_out_is_refused_and_its_camera_is_answered_else
         await three(fleet)
         fleet.appliances["b2"].watch("gate")
         await until(lambda: fleet.owners("b1") == {"gate": "b2"}, "the camera is taken up")
+        with pytest.raises(Conflict, match="cannot put itself out"):
+            await fleet.order("revoke", "b1", by="b3")
         await fleet.order("revoke", "b2", by="b3")
         await until(lambda: fleet.owners("b1").get("gate") in ("b1", "b3"), "another box answers it")
         await until(lambda: fleet.refusals["b1"].counts["revoked"], "its beats are refused")
@@ -129,9 +131,12 @@ async def test_a_killed_boxs_camera_is_answered_elsewhere_with_its_student_and_d
         (taker,) = new
         assert taker == "b1", "admission: b3 has a camera that would lose"
         assert fleet.appliances[taker].students["gate"] == student
-        assert fleet.appliances[taker].cameras["gate"]["password_from"] == "secret:yard"
+        settings = fleet.appliances[taker].cameras["gate"]
+        assert settings["password_from"] == "secret:yard"
         await until(lambda: fleet.owners("b1").get("gate") == "b1", "the head knows that it is answered")
         assert fleet.appliances["b3"].history == [], "no other camera moved"
+        await asyncio.sleep(3 * RULES.beat_s)
+        assert Path(settings["student"]["weights"]).is_file(), "the camera may have to begin with it again"
         assert "gate" in fleet.appliances["b2"].cameras, "its own appliance went on, as behind a cut line"
 
         await fleet.start("b2")
