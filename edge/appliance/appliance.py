@@ -242,7 +242,7 @@ class Appliance:
             outputs,
             truth,
             tenants,
-            Fleet(site, clock, runtime.complaints.add),
+            Fleet(site, clock, alarms.fact),
         )  # fmt: skip
 
     def _shares(self, note: JournalNote, alarms: Alarms) -> TenantShares:

@@ -1,4 +1,4 @@
-"""The fleet as the agent beside this appliance tells it; strangers that it refused are complained of."""
+"""The fleet as the agent beside this appliance tells it; strangers that it refused raise an alarm."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from edge.appliance.answers.fleet import CameraOverlapAnswer, FleetAnswer, FleetBoxAnswer, FleetCameraAnswer
+from edge.core.alarms import Fact, StrangersNow
 from edge.core.clock import Clock
 from edge.core.errors import StoreError
 from edge.core.fleet_links import FleetStatus, RefusedBy
@@ -17,6 +18,8 @@ from edge.settings import SiteSettings
 #: A status that is older is of an agent that does not run.
 FRESH_S: Final = 10.0
 _LOOK_S: Final = 5.0
+#: A stranger is told of for so long after it came last.
+LATELY_S: Final = 600.0
 #: A box that is no member yet, or no longer, and a port scan are no attack.
 ATTACKS: Final[Mapping[RefusedBy, str]] = {
     "stranger": "a certificate of another authority",
@@ -36,12 +39,13 @@ class FleetService(Protocol):
 
 
 class Fleet:
-    """Implements `FleetService`. `complain(code, message)` tells the operator."""
+    """Implements `FleetService`. `fact` takes what alarm rules look at."""
 
-    def __init__(self, site: SiteSettings, clock: Clock, complain: Callable[[str, str], None]) -> None:
-        self._settings, self._clock, self._complain = site.fleet, clock, complain
+    def __init__(self, site: SiteSettings, clock: Clock, fact: Callable[[Fact], None]) -> None:
+        self._settings, self._clock, self._fact = site.fleet, clock, fact
         self._folder = FleetFolder(Path(site.data_dir))
         self._seen: dict[RefusedBy, int] = {}
+        self._lately: list[tuple[float, RefusedBy, int]] = []
 
     def fleet(self) -> FleetAnswer:
         """Raises StoreError."""
@@ -62,12 +66,17 @@ class Fleet:
             self.look(status)
 
     def look(self, status: FleetStatus | None) -> None:
-        """Complain of new attacks."""
-        now = {} if status is None else dict(status.refused)
-        new = [words for why, words in ATTACKS.items() if now.get(why, 0) > self._seen.get(why, 0)]
-        self._seen = now
-        if new:
-            self._complain("fleet_refused", f"the fleet's agent refused connections: {', '.join(new)}")
+        """Count the strangers of the last minutes."""
+        counts, now_s = {} if status is None else dict(status.refused), self._clock.monotonic()
+        for why in ATTACKS:
+            # An agent that began anew counts from 0.
+            before = self._seen.get(why, 0) if counts.get(why, 0) >= self._seen.get(why, 0) else 0
+            if new := counts.get(why, 0) - before:
+                self._lately.append((now_s, why, new))
+        self._seen = counts
+        self._lately = [one for one in self._lately if now_s - one[0] < LATELY_S]
+        kinds = dict.fromkeys(ATTACKS[why] for _, why, _ in self._lately)
+        self._fact(StrangersNow(sum(count for *_, count in self._lately), ", ".join(kinds)))
 
 
 def answer_of(me: str, joined: bool, status: FleetStatus | None, now_utc_s: float) -> FleetAnswer:

@@ -36,7 +36,7 @@ from edge.store.store import Store
 from edge.version import magpie_version
 
 #: Complaints that make the box less than healthy for as long as they are new.
-_GRAVE = ("window_too_short", "floor_unreachable", "planning_failed", "labels", "worker_memory", "fleet_refused")
+_GRAVE = ("window_too_short", "floor_unreachable", "planning_failed", "labels", "worker_memory")
 
 
 class State:

@@ -1,4 +1,4 @@
-"""The fleet as the appliance tells it, and its complaints of refused strangers."""
+"""The fleet as the appliance tells it, and the strangers that it refused."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from edge.appliance.fleet import FRESH_S, Fleet
+from edge.appliance.fleet import FRESH_S, LATELY_S, Fleet
+from edge.core.alarms import Fact, StrangersNow
 from edge.core.clock import ManualClock
 from edge.core.fleet_links import (
     CameraEpoch,
@@ -33,16 +34,17 @@ def told(utc_s: float, **refused: int) -> FleetStatus:
     )  # fmt: skip
 
 
+Box = tuple[Fleet, FleetFolder, ManualClock, list[Fact]]
+
+
 @pytest.fixture
-def box(tmp_path: Path) -> tuple[Fleet, FleetFolder, ManualClock, list[tuple[str, str]]]:
-    clock, said = ManualClock(), list[tuple[str, str]]()
+def box(tmp_path: Path) -> Box:
+    clock, facts = ManualClock(), list[Fact]()
     site = parse(SiteSettings, {"data_dir": str(tmp_path), "fleet": {"name": "b1", "token": "env:FLEET_TOKEN"}})
-    return Fleet(site, clock, lambda code, words: said.append((code, words))), FleetFolder(tmp_path), clock, said
+    return Fleet(site, clock, facts.append), FleetFolder(tmp_path), clock, facts
 
 
-def test_a_box_tells_its_fleet_as_the_agent_told_it(
-    box: tuple[Fleet, FleetFolder, ManualClock, list[tuple[str, str]]],
-) -> None:
+def test_a_box_tells_its_fleet_as_the_agent_told_it(box: Box) -> None:
     fleet, folder, clock, _ = box
     assert not fleet.fleet().joined
     folder.take_identity("authority", "", "certificate", "key")
@@ -66,21 +68,20 @@ def test_a_site_without_a_fleet_says_so(tmp_path: Path) -> None:
     assert (fleet.fleet().joined, fleet.fleet().me) == (False, "")
 
 
-def test_new_strangers_are_complained_of_once_and_port_scans_are_not(
-    box: tuple[Fleet, FleetFolder, ManualClock, list[tuple[str, str]]],
-) -> None:
-    fleet, _, _, said = box
-    fleet.look(None)
-    fleet.look(told(0.0, no_tls=9, no_member=1))
-    assert said == []
+def test_strangers_of_the_last_minutes_are_counted_and_port_scans_are_not(box: Box) -> None:
+    fleet, _, clock, facts = box
+
+    def seen(status: FleetStatus | None) -> Fact:
+        fleet.look(status)
+        return facts[-1]
+
+    assert seen(None) == StrangersNow(0)
+    assert seen(told(0.0, no_tls=9, no_member=1)) == StrangersNow(0)
+    both = "a certificate of another authority, a join code that was used already"
     for _ in range(2):
-        fleet.look(told(0.0, stranger=1, used_code=2))
-    assert said == [
-        ("fleet_refused", "the fleet's agent refused connections: a certificate of another authority, "
-         "a join code that was used already"),
-    ]  # fmt: skip
-    fleet.look(told(0.0, stranger=2, used_code=2))
-    assert len(said) == 2
-    fleet.look(told(0.0, stranger=1))
-    fleet.look(told(0.0, stranger=2))
-    assert len(said) == 3, "an agent that began anew counts from 0"
+        assert seen(told(0.0, stranger=1, used_code=2)) == StrangersNow(3, both)
+    clock.advance(LATELY_S - 1.0)
+    assert seen(told(0.0, stranger=2, used_code=2)) == StrangersNow(4, both)
+    clock.advance(1.0)
+    assert seen(told(0.0, stranger=2, used_code=2)) == StrangersNow(1, "a certificate of another authority")
+    assert seen(told(0.0, stranger=1)) == StrangersNow(2, "a certificate of another authority"), "it began anew"

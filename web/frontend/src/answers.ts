@@ -60,7 +60,7 @@ export type AlarmAnswer = {
   id: number;
   rule: string;
   rule_name: string;
-  kind: "object" | "accuracy" | "camera_lost" | "disk" | "roll_back" | "slo" | "tenant";
+  kind: "object" | "accuracy" | "camera_lost" | "disk" | "roll_back" | "slo" | "tenant" | "stranger";
   severity: "info" | "warning" | "critical";
   camera: string | null;
   phase: "new" | "update" | "end";
@@ -1101,7 +1101,7 @@ export type NewTokenAnswer = {
   token: string;
 };
 
-/** Of a "camera_lost" or "disk" alarm. */
+/** Of a "camera_lost", "disk" or "stranger" alarm. */
 export type NoDetails = Record<string, never>;
 
 /** An object that was followed; `ended_utc_s` null: it is there. `dwell_s`: longest stay in a zone or in view.
@@ -1574,7 +1574,7 @@ export type RuleSettings = {
   id: string;
   /** for people; empty: the id */
   name: string;
-  kind: "object" | "accuracy" | "camera_lost" | "disk" | "roll_back" | "slo" | "tenant";
+  kind: "object" | "accuracy" | "camera_lost" | "disk" | "roll_back" | "slo" | "tenant" | "stranger";
   enabled: boolean;
   /** empty: all */
   cameras: string[];
