@@ -73,9 +73,16 @@ class OwnershipView:
 
     def answers(self, box: str | None, camera: str) -> bool:
         """Whether a box that is heard answers a camera."""
-        report = None if box is None else self.boxes.get(box)
-        found = None if report is None or report.state == "lost" else report.camera(camera)
+        found = self._on_box(box, camera)
         return found is not None and found.answering
+
+    def has(self, box: str | None, camera: str) -> bool:
+        """Whether a box that is heard has a camera."""
+        return self._on_box(box, camera) is not None
+
+    def _on_box(self, box: str | None, camera: str) -> CameraOnBox | None:
+        report = None if box is None else self.boxes.get(box)
+        return None if report is None or report.state == "lost" else report.camera(camera)
 
 
 @dataclass(frozen=True)
@@ -187,15 +194,19 @@ def _taken_up(
 
 
 def _give_back(agreement: FleetAgreement, view: OwnershipView) -> FleetAgreement:
-    """A camera that its new owner does not begin to answer goes back to the previous one, if that one answers it."""
+    """A camera that its new owner does not begin to answer goes back to the previous one, if that one answers it. If
+    neither does the fault is the camera's, and the move is over."""
     for camera in agreement.cameras:
         late = view.now_s - view.given_s.get(camera.id, view.now_s) > START_S
-        waits = not camera.answered and camera.previous not in (None, camera.owner)
-        if waits and (late or _failed(camera, view)) and view.answers(camera.previous, camera.id):
-            back = replace(
-                camera, owner=camera.previous, previous=None, epoch=_next(camera.epoch, view.term), answered=True
-            )
+        failed = _failed(camera, view)
+        if camera.answered or camera.previous in (None, camera.owner) or not (late or failed):
+            continue
+        if view.answers(camera.previous, camera.id):
+            epoch = _next(camera.epoch, view.term)
+            back = replace(camera, owner=camera.previous, previous=None, epoch=epoch, answered=True)
             agreement = _with(agreement, back)
+        elif not failed and view.state(camera.previous) != "lost" and view.has(camera.owner, camera.id):
+            agreement = _with(agreement, replace(camera, previous=None, answered=True))
     return agreement
 
 

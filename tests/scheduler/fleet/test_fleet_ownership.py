@@ -147,6 +147,17 @@ def test_a_camera_that_its_new_owner_does_not_answer_goes_back(late: bool) -> No
     assert back.epoch > moving.cameras[0].epoch
 
 
+def test_a_move_of_a_camera_that_gives_no_pictures_is_over_after_a_while() -> None:
+    moving = moved(agreement(camera("b1")), camera("b1"), "b2", 2)
+    dark = BoxReport("open", (on_box(answering=False),))
+    there = BoxReport("open", (on_box(moving.cameras[0].epoch, answering=False),))
+    assert decide(moving, view(now_s=START_S, b1=dark, b2=there)).agreement is moving
+    (over,) = decide(moving, view(now_s=START_S + 1.0, b1=dark, b2=there)).agreement.cameras
+    assert (over.owner, over.answered, over.previous) == ("b2", True, None)
+    lost = decide(moving, view(now_s=START_S + 1.0, b1="lost", b2=there)).agreement
+    assert lost is moving, "the box that is away may answer it when it is back"
+
+
 def test_a_drained_box_gives_one_camera_at_a_time() -> None:
     both = agreement(camera("b1"), replace(camera("b1"), id="yard"), drained="b1")
     offers = {(c, b): YES for c in ("gate", "yard") for b in BOXES}
