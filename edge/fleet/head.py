@@ -108,6 +108,7 @@ class HeadDuty:
             if old is None or old.epoch != camera.epoch:
                 self.given_s[camera.id] = now_s
                 self.answered_s.pop(camera.id, None)
+            self.given_s.setdefault(camera.id, now_s)  # by the head before this one
             if camera.answered:
                 self.answered_s.setdefault(camera.id, now_s)
         for name in known.keys() - {c.id for c in after.cameras}:

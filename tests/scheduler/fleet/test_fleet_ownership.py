@@ -20,10 +20,10 @@ from edge.core.fleet_links import (
 )
 from scheduler.fleet.ownership import (
     START_S,
+    BoxOffer,
     BoxReport,
     CameraRemoved,
     HoldCamera,
-    BoxOffer,
     OwnershipView,
     StartCamera,
     StopCamera,
