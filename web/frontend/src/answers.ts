@@ -60,7 +60,7 @@ export type AlarmAnswer = {
   id: number;
   rule: string;
   rule_name: string;
-  kind: "object" | "accuracy" | "camera_lost" | "disk" | "roll_back" | "slo" | "tenant";
+  kind: "object" | "accuracy" | "camera_lost" | "disk" | "roll_back" | "slo" | "tenant" | "stranger";
   severity: "info" | "warning" | "critical";
   camera: string | null;
   phase: "new" | "update" | "end";
@@ -219,6 +219,13 @@ export type CameraEffectAnswer = {
   before: number | null;
   after: number | null;
   loss: number;
+};
+
+/** Two boxes answered a camera, this one until `end_utc_s`: events of that time may be there twice. */
+export type CameraOverlapAnswer = {
+  camera: string;
+  start_utc_s: number;
+  end_utc_s: number;
 };
 
 /** A camera's own settings of retraining. */
@@ -605,6 +612,49 @@ export type FindingAnswer = {
   window: number;
   value: number;
   message: string;
+};
+
+/** The fleet as this box, `me`, knows it. `joined` false: the box is in none (`me` empty: the
+ * site file has no section `fleet`). `agent` false: its agent does not run,
+ * and the rest is as it told last, at `told_utc_s` (null: never). `head` null: none is known; `mandate`: whether this
+ * box as the head hears enough boxes to decide (null: it is not the head). `refused` counts connections and messages
+ * that this box refused since its agent began. */
+export type FleetAnswer = {
+  joined: boolean;
+  agent: boolean;
+  me: string;
+  told_utc_s: number | null;
+  head: string | null;
+  mandate: boolean | null;
+  boxes: FleetBoxAnswer[];
+  cameras: FleetCameraAnswer[];
+  overlaps: CameraOverlapAnswer[];
+  refused: Record<string, number>;
+};
+
+/** A box of the fleet. `status` as the head told last (null: it told nothing yet); `cameras`: how many it owns.
+ * `decides`: it may become the head. */
+export type FleetBoxAnswer = {
+  name: string;
+  address: string;
+  status: "open" | "silent" | "lost" | null;
+  head: boolean;
+  decides: boolean;
+  drained: boolean;
+  zones: string[];
+  cameras: number;
+};
+
+/** A camera of the fleet and the box that answers it (`owner`); until it does (`answered`), `previous` goes on.
+ * `unplaced`: why no box answers it. `cannot`: why this box could not start it. */
+export type FleetCameraAnswer = {
+  camera: string;
+  owner: string | null;
+  previous: string | null;
+  answered: boolean;
+  zone: string;
+  unplaced: "no_box" | "no_zone" | "drained" | "full" | "refused" | null;
+  cannot: string;
 };
 
 /** The front of the served models. `turned_away`: messages and streams by gRPC for which there was no room, or that
@@ -1060,7 +1110,7 @@ export type NewTokenAnswer = {
   token: string;
 };
 
-/** Of a "camera_lost" or "disk" alarm. */
+/** Of a "camera_lost", "disk" or "stranger" alarm. */
 export type NoDetails = Record<string, never>;
 
 /** An object that was followed; `ended_utc_s` null: it is there. `dwell_s`: longest stay in a zone or in view.
@@ -1533,7 +1583,7 @@ export type RuleSettings = {
   id: string;
   /** for people; empty: the id */
   name: string;
-  kind: "object" | "accuracy" | "camera_lost" | "disk" | "roll_back" | "slo" | "tenant";
+  kind: "object" | "accuracy" | "camera_lost" | "disk" | "roll_back" | "slo" | "tenant" | "stranger";
   enabled: boolean;
   /** empty: all */
   cameras: string[];
